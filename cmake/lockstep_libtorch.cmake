@@ -1,0 +1,26 @@
+# The target lockstep::torch: LibTorch's CPU half (libtorch_cpu, libc10), from the folder that scripts/setup unpacks.
+# TorchConfig.cmake is not used: for this wheel it asks for a CUDA toolkit, which a CPU program does not need.
+set(_lockstep_cache "$ENV{LOCKSTEP_CACHE}")
+if(NOT _lockstep_cache)
+  if(DEFINED ENV{XDG_CACHE_HOME})
+    set(_lockstep_cache "$ENV{XDG_CACHE_HOME}/lockstep")
+  else()
+    set(_lockstep_cache "$ENV{HOME}/.cache/lockstep")
+  endif()
+endif()
+set(LOCKSTEP_LIBTORCH "${_lockstep_cache}/libtorch-2.11.0" CACHE PATH "Folder that holds torch/ and nvidia/")
+
+if(NOT EXISTS "${LOCKSTEP_LIBTORCH}/torch/lib/libtorch_cpu.so")
+  message(FATAL_ERROR "LibTorch is not in ${LOCKSTEP_LIBTORCH}. Run scripts/setup first, or pass -DLOCKSTEP_LIBTORCH=FOLDER.")
+endif()
+
+if(NOT TARGET lockstep::torch)
+  add_library(lockstep_torch INTERFACE IMPORTED GLOBAL)
+  add_library(lockstep::torch ALIAS lockstep_torch)
+  target_include_directories(lockstep_torch SYSTEM INTERFACE
+    ${LOCKSTEP_LIBTORCH}/torch/include ${LOCKSTEP_LIBTORCH}/torch/include/torch/csrc/api/include)
+  target_link_libraries(lockstep_torch INTERFACE
+    ${LOCKSTEP_LIBTORCH}/torch/lib/libtorch_cpu.so ${LOCKSTEP_LIBTORCH}/torch/lib/libc10.so)
+  target_link_options(lockstep_torch INTERFACE
+    -Wl,-rpath,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,-rpath-link,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,--allow-shlib-undefined)
+endif()

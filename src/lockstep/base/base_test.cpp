@@ -1,0 +1,139 @@
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/bounded_queue.h"
+#include "lockstep/base/describe.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/seed.h"
+#include "lockstep/base/share.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep {
+namespace {
+
+enum class Colour { red, green };
+constexpr std::array<const char*, 2> enum_names(Colour) { return {"red", "green"}; }
+
+struct Options {
+  double rate = 0.1;
+  int64_t epochs = 3;
+  bool loud = false;
+  std::string name = "x";
+  Colour colour = Colour::red;
+  std::vector<int64_t> devices;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("First");
+    field("rate", self.rate, "step size", above(0));
+    field("epochs", self.epochs, "how many", at_least(1));
+    field("loud", self.loud, "say more");
+    field("Second");
+    field("name", self.name, "a name");
+    field("colour", self.colour, "a colour");
+    field("devices", self.devices, "numbers", at_least(0));
+  };
+};
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Describe, TextAndJsonReadBackWhatTheyWrote) {
+  Options options;
+  set_field(options, "rate", "2.5e-3");
+  set_field(options, "colour", "green");
+  set_field(options, "devices", "0,3");
+  Options again;
+  read_json(to_json(options), again, "file");
+  EXPECT_EQ(to_json(again), to_json(options));
+  EXPECT_EQ(again.rate, 0.0025);
+  EXPECT_EQ(again.devices, (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ(field_text(again, "colour"), "green");
+  EXPECT_EQ(fields_of<Options>()[3].section, "Second");
+  EXPECT_EQ(fields_of<Options>()[4].type, "red|green");
+}
+
+TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
+  Options options;
+  EXPECT_NE(error_of([&] { set_field(options, "epoch", "1"); }).find("did you mean --epochs?"), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "epochs", "0"); }).find("at least 1"), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "epochs", "1e3"); }).find("\"1e3\""), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "rate", "nan"); }).find("above 0"), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "colour", "grean"); }).find("did you mean green?"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_json(Json::parse(R"({"rat": 1})"), options, "o.json"); }).find("o.json"), std::string::npos);
+}
+
+TEST(Share, PartsCoverTheWholeInOrderAndOwnersAgree) {
+  for (int64_t total : {0, 1, 7, 8, 128}) {
+    for (int64_t parts : {1, 2, 3, 8, 11}) {
+      int64_t at = 0;
+      for (int64_t i = 0; i < parts; ++i) {
+        const Range range = part_of(total, parts, i);
+        EXPECT_EQ(range.begin, at);
+        for (int64_t item = range.begin; item < range.end; ++item) EXPECT_EQ(owner_of(total, parts, item), i);
+        at = range.end;
+      }
+      EXPECT_EQ(at, total);
+    }
+  }
+  EXPECT_EQ(used_shards(8, 128), 8);
+  EXPECT_EQ(used_shards(8, 5), 2);
+  EXPECT_EQ(used_shards(8, 1), 1);
+}
+
+TEST(Seed, PermutationIsAPureFunctionAndComplete) {
+  EXPECT_EQ(permutation(1000, 5), permutation(1000, 5));
+  EXPECT_NE(permutation(1000, 5), permutation(1000, 6));
+  const auto order = permutation(1000, 7);
+  EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), 1000u);
+}
+
+TEST(Text, FiguresAsPeopleReadThem) {
+  EXPECT_EQ(with_commas(9728), "9,728");
+  EXPECT_EQ(with_commas(-1234567), "-1,234,567");
+  EXPECT_EQ(as_duration(75), "1:15");
+  EXPECT_EQ(as_bytes(7340032), "7.0 MB");
+  EXPECT_EQ(shortest(0.1), "0.1");
+}
+
+TEST(BoundedQueue, KeepsOrderAndHandsOnTheError) {
+  BoundedQueue<int> queue(2);
+  std::jthread producer([&] {
+    for (int i = 0; i < 100; ++i) queue.push(i);
+    queue.close(std::make_exception_ptr(Error(ErrorCode::io, "gone")));
+  });
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(queue.pop(), i);
+  EXPECT_THROW(queue.pop(), Error);
+}
+
+TEST(BoundedQueue, StopEndsAWait) {
+  BoundedQueue<int> queue(1);
+  std::stop_source stop;
+  std::jthread stopper([&] { stop.request_stop(); });
+  EXPECT_FALSE(queue.pop(stop.get_token()).has_value());
+}
+
+TEST(File, AtomicWriteLeavesTheOldFileWhenItFails) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "lockstep_file_test";
+  std::filesystem::remove_all(folder);
+  make_folders(folder);
+  write_file_atomic(folder / "a", "one");
+  write_file_atomic(folder / "a", "two");
+  EXPECT_EQ(read_file(folder / "a"), "two");
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.part"));
+  EXPECT_NE(error_of([&] { read_file(folder / "b"); }).find("No such file"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_file(folder / "a", 2); }).find("more than"), std::string::npos);
+  EXPECT_THROW(write_file_atomic("/dev/full/a", "x"), Error);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+#include "lockstep/base/describe.h"
+
+#include <charconv>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::describe_detail {
+namespace {
+
+[[noreturn]] void bad_value(std::string_view name, std::string_view value, const std::string& wanted) {
+  throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" + std::string(value) + "\": it must be " + wanted);
+}
+
+std::string limits_text(const char* kind, Limits limits) {
+  std::string text = kind;
+  const bool low = std::isfinite(limits.low);
+  const bool high = std::isfinite(limits.high);
+  if (low && high) return text + " from " + shortest(limits.low) + " to " + shortest(limits.high);
+  if (low) return text + (limits.above_low ? " above " : " of at least ") + shortest(limits.low);
+  if (high) return text + " of at most " + shortest(limits.high);
+  return text;
+}
+
+bool within(double value, Limits limits) {
+  return std::isfinite(value) && value <= limits.high && (limits.above_low ? value > limits.low : value >= limits.low);
+}
+
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end.ec == std::errc() && end.ptr == text.data() + text.size();
+}
+
+}  // namespace
+
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(int64_t value) { return std::to_string(value); }
+std::string text_of(double value) { return shortest(value); }
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(const std::vector<int64_t>& value) {
+  std::string text;
+  for (const int64_t item : value) text += (text.empty() ? "" : ",") + std::to_string(item);
+  return text;
+}
+
+void parse(std::string_view name, std::string_view text, Limits, bool& value) {
+  const std::string word = lower(text);
+  if (word.empty() || word == "true" || word == "yes" || word == "on" || word == "1") {
+    value = true;
+  } else if (word == "false" || word == "no" || word == "off" || word == "0") {
+    value = false;
+  } else {
+    bad_value(name, text, "true or false");
+  }
+}
+
+void parse(std::string_view name, std::string_view text, Limits limits, int64_t& value) {
+  int64_t number = 0;
+  if (!read_number(text, number) || !within(static_cast<double>(number), limits)) bad_value(name, text, limits_text("a whole number", limits));
+  value = number;
+}
+
+void parse(std::string_view name, std::string_view text, Limits limits, double& value) {
+  double number = 0;
+  if (!read_number(text, number) || !within(number, limits)) bad_value(name, text, limits_text("a number", limits));
+  value = number;
+}
+
+void parse(std::string_view, std::string_view text, Limits, std::string& value) { value = text; }
+
+void parse(std::string_view name, std::string_view text, Limits limits, std::vector<int64_t>& value) {
+  std::vector<int64_t> numbers;
+  if (!text.empty()) {
+    for (const std::string& part : split(text, ',')) parse(name, part, limits, numbers.emplace_back());
+  }
+  value = std::move(numbers);
+}
+
+void read(std::string_view name, const Json& json, Limits, bool& value) {
+  if (!json.is_boolean()) bad_value(name, json.dump(), "true or false");
+  value = json.get<bool>();
+}
+
+void read(std::string_view name, const Json& json, Limits limits, int64_t& value) {
+  if (!json.is_number_integer()) bad_value(name, json.dump(), limits_text("a whole number", limits));
+  parse(name, json.dump(), limits, value);
+}
+
+void read(std::string_view name, const Json& json, Limits limits, double& value) {
+  if (!json.is_number()) bad_value(name, json.dump(), limits_text("a number", limits));
+  const double number = json.get<double>();
+  if (!within(number, limits)) bad_value(name, json.dump(), limits_text("a number", limits));
+  value = number;
+}
+
+void read(std::string_view name, const Json& json, Limits, std::string& value) {
+  if (!json.is_string()) bad_value(name, json.dump(), "a text");
+  value = json.get<std::string>();
+}
+
+void read(std::string_view name, const Json& json, Limits limits, std::vector<int64_t>& value) {
+  if (!json.is_array()) bad_value(name, json.dump(), "a list of whole numbers");
+  std::vector<int64_t> numbers;
+  for (const Json& item : json) read(name, item, limits, numbers.emplace_back());
+  value = std::move(numbers);
+}
+
+size_t parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& choices) {
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (choices[i] == text) return i;
+  }
+  throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" + std::string(text) + "\": it must be one of " + join(choices, ", "),
+              did_you_mean(text, choices));
+}
+
+std::string text_in(std::string_view name, const Json& json) {
+  if (!json.is_string()) bad_value(name, json.dump(), "a text");
+  return json.get<std::string>();
+}
+
+void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where) {
+  if (known.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(where) + "\" does not hold a JSON object of options");
+  const std::string found = nearest(name, known);
+  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name) + (where.empty() ? "" : " (in \"" + std::string(where) + "\")"),
+              found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
+}
+
+}  // namespace lockstep::describe_detail

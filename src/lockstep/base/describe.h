@@ -1,0 +1,255 @@
+// Options described once. A struct of options lists its fields in a static member `describe`; command line, JSON files,
+// manifests, help and docs are all visitors over it:
+//
+//   struct Sgdm {
+//     double learning_rate = 0.01;
+//     static constexpr auto describe = [](auto& self, auto&& field) {
+//       field("learning-rate", self.learning_rate, "step size at epoch 0", above(0));
+//     };
+//   };
+//
+// A call with one text, field("Data"), starts a section. A field is bool, int64_t, double, std::string, std::vector<int64_t> or an
+// enum with `constexpr auto enum_names(Enum)`, an array of its names in order.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/json.h"
+
+namespace lockstep {
+
+/// What values a number may have.
+struct Limits {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool above_low = false;
+};
+constexpr Limits at_least(double low) { return {.low = low}; }
+constexpr Limits above(double low) { return {.low = low, .above_low = true}; }
+constexpr Limits between(double low, double high) { return {.low = low, .high = high}; }
+
+/// One field as help, docs and forms show it.
+struct FieldInfo {
+  std::string section;
+  std::string name;
+  std::string help;
+  std::string type;  ///< "switch", "integer", "number", "text", "integers", or "a|b|c"
+  std::vector<std::string> choices;
+  std::string default_text;
+};
+
+namespace describe_detail {
+
+// A field's value to and from text and JSON. Throws invalid_option that names the field, the value and what is allowed.
+std::string text_of(bool value);
+std::string text_of(int64_t value);
+std::string text_of(double value);
+std::string text_of(const std::string& value);
+std::string text_of(const std::vector<int64_t>& value);
+void parse(std::string_view name, std::string_view text, Limits limits, bool& value);
+void parse(std::string_view name, std::string_view text, Limits limits, int64_t& value);
+void parse(std::string_view name, std::string_view text, Limits limits, double& value);
+void parse(std::string_view name, std::string_view text, Limits limits, std::string& value);
+void parse(std::string_view name, std::string_view text, Limits limits, std::vector<int64_t>& value);
+void read(std::string_view name, const Json& json, Limits limits, bool& value);
+void read(std::string_view name, const Json& json, Limits limits, int64_t& value);
+void read(std::string_view name, const Json& json, Limits limits, double& value);
+void read(std::string_view name, const Json& json, Limits limits, std::string& value);
+void read(std::string_view name, const Json& json, Limits limits, std::vector<int64_t>& value);
+size_t parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& choices);
+[[noreturn]] void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where);
+std::string text_in(std::string_view name, const Json& json);
+
+template <class T>
+std::vector<std::string> choices_of() {
+  std::vector<std::string> choices;
+  if constexpr (std::is_enum_v<T>) {
+    for (const char* choice : enum_names(T{})) choices.emplace_back(choice);
+  }
+  return choices;
+}
+
+template <class T>
+std::string type_of() {
+  if constexpr (std::is_enum_v<T>) {
+    std::string text;
+    for (const std::string& choice : choices_of<T>()) text += (text.empty() ? "" : "|") + choice;
+    return text;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "switch";
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return "integer";
+  } else if constexpr (std::is_same_v<T, double>) {
+    return "number";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "text";
+  } else {
+    static_assert(std::is_same_v<T, std::vector<int64_t>>, "this type of option is not known; see the head of describe.h");
+    return "integers";
+  }
+}
+
+template <class T>
+std::string as_text(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return enum_names(T{})[static_cast<size_t>(value)];
+  } else {
+    return text_of(value);
+  }
+}
+
+template <class T>
+void from_text(std::string_view name, std::string_view text, Limits limits, T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    value = static_cast<T>(parse_choice(name, text, choices_of<T>()));
+  } else {
+    parse(name, text, limits, value);
+  }
+}
+
+template <class T>
+void from_json(std::string_view name, const Json& json, Limits limits, T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    value = static_cast<T>(parse_choice(name, text_in(name, json), choices_of<T>()));
+  } else {
+    read(name, json, limits, value);
+  }
+}
+
+// Lets one lambda serve as a describe visitor: sections are dropped.
+template <class F>
+struct FieldVisitor {
+  F f;
+  constexpr void operator()(const char*) {}
+  template <class T>
+  constexpr void operator()(const char* name, T& value, const char* help, Limits limits = {}) {
+    f(name, value, help, limits);
+  }
+};
+template <class F>
+FieldVisitor(F) -> FieldVisitor<F>;
+
+struct ListingVisitor {
+  std::vector<FieldInfo> fields;
+  std::string section;
+  void operator()(const char* title) { section = title; }
+  template <class T>
+  void operator()(const char* name, T& value, const char* help, Limits = {}) {
+    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value)});
+  }
+};
+
+struct AnyValue {
+  template <class T>
+  constexpr operator T() const;  // NOLINT: only named, never called
+};
+template <class T, size_t... I>
+constexpr bool takes(std::index_sequence<I...>) {
+  return requires { T{((void)I, AnyValue{})...}; };
+}
+template <class T, size_t N = 0>
+constexpr size_t arity() {
+  if constexpr (!takes<T>(std::make_index_sequence<N + 1>{})) {
+    return N;
+  } else {
+    return arity<T, N + 1>();
+  }
+}
+
+template <class T>
+consteval size_t described_count() {
+  T value{};
+  size_t count = 0;
+  T::describe(value, FieldVisitor{[&](auto&&...) { ++count; }});
+  return count;
+}
+
+}  // namespace describe_detail
+
+template <class T>
+concept Described = requires { T::describe; };
+
+template <Described T>
+constexpr void check_described() {
+  static_assert(describe_detail::described_count<T>() == describe_detail::arity<T>(), "every member of the struct needs its line in describe");
+}
+
+/// Every field in order, with the defaults of a fresh T.
+template <Described T>
+std::vector<FieldInfo> fields_of() {
+  check_described<T>();
+  describe_detail::ListingVisitor visitor;
+  T value{};
+  T::describe(value, visitor);
+  return std::move(visitor.fields);
+}
+
+template <Described T>
+std::vector<std::string> field_names() {
+  std::vector<std::string> names;
+  for (FieldInfo& field : fields_of<T>()) names.push_back(std::move(field.name));
+  return names;
+}
+
+/// Sets one field from text, as on a command line. Throws invalid_option for an unknown name (with the nearest) or a bad value.
+template <Described T>
+void set_field(T& options, std::string_view name, std::string_view text) {
+  bool found = false;
+  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits limits) {
+                if (name != field) return;
+                found = true;
+                describe_detail::from_text(name, text, limits, value);
+              }});
+  if (!found) describe_detail::unknown_field(name, field_names<T>(), "");
+}
+
+/// The field's value as text that set_field reads back.
+template <Described T>
+std::string field_text(const T& options, std::string_view name) {
+  std::string text;
+  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
+                if (name == field) text = describe_detail::as_text(value);
+              }});
+  return text;
+}
+
+template <Described T>
+Json to_json(const T& options) {
+  Json json = Json::object();
+  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
+                if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
+                  json[field] = describe_detail::as_text(value);
+                } else {
+                  json[field] = value;
+                }
+              }});
+  return json;
+}
+
+/// Sets the fields that `json` (an object) names; the others stay. `where` is for messages, e.g. a file's name. Returns the names that were set.
+template <Described T>
+std::vector<std::string> read_json(const Json& json, T& options, std::string_view where) {
+  std::vector<std::string> names;
+  if (!json.is_object()) describe_detail::unknown_field("", {}, where);
+  for (const auto& [key, item] : json.items()) {
+    bool found = false;
+    T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits limits) {
+                  if (key != field) return;
+                  found = true;
+                  describe_detail::from_json(key, item, limits, value);
+                }});
+    if (!found) describe_detail::unknown_field(key, field_names<T>(), where);
+    names.push_back(key);
+  }
+  return names;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// Whole files: read with a bound, written so that a reader sees the old or the new one and never a part.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// The whole file. Throws not_found, io, or corrupt_data when it is larger than `most_bytes`.
+std::string read_file(const std::filesystem::path& path, int64_t most_bytes = int64_t{1} << 40);
+
+/// Writes to a temporary neighbour, syncs it, renames it over `path`, syncs the folder. On a throw `path` is as it was.
+void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
+
+/// Writes and syncs a new file in place (for files inside a folder that is itself renamed afterwards).
+/// `write` is given a sink to call with successive pieces.
+using Sink = std::function<void(std::string_view)>;
+void write_file_synced(const std::filesystem::path& path, const std::function<void(const Sink&)>& write);
+
+/// Makes names created or renamed in `folder` survive a power cut.
+void sync_folder(const std::filesystem::path& folder);
+
+/// rename(2) with the error translated.
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// mkdir -p with the error translated.
+void make_folders(const std::filesystem::path& folder);
+
+}  // namespace lockstep

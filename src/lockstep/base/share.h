@@ -1,0 +1,47 @@
+// How a count is cut into contiguous parts, and which part is whose. Shards, workers and splits all use this one rule.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+/// A half-open range of indices.
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t count() const { return end - begin; }
+  bool contains(int64_t index) const { return begin <= index && index < end; }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+/// Part `index` of `total` items cut into `parts`: contiguous, in order, the remainder spread by one over the first parts.
+/// A part may be empty when parts > total.
+constexpr Range part_of(int64_t total, int64_t parts, int64_t index) {
+  const int64_t size = total / parts;
+  const int64_t extra = total % parts;
+  const int64_t begin = index * size + (index < extra ? index : extra);
+  return {begin, begin + size + (index < extra ? 1 : 0)};
+}
+
+/// The part whose range holds `item`.
+constexpr int64_t owner_of(int64_t total, int64_t parts, int64_t item) {
+  const int64_t size = total / parts;
+  const int64_t extra = total % parts;
+  const int64_t large = extra * (size + 1);
+  return item < large ? item / (size + 1) : extra + (item - large) / size;
+}
+
+/// Which worker this is, of how many.
+struct Share {
+  int64_t rank = 0;
+  int64_t size = 1;
+};
+
+/// How many shards a mini-batch of `count` samples is cut into when `shards` were asked for. No shard has a single sample
+/// unless the mini-batch has, for batch norm has no variance over one.
+constexpr int64_t used_shards(int64_t shards, int64_t count) {
+  const int64_t most = count / 2 > 1 ? count / 2 : 1;
+  return shards < most ? shards : most;
+}
+
+}  // namespace lockstep

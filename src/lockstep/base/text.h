@@ -1,0 +1,38 @@
+// Words and figures as people read them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// The candidate nearest to `word` by edit distance, else the first that contains it ("epochs" in "max-epochs"), or empty when none is near
+/// enough to be a misspelling.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// "did you mean --momentum?", or empty.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+/// 9728 -> "9,728".
+std::string with_commas(int64_t value);
+
+/// 7340032 -> "7.0 MB" (powers of 1024).
+std::string as_bytes(int64_t bytes);
+
+/// 75 s -> "1:15", 3 s -> "3 s", 4000 s -> "1:06:40".
+std::string as_duration(double seconds);
+
+/// printf("%.*f") without locale.
+std::string fixed(double value, int digits);
+
+/// The shortest text that reads back as the same double: 0.1 -> "0.1".
+std::string shortest(double value);
+
+std::vector<std::string> split(std::string_view text, char separator);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string lower(std::string_view text);
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// From the words of a command line to a Call. CLI11 does the splitting, the options come from the verb's described structs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/cli/verb.h"
+
+namespace lockstep::cli {
+
+/// Reads what stands after the verb's name. Values are checked later, by set_field. Throws invalid_option for an unknown option (with
+/// the nearest), an option without its value, and too few or too many words.
+Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,68 @@
+#include "lockstep/cli/verbs.h"
+
+namespace lockstep::cli {
+
+const std::vector<Verb>& builtin_verbs() {
+  static const std::vector<Verb> verbs{
+      {.name = "train",
+       .words = "FOLDER",
+       .summary = "train a network on a folder of images",
+       .details = "FOLDER holds a folder of PNG or JPEG images for each class, or IDX or CIFAR binary files. Weights, curves and checkpoints "
+                  "go to the run folder. Ctrl-C saves a checkpoint and stops; --resume goes on from there.",
+       .fields = train_fields,
+       .run = run_train},
+      {.name = "plan",
+       .words = "FOLDER",
+       .summary = "show what train would do where, and why, without doing it",
+       .details = "It takes the options of train.",
+       .fields = plan_fields,
+       .run = run_plan},
+      {.name = "evaluate",
+       .words = "RUN FOLDER",
+       .summary = "loss, accuracy and confusions of a trained network on labelled images",
+       .details = "RUN is a run folder, or a weights file in one. The figures are the same for any number of workers.",
+       .fields = evaluate_fields,
+       .run = run_evaluate},
+      {.name = "predict",
+       .words = "RUN FOLDER|FILE...",
+       .summary = "labels and scores of images, as CSV or JSON",
+       .details = "RUN is a run folder, or a weights file in one. Images need no class folders; where there are some, their names are the targets.",
+       .fields = predict_fields,
+       .run = run_predict},
+      {.name = "network show",
+       .words = "NAME|FILE.json",
+       .summary = "a network's layers, connections, shapes, learnables and state",
+       .details = "NAME is a built-in network, FILE.json a layer graph.",
+       .fields = network_show_fields,
+       .run = run_network_show},
+      {.name = "network list",
+       .words = "",
+       .summary = "the built-in networks",
+       .details = "",
+       .fields = network_list_fields,
+       .run = run_network_list},
+      {.name = "diff",
+       .words = "RUN RUN",
+       .summary = "whether two runs have the same weights, and from which step on they differ",
+       .details = "RUN is a run folder or a safetensors file. The exit status is 0 for the same weights, 1 for others, 2 after an error.",
+       .fields = diff_fields,
+       .run = run_diff,
+       .error_status = 2},
+      {.name = "doctor",
+       .words = "",
+       .summary = "what this machine has: cores, vector units, GPUs, libraries",
+       .details = "It says what is missing and how to get it.",
+       .fields = doctor_fields,
+       .run = run_doctor},
+      {.name = "options-markdown",
+       .words = "",
+       .summary = "write docs/options.md to standard output",
+       .details = "",
+       .fields = options_markdown_fields,
+       .run = run_options_markdown,
+       .hidden = true},
+  };
+  return verbs;
+}
+
+}  // namespace lockstep::cli

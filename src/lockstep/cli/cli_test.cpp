@@ -1,0 +1,168 @@
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/arguments.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/cli/failure.h"
+#include "lockstep/cli/help.h"
+#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/cli/weights_difference.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Verb& verb_named(const std::string& name) {
+  for (const Verb& verb : builtin_verbs()) {
+    if (verb.name == name) return verb;
+  }
+  throw std::runtime_error(name);
+}
+
+train::Options options_of(const std::vector<std::string>& arguments) { return training_options(read_arguments(verb_named("train"), arguments)); }
+
+Error error_of(const std::vector<std::string>& arguments) {
+  try {
+    options_of(arguments);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::internal, "no error"};
+}
+
+TEST(Arguments, WordsAndOptionsInAnyOrder) {
+  const Call call = read_arguments(verb_named("train"), {"--workers", "3", "photos", "--nesterov", "--output=a b"});
+  EXPECT_THAT(call.words, ElementsAre("photos"));
+  EXPECT_EQ(call.text_of("workers"), "3");
+  EXPECT_EQ(call.text_of("output"), "a b");
+  EXPECT_EQ(call.text_of("nesterov"), "true");
+  EXPECT_EQ(call.text_of("plot"), std::nullopt);
+}
+
+TEST(Arguments, SwitchesTakeNoWord) {
+  const Call call = read_arguments(verb_named("train"), {"--nesterov", "photos", "--resume=false"});
+  EXPECT_THAT(call.words, ElementsAre("photos"));
+  EXPECT_EQ(call.text_of("resume"), "false");
+}
+
+TEST(Arguments, TheLastOfTwoWins) { EXPECT_EQ(options_of({"f", "--seed", "1", "--seed", "2"}).seed, 2); }
+
+TEST(Arguments, FoldersThatLookLikeOptionsFollowTwoDashes) {
+  EXPECT_THAT(read_arguments(verb_named("train"), {"--seed", "1", "--", "--photos"}).words, ElementsAre("--photos"));
+}
+
+TEST(Arguments, NegativeNumbersAreValues) { EXPECT_EQ(error_of({"f", "--seed", "-1"}).message(), "option --seed cannot be \"-1\": it must be a whole number of at least 0"); }
+
+TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
+  EXPECT_EQ(error_of({"f", "--momentun", "0.9"}).message(), "there is no option --momentun");
+  EXPECT_EQ(error_of({"f", "--momentun=0.9"}).hint(), "did you mean --momentum?");
+  EXPECT_EQ(error_of({"f", "--epochs", "3"}).hint(), "did you mean --max-epochs?");
+  EXPECT_EQ(error_of({"f", "-x"}).hint(), "lockstep train --help lists all options");
+}
+
+TEST(Arguments, AbsentValuesAndWordsAreNamed) {
+  EXPECT_EQ(error_of({"f", "--workers"}).message(), "option --workers needs a value");
+  EXPECT_EQ(error_of({"f", "--output", "--resume"}).message(), "option --output needs a value");
+  EXPECT_EQ(error_of({}).message(), "lockstep train needs a FOLDER");
+  EXPECT_EQ(error_of({"a", "b"}).message(), "lockstep train has no use for \"b\"");
+}
+
+TEST(RunOptions, ADropFactorOrPeriodAloneMeansPiecewise) {
+  EXPECT_EQ(options_of({"f"}).lr_schedule, train::ScheduleKind::cosine);
+  EXPECT_EQ(options_of({"f", "--lr-drop-period", "3"}).lr_schedule, train::ScheduleKind::piecewise);
+  EXPECT_EQ(options_of({"f", "--lr-drop-factor", "0.5"}).lr_schedule, train::ScheduleKind::piecewise);
+  EXPECT_EQ(options_of({"f", "--lr-drop-factor", "0.5", "--lr-schedule", "cosine"}).lr_schedule, train::ScheduleKind::cosine);
+}
+
+class OptionsFile : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("lockstep_cli_test_" + std::to_string(::getpid()));
+};
+
+TEST_F(OptionsFile, TheCommandLineWinsOverTheFile) {
+  const std::string file = write("a.json", R"({"max-epochs": 5, "seed": 7, "lr-drop-period": 2, "devices": [0, 2]})");
+  const train::Options options = options_of({"f", "--seed", "8", "--config", file});
+  EXPECT_EQ(options.max_epochs, 5);
+  EXPECT_EQ(options.seed, 8);
+  EXPECT_EQ(options.lr_schedule, train::ScheduleKind::piecewise);
+  EXPECT_THAT(options.devices, ElementsAre(0, 2));
+}
+
+TEST_F(OptionsFile, MistakesAreNamedWithTheFile) {
+  EXPECT_THAT(error_of({"f", "--config", write("b.json", R"({"momentun": 1})")}).message(), HasSubstr("there is no option --momentun (in \""));
+  EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("it is not JSON"));
+  EXPECT_EQ(error_of({"f", "--config", (folder_ / "none.json").string()}).code(), ErrorCode::not_found);
+}
+
+TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
+  const Call call = read_arguments(verb_named("evaluate"), {"run", "photos", "--weights", "best", "--workers", "2"});
+  const train::Options options = inference_options(call);
+  EXPECT_EQ(options.workers, 2);
+  EXPECT_EQ(options.weights, "");
+  EXPECT_THROW(read_arguments(verb_named("evaluate"), {"run", "photos", "--momentum", "0"}), Error);
+}
+
+TEST(Help, LinesFitTheWidth) {
+  for (const Verb& verb : builtin_verbs()) {
+    for (const std::string& line : split(verb_help(verb, 100), '\n')) EXPECT_LE(line.size(), 100u) << line;
+  }
+  EXPECT_EQ(wrap("one two three", 7, 2), "one two\n  three");
+}
+
+TEST(Help, EveryOptionIsListed) {
+  const std::string text = verb_help(verb_named("train"), 80);
+  for (const std::string& name : field_names<train::Options>()) EXPECT_THAT(text, HasSubstr("  --" + name));
+}
+
+TEST(Columns, TextLeftAndNumbersRight) { EXPECT_EQ(in_columns({{"a", "10"}, {"bbb", "5"}}, "lr"), "  a    10\n  bbb   5\n"); }
+
+TEST(Failure, ForeignExceptionsBecomeOneSentence) {
+  const auto text = [](auto exception) { return failure_text(as_error(std::make_exception_ptr(exception))); };
+  EXPECT_THAT(text(std::bad_alloc()), HasSubstr("lockstep: out of memory\n  hint: "));
+  EXPECT_THAT(text(std::runtime_error("first\nsecond")), testing::Not(HasSubstr("second")));
+  try {
+    at::ones({2, 3}).matmul(at::ones({2, 3}));
+  } catch (const c10::Error&) {
+    const std::string said = failure_text(as_error(std::current_exception()));
+    EXPECT_THAT(said, HasSubstr("LibTorch says: mat1 and mat2"));
+    EXPECT_THAT(said, testing::Not(HasSubstr("frame #")));
+  }
+}
+
+TEST(WeightsDifference, NamesTheTensorsThatDiffer) {
+  const at::Tensor a = at::zeros({2, 3});
+  at::Tensor b = a.clone();
+  b[1][2] = 0.5;
+  EXPECT_TRUE(different_tensors({{"w", a}}, {{"w", a.clone()}}).empty());
+  const auto differences = different_tensors({{"w", a}, {"only_a", a}}, {{"w", b}, {"only_b", a}});
+  ASSERT_EQ(differences.size(), 3u);
+  EXPECT_EQ(differences[0].name, "w");
+  EXPECT_EQ(differences[0].different, 1);
+  EXPECT_EQ(differences[0].largest, 0.5);
+  EXPECT_EQ(differences[1].note, "only in the first");
+  EXPECT_EQ(differences[2].note, "only in the second");
+  EXPECT_EQ(different_tensors({{"w", a}}, {{"w", at::zeros({3, 2})}})[0].note, "Float [2,3] and Float [3,2]");
+  EXPECT_NE(weights_hash({{"w", a}}), weights_hash({{"w", b}}));
+}
+
+}  // namespace
+}  // namespace lockstep::cli

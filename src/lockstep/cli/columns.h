@@ -1,0 +1,13 @@
+// Rows of words under each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+/// Pads the cells of each column to one width, two spaces between columns, two before the first. Text is left-aligned and numbers right.
+///   sides  'l' or 'r' for each column
+std::string in_columns(const std::vector<std::vector<std::string>>& rows, const std::string& sides);
+
+}  // namespace lockstep::cli

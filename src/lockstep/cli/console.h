@@ -1,0 +1,31 @@
+// The program's two outputs, and how wide the terminal is.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+namespace lockstep::cli {
+
+/// Thrown by Console::print when nobody reads standard output any more, as behind `| head`.
+struct ClosedPipe {};
+
+class Console {
+ public:
+  /// width  columns that texts are wrapped to; 0: the terminal's, 80 when there is none
+  Console(std::FILE* out, std::FILE* error, int width);
+
+  /// Writes to standard output and flushes. Throws ClosedPipe, or io when the text cannot be written.
+  void print(std::string_view text);
+  /// Writes to standard error; a failure there has nowhere to go.
+  void note(std::string_view text);
+
+  int width() const { return width_; }
+  bool note_is_terminal() const;
+
+ private:
+  std::FILE* out_;
+  std::FILE* error_;
+  int width_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,100 @@
+#include <filesystem>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/cli/weights_difference.h"
+#include "lockstep/io/difference.h"
+#include "lockstep/io/event_log.h"
+#include "lockstep/io/run_folder.h"
+#include "lockstep/train/checkpoint.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr size_t kMostRows = 40;
+
+struct Side {
+  std::filesystem::path path;
+  std::vector<io::Event> events;
+  std::optional<nn::NamedTensors> weights;
+  std::string weights_name = "the final weights";
+};
+
+Side read_side(const std::filesystem::path& path) {
+  Side side;
+  side.path = path;
+  if (std::filesystem::is_regular_file(path)) {
+    side.weights = nn::read_safetensors(path).tensors;
+    side.weights_name = "the weights";
+    return side;
+  }
+  const io::RunPaths paths{path};
+  if (!std::filesystem::exists(paths.events())) {
+    throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file", "name a run's --output folder, or a .safetensors file");
+  }
+  side.events = io::read_events(path);
+  if (std::filesystem::exists(paths.weights())) {
+    side.weights = nn::read_safetensors(paths.weights()).tensors;
+  } else if (const auto checkpoint = train::last_checkpoint(path)) {
+    side.weights = nn::read_safetensors(checkpoint->folder / paths.weights().filename()).tensors;
+    side.weights_name = "the weights after step " + with_commas(checkpoint->state.step);
+  }
+  return side;
+}
+
+std::string first_step_text(const Side& a, const Side& b) {
+  const auto difference = io::first_difference(a.events, b.events);
+  const int64_t common = io::common_hash_steps(a.events, b.events);
+  if (!difference) return common == 0 ? "" : "the weights' hashes are equal at all " + with_commas(common) + " steps that both runs hashed\n";
+  return "the weights differ from step " + with_commas(difference->step) + " on (" + difference->hash_a + ", " + difference->hash_b + "); " +
+         (difference->last_equal_step == 0 ? "no earlier step was hashed by both" : "they are equal at step " + with_commas(difference->last_equal_step)) + "\n";
+}
+
+std::string weights_names(const Side& a, const Side& b) { return a.weights_name == b.weights_name ? a.weights_name : a.weights_name + " and " + b.weights_name; }
+
+std::string tensor_table(const std::vector<TensorDifference>& differences) {
+  std::vector<std::vector<std::string>> rows{{"tensor", "elements that differ", "largest difference"}};
+  for (const TensorDifference& one : differences) {
+    if (rows.size() > kMostRows) break;
+    if (!one.note.empty()) {
+      rows.push_back({one.name, one.note, ""});
+    } else {
+      rows.push_back({one.name, with_commas(one.different) + " of " + with_commas(one.elements), shortest(one.largest)});
+    }
+  }
+  const size_t left_out = differences.size() + 1 - rows.size();
+  return in_columns(rows, "lll") + (left_out == 0 ? "" : "  and " + with_commas(static_cast<int64_t>(left_out)) + " more tensors\n");
+}
+
+}  // namespace
+
+std::vector<FieldInfo> diff_fields() { return {}; }
+
+int run_diff(const Call& call, Console& console) {
+  const Side a = read_side(call.words[0]);
+  const Side b = read_side(call.words[1]);
+  const std::string steps = first_step_text(a, b);
+  const bool steps_differ = io::first_difference(a.events, b.events).has_value();
+  if (!a.weights || !b.weights) {
+    if (steps.empty()) {
+      throw Error(ErrorCode::not_found, "\"" + (a.weights ? b : a).path.string() + "\" has no weights yet, and the runs have no step whose hash both logged",
+                  "let the runs end, or train with --hash-every 1");
+    }
+    console.print(steps);
+    return steps_differ ? 1 : 0;
+  }
+  const std::vector<TensorDifference> differences = different_tensors(*a.weights, *b.weights);
+  if (differences.empty()) {
+    console.print("same weights: " + as_hex(weights_hash(*a.weights)) + "\n" + steps);
+    return 0;
+  }
+  console.print(steps + weights_names(a, b) + " differ in " + with_commas(static_cast<int64_t>(differences.size())) + " of " +
+                with_commas(static_cast<int64_t>(a.weights->size())) + " tensors:\n" + tensor_table(differences));
+  return 1;
+}
+
+}  // namespace lockstep::cli

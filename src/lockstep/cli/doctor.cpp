@@ -1,0 +1,95 @@
+#include <ATen/Context.h>
+#include <ATen/Version.h>
+#include <jconfig.h>
+#include <spng.h>
+#include <torch/version.h>
+#include <zlib.h>
+
+#include "lockstep/base/json.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/device/inventory.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Library {
+  std::string name;
+  std::string version;
+  std::string purpose;
+};
+
+std::string libjpeg_turbo_version() {
+  constexpr int kNumber = LIBJPEG_TURBO_VERSION_NUMBER;  // 2.1.5 is 2001005
+  return std::to_string(kNumber / 1000000) + "." + std::to_string(kNumber / 1000 % 1000) + "." + std::to_string(kNumber % 1000);
+}
+
+std::vector<Library> libraries() {
+  return {{"LibTorch", TORCH_VERSION, "tensors and gradients; CPU kernels " + lower(at::get_cpu_capability())},
+          {"oneDNN", at::hasMKLDNN() ? "with LibTorch" : "none", "convolutions on CPUs"},
+          {"MKL", at::hasMKL() ? "with LibTorch" : "none", "matrix products on CPUs"},
+          {"libspng", spng_version_string(), "PNG"},
+          {"libjpeg-turbo", libjpeg_turbo_version(), "JPEG"},
+          {"zlib", zlibVersion(), "compressed data"}};
+}
+
+// What is missing, and how to get it.
+std::vector<std::string> advice(const device::Inventory& inventory) {
+  std::vector<std::string> lines;
+  if (!inventory.cores_reason.empty()) {
+    lines.push_back(std::to_string(inventory.cores_online - inventory.cores) + " cores are out of reach: widen the affinity mask (taskset) or the container's CPU limit");
+  }
+  if (inventory.vector_units.empty()) lines.push_back("the processor has no AVX2: training works, slowly; another machine would help");
+  if (inventory.gpus.empty()) lines.push_back("no GPU: training runs on the CPU; a GPU needs NVIDIA's driver, and a build on a machine with the CUDA 13 toolkit");
+  return lines;
+}
+
+std::string as_text(const device::Inventory& inventory) {
+  std::vector<std::vector<std::string>> rows{
+      {"processor", inventory.processor},
+      {"cores", std::to_string(inventory.cores) + (inventory.cores_reason.empty() ? "" : " of " + std::to_string(inventory.cores_online) + ": " + inventory.cores_reason)},
+      {"vector units", inventory.vector_units.empty() ? "none of avx2 and above" : join(inventory.vector_units, ", ")},
+      {"memory", as_bytes(inventory.memory_bytes)}};
+  for (const device::Gpu& gpu : inventory.gpus) {
+    rows.push_back({"GPU " + std::to_string(gpu.index), gpu.name + ", " + as_bytes(gpu.memory_bytes) + ", compute capability " + gpu.capability});
+  }
+  if (inventory.gpus.empty()) rows.push_back({"GPU", "none: " + inventory.gpu_note});
+  std::string text = "machine:\n" + in_columns(rows, "ll");
+
+  rows.clear();
+  for (const Library& library : libraries()) rows.push_back({library.name, library.version, library.purpose});
+  text += "\nlibraries:\n" + in_columns(rows, "lll");
+
+  const std::vector<std::string> lines = advice(inventory);
+  text += lines.empty() ? "\nnothing is missing\n" : "\nwhat is missing:\n";
+  for (const std::string& line : lines) text += "  " + line + "\n";
+  return text;
+}
+
+Json as_json(const device::Inventory& inventory) {
+  Json json{{"processor", inventory.processor},       {"cores", inventory.cores},
+            {"cores_online", inventory.cores_online}, {"cores_reason", inventory.cores_reason},
+            {"vector_units", inventory.vector_units}, {"memory_bytes", inventory.memory_bytes}};
+  json["gpus"] = Json::array();
+  for (const device::Gpu& gpu : inventory.gpus) {
+    json["gpus"].push_back({{"index", gpu.index}, {"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"capability", gpu.capability}});
+  }
+  json["gpu_note"] = inventory.gpu_note;
+  for (const Library& library : libraries()) json["libraries"][library.name] = library.version;
+  json["missing"] = advice(inventory);
+  return json;
+}
+
+}  // namespace
+
+std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }
+
+int run_doctor(const Call& call, Console& console) {
+  const device::Inventory inventory = device::inspect();
+  console.print(settings_of<JsonOutput>(call).json ? as_json(inventory).dump(2) + "\n" : as_text(inventory));
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,59 @@
+#include "lockstep/cli/failure.h"
+
+#include <filesystem>
+#include <new>
+#include <system_error>
+
+#include <c10/util/Exception.h>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::cli {
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+Error out_of_memory() {
+  return {ErrorCode::out_of_memory, "out of memory", "use a smaller --mini-batch-size, more --accumulate, fewer --workers or a smaller --memory-share"};
+}
+
+Error our_fault(const std::string& text) {
+  return {ErrorCode::internal, "something failed inside: " + first_line(text), "this is a fault of ours; please report it with the command that led to it"};
+}
+
+Error of_torch(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  const bool memory = text.find("can't allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos;
+  return memory ? out_of_memory() : our_fault("LibTorch says: " + first_line(text));
+}
+
+}  // namespace
+
+Error as_error(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error;
+  } catch (const c10::Error& error) {
+    return of_torch(error);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  } catch (const std::filesystem::filesystem_error& error) {
+    return errno_error(error.code().value(), "use", error.path1().string());
+  } catch (const std::system_error& error) {
+    return {ErrorCode::io, "the system refused: " + error.code().message(), "check the limits of this account (ulimit -a)"};
+  } catch (const std::exception& error) {
+    return our_fault(error.what());
+  } catch (...) {
+    return our_fault("an exception of an unknown type");
+  }
+}
+
+std::string failure_text(const Error& error) {
+  std::string text = "lockstep: " + error.message() + "\n";
+  for (const std::string& line : error.context()) text += "  " + line + "\n";
+  if (!error.hint().empty()) text += "  hint: " + error.hint() + "\n";
+  return text;
+}
+
+}  // namespace lockstep::cli

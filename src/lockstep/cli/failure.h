@@ -1,0 +1,17 @@
+// Exceptions of all kinds as one clear text and an exit status.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cli {
+
+/// Any exception as an Error: LibTorch's and the standard library's are put in a short sentence, without stack frames.
+Error as_error(const std::exception_ptr& exception);
+
+/// `lockstep: message`, its context and its hint, a line each.
+std::string failure_text(const Error& error);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,84 @@
+#include "lockstep/cli/help.h"
+
+#include <algorithm>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kOptionColumn = 30;
+
+// A label and its text side by side; the text starts a line of its own when the label is long.
+std::string entry(const std::string& label, const std::string& text, int column, int width) {
+  std::string line = "  " + label;
+  if (static_cast<int>(line.size()) + 2 > column) {
+    line += "\n" + std::string(static_cast<size_t>(column), ' ');
+  } else {
+    line.resize(static_cast<size_t>(column), ' ');
+  }
+  return line + wrap(text, width - column, column) + "\n";
+}
+
+std::string value_word(const FieldInfo& field) {
+  if (field.type == "switch") return "";
+  if (field.type == "integer") return " N";
+  if (field.type == "number") return " X";
+  if (field.type == "integers") return " N,N,...";
+  if (field.type == "text") return " TEXT";
+  return " " + field.type;
+}
+
+std::string usage(const Verb& verb) {
+  return "usage: lockstep " + verb.name + (verb.words.empty() ? "" : " " + verb.words) + (verb.fields().empty() ? "" : " [options]") + "\n";
+}
+
+}  // namespace
+
+std::string wrap(const std::string& text, int width, int indent) {
+  std::string lines;
+  int column = 0;
+  for (const std::string& word : split(text, ' ')) {
+    const int length = static_cast<int>(word.size());
+    if (column > 0 && column + 1 + length > width) {
+      lines += "\n" + std::string(static_cast<size_t>(indent), ' ');
+      column = 0;
+    } else if (column > 0) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += length;
+  }
+  return lines;
+}
+
+std::string program_help(const std::vector<Verb>& verbs, int width) {
+  int column = 0;
+  for (const Verb& verb : verbs) {
+    if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
+  }
+  std::string text = wrap("Lockstep trains image networks on every core or GPU of a machine, with the same weights, bit for bit, for any number of workers.", width, 0);
+  text += "\n\nusage: lockstep COMMAND ...\n\n";
+  for (const Verb& verb : verbs) {
+    if (!verb.hidden) text += entry(verb.name + " " + verb.words, verb.summary, column, width);
+  }
+  text += "\nexample:\n  lockstep train FOLDER\n\n";
+  text += wrap("FOLDER holds a folder of images for each class. Every option has a default that fits; lockstep COMMAND --help lists them.", width, 0);
+  return text + "\n";
+}
+
+std::string verb_help(const Verb& verb, int width) {
+  std::string text = usage(verb) + "\n" + wrap(verb.summary + ". " + verb.details, width, 0) + "\n";
+  std::string section;
+  for (const FieldInfo& field : verb.fields()) {
+    if (field.section != section) text += "\n" + field.section + ":\n";
+    section = field.section;
+    std::string help = field.help;
+    if (field.type != "switch" && !field.default_text.empty()) help += " (default: " + field.default_text + ")";
+    text += entry("--" + field.name + value_word(field), help, kOptionColumn, width);
+  }
+  return text;
+}
+
+}  // namespace lockstep::cli

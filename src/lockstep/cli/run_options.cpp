@@ -1,0 +1,75 @@
+#include "lockstep/cli/run_options.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/device/isa.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct ConfigFile {
+  std::string config;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Options from a file");
+    field("config", self.config, "a JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line wins over it");
+  };
+};
+
+constexpr std::array<std::string_view, 10> kInferenceNames{"labels", "on-bad-sample", "memory-share", "execution", "workers", "shards",
+                                                           "devices", "precision", "isa", "mini-batch-size"};
+constexpr int64_t kMostConfigBytes = 1 << 20;
+
+bool is_inference(std::string_view name) { return std::find(kInferenceNames.begin(), kInferenceNames.end(), name) != kInferenceNames.end(); }
+
+std::vector<std::string> read_options_file(const std::filesystem::path& path, train::Options& options) {
+  const Json json = Json::parse(read_file(path, kMostConfigBytes), nullptr, false);
+  if (json.is_discarded()) {
+    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": it is not JSON", "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+  }
+  return read_json(json, options, path.string());
+}
+
+bool has(const std::vector<std::string>& names, std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+}  // namespace
+
+std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more) {
+  fields.insert(fields.end(), more.begin(), more.end());
+  return fields;
+}
+
+std::vector<FieldInfo> training_fields() { return fields_of<train::Options>() + fields_of<ConfigFile>(); }
+
+train::Options training_options(const Call& call) {
+  train::Options options;
+  std::vector<std::string> names;
+  const ConfigFile file = settings_of<ConfigFile>(call);
+  if (!file.config.empty()) names = read_options_file(file.config, options);
+  for (std::string& name : take_settings(call, options)) names.push_back(std::move(name));
+
+  const bool drops = has(names, "lr-drop-factor") || has(names, "lr-drop-period");
+  if (drops && !has(names, "lr-schedule")) options.lr_schedule = train::ScheduleKind::piecewise;
+  device::pin_isa(field_text(options, "isa"));
+  return options;
+}
+
+std::vector<FieldInfo> inference_fields() {
+  std::vector<FieldInfo> fields = fields_of<train::Options>();
+  std::erase_if(fields, [](const FieldInfo& field) { return !is_inference(field.name); });
+  return fields;
+}
+
+train::Options inference_options(const Call& call) {
+  Call of_inference = call;
+  std::erase_if(of_inference.settings, [](const Setting& setting) { return !is_inference(setting.name); });
+  const auto options = settings_of<train::Options>(of_inference);
+  device::pin_isa(field_text(options, "isa"));
+  return options;
+}
+
+}  // namespace lockstep::cli

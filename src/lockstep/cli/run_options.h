@@ -1,0 +1,33 @@
+// The options of train::Options as commands take them: all of them for training, those of execution for inference.
+#pragma once
+
+#include <vector>
+
+#include "lockstep/cli/verb.h"
+#include "lockstep/train/options.h"
+
+namespace lockstep::cli {
+
+/// Switches the output of a command to JSON.
+struct JsonOutput {
+  bool json = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Output");
+    field("json", self.json, "print JSON instead of text");
+  };
+};
+
+std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more);
+
+/// Every training option, and --config.
+std::vector<FieldInfo> training_fields();
+
+/// The options of a run that is resumed, then those of --config, then those of the command line: the later ones win. A drop factor or
+/// period without --lr-schedule means piecewise. Holds the CPU libraries to --isa.
+train::Options training_options(const Call& call);
+
+/// The options that decide where and how inference runs.
+std::vector<FieldInfo> inference_fields();
+train::Options inference_options(const Call& call);
+
+}  // namespace lockstep::cli

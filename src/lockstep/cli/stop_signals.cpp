@@ -1,0 +1,76 @@
+#include "lockstep/cli/stop_signals.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <utility>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Without those that whoever started us had ignored, as a shell does with Ctrl-C for what it runs in the background.
+sigset_t stop_signal_set() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) ::sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
+[[noreturn]] void die_of(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  ::raise(signal);
+  ::_exit(128 + signal);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(std::string notice) : notice_(std::move(notice)) {
+  const sigset_t signals = stop_signal_set();
+  signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
+  finished_ = ::eventfd(0, EFD_CLOEXEC);
+  if (signals_ < 0 || finished_ < 0) throw errno_error(errno, "watch", "signals");
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  thread_ = std::thread([this] { wait_for_signals(); });
+}
+
+StopSignals::~StopSignals() {
+  const uint64_t one = 1;
+  while (::write(finished_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+  ::close(signals_);
+  ::close(finished_);
+  const sigset_t signals = stop_signal_set();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+void StopSignals::wait_for_signals() {
+  while (true) {
+    std::array<pollfd, 2> waits{pollfd{signals_, POLLIN, 0}, pollfd{finished_, POLLIN, 0}};
+    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+    if ((waits[1].revents & POLLIN) != 0) return;
+    signalfd_siginfo info{};
+    if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal_ != 0) die_of(signal);
+    signal_ = signal;
+    const std::string text = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + notice_ + "\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    stop_.request_stop();
+  }
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,35 @@
+// Ctrl-C and SIGTERM as a stop token.
+#pragma once
+
+#include <atomic>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+namespace lockstep::cli {
+
+/// While it lives, the first SIGINT or SIGTERM prints `notice` on standard error and requests a stop; the second one kills the process.
+/// A thread waits for the signals, so nothing runs inside a signal handler. Make it before other threads: they inherit its signal mask.
+class StopSignals {
+ public:
+  explicit StopSignals(std::string notice);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+  /// The signal that requested the stop, or 0.
+  int signal() const { return signal_; }
+
+ private:
+  void wait_for_signals();
+
+  std::string notice_;
+  std::stop_source stop_;
+  std::atomic<int> signal_ = 0;
+  int signals_ = -1;   ///< signalfd
+  int finished_ = -1;  ///< eventfd that ends the thread
+  std::thread thread_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,61 @@
+#include <csignal>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/device/memory.h"
+#include "lockstep/train/fit.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
+
+// A path as it can be pasted into a shell.
+std::string quoted(const std::string& path) {
+  const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=@%+-") == std::string::npos;
+  if (plain && !path.empty()) return path;
+  std::string text = "'";
+  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
+  console.note("stopped after step " + with_commas(result.steps) + "; to go on:\n  lockstep train " + quoted(folder) + " --output " +
+               quoted(result.output.string()) + " --resume\n");
+  return kSignalStatus + signal;
+}
+
+std::string already_finished(const train::Result& result) {
+  std::string text = "the run in \"" + result.output.string() + "\" is finished: " + with_commas(result.steps) + " steps";
+  if (result.accuracy >= 0) text += ", accuracy " + fixed(result.accuracy, 4);
+  return text + "\nweights: " + result.weights.string() + "\n";
+}
+
+}  // namespace
+
+std::vector<FieldInfo> train_fields() { return training_fields(); }
+
+int run_train(const Call& call, Console& console) {
+  const train::Options options = training_options(call);
+  device::keep_freed_memory();
+  StopSignals signals("stopping: saving a checkpoint; press Ctrl-C again to kill");
+  train::Job job;
+  job.folder = call.words.front();
+  job.console = true;
+  job.stop = signals.token();
+  try {
+    const train::Result result = train::fit(job, options);
+    if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
+    if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
+    return 0;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled || signals.signal() != SIGTERM) throw;
+    console.note("lockstep: " + error.message() + "\n");
+    return kSignalStatus + SIGTERM;
+  }
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,40 @@
+// The commands, one source file each; the table in builtin.cpp names them.
+#pragma once
+
+#include <vector>
+
+#include "lockstep/cli/verb.h"
+
+namespace lockstep::cli {
+
+/// Every command, in the order of the help screen.
+const std::vector<Verb>& builtin_verbs();
+
+std::vector<FieldInfo> train_fields();
+int run_train(const Call& call, Console& console);
+
+std::vector<FieldInfo> plan_fields();
+int run_plan(const Call& call, Console& console);
+
+std::vector<FieldInfo> evaluate_fields();
+int run_evaluate(const Call& call, Console& console);
+
+std::vector<FieldInfo> predict_fields();
+int run_predict(const Call& call, Console& console);
+
+std::vector<FieldInfo> network_show_fields();
+int run_network_show(const Call& call, Console& console);
+
+std::vector<FieldInfo> network_list_fields();
+int run_network_list(const Call& call, Console& console);
+
+std::vector<FieldInfo> diff_fields();
+int run_diff(const Call& call, Console& console);
+
+std::vector<FieldInfo> doctor_fields();
+int run_doctor(const Call& call, Console& console);
+
+std::vector<FieldInfo> options_markdown_fields();
+int run_options_markdown(const Call& call, Console& console);
+
+}  // namespace lockstep::cli

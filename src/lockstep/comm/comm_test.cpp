@@ -1,0 +1,80 @@
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/shard_tree.h"
+#include "lockstep/comm/thread_group.h"
+
+namespace lockstep::comm {
+namespace {
+
+at::Tensor tree_sum(const std::vector<at::Tensor>& shards, int64_t workers) {
+  const auto shard_count = static_cast<int64_t>(shards.size());
+  const int64_t count = shards[0].numel();
+  std::vector<NodeStack> stacks;
+  std::vector<Node> nodes;
+  for (int64_t rank = 0; rank < workers; ++rank) {
+    const Range own = part_of(shard_count, workers, rank);
+    NodeStack& stack = stacks.emplace_back(count, at::kFloat, at::kCPU);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      stack.begin(own, shard_count);
+      for (int64_t shard = own.begin; shard < own.end; ++shard) {
+        stack.take([&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
+      }
+    }
+    nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
+  }
+  at::Tensor sum = at::empty({count});
+  std::vector<float> scratch(static_cast<size_t>(scratch_blocks(shard_count) * 16));
+  for (int64_t begin = 0; begin < count; begin += 16) {
+    const int64_t size = std::min<int64_t>(16, count - begin);
+    const float* block = finish_block<float>(nodes, shard_count, begin, size, scratch.data());
+    std::copy(block, block + size, sum.data_ptr<float>() + begin);
+  }
+  return sum;
+}
+
+TEST(ShardTree, AnyNumberOfWorkersGivesTheSameBits) {
+  torch::manual_seed(3);
+  for (const int64_t shard_count : {1, 2, 3, 5, 8, 13, 16}) {
+    std::vector<at::Tensor> shards;
+    for (int64_t i = 0; i < shard_count; ++i) shards.push_back(at::randn({100}) * std::pow(10.0, i % 5));
+    const at::Tensor expected = fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
+    for (const int64_t workers : {1, 2, 3, 4, 5, 8, 20}) EXPECT_TRUE(at::equal(tree_sum(shards, workers), expected)) << shard_count << " shards, " << workers << " workers";
+  }
+}
+
+TEST(ThreadGroup, BarrierShowsWhatOthersWrote) {
+  for (const int64_t size : {1, 2, 5}) {
+    ThreadGroup group(size);
+    std::vector<int> values(static_cast<size_t>(size));
+    std::atomic<int> wrong = 0;
+    group.run([&](Share share) {
+      for (int step = 1; step <= 200; ++step) {
+        values[share.rank] = step;
+        group.barrier();
+        for (const int value : values) wrong += value != step;
+        group.barrier();
+      }
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST(ThreadGroup, OneFailureEndsAllAndIsTheOneReported) {
+  ThreadGroup group(3);
+  try {
+    group.run([&](Share share) {
+      if (share.rank == 1) throw Error(ErrorCode::io, "disk gone");
+      group.barrier();
+    });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "disk gone");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,103 @@
+#include "lockstep/comm/shard_tree.h"
+
+#include <bit>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/device/kernels.h"
+
+namespace lockstep::comm {
+
+size_t NodeStack::take_buffer() {
+  if (free_.empty()) {
+    // Zeros, for the padding between parameters is never written and must stay a number.
+    buffers_.push_back(at::zeros({count_}, at::TensorOptions().dtype(type_).device(device_)));
+    return buffers_.size() - 1;
+  }
+  const size_t buffer = free_.back();
+  free_.pop_back();
+  return buffer;
+}
+
+void NodeStack::begin(Range own, int64_t shard_count) {
+  next_ = 0;
+  if (own == own_ && shard_count == shard_count_) return;
+  own_ = own;
+  shard_count_ = shard_count;
+  leaves_.clear();
+  nodes_.clear();
+  free_.clear();
+  for (size_t buffer = buffers_.size(); buffer > 0; --buffer) free_.push_back(buffer - 1);
+  if (own.count() > 0) descend(0, shard_count, own);
+}
+
+void NodeStack::descend(int64_t lo, int64_t hi, Range own) {
+  if (hi <= own.begin || own.end <= lo) return;
+  if (own.begin <= lo && hi <= own.end) {
+    const size_t buffer = take_buffer();
+    compute(lo, hi, buffer);
+    nodes_.push_back({{lo, hi}, buffers_[buffer]});
+    return;
+  }
+  const int64_t middle = middle_of(lo, hi);
+  descend(lo, middle, own);
+  descend(middle, hi, own);
+}
+
+void NodeStack::compute(int64_t lo, int64_t hi, size_t buffer) {
+  if (hi - lo == 1) {
+    leaves_.push_back({buffer, false, {}});
+    return;
+  }
+  const int64_t middle = middle_of(lo, hi);
+  compute(lo, middle, buffer);
+  if (hi - middle == 1) {
+    leaves_.push_back({buffer, true, {}});
+    return;
+  }
+  const size_t right = take_buffer();
+  compute(middle, hi, right);
+  leaves_.back().merges.emplace_back(buffer, right);
+  free_.push_back(right);
+}
+
+void NodeStack::take(const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+  if (next_ >= leaves_.size()) throw Error(ErrorCode::internal, "a worker gave more shards than it owns");
+  const Leaf& leaf = leaves_[next_++];
+  write(buffers_[leaf.buffer], leaf.add);
+  for (const auto& [sum, other] : leaf.merges) buffers_[sum].add_(buffers_[other]);
+}
+
+namespace {
+
+const Node* find(const std::vector<Node>& nodes, int64_t lo, int64_t hi) {
+  for (const Node& node : nodes) {
+    if (node.shards.begin == lo && node.shards.end == hi) return &node;
+  }
+  return nullptr;
+}
+
+template <class T>
+const T* finish(const std::vector<Node>& nodes, int64_t lo, int64_t hi, int64_t begin, int64_t count, T* scratch) {
+  if (const Node* node = find(nodes, lo, hi)) return node->sum.const_data_ptr<T>() + begin;
+  if (hi - lo <= 1) throw Error(ErrorCode::internal, "no worker holds shard " + std::to_string(lo));
+  const int64_t middle = middle_of(lo, hi);
+  const T* left = finish(nodes, lo, middle, begin, count, scratch);
+  const T* right = finish(nodes, middle, hi, begin, count, scratch + count);
+  device::kernels<T>().add(scratch, left, right, count);
+  return scratch;
+}
+
+}  // namespace
+
+template <class T>
+const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch) {
+  return finish(nodes, 0, shard_count, begin, count, scratch);
+}
+template const float* finish_block<float>(const std::vector<Node>&, int64_t, int64_t, int64_t, float*);
+template const double* finish_block<double>(const std::vector<Node>&, int64_t, int64_t, int64_t, double*);
+
+int64_t scratch_blocks(int64_t shard_count) { return std::bit_width(static_cast<uint64_t>(shard_count)) + 1; }
+
+}  // namespace lockstep::comm

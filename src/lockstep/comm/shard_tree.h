@@ -1,0 +1,78 @@
+// The fixed binary tree over the shards of a mini-batch: node (lo, hi) is the sum of its halves, split at lo + (hi - lo) / 2.
+// Whoever adds which node, and when, the same two operands meet; so the sum has the same bits for any number of workers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/base/share.h"
+
+namespace lockstep::comm {
+
+/// Where node (lo, hi) is cut.
+constexpr int64_t middle_of(int64_t lo, int64_t hi) { return lo + (hi - lo) / 2; }
+
+/// Folds one value per shard in the tree: combine(left, right) for every inner node.
+template <class T, class Combine>
+T fold(const std::vector<T>& leaves, int64_t lo, int64_t hi, const Combine& combine) {
+  if (hi - lo == 1) return leaves[static_cast<size_t>(lo)];
+  const int64_t middle = middle_of(lo, hi);
+  return combine(fold(leaves, lo, middle, combine), fold(leaves, middle, hi, combine));
+}
+
+/// A node that one worker holds whole: the sum over `shards` in a flat buffer.
+struct Node {
+  Range shards;
+  at::Tensor sum;
+};
+
+/// One worker's side of the tree: takes the vectors of its shards in order, adds as soon as two halves are there, and so needs no
+/// more than log2(shards) + 1 buffers. One thread at a time.
+class NodeStack {
+ public:
+  /// Vectors have `count` elements of this type on this device.
+  NodeStack(int64_t count, at::ScalarType type, at::Device device) : count_(count), type_(type), device_(device) {}
+
+  /// Starts a step in which this worker owns `own` of `shard_count` shards.
+  void begin(Range own, int64_t shard_count);
+
+  /// Takes the next shard's vector. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
+  void take(const std::function<void(const at::Tensor& buffer, bool add)>& write);
+
+  /// After the last take: the nodes that this worker holds whole, in order; their buffers stay until the next begin.
+  const std::vector<Node>& nodes() const { return nodes_; }
+
+ private:
+  struct Leaf {
+    size_t buffer;
+    bool add;
+    std::vector<std::pair<size_t, size_t>> merges;  ///< afterwards: first += second
+  };
+  void descend(int64_t lo, int64_t hi, Range own);
+  void compute(int64_t lo, int64_t hi, size_t buffer);
+  size_t take_buffer();
+
+  int64_t count_;
+  at::ScalarType type_;
+  at::Device device_;
+  std::vector<at::Tensor> buffers_;
+  std::vector<size_t> free_;
+  std::vector<Leaf> leaves_;
+  size_t next_ = 0;
+  std::vector<Node> nodes_;
+  Range own_;
+  int64_t shard_count_ = -1;
+};
+
+/// Finishes the tree for elements [begin, begin + count) out of all workers' nodes; gives a pointer to the sum, which is `scratch`
+/// (count * depth elements, depth from scratch_blocks) or one of the nodes itself. T is float or double; CPU only.
+template <class T>
+const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch);
+
+/// How many blocks of scratch finish_block needs for this many shards.
+int64_t scratch_blocks(int64_t shard_count);
+
+}  // namespace lockstep::comm

@@ -1,0 +1,65 @@
+#include "lockstep/comm/thread_group.h"
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::chrono::microseconds kSpin{20};
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+void ThreadGroup::barrier() {
+  const uint64_t mine = generation_.load(std::memory_order_acquire);
+  const auto over = [&] { return generation_.load(std::memory_order_acquire) != mine || failed_.load(std::memory_order_acquire); };
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failed_ && ++arrived_ == size_) {
+      arrived_ = 0;
+      generation_.fetch_add(1, std::memory_order_release);
+      changed_.notify_all();
+      return;
+    }
+  }
+  for (const auto until = std::chrono::steady_clock::now() + kSpin; !over() && std::chrono::steady_clock::now() < until;) pause_cpu();
+  if (!over()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, over);
+  }
+  if (generation_.load(std::memory_order_acquire) == mine) throw Error(ErrorCode::cancelled, "another worker failed");
+}
+
+void ThreadGroup::fail(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  failed_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void ThreadGroup::run(const std::function<void(Share)>& work) {
+  {
+    std::vector<std::jthread> threads;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          work({rank, size_});
+        } catch (...) {
+          fail(std::current_exception());
+        }
+      });
+    }
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,20 @@
+// The kinds of sources, in the order in which they are tried. To add one: a file of its own and a line here. Read image_folder.cpp for a
+// kind whose pictures stay on the disk, idx.cpp for one whose pictures lie in memory.
+#include <array>
+
+#include "lockstep/data/internal/kinds.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::array<SourceKind, 3> kKinds{{
+    {"IDX", "IDX files (train-images-idx3-ubyte[.gz])", fits_idx, open_idx},
+    {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", fits_cifar, open_cifar},
+    {"image folder", "a folder of class folders with PNG or JPEG files", fits_image_folder, open_image_folder},
+}};
+
+}  // namespace
+
+std::span<const SourceKind> source_kinds() { return kKinds; }
+
+}  // namespace lockstep::data

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lockstep/base/hash.h"
+#include "lockstep/base/seed.h"
+#include "lockstep/base/text.h"
+#include "lockstep/data/datastore.h"
+
+namespace lockstep::data {
+namespace {
+
+std::string decode_message(const std::string& source, const std::string& reason, const std::optional<BadPicture::Place>& place) {
+  std::string message = "cannot decode \"" + source + "\"";
+  if (place) message += " (sample " + std::to_string(place->number) + " of " + std::to_string(place->count) + ")";
+  return message + ": " + reason;
+}
+
+// Chosen samples of another datastore.
+class Subset : public Datastore {
+ public:
+  Subset(std::shared_ptr<const Datastore> whole, std::vector<int64_t> indices) : whole_(std::move(whole)), indices_(std::move(indices)) {
+    for (const int64_t index : indices_) {
+      if (index < 0 || index >= whole_->size()) {
+        throw Error(ErrorCode::invalid_option, "sample " + std::to_string(index) + " is not in a dataset of " + std::to_string(whole_->size()));
+      }
+    }
+  }
+  int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
+  const std::vector<std::string>& classes() const override { return whole_->classes(); }
+  int64_t label(int64_t index) const override { return whole_->label(at(index)); }
+  std::string source(int64_t index) const override { return whole_->source(at(index)); }
+  ImageSize image_size(int64_t index) const override { return whole_->image_size(at(index)); }
+  void read_to(int64_t index, const Placement& placement) const override { whole_->read_to(at(index), placement); }
+  bool in_memory() const override { return whole_->in_memory(); }
+  uint64_t listing_hash() const override { return hash_of(std::as_bytes(std::span(indices_)), whole_->listing_hash()); }
+
+ private:
+  int64_t at(int64_t index) const { return indices_.at(static_cast<size_t>(index)); }
+
+  std::shared_ptr<const Datastore> whole_;
+  std::vector<int64_t> indices_;
+};
+
+int64_t first_part_count(int64_t count, double share) {
+  if (count < 2) return count;
+  return std::clamp<int64_t>(std::llround(share * static_cast<double>(count)), 1, count - 1);
+}
+
+}  // namespace
+
+BadPicture::BadPicture(std::string source, std::string reason, std::optional<Place> place)
+    : Error(ErrorCode::corrupt_data, decode_message(source, reason, place), "remove the file, or set --on-bad-sample skip"),
+      source_(std::move(source)),
+      reason_(std::move(reason)) {}
+
+Image Datastore::read(int64_t index) const {
+  Image image;
+  read_to(index, [&](const ImageSize& size) {
+    image = {size.channels, size.height, size.width, std::vector<uint8_t>(static_cast<size_t>(size.bytes()))};
+    return std::span(image.pixels);
+  });
+  return image;
+}
+
+Dataset Dataset::subset(std::vector<int64_t> indices) const {
+  if (store_ == nullptr) return {};
+  return Dataset(std::make_shared<Subset>(store_, std::move(indices)));
+}
+
+std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) const {
+  if (!(share > 0 && share < 1)) {
+    throw Error(ErrorCode::invalid_option, "a split's share is " + shortest(share) + ", but must be above 0 and below 1");
+  }
+  std::map<int64_t, std::vector<int64_t>> of_label;
+  for (int64_t i = 0; i < size(); ++i) of_label[store_->label(i)].push_back(i);
+
+  std::vector<int64_t> first, second;
+  for (const auto& [label, indices] : of_label) {
+    const auto count = static_cast<int64_t>(indices.size());
+    const auto drawn = permutation(count, seed_of({static_cast<uint64_t>(options.seed), static_cast<uint64_t>(label)}));
+    const int64_t taken = first_part_count(count, share);
+    for (int64_t i = 0; i < count; ++i) {
+      (i < taken ? first : second).push_back(indices[static_cast<size_t>(drawn[static_cast<size_t>(i)])]);
+    }
+  }
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  return {subset(std::move(first)), subset(std::move(second))};
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,105 @@
+// What a labelled set of images is to the rest of the program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::data {
+
+/// A decoded picture: 8-bit, planar [C,H,W], C is 1 (grey) or 3 (red, green, blue).
+struct Image {
+  int64_t channels = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  std::vector<uint8_t> pixels;
+};
+
+/// Width, height and channels of a stored picture, read from its header without decoding it.
+struct ImageSize {
+  int64_t channels = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t bytes() const { return channels * height * width; }
+  friend bool operator==(const ImageSize&, const ImageSize&) = default;
+};
+
+/// A stored picture that cannot be read: `cannot decode "path": reason`, corrupt_data.
+class BadPicture : public Error {
+ public:
+  /// A sample's number in its dataset, for the message: `(sample 16 of 96000)`, counted from 1.
+  struct Place {
+    int64_t number = 0;
+    int64_t count = 0;
+  };
+  BadPicture(std::string source, std::string reason, std::optional<Place> place = {});
+  const std::string& source() const { return source_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string source_;
+  std::string reason_;
+};
+
+/// Called once by a decoder when it knows the picture's size; gives the memory, size.bytes() long, for the planar pixels.
+using Placement = std::function<std::span<uint8_t>(const ImageSize& size)>;
+
+/// Samples by index. Const, without state or randomness: any thread may call any member at any time.
+class Datastore {
+ public:
+  virtual ~Datastore() = default;
+
+  virtual int64_t size() const = 0;
+  /// Class names in label order; label i is classes()[i].
+  virtual const std::vector<std::string>& classes() const = 0;
+  virtual int64_t label(int64_t index) const = 0;
+  /// Where the sample comes from, for messages: a path, or "file#17".
+  virtual std::string source(int64_t index) const = 0;
+  /// Throws BadPicture, not_found or io, naming source(index).
+  virtual ImageSize image_size(int64_t index) const = 0;
+  /// Decodes the picture as stored, [C,H,W], into the memory that `placement` gives. Throws as image_size does; the memory then holds anything.
+  virtual void read_to(int64_t index, const Placement& placement) const = 0;
+  /// Whether all pictures have one size and lie decoded in memory, so that keeping a copy of them would gain nothing.
+  virtual bool in_memory() const { return false; }
+  /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
+  virtual uint64_t listing_hash() const = 0;
+
+  /// read_to with memory of its own.
+  Image read(int64_t index) const;
+};
+
+/// How split() draws its parts.
+struct SplitOptions {
+  int64_t seed = 0;
+};
+
+/// A cheap value: a handle to a datastore, or to chosen samples of one.
+class Dataset {
+ public:
+  Dataset() = default;
+  explicit Dataset(std::shared_ptr<const Datastore> store) : store_(std::move(store)) {}
+
+  bool empty() const { return store_ == nullptr || store_->size() == 0; }
+  int64_t size() const { return store_ == nullptr ? 0 : store_->size(); }
+  const Datastore& store() const { return *store_; }
+  const std::vector<std::string>& classes() const { return store_->classes(); }
+
+  /// The samples at `indices`, in that order.
+  Dataset subset(std::vector<int64_t> indices) const;
+
+  /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed, and the rest. Each label with two samples or more has
+  /// at least one in each part; both parts keep the order of the whole.
+  std::pair<Dataset, Dataset> split(double share, SplitOptions options = {}) const;
+
+ private:
+  std::shared_ptr<const Datastore> store_;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,168 @@
+#include "lockstep/data/decode.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/seed.h"
+#include "lockstep/data/test_folders.h"
+#include "lockstep/data/test_pictures.h"
+
+namespace lockstep::data {
+namespace {
+
+using test::bytes_of;
+using test::level;
+using testing::HasSubstr;
+
+Image decoded(std::string_view name, std::string_view file) {
+  Image image;
+  decode(name, file, [&](const ImageSize& size) {
+    image = {size.channels, size.height, size.width, std::vector<uint8_t>(static_cast<size_t>(size.bytes()))};
+    return std::span(image.pixels);
+  });
+  return image;
+}
+
+std::string failure(std::string_view name, std::string_view file) {
+  try {
+    decoded(name, file);
+  } catch (const DecodeError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_levels(const Image& image, int64_t channels, const std::function<int(int x, int y, int c)>& expected) {
+  ASSERT_EQ(image.channels, channels);
+  ASSERT_EQ(image.height, 3);
+  ASSERT_EQ(image.width, 5);
+  size_t i = 0;
+  for (int c = 0; c < channels; ++c) {
+    for (int y = 0; y < 3; ++y) {
+      for (int x = 0; x < 5; ++x) EXPECT_EQ(image.pixels[i++], expected(x, y, c)) << x << "," << y << "," << c;
+    }
+  }
+}
+
+TEST(Png, EveryKindGivesTheSamePicture) {
+  for (const std::string_view grey : {test::kGrey8, test::kGreyAlpha8, test::kGrey16, test::kGreyAlpha16, test::kInterlaced}) {
+    expect_levels(decoded("a.png", bytes_of(grey)), 1, [](int x, int y, int) { return level(x, y); });
+  }
+  for (const std::string_view colour : {test::kColour8, test::kColourAlpha8, test::kColour16, test::kPalette8, test::kPalette4}) {
+    expect_levels(decoded("a.PNG", bytes_of(colour)), 3, level);
+  }
+  expect_levels(decoded("a.png", bytes_of(test::kGrey1)), 1, [](int x, int y, int) { return ((x + y) & 1) * 255; });
+  expect_levels(decoded("a.png", bytes_of(test::kGrey2)), 1, [](int x, int y, int) { return ((x + y) & 3) * 85; });
+}
+
+void expect_corners(const Image& image, const std::vector<std::array<int, 3>>& corners, int tolerance) {
+  ASSERT_EQ(image.height, 16);
+  ASSERT_EQ(image.width, 16);
+  const std::array<size_t, 4> places{0, 15, 15 * 16, 255};
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t c = 0; c < static_cast<size_t>(image.channels); ++c) EXPECT_NEAR(image.pixels[c * 256 + places[i]], corners[i][c], tolerance);
+  }
+}
+
+TEST(Jpeg, EveryKindGivesWhatPillowGives) {
+  const std::vector<std::array<int, 3>> colour{{1, 1, 1}, {230, 7, 113}, {9, 232, 126}, {239, 239, 239}};
+  EXPECT_EQ(decoded("a.jpg", bytes_of(test::kJpegColour)).channels, 3);
+  expect_corners(decoded("a.jpg", bytes_of(test::kJpegColour)), colour, 1);
+  expect_corners(decoded("a.JPEG", bytes_of(test::kJpegProgressive)), colour, 1);
+  EXPECT_EQ(decoded("a.jpg", bytes_of(test::kJpegGrey)).channels, 1);
+  expect_corners(decoded("a.jpg", bytes_of(test::kJpegGrey)), {{1}, {86}, {153}, {239}}, 1);
+  expect_corners(decoded("a.jpg", bytes_of(test::kJpegInk)), {{3, 1, 2}, {237, 1, 119}, {3, 238, 121}, {237, 238, 238}}, 2);
+}
+
+TEST(Decode, SaysWhatIsWrong) {
+  const std::string png = bytes_of(test::kGrey8), jpeg = bytes_of(test::kJpegColour);
+  EXPECT_EQ(failure("a.png", ""), "the file is empty");
+  EXPECT_EQ(failure("a.png", jpeg), "holds a JPEG, not a PNG; rename it");
+  EXPECT_EQ(failure("a.jpeg", png), "holds a PNG, not a JPEG; rename it");
+  EXPECT_EQ(failure("a.jpg", "GIF89a...."), "holds a GIF, not a JPEG");
+  EXPECT_EQ(failure("a.jpg", "hello, world"), "is not a JPEG");
+  EXPECT_EQ(failure("a.png", png.substr(0, 50)), "PNG ends at byte 50");
+  EXPECT_EQ(failure("a.png", png.substr(0, 20)), "PNG ends at byte 20");
+  EXPECT_EQ(failure("a.jpg", jpeg.substr(0, 200)), "JPEG ends at byte 200");
+  EXPECT_EQ(failure("a.jpg", jpeg.substr(0, 5)), "JPEG ends at byte 5");
+  std::string flipped = png;
+  flipped[45] = static_cast<char>(flipped[45] ^ 0x40);
+  EXPECT_THAT(failure("a.png", flipped), HasSubstr("PNG is damaged"));
+}
+
+// A picture whose header promises far more than its bytes can hold takes no memory.
+TEST(Decode, RefusesWhatSoFewBytesCannotHold) {
+  std::string jpeg = bytes_of(test::kJpegColour);
+  const size_t frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\x20\x00\x20\x00", 4);
+  EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("JPEG ends at byte"));
+  jpeg.replace(frame + 5, 4, "\xff\xff\xff\xff", 4);
+  EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("65535x65535, more than the"));
+  std::string png = bytes_of(test::kGrey8);
+  png.replace(16, 8, std::string("\x00\x00\x20\x00\x00\x00\x20\x00", 8));
+  EXPECT_THAT(failure("a.png", png), HasSubstr("PNG ends at byte"));
+  png.replace(16, 8, std::string("\x00\x00\x00\x00\x00\x00\x20\x00", 8));
+  EXPECT_THAT(failure("a.png", png), HasSubstr("no pixels"));
+}
+
+TEST(StoredSize, AgreesWithDecodingAndReadsOverLargeSegments) {
+  const test::TemporaryFolder folder;
+  std::string jpeg = bytes_of(test::kJpegGrey);
+  const std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(65533, 'x');
+  jpeg.insert(2, comment + comment);
+  for (const auto& [name, file] : {std::pair{"a.jpg", jpeg}, std::pair{"b.jpg", bytes_of(test::kJpegInk)}, std::pair{"c.png", bytes_of(test::kPalette4)}}) {
+    const Image image = decoded(name, file);
+    EXPECT_EQ(stored_size(folder.write(name, file).string()), (ImageSize{image.channels, image.height, image.width}));
+  }
+  EXPECT_THROW(stored_size(folder.write("d.png", jpeg).string()), DecodeError);
+  EXPECT_THROW(stored_size((folder.path() / "none.png").string()), Error);
+}
+
+// Damaged files end in pictures or in DecodeError, whatever was changed; sanitizers watch.
+void decode_damaged(const std::string& name, const std::string& file, uint64_t seed, int rounds) {
+  Random random(seed);
+  for (int round = 0; round < rounds; ++round) {
+    std::string damaged = file;
+    const uint64_t changes = random.below(8);
+    for (uint64_t i = 0; i < changes; ++i) damaged[random.below(damaged.size())] = static_cast<char>(random.next());
+    // Headers decide most, so they are changed more often than chance would.
+    if (random.below(2) == 0) damaged[random.below(std::min<uint64_t>(damaged.size(), 64))] = static_cast<char>(random.next());
+    if (random.below(4) == 0) damaged.resize(random.below(damaged.size()));
+    try {
+      decoded(name, damaged);
+    } catch (const DecodeError& error) {
+      EXPECT_STRNE(error.what(), "");
+    }
+  }
+}
+
+TEST(Decode, DamagedFilesNeverCrash) {
+  uint64_t seed = 1;
+  for (const std::string_view png : {test::kGrey8, test::kColour8, test::kColourAlpha8, test::kGreyAlpha8, test::kGrey16, test::kColour16, test::kPalette8,
+                                     test::kPalette4, test::kGrey1, test::kGrey2, test::kInterlaced}) {
+    decode_damaged("a.png", bytes_of(png), seed++, 400);
+  }
+  for (const std::string_view jpeg : {test::kJpegColour, test::kJpegProgressive, test::kJpegGrey, test::kJpegInk}) decode_damaged("a.jpg", bytes_of(jpeg), seed++, 400);
+  decode_damaged("a.png", read_file(test::digits_folder() / "0/00001.png"), seed++, 1000);
+}
+
+TEST(Decode, DamagedPhotosNeverCrash) {
+  const test::TemporaryFolder folder;
+  test::unpack(test::test_data("plants-jpg.tar"), folder.path(), "plants/Kiwi");
+  uint64_t seed = 100;
+  for (const auto& item : std::filesystem::directory_iterator(folder.path() / "plants/Kiwi")) {
+    const std::string photo = read_file(item.path());
+    const Image image = decoded("a.jpg", photo);
+    EXPECT_EQ(image.channels, 3);
+    EXPECT_GE(image.height, 348);
+    EXPECT_EQ(failure("a.jpg", photo.substr(0, photo.size() / 2)), "JPEG ends at byte " + std::to_string(photo.size() / 2));
+    if (seed < 110) decode_damaged("a.jpg", photo, seed++, 20);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::data

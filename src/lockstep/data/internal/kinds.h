@@ -1,0 +1,51 @@
+// The kinds of sources that builtin.cpp lists.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/sources.h"
+
+namespace lockstep::data {
+
+/// One kind of source: what recognises it and what opens it.
+struct SourceKind {
+  const char* name;
+  const char* looks_like;  ///< for the message when nothing fits
+  bool (*fits)(const std::filesystem::path& path);
+  Source (*open)(const std::filesystem::path& path, const SourceOptions& options);
+};
+
+/// All kinds; the first that fits opens a path.
+std::span<const SourceKind> source_kinds();
+
+bool fits_idx(const std::filesystem::path& path);
+Source open_idx(const std::filesystem::path& path, const SourceOptions& options);
+bool fits_cifar(const std::filesystem::path& path);
+Source open_cifar(const std::filesystem::path& path, const SourceOptions& options);
+bool fits_image_folder(const std::filesystem::path& path);
+Source open_image_folder(const std::filesystem::path& path, const SourceOptions& options);
+
+/// Pictures of one size that lie decoded in memory, as IDX and CIFAR files give them.
+struct Pictures {
+  std::string path;               ///< for source(): "path#17"
+  ImageSize size;
+  std::vector<uint8_t> pixels;    ///< [N,C,H,W]
+  std::vector<int64_t> labels;    ///< [N]
+  std::vector<std::string> classes;
+};
+
+/// Makes the dataset, its labels matched to options.classes by name when there are any. Throws invalid_option for one class only or a
+/// class that is not among options.classes.
+Source source_of(Pictures pictures, const char* kind, const SourceOptions& options);
+
+/// For each of `found` its place in options.classes (`found` itself when those are empty). Throws invalid_option, with the nearest name, for
+/// one that is not there (-1 when options.unlabelled).
+std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path, const SourceOptions& options);
+
+/// Throws invalid_option when `count` classes are too few to learn from; with options.classes or unlabelled any count will do.
+void check_class_count(size_t count, const std::string& path, const SourceOptions& options);
+
+}  // namespace lockstep::data

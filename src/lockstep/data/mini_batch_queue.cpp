@@ -1,0 +1,208 @@
+#include "lockstep/data/mini_batch_queue.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <ATen/ATen.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/seed.h"
+
+namespace lockstep::data {
+namespace {
+
+// Samples a thread reads before it asks for more: several threads share one mini-batch, so the first is there soon.
+constexpr int64_t kPieceSamples = 16;
+
+// The part of one mini-batch that this worker reads. Its shards are views of two tensors.
+struct Filling {
+  Batch batch;
+  std::vector<int64_t> samples;   // indices into the dataset
+  uint8_t* pictures = nullptr;
+  int64_t* target = nullptr;
+  int64_t next_piece = 0;
+  int64_t pieces_left = 0;
+  std::exception_ptr error;
+  int64_t error_at = 0;           // the first bad sample of the mini-batch is the one that is told
+
+  int64_t count() const { return static_cast<int64_t>(samples.size()); }
+  int64_t pieces() const { return (count() + kPieceSamples - 1) / kPieceSamples; }
+};
+
+// Shards [begin, end) of a mini-batch of `count` samples, counted from the worker's first sample.
+std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Range owned, int64_t count, int64_t shard_count) {
+  std::vector<Shard> shards;
+  const int64_t first = owned.count() > 0 ? part_of(count, shard_count, owned.begin).begin : 0;
+  for (int64_t index = owned.begin; index < owned.end; ++index) {
+    const Range range = part_of(count, shard_count, index);
+    shards.push_back({index, pictures.narrow(0, range.begin - first, range.count()), target.narrow(0, range.begin - first, range.count()), range.count()});
+  }
+  return shards;
+}
+
+QueueOptions checked(QueueOptions options) {
+  const bool sizes_fit = options.mini_batch_size > 0 && options.shards > 0 && options.read_ahead > 0 && options.threads > 0;
+  if (!sizes_fit || options.start.epoch < 0 || options.start.step < 0) {
+    throw Error(ErrorCode::invalid_option, "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 and a start of at least 0");
+  }
+  return options;
+}
+
+}  // namespace
+
+struct MiniBatchQueue::State {
+  const std::shared_ptr<const PictureSet> pictures;
+  const Share share;
+  const QueueOptions options;
+
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  // All below is read and written under the mutex, but for the memory of pieces that a thread has taken.
+  std::deque<std::shared_ptr<Filling>> fillings;  // in order; the front is given next
+  Cursor cursor;                                  // of the next filling to open
+  std::vector<int64_t> order;                     // of cursor.epoch
+  std::exception_ptr broken;                      // what keeps any further mini-batch from being opened
+  std::vector<std::jthread> threads;              // last, so that they end before what they use
+
+  State(std::shared_ptr<const PictureSet> set, Share part, QueueOptions chosen)
+      : pictures(std::move(set)), share(part), options(checked(chosen)), cursor(options.start) {
+    settle_cursor();
+    if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
+    for (int64_t i = 0; i < options.threads; ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
+  }
+
+  int64_t steps() const { return steps_per_epoch(pictures->size(), options.mini_batch_size); }
+  bool at_end() const { return broken || cursor.epoch >= options.epochs || steps() == 0; }
+  bool has_piece() const {
+    return std::any_of(fillings.begin(), fillings.end(), [](const auto& filling) { return filling->next_piece < filling->pieces(); });
+  }
+  bool can_open() const { return !at_end() && static_cast<int64_t>(fillings.size()) < options.read_ahead; }
+
+  void settle_cursor() {
+    if (steps() == 0 || cursor.step < steps()) return;
+    cursor = {cursor.epoch + cursor.step / steps(), cursor.step % steps()};
+  }
+
+  void advance() {
+    const int64_t epoch = cursor.epoch;
+    ++cursor.step;
+    settle_cursor();
+    if (cursor.epoch != epoch && !at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
+  }
+
+  std::shared_ptr<Filling> open_filling() const {
+    const Range range = mini_batch_range(pictures->size(), options.mini_batch_size, cursor.step);
+    auto filling = std::make_shared<Filling>();
+    Batch& batch = filling->batch;
+    batch.cursor = cursor;
+    batch.global_count = range.count();
+    batch.shard_count = used_shards(options.shards, range.count());
+    const Range owned = part_of(batch.shard_count, share.size, share.rank);
+    if (owned.count() == 0) return filling;
+    const int64_t begin = range.begin + part_of(range.count(), batch.shard_count, owned.begin).begin;
+    const int64_t end = range.begin + part_of(range.count(), batch.shard_count, owned.end - 1).end;
+    filling->samples.assign(order.begin() + begin, order.begin() + end);
+
+    const PictureFormat& format = pictures->format();
+    const at::Tensor planes = at::empty({end - begin, format.channels, format.height, format.width}, at::kByte);
+    const at::Tensor target = at::empty({end - begin}, at::kLong);
+    filling->pictures = planes.data_ptr<uint8_t>();
+    filling->target = target.data_ptr<int64_t>();
+    filling->pieces_left = filling->pieces();
+    batch.shards = cut(planes, target, owned, range.count(), batch.shard_count);
+    return filling;
+  }
+
+  // Under the lock: the next piece to read, of an open mini-batch or of a new one; nothing when there is none now.
+  std::pair<std::shared_ptr<Filling>, int64_t> take_piece() {
+    while (true) {
+      for (const auto& filling : fillings) {
+        if (filling->next_piece < filling->pieces()) return {filling, filling->next_piece++};
+      }
+      if (!can_open()) return {};
+      try {
+        fillings.push_back(open_filling());
+        advance();
+      } catch (...) {
+        broken = std::current_exception();
+      }
+      changed.notify_all();
+    }
+  }
+
+  void work(std::stop_token stop) {
+    std::unique_lock lock(mutex);
+    while (changed.wait(lock, stop, [&] { return has_piece() || can_open(); }) && !stop.stop_requested()) {
+      const auto [filling, piece] = take_piece();
+      if (filling == nullptr) continue;
+      lock.unlock();
+      std::exception_ptr error;
+      const int64_t error_at = read_piece(*filling, piece, stop, error);
+      lock.lock();
+      if (error && (!filling->error || error_at < filling->error_at)) {
+        filling->error = error;
+        filling->error_at = error_at;
+      }
+      if (--filling->pieces_left == 0) changed.notify_all();
+    }
+  }
+
+  // The position of the sample that failed, when one did.
+  int64_t read_piece(Filling& filling, int64_t piece, const std::stop_token& stop, std::exception_ptr& error) const {
+    const int64_t begin = piece * kPieceSamples;
+    const int64_t end = std::min(begin + kPieceSamples, filling.count());
+    for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
+      try {
+        read_sample(filling, i);
+      } catch (...) {
+        error = std::current_exception();
+        return i;
+      }
+    }
+    return end;
+  }
+
+  void read_sample(Filling& filling, int64_t position) const {
+    const int64_t index = filling.samples[static_cast<size_t>(position)];
+    const int64_t bytes = pictures->picture_bytes();
+    const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
+    pictures->read(index, picture);
+    filling.target[position] = pictures->label(index);
+    if (!options.augment.any()) return;
+    const uint64_t seed = seed_of({static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
+    options.augment.apply(picture, pictures->format(), seed);
+  }
+};
+
+MiniBatchQueue::MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options)
+    : state_(std::make_unique<State>(std::move(pictures), share, std::move(options))) {}
+
+MiniBatchQueue::~MiniBatchQueue() {
+  // All are told before the first is waited for.
+  for (std::jthread& thread : state_->threads) thread.request_stop();
+}
+
+std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  const auto is_ready = [&] { return state.fillings.empty() ? state.at_end() : state.fillings.front()->pieces_left == 0; };
+  if (!state.changed.wait(lock, stop, is_ready) || stop.stop_requested()) return std::nullopt;
+  if (state.fillings.empty()) {
+    if (state.broken) std::rethrow_exception(state.broken);
+    return std::nullopt;
+  }
+  const std::shared_ptr<Filling> filling = std::move(state.fillings.front());
+  state.fillings.pop_front();
+  state.changed.notify_all();
+  lock.unlock();
+  if (!filling->error) return std::move(filling->batch);
+  const Cursor cursor = filling->batch.cursor;
+  return with_context([&] { return "while filling mini-batch " + std::to_string(cursor.step + 1) + " of epoch " + std::to_string(cursor.epoch + 1); },
+                      [&]() -> std::optional<Batch> { std::rethrow_exception(filling->error); });
+}
+
+}  // namespace lockstep::data

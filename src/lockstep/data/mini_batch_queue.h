@@ -1,0 +1,78 @@
+// Mini-batches of one worker, in order, read ahead by threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/base/share.h"
+#include "lockstep/data/datastore.h"
+#include "lockstep/data/order.h"
+#include "lockstep/data/picture_set.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::data {
+
+/// One shard of a mini-batch.
+struct Shard {
+  int64_t index = 0;      ///< 0..used shards of this mini-batch - 1
+  at::Tensor pictures;    ///< u8 [b,C,H,W] on the host
+  at::Tensor target;      ///< int64 [b] on the host
+  int64_t count = 0;      ///< b
+};
+
+/// This worker's part of one mini-batch. A worker may own no shard of it.
+struct Batch {
+  Cursor cursor;                ///< the step this mini-batch is for
+  std::vector<Shard> shards;    ///< the shards this worker owns, in order
+  int64_t global_count = 0;     ///< samples in the mini-batch over all workers
+  int64_t shard_count = 0;      ///< shards in the mini-batch over all workers (used_shards)
+};
+
+struct QueueOptions {
+  int64_t mini_batch_size = 128;
+  int64_t shards = 8;
+  Order order = {};             ///< seed and shuffle rule
+  Augment augment = {};         ///< applied to the u8 pictures, seeded by (seed, epoch, sample)
+  Cursor start = {};            ///< the first mini-batch to give
+  int64_t epochs = 1;           ///< the queue ends after this many epochs (counted from epoch 0)
+  int64_t read_ahead = 4;       ///< mini-batches kept ready
+  int64_t threads = 1;          ///< reading threads
+};
+
+/// Gives the mini-batches from `start` on, in order. Every rank's queue gives the same number of them with the same cursors.
+/// next() is called by one thread. A sample that cannot be read throws from next() in its turn, with
+/// "while filling mini-batch M of epoch E" (counted from 1) as context; the call after that gives the next mini-batch.
+/// The destructor stops the threads and waits for the pictures they are reading, one each.
+class MiniBatchQueue {
+ public:
+  MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options);
+  ~MiniBatchQueue();
+  MiniBatchQueue(const MiniBatchQueue&) = delete;
+  MiniBatchQueue& operator=(const MiniBatchQueue&) = delete;
+
+  /// The next mini-batch; nothing after the last one or when stopped.
+  std::optional<Batch> next(std::stop_token stop = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// How u8 pictures become a network's input.
+struct InputFormat {
+  at::ScalarType type = at::kFloat;
+  at::Device device = at::kCPU;
+  std::vector<double> mean = {};  ///< per channel, of pixels / 255; empty: nothing is subtracted
+  std::vector<double> deviation = {};  ///< per channel; empty: nothing is divided
+};
+
+/// u8 [b,C,H,W] to `type` on `device`: (pixel / 255 - mean) / deviation, as torchvision's ToTensor and Normalize.
+at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format);
+
+}  // namespace lockstep::data

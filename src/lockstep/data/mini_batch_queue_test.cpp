@@ -1,0 +1,183 @@
+#include "lockstep/data/mini_batch_queue.h"
+
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::data {
+namespace {
+
+using testing::HasSubstr;
+
+// Pictures of 1x2: the index and its complement. `bad` cannot be read; `slow` pictures take a millisecond.
+class Numbers : public Datastore {
+ public:
+  explicit Numbers(int64_t count, int64_t bad = -1, bool slow = false) : count_(count), bad_(bad), slow_(slow) {}
+  int64_t size() const override { return count_; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t index) const override { return index % 2; }
+  std::string source(int64_t index) const override { return "#" + std::to_string(index); }
+  ImageSize image_size(int64_t) const override { return {1, 1, 2}; }
+  void read_to(int64_t index, const Placement& placement) const override {
+    if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (index == bad_) throw BadPicture(source(index), "it is torn");
+    const auto picture = placement({1, 1, 2});
+    picture[0] = static_cast<uint8_t>(index);
+    picture[1] = static_cast<uint8_t>(~index);
+  }
+  uint64_t listing_hash() const override { return 1; }
+
+ private:
+  int64_t count_, bad_;
+  bool slow_;
+  std::vector<std::string> classes_{"even", "odd"};
+};
+
+std::shared_ptr<const PictureSet> numbers(int64_t count, int64_t bad = -1, bool slow = false, int64_t most_bytes = 1 << 20) {
+  return std::make_shared<PictureSet>(Dataset(std::make_shared<Numbers>(count, bad, slow)), PictureFormat{1, 1, 2}, most_bytes);
+}
+
+struct Given {
+  Cursor cursor;
+  int64_t shard = 0;
+  std::vector<uint8_t> pixels;
+  std::vector<int64_t> target;
+  friend bool operator==(const Given&, const Given&) = default;
+};
+
+// All shards of all mini-batches of a group of workers, in order of mini-batch and shard.
+std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const PictureSet>& pictures, const QueueOptions& options) {
+  std::vector<std::unique_ptr<MiniBatchQueue>> queues;
+  for (int64_t rank = 0; rank < workers; ++rank) queues.push_back(std::make_unique<MiniBatchQueue>(pictures, Share{rank, workers}, options));
+  std::vector<Given> all;
+  while (true) {
+    bool any = false;
+    for (auto& queue : queues) {
+      const std::optional<Batch> batch = queue->next();
+      EXPECT_TRUE(&queue == &queues.front() || any == batch.has_value());
+      any = batch.has_value();
+      if (!batch) continue;
+      for (const Shard& shard : batch->shards) {
+        EXPECT_EQ(shard.count, shard.pictures.size(0));
+        const uint8_t* pixels = shard.pictures.data_ptr<uint8_t>();
+        const int64_t* target = shard.target.data_ptr<int64_t>();
+        all.push_back({batch->cursor, shard.index, {pixels, pixels + shard.pictures.numel()}, {target, target + shard.count}});
+      }
+    }
+    if (!any) return all;
+  }
+}
+
+QueueOptions options_of(int64_t threads) {
+  return {.mini_batch_size = 40, .shards = 8, .order = {.seed = 3}, .augment = Augment::parse("flip"), .epochs = 3, .read_ahead = 3, .threads = threads};
+}
+
+TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
+  const auto expected = all_given(1, numbers(101), options_of(1));
+  EXPECT_EQ(expected.size(), 3u * (8 + 8 + 8));
+  EXPECT_EQ(expected.back().cursor, (Cursor{2, 2}));
+  for (const int64_t workers : {1, 2, 3, 8, 11}) {
+    for (const int64_t threads : {1, 3}) EXPECT_EQ(all_given(workers, numbers(101), options_of(threads)), expected) << workers << " workers, " << threads << " threads";
+  }
+  EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
+}
+
+TEST(MiniBatchQueue, EveryEpochHasEverySampleWithItsLabel) {
+  QueueOptions options = options_of(2);
+  options.augment = {};
+  std::vector<int> seen(101);
+  for (const Given& given : all_given(2, numbers(101), options)) {
+    for (size_t i = 0; i < given.target.size(); ++i) {
+      const uint8_t index = given.pixels[2 * i];
+      EXPECT_EQ(given.pixels[2 * i + 1], static_cast<uint8_t>(~index));
+      EXPECT_EQ(given.target[i], index % 2);
+      ++seen[index];
+    }
+  }
+  EXPECT_THAT(seen, testing::Each(3));
+}
+
+TEST(MiniBatchQueue, GoesOnFromAnyPlace) {
+  const auto whole = all_given(1, numbers(101), options_of(1));
+  QueueOptions options = options_of(2);
+  options.start = {1, 2};
+  const auto rest = all_given(1, numbers(101), options);
+  ASSERT_EQ(rest.size(), 32u);
+  EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.end() - 32));
+  options.start = {0, 3};  // one past an epoch's last is the next epoch's first
+  EXPECT_EQ(all_given(1, numbers(101), options).front().cursor, (Cursor{1, 0}));
+  options.start = {3, 0};
+  EXPECT_TRUE(all_given(1, numbers(101), options).empty());
+}
+
+TEST(MiniBatchQueue, AWorkerWithoutShardsGetsEveryBatch) {
+  QueueOptions options = options_of(1);
+  options.shards = 2;
+  options.epochs = 1;
+  MiniBatchQueue queue(numbers(101), {2, 3}, options);
+  for (int64_t step = 0; step < 3; ++step) {
+    const auto batch = queue.next();
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(batch->cursor, (Cursor{0, step}));
+    EXPECT_EQ(batch->global_count, step < 2 ? 40 : 21);
+    EXPECT_EQ(batch->shard_count, 2);
+    EXPECT_TRUE(batch->shards.empty());
+  }
+  EXPECT_FALSE(queue.next());
+}
+
+TEST(MiniBatchQueue, AnErrorComesInItsTurnAndOnlyToItsWorker) {
+  QueueOptions options = options_of(2);
+  options.order.shuffle = Shuffle::never;
+  options.epochs = 1;
+  MiniBatchQueue mine(numbers(101, 45), {0, 2}, options), other(numbers(101, 45), {1, 2}, options);
+  EXPECT_EQ(mine.next()->cursor, (Cursor{0, 0}));
+  try {
+    mine.next();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot decode \"#45\" (sample 46 of 101): it is torn\n  while filling mini-batch 2 of epoch 1"));
+  }
+  EXPECT_EQ(mine.next()->cursor, (Cursor{0, 2}));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(other.next());
+}
+
+TEST(MiniBatchQueue, StopsAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    QueueOptions options = options_of(2);
+    options.mini_batch_size = 5000;
+    MiniBatchQueue queue(numbers(5000, -1, true), {0, 1}, options);
+    std::stop_source stop;
+    const std::jthread stopper([&] { stop.request_stop(); });
+    EXPECT_FALSE(queue.next(stop.get_token()));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
+TEST(MiniBatchQueue, RefusesEmptyNumbers) {
+  QueueOptions options;
+  options.threads = 0;
+  EXPECT_THROW(MiniBatchQueue(numbers(3), {}, options), Error);
+  options.threads = 1;
+  EXPECT_FALSE(MiniBatchQueue(std::make_shared<PictureSet>(Dataset(), PictureFormat{}, 0), {}, options).next());
+}
+
+TEST(ToInput, IsToTensorAndNormalize) {
+  const at::Tensor pictures = at::arange(12, at::kByte).view({1, 3, 2, 2});
+  const at::Tensor plain = to_input(pictures, {});
+  EXPECT_EQ(plain.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(plain, pictures.to(at::kFloat) / 255));
+  const at::Tensor normal = to_input(pictures, {.type = at::kDouble, .mean = {0.1, 0.2, 0.3}, .deviation = {0.5}});
+  const at::Tensor mean = at::tensor({0.1, 0.2, 0.3}, at::kDouble).view({1, 3, 1, 1});
+  EXPECT_TRUE(at::equal(normal, (pictures.to(at::kDouble) / 255 - mean) / 0.5));
+  EXPECT_EQ(to_input(pictures, {.type = at::kBFloat16}).scalar_type(), at::kBFloat16);
+  EXPECT_THROW(to_input(pictures, {.mean = {0.1, 0.2}}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::data

@@ -1,0 +1,40 @@
+// Which sample stands where: pure functions of (seed, epoch), so every worker knows the whole order without a message.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/base/share.h"
+
+namespace lockstep::data {
+
+enum class Shuffle { never, once, every_epoch };
+constexpr std::array<const char*, 3> enum_names(Shuffle) { return {"never", "once", "every-epoch"}; }
+
+/// A place in a run: step counts mini-batches within the epoch, both from 0.
+struct Cursor {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  friend bool operator==(const Cursor&, const Cursor&) = default;
+};
+
+struct Order {
+  int64_t seed = 0;
+  Shuffle shuffle = Shuffle::every_epoch;
+
+  /// The samples of one epoch in the order in which they are used; `never` gives 0..count-1, `once` the order of epoch 0 in every epoch.
+  std::vector<int64_t> of_epoch(int64_t count, int64_t epoch) const;
+};
+
+/// Mini-batches in an epoch; the last one may be smaller.
+constexpr int64_t steps_per_epoch(int64_t count, int64_t mini_batch_size) { return (count + mini_batch_size - 1) / mini_batch_size; }
+
+/// Positions in the epoch's order that mini-batch `step` takes.
+constexpr Range mini_batch_range(int64_t count, int64_t mini_batch_size, int64_t step) {
+  const int64_t begin = step * mini_batch_size;
+  const int64_t end = begin + mini_batch_size;
+  return {begin, end < count ? end : count};
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,98 @@
+#include "lockstep/data/order.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/datastore.h"
+
+namespace lockstep::data {
+namespace {
+
+TEST(Order, IsAPureFunctionOfSeedAndEpoch) {
+  const Order order{.seed = 3};
+  EXPECT_EQ(order.of_epoch(100, 2), order.of_epoch(100, 2));
+  EXPECT_NE(order.of_epoch(100, 2), order.of_epoch(100, 3));
+  EXPECT_NE(order.of_epoch(100, 2), Order{.seed = 4}.of_epoch(100, 2));
+  const Order once{.seed = 3, .shuffle = Shuffle::once};
+  EXPECT_EQ(once.of_epoch(100, 5), order.of_epoch(100, 0));
+  const auto plain = Order{.seed = 3, .shuffle = Shuffle::never}.of_epoch(4, 5);
+  EXPECT_EQ(plain, (std::vector<int64_t>{0, 1, 2, 3}));
+}
+
+TEST(Order, MiniBatchesCoverTheEpoch) {
+  EXPECT_EQ(steps_per_epoch(10, 4), 3);
+  EXPECT_EQ(mini_batch_range(10, 4, 2), (Range{8, 10}));
+}
+
+// Labels only; its pictures are one pixel that holds the index.
+class Labelled : public Datastore {
+ public:
+  explicit Labelled(std::vector<int64_t> labels) : labels_(std::move(labels)) {}
+  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t index) const override { return labels_.at(static_cast<size_t>(index)); }
+  std::string source(int64_t index) const override { return "#" + std::to_string(index); }
+  ImageSize image_size(int64_t) const override { return {1, 1, 1}; }
+  void read_to(int64_t index, const Placement& placement) const override { placement({1, 1, 1})[0] = static_cast<uint8_t>(index); }
+  uint64_t listing_hash() const override { return 7; }
+
+ private:
+  std::vector<int64_t> labels_;
+  std::vector<std::string> classes_{"a", "b", "c"};
+};
+
+TEST(Split, DrawsItsShareOfEachLabelAndLosesNothing) {
+  std::vector<int64_t> labels(100, 0);
+  labels.insert(labels.end(), 11, 1);
+  labels.push_back(2);
+  const Dataset whole(std::make_shared<Labelled>(labels));
+  const auto [train, held_out] = whole.split(0.9, {.seed = 1});
+  EXPECT_EQ(train.size(), 90 + 10 + 1);
+  EXPECT_EQ(held_out.size(), 10 + 1);
+  std::set<int> seen;
+  for (const Dataset& part : {train, held_out}) {
+    int before = -1;
+    for (int64_t i = 0; i < part.size(); ++i) {
+      const int index = part.store().read(i).pixels[0];
+      EXPECT_GT(index, before);
+      EXPECT_EQ(part.store().label(i), labels[static_cast<size_t>(index)]);
+      seen.insert(index);
+      before = index;
+    }
+  }
+  EXPECT_EQ(seen.size(), labels.size());
+}
+
+TEST(Split, RepeatsBySeedAndKeepsOneOfEachLabelOnBothSides) {
+  const Dataset whole(std::make_shared<Labelled>(std::vector<int64_t>{0, 0, 1, 1, 1, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(whole.split(0.5, {.seed = 1}).first.store().listing_hash(), whole.split(0.5, {.seed = 1}).first.store().listing_hash());
+  std::set<uint64_t> drawn;
+  for (int64_t seed = 0; seed < 10; ++seed) drawn.insert(whole.split(0.5, {.seed = seed}).first.store().listing_hash());
+  EXPECT_GT(drawn.size(), 5u);
+  for (const double share : {0.001, 0.999}) {
+    const auto [first, second] = whole.split(share);
+    for (const Dataset& part : {first, second}) {
+      std::set<int64_t> labels;
+      for (int64_t i = 0; i < part.size(); ++i) labels.insert(part.store().label(i));
+      EXPECT_EQ(labels.size(), 3u);
+    }
+  }
+  EXPECT_THROW(whole.split(1.0), Error);
+  EXPECT_THROW(whole.subset({10}), Error);
+}
+
+TEST(Subset, OfASubsetTellsTheRightSamples) {
+  const Dataset whole(std::make_shared<Labelled>(std::vector<int64_t>{0, 1, 2, 0, 1}));
+  const Dataset twice = whole.subset({4, 2, 0}).subset({2, 0});
+  ASSERT_EQ(twice.size(), 2);
+  EXPECT_EQ(twice.store().source(0), "#0");
+  EXPECT_EQ(twice.store().source(1), "#4");
+  EXPECT_EQ(twice.store().read(1).pixels[0], 4);
+  EXPECT_EQ(whole.subset({0, 1}).size(), 2);
+  EXPECT_NE(whole.subset({0, 1}).store().listing_hash(), whole.subset({1, 0}).store().listing_hash());
+}
+
+}  // namespace
+}  // namespace lockstep::data

@@ -1,0 +1,135 @@
+#include "lockstep/data/picture_set.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "lockstep/data/internal/parallel.h"
+
+namespace lockstep::data {
+namespace {
+
+enum KeptState : uint8_t { kEmpty, kLoading, kReady };
+
+// A sample's number is known here and not in the store, which may hold more than the dataset.
+template <class Work>
+void numbered(const Dataset& dataset, int64_t index, Work&& work) {
+  try {
+    work();
+  } catch (const BadPicture& error) {
+    throw BadPicture(error.source(), error.reason(), BadPicture::Place{index + 1, dataset.size()});
+  }
+}
+
+// Straight into `destination` when the stored picture has the format's size.
+void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
+  // Decoders use the thread's scratch memory for themselves.
+  thread_local std::vector<uint8_t> other;
+  std::optional<ImageSize> other_size;
+  store.read_to(index, [&](const ImageSize& size) {
+    if (size == format.size()) return destination;
+    other_size = size;
+    other.resize(static_cast<size_t>(size.bytes()));
+    return std::span(other);
+  });
+  if (!other_size) return;
+  to_format(*other_size, other, format, destination);
+  constexpr size_t kKeptBytes = size_t{16} << 20;
+  if (other.size() > kKeptBytes) std::vector<uint8_t>().swap(other);
+}
+
+}  // namespace
+
+struct PictureSet::State {
+  Dataset dataset;
+  PictureFormat format;
+  int64_t picture_bytes = 0;
+  bool in_memory = false;
+  // Not touched before it is written, so memory grows as pictures are read.
+  std::unique_ptr<uint8_t[]> kept;
+  std::unique_ptr<std::atomic<uint8_t>[]> states;
+
+  std::span<uint8_t> place(int64_t index) const {
+    return {kept.get() + index * picture_bytes, static_cast<size_t>(picture_bytes)};
+  }
+
+  void decode(int64_t index, std::span<uint8_t> destination) const {
+    numbered(dataset, index, [&] { read_as(dataset.store(), index, format, destination); });
+  }
+
+  // The one reader who takes the sample first keeps it; one who comes meanwhile decodes for itself rather than wait.
+  bool keep(int64_t index) const {
+    std::atomic<uint8_t>& state = states[static_cast<size_t>(index)];
+    if (state.load(std::memory_order_acquire) == kReady) return true;
+    uint8_t expected = kEmpty;
+    if (!state.compare_exchange_strong(expected, kLoading, std::memory_order_acquire)) return expected == kReady;
+    try {
+      decode(index, place(index));
+    } catch (...) {
+      state.store(kEmpty, std::memory_order_release);
+      throw;
+    }
+    state.store(kReady, std::memory_order_release);
+    return true;
+  }
+};
+
+PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.dataset = std::move(dataset);
+  state.format = format;
+  state.picture_bytes = format.size().bytes();
+  if (state.dataset.empty()) return;
+  const Datastore& store = state.dataset.store();
+  state.in_memory = store.in_memory() && store.image_size(0) == format.size();
+  const int64_t count = store.size();
+  if (state.in_memory || state.picture_bytes > most_bytes / count) return;
+  state.kept = std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(count * state.picture_bytes));
+  state.states = std::make_unique<std::atomic<uint8_t>[]>(static_cast<size_t>(count));
+}
+
+PictureSet::~PictureSet() = default;
+
+int64_t PictureSet::size() const { return state_->dataset.size(); }
+const PictureFormat& PictureSet::format() const { return state_->format; }
+const Dataset& PictureSet::dataset() const { return state_->dataset; }
+int64_t PictureSet::label(int64_t index) const { return state_->dataset.store().label(index); }
+int64_t PictureSet::picture_bytes() const { return state_->picture_bytes; }
+bool PictureSet::kept() const { return state_->in_memory || state_->kept != nullptr; }
+
+void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
+  const State& state = *state_;
+  if (state.kept == nullptr || !state.keep(index)) return state.decode(index, destination);
+  std::memcpy(destination.data(), state.place(index).data(), destination.size());
+}
+
+std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads) {
+  const int64_t count = dataset.size();
+  std::vector<std::optional<std::string>> reasons(static_cast<size_t>(count));
+  for_each_index(count, threads, [&](int64_t i) {
+    thread_local std::vector<uint8_t> picture;
+    picture.resize(static_cast<size_t>(format.size().bytes()));
+    try {
+      read_as(dataset.store(), i, format, picture);
+    } catch (const BadPicture& error) {
+      reasons[static_cast<size_t>(i)] = error.reason();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::not_found && error.code() != ErrorCode::io) throw;
+      reasons[static_cast<size_t>(i)] = error.message();
+    }
+  });
+  std::vector<int64_t> good;
+  std::vector<BadSample> bad;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& reason = reasons[static_cast<size_t>(i)];
+    if (reason) {
+      bad.push_back({dataset.store().source(i), *reason});
+    } else {
+      good.push_back(i);
+    }
+  }
+  if (bad.empty()) return {dataset, {}};
+  return {dataset.subset(std::move(good)), std::move(bad)};
+}
+
+}  // namespace lockstep::data

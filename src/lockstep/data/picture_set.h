@@ -1,0 +1,56 @@
+// The pictures of a dataset, all of one shape, decoded once and shared by every worker of the process.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/datastore.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::data {
+
+/// What becomes of samples that cannot be read.
+enum class OnBadSample { fail, skip };
+constexpr std::array<const char*, 2> enum_names(OnBadSample) { return {"fail", "skip"}; }
+
+/// A dataset seen through one format. Any thread may call any const member.
+/// The pictures are kept in memory once decoded when all of them fit in `most_bytes`; otherwise each read decodes again.
+class PictureSet {
+ public:
+  PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes);
+  ~PictureSet();
+
+  int64_t size() const;
+  const PictureFormat& format() const;
+  const Dataset& dataset() const;
+  int64_t label(int64_t index) const;
+  int64_t picture_bytes() const;  ///< C * H * W
+  bool kept() const;              ///< whether decoded pictures are kept
+
+  /// Writes the picture to `destination` (picture_bytes() long), decoding it if it is not kept yet.
+  /// Throws corrupt_data with `cannot decode "path" (sample i of n): reason`.
+  void read(int64_t index, std::span<uint8_t> destination) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A sample that was left out, and why.
+struct BadSample {
+  std::string source;
+  std::string reason;
+};
+
+/// Reads every sample once with `threads` threads and gives the dataset without those that cannot be read, in unchanged order, and the
+/// list of them (ordered by index). This makes --on-bad-sample skip independent of the number of workers.
+std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads);
+
+}  // namespace lockstep::data

@@ -1,0 +1,83 @@
+#include "lockstep/data/sources.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
+#include "lockstep/data/internal/kinds.h"
+
+namespace lockstep::data {
+namespace {
+
+class PicturesInMemory : public Datastore {
+ public:
+  explicit PicturesInMemory(Pictures pictures) : pictures_(std::move(pictures)) {}
+  int64_t size() const override { return static_cast<int64_t>(pictures_.labels.size()); }
+  const std::vector<std::string>& classes() const override { return pictures_.classes; }
+  int64_t label(int64_t index) const override { return pictures_.labels.at(static_cast<size_t>(index)); }
+  std::string source(int64_t index) const override { return pictures_.path + "#" + std::to_string(index); }
+  ImageSize image_size(int64_t) const override { return pictures_.size; }
+  void read_to(int64_t index, const Placement& placement) const override {
+    const int64_t bytes = pictures_.size.bytes();
+    const std::span<uint8_t> destination = placement(pictures_.size);
+    std::copy_n(pictures_.pixels.data() + index * bytes, bytes, destination.data());
+  }
+  bool in_memory() const override { return true; }
+  uint64_t listing_hash() const override {
+    uint64_t hash = hash_of(std::as_bytes(std::span(pictures_.labels)), static_cast<uint64_t>(pictures_.size.bytes()));
+    for (const std::string& name : pictures_.classes) hash = hash_of(name, hash);
+    return hash;
+  }
+
+ private:
+  Pictures pictures_;
+};
+
+}  // namespace
+
+std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path, const SourceOptions& options) {
+  const std::vector<std::string>& wanted = options.classes.empty() ? found : options.classes;
+  std::vector<int64_t> places;
+  for (const std::string& name : found) {
+    const auto at = std::find(wanted.begin(), wanted.end(), name);
+    if (at == wanted.end() && !options.unlabelled) {
+      const std::string near = nearest(name, wanted);
+      throw Error(ErrorCode::invalid_option, "\"" + path + "\" has a class \"" + name + "\" that is not among the " + std::to_string(wanted.size()) + " of the training set",
+                  near.empty() ? "classes are matched by their folders' names; rename or remove it" : "did you mean \"" + near + "\"? classes are matched by their folders' names");
+    }
+    places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
+  }
+  return places;
+}
+
+void check_class_count(size_t count, const std::string& path, const SourceOptions& options) {
+  if (count >= 2 || !options.classes.empty() || options.unlabelled) return;
+  throw Error(ErrorCode::invalid_option, "\"" + path + "\" has " + (count == 0 ? "no class" : "only one class") + ", but there must be at least two to tell apart",
+              "give the folder that holds one folder for each class");
+}
+
+Source source_of(Pictures pictures, const char* kind, const SourceOptions& options) {
+  check_class_count(pictures.classes.size(), pictures.path, options);
+  const std::vector<int64_t> places = match_classes(pictures.classes, pictures.path, options);
+  for (int64_t& label : pictures.labels) label = label < 0 ? -1 : places[static_cast<size_t>(label)];
+  if (!options.classes.empty()) pictures.classes = options.classes;
+  return {Dataset(std::make_shared<PicturesInMemory>(std::move(pictures))), kind, {}};
+}
+
+Source open_source(const std::filesystem::path& path, const SourceOptions& options) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  if (!std::filesystem::exists(status)) throw errno_error(code ? code.value() : ENOENT, "open", path.string());
+  for (const SourceKind& kind : source_kinds()) {
+    if (kind.fits(path)) return kind.open(path, options);
+  }
+  std::vector<std::string> known;
+  for (const SourceKind& kind : source_kinds()) known.emplace_back(kind.looks_like);
+  throw Error(ErrorCode::invalid_option, "\"" + path.string() + "\" is no data that can be read", "it may be " + join(known, ", or "));
+}
+
+ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options) : Dataset(open_image_folder(folder, options).dataset) {}
+
+}  // namespace lockstep::data

@@ -1,0 +1,253 @@
+#include "lockstep/data/sources.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/seed.h"
+#include "lockstep/data/survey.h"
+#include "lockstep/data/test_folders.h"
+#include "lockstep/data/test_pictures.h"
+
+namespace lockstep::data {
+namespace {
+
+using test::bytes_of;
+using test::TemporaryFolder;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kPng = bytes_of(test::kGrey8);
+
+std::string failure(const std::filesystem::path& path, const SourceOptions& options = {}) {
+  try {
+    open_source(path, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<std::string> listed(const Dataset& dataset, const std::filesystem::path& root) {
+  std::vector<std::string> lines;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const int64_t label = dataset.store().label(i);
+    lines.push_back(std::filesystem::path(dataset.store().source(i)).lexically_relative(root).string() + "=" +
+                    (label < 0 ? "-" : dataset.classes()[static_cast<size_t>(label)]));
+  }
+  return lines;
+}
+
+TEST(ImageFolder, TheDigitsAreThereInOrder) {
+  const Source source = open_source(test::digits_folder());
+  EXPECT_EQ(source.kind, "image folder");
+  EXPECT_EQ(source.dataset.size(), 10000);
+  EXPECT_THAT(source.dataset.classes(), ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"));
+  for (int64_t i = 1; i < source.dataset.size(); ++i) ASSERT_LT(source.dataset.store().source(i - 1), source.dataset.store().source(i));
+  EXPECT_EQ(source.dataset.store().label(3000), 3);
+  const SizeSurvey survey = survey_sizes(source.dataset, 2);
+  EXPECT_EQ(survey.common, (ImageSize{1, 28, 28}));
+  EXPECT_TRUE(survey.one_size);
+  EXPECT_FALSE(survey.any_colour);
+  EXPECT_FALSE(survey.looked_at_all);
+  EXPECT_GE(survey.looked_at, 1000);
+}
+
+TEST(ImageFolder, TheDirectFolderIsTheLabelAndEqualNamesMerge) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b/cat/2.png", "a/cat/1.PNG", "a/dog/3.jpeg", "b/cat/.hidden.png", "b/cat/Thumbs.db", ".git/x.png", "__MACOSX/cat/1.png", "README", "notes.txt"}) {
+    folder.write(name, kPng);
+  }
+  const Source merged = open_source(folder.path());
+  EXPECT_THAT(listed(merged.dataset, folder.path()), ElementsAre("a/cat/1.PNG=cat", "b/cat/2.png=cat", "a/dog/3.jpeg=dog"));
+  const Source top = open_source(folder.path().string() + "/", {.labels = Labels::top});
+  EXPECT_THAT(listed(top.dataset, folder.path()), ElementsAre("a/cat/1.PNG=a", "a/dog/3.jpeg=a", "b/cat/2.png=b"));
+  EXPECT_NE(merged.dataset.store().listing_hash(), top.dataset.store().listing_hash());
+}
+
+TEST(ImageFolder, TheHashIsThatOfTheListingNotOfThePlace) {
+  const TemporaryFolder here, there;
+  for (const TemporaryFolder* folder : {&here, &there}) {
+    folder->write("cat/1.png", kPng);
+    folder->write("dog/1.png", kPng);
+  }
+  EXPECT_EQ(open_source(here.path()).dataset.store().listing_hash(), open_source(there.path()).dataset.store().listing_hash());
+  there.write("dog/2.png", kPng);
+  EXPECT_NE(open_source(here.path()).dataset.store().listing_hash(), open_source(there.path()).dataset.store().listing_hash());
+}
+
+TEST(ImageFolder, BadFoldersAreNamed) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(failure(folder.path() / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("holds no class folders"));
+  folder.write("1.png", kPng);
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only pictures"), HasSubstr("hint: put the pictures of each class")));
+  std::filesystem::remove(folder.path() / "1.png");
+  folder.write("cat/1.png", kPng);
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only one class"), HasSubstr("hint:")));
+  folder.write("dog/1.png", kPng);
+  EXPECT_EQ(failure(folder.path()), "");
+  EXPECT_THAT(failure(folder.path() / "dog/1.png"), HasSubstr("no data that can be read"));
+  std::filesystem::create_directory(folder.path() / "eel");
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("holds no PNG or JPEG")));
+  const Source skipping = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
+  ASSERT_EQ(skipping.skipped.size(), 1u);
+  EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));
+  EXPECT_THAT(skipping.dataset.classes(), ElementsAre("cat", "dog"));
+  std::filesystem::create_directory_symlink(folder.path(), folder.path() / "cat/loop");
+  EXPECT_THAT(failure(folder.path()), HasSubstr("leads back"));
+}
+
+TEST(ImageFolder, StraysAreCountedAndTheFirstNamed) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.png", "dog/1.png", "dog/a.txt", "dog/b.gif", "lost.png", "labels.csv"}) folder.write(name, kPng);
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("3 files"), HasSubstr("dog/a.txt"), HasSubstr("--on-bad-sample skip")));
+  const Source source = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
+  EXPECT_EQ(source.dataset.size(), 2);
+  ASSERT_EQ(source.skipped.size(), 3u);
+  EXPECT_THAT(source.skipped[2].reason, HasSubstr("outside the class folders"));
+}
+
+TEST(ImageFolder, ClassesAreMatchedByName) {
+  const TemporaryFolder folder;
+  folder.write("dog/1.png", kPng);
+  const Source source = open_source(folder.path(), {.classes = {"cat", "dog"}});
+  EXPECT_EQ(source.dataset.store().label(0), 1);
+  EXPECT_THAT(source.dataset.classes(), ElementsAre("cat", "dog"));
+  folder.write("cst/1.png", kPng);
+  EXPECT_THAT(failure(folder.path(), {.classes = {"cat", "dog"}}), AllOf(HasSubstr("\"cst\""), HasSubstr("did you mean \"cat\"?")));
+  folder.write("0.png", kPng);
+  const Source unlabelled = open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true});
+  EXPECT_THAT(listed(unlabelled.dataset, folder.path()), ElementsAre("0.png=-", "cst/1.png=-", "dog/1.png=dog"));
+}
+
+TEST(Survey, CountsMixedSizesAndPassesOverBadFiles) {
+  const TemporaryFolder folder;
+  folder.write("a/1.png", kPng);
+  folder.write("a/2.png", kPng.substr(0, 20));
+  folder.write("b/1.jpg", bytes_of(test::kJpegColour));
+  folder.write("b/2.png", kPng);
+  const SizeSurvey survey = survey_sizes(open_source(folder.path()).dataset, 3);
+  EXPECT_EQ(survey.common, (ImageSize{1, 3, 5}));
+  EXPECT_FALSE(survey.one_size);
+  EXPECT_TRUE(survey.any_colour);
+  EXPECT_TRUE(survey.looked_at_all);
+  EXPECT_EQ(survey.unreadable, 1);
+  const Dataset bad = open_source(folder.path()).dataset.subset({1});
+  EXPECT_THROW(survey_sizes(bad, 1), BadPicture);
+}
+
+std::string idx_pictures(uint32_t count, uint32_t height, uint32_t width, const std::string& pixels) {
+  std::string bytes("\x00\x00\x08\x03", 4);
+  for (const uint32_t length : {count, height, width}) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(length >> shift));
+  }
+  return bytes + pixels;
+}
+std::string idx_labels(const std::string& labels) { return std::string("\x00\x00\x08\x01\x00\x00\x00", 7) + static_cast<char>(labels.size()) + labels; }
+
+TEST(Idx, MnistIsRead) {
+  const std::filesystem::path folder = test::test_data("mnist/t10k-images-idx3-ubyte.gz").parent_path();
+  test::test_data("mnist/train-labels-idx1-ubyte.gz");
+  const Source train = open_source(folder);
+  EXPECT_EQ(train.kind, "IDX");
+  EXPECT_EQ(train.dataset.size(), 60000);
+  const Source test = open_source(folder / "t10k-images-idx3-ubyte.gz", {.classes = train.dataset.classes()});
+  EXPECT_EQ(test.dataset.size(), 10000);
+  EXPECT_EQ(test.dataset.store().label(0), 7);
+  EXPECT_EQ(train.dataset.store().label(0), 5);
+  EXPECT_EQ(survey_sizes(train.dataset, 1).common, (ImageSize{1, 28, 28}));
+  // The digits' names are their places in MNIST's training set.
+  const Dataset digits = open_source(test::digits_folder()).dataset;
+  for (const int64_t i : {0, 1234, 9999}) {
+    const int64_t place = std::stoll(std::filesystem::path(digits.store().source(i)).stem().string());
+    EXPECT_EQ(digits.store().read(i).pixels, train.dataset.store().read(place).pixels);
+  }
+}
+
+TEST(Idx, BadFilesAreNamed) {
+  const TemporaryFolder folder;
+  const std::string pictures = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
+  folder.write(pictures, idx_pictures(3, 2, 2, "aaaabbbbcccc"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr(labels));
+  folder.write(labels, idx_labels({4, 4, 9}));
+  const Source good = open_source(folder.path());
+  EXPECT_THAT(good.dataset.classes(), ElementsAre("4", "9"));
+  EXPECT_THAT(good.dataset.store().read(2).pixels, ElementsAre('c', 'c', 'c', 'c'));
+  folder.write(labels, idx_labels({4, 9}));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("2 labels for 3 pictures"));
+  folder.write(labels, idx_labels({4, 4, 4}));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("only one class"));
+  folder.write(pictures, idx_pictures(3, 2, 2, "aaaabbbbcc"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("12 bytes"));
+  folder.write(pictures, idx_pictures(0xffffffff, 10000, 10000, "aaaa"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("more than the file can hold"));
+  folder.write(pictures, idx_pictures(3, 2, 2, "aaaabbbbccccd"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("more follow"));
+  folder.write(pictures, "hello");
+  EXPECT_THAT(failure(folder.path()), HasSubstr("inside their header"));
+}
+
+TEST(Idx, DamagedFilesNeverCrash) {
+  const TemporaryFolder folder;
+  const std::string pictures = idx_pictures(3, 2, 2, "aaaabbbbcccc"), labels = idx_labels({0, 1, 1});
+  Random random(5);
+  for (int round = 0; round < 300; ++round) {
+    std::string a = pictures, b = labels;
+    a[random.below(16)] = static_cast<char>(random.next());
+    b[random.below(b.size())] = static_cast<char>(random.next());
+    if (random.below(3) == 0) a.resize(random.below(a.size()));
+    folder.write("t10k-images-idx3-ubyte", a);
+    folder.write("t10k-labels-idx1-ubyte", b);
+    failure(folder.path());
+  }
+  const std::string whole = read_file(test::test_data("mnist/t10k-images-idx3-ubyte.gz"));
+  folder.write("t10k-images-idx3-ubyte.gz", whole.substr(0, 100000));
+  std::filesystem::remove(folder.path() / "t10k-images-idx3-ubyte");
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("t10k-images-idx3-ubyte.gz"), HasSubstr("hint: get the file again")));
+}
+
+std::string cifar(int64_t label_bytes, const std::vector<int>& labels) {
+  std::string bytes;
+  for (const int label : labels) {
+    bytes += std::string(static_cast<size_t>(label_bytes - 1), '\x01') + static_cast<char>(label);
+    for (const char channel : {'r', 'g', 'b'}) bytes += std::string(1024, channel);
+  }
+  return bytes;
+}
+
+TEST(Cifar, BothVariantsAreRead) {
+  const TemporaryFolder ten, hundred;
+  ten.write("data_batch_1.bin", cifar(1, {3, 9}));
+  ten.write("data_batch_2.bin", cifar(1, {0}));
+  ten.write("test_batch.bin", cifar(1, {5}));
+  ten.write("batches.meta.txt", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+  const Source source = open_source(ten.path());
+  EXPECT_EQ(source.kind, "CIFAR-10 binary");
+  EXPECT_EQ(source.dataset.size(), 3);
+  EXPECT_EQ(source.dataset.classes()[static_cast<size_t>(source.dataset.store().label(0))], "cat");
+  const Image image = source.dataset.store().read(2);
+  EXPECT_EQ(image.channels, 3);
+  EXPECT_EQ(image.pixels[1024], 'g');
+  EXPECT_EQ(open_source(ten.path() / "test_batch.bin", {.classes = source.dataset.classes()}).dataset.size(), 1);
+
+  hundred.write("train.bin", cifar(2, {99, 0}));
+  const Source fine = open_source(hundred.path());
+  EXPECT_EQ(fine.kind, "CIFAR-100 binary");
+  EXPECT_EQ(fine.dataset.store().label(0), 99);
+}
+
+TEST(Cifar, BadFilesAreNamed) {
+  const TemporaryFolder folder;
+  folder.write("data_batch_1.bin", cifar(1, {3, 9}).substr(0, 5000));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("ends at byte 5000, inside record 2"));
+  folder.write("data_batch_1.bin", cifar(1, {3, 10}));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("record 2 has label 10"));
+  folder.write("data_batch_1.bin", "");
+  EXPECT_THAT(failure(folder.path()), HasSubstr("ends at byte 0"));
+}
+
+}  // namespace
+}  // namespace lockstep::data

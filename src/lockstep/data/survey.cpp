@@ -1,0 +1,84 @@
+#include "lockstep/data/survey.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "lockstep/base/share.h"
+#include "lockstep/data/internal/parallel.h"
+
+namespace lockstep::data {
+namespace {
+
+std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
+  std::vector<int64_t> chosen;
+  const int64_t count = dataset.size();
+  const int64_t spaced = std::min(count, std::max<int64_t>(most, 1));
+  for (int64_t i = 0; i < spaced; ++i) chosen.push_back(part_of(count, spaced, i).begin);
+  if (spaced == count) return chosen;
+  std::vector<bool> seen(dataset.classes().size() + 1);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto label = static_cast<size_t>(dataset.store().label(i) + 1);
+    if (!seen[label]) chosen.push_back(i);
+    seen[label] = true;
+  }
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
+}
+
+std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index) {
+  try {
+    return store.image_size(index);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
+  struct Count {
+    ImageSize size;
+    int64_t pictures = 0;
+  };
+  std::vector<Count> counts;
+  SizeSurvey survey;
+  for (const auto& size : sizes) {
+    if (!size) {
+      ++survey.unreadable;
+      continue;
+    }
+    survey.any_colour |= size->channels == 3;
+    const auto at = std::find_if(counts.begin(), counts.end(), [&](const Count& count) { return count.size == *size; });
+    if (at == counts.end()) {
+      counts.push_back({*size, 1});
+    } else {
+      ++at->pictures;
+    }
+  }
+  const auto most = std::max_element(counts.begin(), counts.end(), [](const Count& a, const Count& b) { return a.pictures < b.pictures; });
+  if (most != counts.end()) survey.common = most->size;
+  survey.one_size = counts.size() <= 1;
+  survey.looked_at = static_cast<int64_t>(sizes.size());
+  return survey;
+}
+
+}  // namespace
+
+SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
+  if (dataset.empty()) throw Error(ErrorCode::invalid_option, "the dataset has no sample");
+  const Datastore& store = dataset.store();
+  if (store.in_memory()) {
+    const ImageSize size = store.image_size(0);
+    return {.common = size, .any_colour = size.channels == 3, .looked_at = dataset.size()};
+  }
+  const std::vector<int64_t> chosen = samples_to_look_at(dataset, most);
+  std::vector<std::optional<ImageSize>> sizes(chosen.size());
+  for_each_index(static_cast<int64_t>(chosen.size()), threads, [&](int64_t i) {
+    sizes[static_cast<size_t>(i)] = size_if_readable(store, chosen[static_cast<size_t>(i)]);
+  });
+  SizeSurvey survey = summary(sizes);
+  survey.looked_at_all = survey.looked_at == dataset.size();
+  if (survey.unreadable == survey.looked_at) store.image_size(chosen.front());
+  return survey;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,72 @@
+// Folders for the tests of this module: temporary ones, and the data that comes with the project.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace lockstep::data::test {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep_data_XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Writes a file, with the folders above it.
+  std::filesystem::path write(const std::string& name, std::string_view bytes) const {
+    const std::filesystem::path path = path_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return path;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::filesystem::path source_folder() {
+  const char* folder = std::getenv("LOCKSTEP_SOURCE");
+  return folder == nullptr ? std::filesystem::current_path() : std::filesystem::path(folder);
+}
+
+/// A file of the data outside the project. Throws naming what is absent, so that a test without its data fails.
+inline std::filesystem::path test_data(const std::string& name) {
+  const char* folder = std::getenv("LOCKSTEP_TEST_DATA");
+  const std::filesystem::path path = (folder == nullptr ? source_folder() / "../shared/data" : std::filesystem::path(folder)) / name;
+  if (!std::filesystem::exists(path)) throw std::runtime_error("test data is absent: " + path.string() + " (set LOCKSTEP_TEST_DATA)");
+  return path;
+}
+
+/// Unpacks an archive, or some members of it, into a folder.
+inline void unpack(const std::filesystem::path& archive, const std::filesystem::path& folder, const std::string& members = "") {
+  if (!std::filesystem::exists(archive)) throw std::runtime_error("test data is absent: " + archive.string() + " (set LOCKSTEP_SOURCE)");
+  const std::string command = "tar xf '" + archive.string() + "' -C '" + folder.string() + "' " + members;
+  if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
+}
+
+/// The digits that come with the project: 10,000 PNG files in ten folders, unpacked once for the whole program.
+inline const std::filesystem::path& digits_folder() {
+  static const TemporaryFolder folder;
+  static const std::filesystem::path digits = [] {
+    unpack(source_folder() / "data/digits-png.tar.gz", folder.path());
+    return folder.path() / "digits";
+  }();
+  return digits;
+}
+
+}  // namespace lockstep::data::test

@@ -1,0 +1,28 @@
+#include <ATen/ATen.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/mini_batch_queue.h"
+
+namespace lockstep::data {
+namespace {
+
+at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixels) {
+  const auto count = static_cast<int64_t>(values.size());
+  if (count != 1 && count != pixels.size(1)) {
+    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) + " values, but the pictures have " + std::to_string(pixels.size(1)) + " channels");
+  }
+  return at::tensor(values, at::TensorOptions().dtype(at::kDouble)).to(pixels.options()).view({1, count, 1, 1});
+}
+
+}  // namespace
+
+at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format) {
+  // Bytes travel to the device; types narrower than float32 are rounded once, at the end.
+  const at::ScalarType type = format.type == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor pixels = pictures.to(format.device, at::kByte, /*non_blocking=*/true).to(type).div_(255);
+  if (!format.mean.empty()) pixels.sub_(per_channel(format.mean, pixels));
+  if (!format.deviation.empty()) pixels.div_(per_channel(format.deviation, pixels));
+  return pixels.to(format.type);
+}
+
+}  // namespace lockstep::data

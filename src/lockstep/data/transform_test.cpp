@@ -1,0 +1,135 @@
+#include "lockstep/data/transform.h"
+
+#include <array>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/test_pictures.h"
+
+namespace lockstep::data {
+namespace {
+
+// What Pillow's resize, ImageOps.fit, ImageOps.pad and convert("L") make of the pattern, BILINEAR.
+constexpr std::array<uint8_t, 63> kShrunk{92, 116, 116, 112, 138, 111, 120, 130, 121, 122, 94, 160, 118, 130, 143, 134, 126, 150, 170,
+    136, 148, 113, 126, 153, 159, 145, 132, 131, 114, 110, 136, 138, 139, 106, 101, 141, 135, 122, 117, 150, 129, 107, 130, 111, 149, 96,
+    117, 119, 121, 122, 128, 142, 138, 135, 113, 83, 136, 171, 132, 119, 110, 89, 89};
+constexpr std::array<uint8_t, 77> kGrown{0, 12, 42, 72, 102, 132, 162, 192, 129, 43, 8, 43, 52, 75, 93, 93, 93, 116, 138, 116, 83, 69,
+    111, 116, 127, 126, 78, 30, 41, 52, 96, 147, 168, 180, 167, 135, 102, 70, 37, 63, 89, 110, 130, 138, 230, 203, 136, 80, 71, 62, 103,
+    143, 129, 101, 90, 153, 148, 135, 126, 136, 146, 174, 203, 148, 72, 42, 104, 113, 134, 155, 177, 198, 219, 241, 160, 54, 12};
+constexpr std::array<uint8_t, 48> kCropped{127, 117, 114, 91, 164, 117, 115, 135, 86, 112, 176, 144, 148, 131, 151, 163, 170, 160, 144,
+    130, 176, 136, 133, 127, 143, 120, 120, 143, 143, 137, 124, 148, 103, 95, 127, 152, 140, 145, 143, 101, 135, 127, 192, 114, 131, 120,
+    127, 74};
+constexpr std::array<uint8_t, 64> kPadded{0, 0, 0, 0, 0, 0, 0, 0, 104, 115, 125, 106, 110, 154, 104, 125, 141, 129, 129, 122, 148, 169,
+    122, 148, 117, 112, 144, 159, 139, 147, 118, 122, 132, 116, 136, 120, 128, 152, 107, 107, 131, 117, 144, 126, 95, 145, 106, 110, 130,
+    142, 157, 127, 123, 117, 104, 80, 0, 0, 0, 0, 0, 0, 0, 0};
+constexpr std::array<uint8_t, 15> kGreyed{43, 109, 175, 212, 51, 163, 184, 65, 86, 194, 104, 119, 95, 187, 139};
+constexpr std::array<uint8_t, 36> kColourShrunk{123, 123, 140, 128, 123, 134, 137, 119, 132, 133, 121, 105, 138, 127, 126, 126, 146, 130,
+    113, 124, 141, 134, 113, 123, 131, 129, 127, 116, 123, 130, 133, 120, 126, 134, 144, 147};
+
+Image pattern(int64_t channels, int64_t height, int64_t width) {
+  Image image{channels, height, width, {}};
+  for (int c = 0; c < channels; ++c) {
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) image.pixels.push_back(static_cast<uint8_t>(test::level(x, y, c)));
+    }
+  }
+  return image;
+}
+
+template <size_t count>
+void expect_within_one_level(const Image& image, const std::array<uint8_t, count>& expected) {
+  ASSERT_EQ(image.pixels.size(), count);
+  for (size_t i = 0; i < count; ++i) EXPECT_LE(std::abs(image.pixels[i] - expected[i]), 1) << "at " << i;
+}
+
+TEST(Resize, EqualsPillow) {
+  expect_within_one_level(to_format(pattern(1, 17, 23), {1, 9, 7, Resize::stretch}), kShrunk);
+  expect_within_one_level(to_format(pattern(1, 4, 5), {1, 7, 11, Resize::stretch}), kGrown);
+  expect_within_one_level(to_format(pattern(1, 17, 23), {1, 8, 6, Resize::crop}), kCropped);
+  expect_within_one_level(to_format(pattern(1, 17, 23), {1, 8, 8, Resize::pad}), kPadded);
+  expect_within_one_level(to_format(pattern(3, 17, 23), {3, 3, 4, Resize::stretch}), kColourShrunk);
+}
+
+TEST(Resize, AFittingPictureIsUnchanged) {
+  for (const Resize resize : {Resize::stretch, Resize::crop, Resize::pad}) {
+    EXPECT_EQ(to_format(pattern(3, 17, 23), {3, 17, 23, resize}).pixels, pattern(3, 17, 23).pixels);
+  }
+}
+
+TEST(Resize, ExtremeShapesGiveTheWantedSize) {
+  for (const Resize resize : {Resize::stretch, Resize::crop, Resize::pad}) {
+    EXPECT_EQ(to_format(pattern(1, 1, 3000), {1, 28, 28, resize}).pixels.size(), 784u);
+    EXPECT_EQ(to_format(pattern(1, 3000, 1), {1, 28, 28, resize}).pixels.size(), 784u);
+    EXPECT_EQ(to_format(pattern(1, 1, 1), {1, 28, 28, resize}).pixels, std::vector<uint8_t>(784, 0));
+    EXPECT_EQ(to_format(pattern(1, 28, 28), {1, 1, 1, resize}).pixels.size(), 1u);
+  }
+}
+
+TEST(Colour, GreyIsPillowsLumaAndColourRepeatsGrey) {
+  const Image grey = to_format(pattern(3, 3, 5), {1, 3, 5});
+  EXPECT_THAT(grey.pixels, testing::ElementsAreArray(kGreyed));
+  const Image colour = to_format(grey, {3, 3, 5});
+  for (size_t i = 0; i < 15; ++i) {
+    EXPECT_EQ(colour.pixels[i], grey.pixels[i]);
+    EXPECT_EQ(colour.pixels[i + 30], grey.pixels[i]);
+  }
+}
+
+TEST(Augment, ReadsItsWords) {
+  EXPECT_FALSE(Augment::parse("none").any());
+  const Augment augment = Augment::parse("flip,shift=3");
+  EXPECT_TRUE(augment.flip);
+  EXPECT_FALSE(augment.flip_vertical);
+  EXPECT_EQ(augment.shift, 3);
+  EXPECT_EQ(Augment::parse("shift").shift, -1);
+  for (const char* bad : {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift"}) {
+    EXPECT_THROW(Augment::parse(bad), Error) << bad;
+  }
+  try {
+    Augment::parse("flop");
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("did you mean flip?"));
+  }
+}
+
+TEST(Augment, IsAPureFunctionOfItsSeedAndDrawsEveryOutcome) {
+  const PictureFormat format{3, 5, 7};
+  const Image image = pattern(3, 5, 7);
+  const Augment flips = Augment::parse("flip");
+  int unchanged = 0;
+  for (uint64_t seed = 0; seed < 64; ++seed) {
+    auto once = image.pixels, again = image.pixels;
+    flips.apply(once, format, seed);
+    flips.apply(again, format, seed);
+    EXPECT_EQ(once, again);
+    if (once == image.pixels) {
+      ++unchanged;
+      continue;
+    }
+    for (size_t row = 0; row < 15; ++row) {
+      for (size_t x = 0; x < 7; ++x) EXPECT_EQ(once[row * 7 + x], image.pixels[row * 7 + 6 - x]);
+    }
+  }
+  EXPECT_GT(unchanged, 10);
+  EXPECT_LT(unchanged, 54);
+}
+
+TEST(Augment, ShiftMovesAndFillsWithZeros) {
+  const PictureFormat format{1, 5, 7};
+  const std::vector<uint8_t> ones(35, 1);
+  for (const int64_t most : {1, 2, 100}) {
+    size_t fewest = 35;
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      auto moved = ones;
+      Augment{.shift = most}.apply(moved, format, seed);
+      fewest = std::min<size_t>(fewest, static_cast<size_t>(std::count(moved.begin(), moved.end(), 1)));
+    }
+    EXPECT_EQ(fewest, most == 1 ? 4u * 6u : most == 2 ? 3u * 5u : 0u);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::data

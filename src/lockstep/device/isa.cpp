@@ -1,0 +1,42 @@
+#include "lockstep/device/isa.h"
+
+#include <cstdlib>
+
+#include <ATen/Version.h>
+#include <ATen/native/DispatchStub.h>
+#include <torch/version.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/inventory.h"
+
+namespace lockstep::device {
+
+void pin_isa(const std::string& isa) {
+  if (isa == "auto") return;
+  const bool wide = isa == "avx512";
+  if (!(wide ? __builtin_cpu_supports("avx512bw") : __builtin_cpu_supports("avx2"))) {
+    throw Error(ErrorCode::invalid_option, "option --isa cannot be \"" + isa + "\": this processor has no such unit", "lockstep doctor lists the vector units");
+  }
+  ::setenv("ATEN_CPU_CAPABILITY", wide ? "avx512" : "avx2", 1);
+  ::setenv("ONEDNN_MAX_CPU_ISA", wide ? "AVX512_CORE_BF16" : "AVX2", 1);
+  ::setenv("MKL_ENABLE_INSTRUCTIONS", wide ? "AVX512" : "AVX2", 1);
+  ::setenv("MKL_CBWR", wide ? "AVX512" : "AVX2", 1);
+  if (lower(at::get_cpu_capability()) != isa) {
+    throw Error(ErrorCode::invalid_option, "option --isa came too late: LibTorch already uses " + at::get_cpu_capability(),
+                "set it on the command line, or call device::pin_isa first thing in main");
+  }
+}
+
+std::string arithmetic_fingerprint() {
+  const auto setting = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string("auto") : std::string(value);
+  };
+  const Inventory inventory = inspect();
+  return "isa " + lower(at::get_cpu_capability()) + "; units " + join(inventory.vector_units, "+") + "; onednn " + setting("ONEDNN_MAX_CPU_ISA") +
+         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; compiler " __VERSION__;
+}
+
+}  // namespace lockstep::device

@@ -1,0 +1,15 @@
+// Which vector instructions the CPU libraries use, and the fingerprint of the arithmetic that follows from it.
+#pragma once
+
+#include <string>
+
+namespace lockstep::device {
+
+/// Holds LibTorch, oneDNN and MKL to "avx2" or "avx512"; "auto" leaves them free. Call before the first operation on a tensor:
+/// the libraries look once. Throws invalid_option when the processor lacks the unit, or when a library has already looked.
+void pin_isa(const std::string& isa);
+
+/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries and compiler in one line.
+std::string arithmetic_fingerprint();
+
+}  // namespace lockstep::device

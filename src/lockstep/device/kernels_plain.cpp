@@ -1,0 +1,2 @@
+#define LOCKSTEP_KERNELS plain_kernels
+#include "lockstep/device/kernels_body.h"

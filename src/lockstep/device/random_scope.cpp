@@ -1,0 +1,81 @@
+#include "lockstep/device/random_scope.h"
+
+#include <mutex>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+namespace lockstep::device {
+namespace {
+
+// A functionality key above autograd that LibTorch keeps for such experiments and uses nowhere itself.
+constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+// The generator of the innermost scope of this thread.
+thread_local at::Generator* current_generator = nullptr;
+
+bool takes_generator(const c10::Argument& argument) {
+  const auto* optional = argument.type()->castRaw<c10::OptionalType>();
+  return optional != nullptr && optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
+}
+
+void call_with_own_generator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack->size() - arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = (*stack)[first + i];
+    if (value.isNone() && takes_generator(arguments[i]) && current_generator != nullptr) value = c10::IValue(*current_generator);
+  }
+  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  op.callBoxed(stack);
+}
+
+// Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
+void meet_random_operators() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    static torch::Library everything_else(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    everything_else.fallback(torch::CppFunction::makeFallthrough());
+    auto& dispatcher = c10::Dispatcher::singleton();
+    static std::vector<c10::RegistrationHandleRAII> registrations;
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+      const auto op = dispatcher.findSchema(name);
+      if (!op.has_value()) continue;
+      for (const c10::Argument& argument : op->schema().arguments()) {
+        if (!takes_generator(argument)) continue;
+        registrations.push_back(dispatcher.registerImpl(name, kKey, c10::KernelFunction::makeFromBoxedFunction<&call_with_own_generator>(),
+                                                        std::nullopt, nullptr, "lockstep random scope"));
+        break;
+      }
+    }
+  });
+}
+
+at::Generator make_generator(c10::Device device, uint64_t seed) {
+  if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>(seed);
+  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(seed);
+  return generator;
+}
+
+}  // namespace
+
+struct RandomScope::Included {
+  c10::impl::IncludeDispatchKeyGuard guard{kKey};
+};
+
+RandomScope::RandomScope(c10::Device device, uint64_t seed) : generator_(make_generator(device, seed)), outer_(current_generator) {
+  meet_random_operators();
+  current_generator = &generator_;
+  included_ = std::make_unique<Included>();
+}
+
+RandomScope::~RandomScope() { current_generator = outer_; }
+
+void RandomScope::reseed(uint64_t seed) { generator_.set_current_seed(seed); }
+
+}  // namespace lockstep::device

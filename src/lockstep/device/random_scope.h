@@ -1,0 +1,33 @@
+// Random operators of LibTorch that repeat, whichever thread they run on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+namespace lockstep::device {
+
+/// While it lives, every random operator that this thread calls without a generator of its own (dropout, rand, an initialiser's normal_)
+/// draws from a generator of this scope, not from the one that the whole process shares. Scopes nest; the inner one counts.
+/// LibTorch's own layers, like Dropout, take no generator, so the operators are met at the head of its dispatcher: every operator
+/// whose schema has an optional generator, on a dispatch key that is only included for this thread.
+class RandomScope {
+ public:
+  RandomScope(c10::Device device, uint64_t seed);
+  ~RandomScope();
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
+
+  /// Starts over with another seed, e.g. of the next shard.
+  void reseed(uint64_t seed);
+
+ private:
+  struct Included;
+  at::Generator generator_;
+  at::Generator* outer_;
+  std::unique_ptr<Included> included_;
+};
+
+}  // namespace lockstep::device

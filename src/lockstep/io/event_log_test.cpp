@@ -1,0 +1,190 @@
+#include "lockstep/io/event_log.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::io {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class EventLogTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "event-log-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    run_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(run_); }
+
+  void write_steps(int64_t rank, int64_t attempt, int64_t first, int64_t last) {
+    EventLog log(run_, rank, attempt);
+    for (int64_t step = first; step <= last; ++step) {
+      Event event{.step = step, .kind = "step", .values = {{"loss", 1.0 / static_cast<double>(step)}}};
+      log.write(event);
+    }
+  }
+  std::vector<std::pair<int64_t, int64_t>> steps_and_attempts() {
+    std::vector<std::pair<int64_t, int64_t>> result;
+    for (const Event& event : read_events(run_)) result.emplace_back(event.step, event.attempt);
+    return result;
+  }
+  std::filesystem::path file(const std::string& name) { return run_ / "events" / name; }
+
+  std::filesystem::path run_;
+};
+
+TEST_F(EventLogTest, ReadsBackWhatWasWritten) {
+  EventLog log(run_, 2, 0);
+  Event event{.epoch = 3, .step = 40, .kind = "step", .values = {{"loss", 0.1}, {"list", {1, 2}}, {"text", "a \"b\" \n c"}}};
+  log.write(event);
+  const Event again = read_events(run_).at(0);
+  EXPECT_EQ(again.values, event.values);
+  EXPECT_EQ(again.time, event.time);
+  EXPECT_EQ(again.rank, 2);
+  EXPECT_EQ(again.epoch, 3);
+  EXPECT_EQ(again.step, 40);
+  EXPECT_EQ(again.kind, "step");
+  EXPECT_EQ(number(again, "loss"), 0.1);
+  EXPECT_EQ(number(again, "absent", 7), 7);
+}
+
+TEST_F(EventLogTest, NumbersThatJsonLacksSurvive) {
+  EventLog log(run_, 0, 0);
+  const double infinity = std::numeric_limits<double>::infinity();
+  Event event{.step = 1, .kind = "step", .values = {{"loss", std::nan("")}, {"high", infinity}, {"low", -infinity}, {"none", nullptr}}};
+  log.write(event);
+  const Event again = read_events(run_).at(0);
+  EXPECT_TRUE(std::isnan(number(again, "loss", 0)));
+  EXPECT_TRUE(std::isnan(number(again, "none", 0)));
+  EXPECT_EQ(number(again, "high"), infinity);
+  EXPECT_EQ(number(again, "low"), -infinity);
+  EXPECT_TRUE(std::isnan(number(event, "loss", 0)));
+}
+
+TEST_F(EventLogTest, BytesThatAreNotUtf8DoNotEndTheRun) {
+  EventLog log(run_, 0, 0);
+  Event event{.step = 1, .kind = "message", .values = {{"text", "skipped photo\xff.png"}}};
+  log.write(event);
+  EXPECT_THAT(text(read_events(run_).at(0), "text"), HasSubstr("skipped photo"));
+}
+
+TEST_F(EventLogTest, TornLastLineIsIgnored) {
+  write_steps(0, 0, 1, 5);
+  const auto path = file("rank-0-attempt-0.jsonl");
+  const auto whole = std::filesystem::file_size(path);
+  for (uintmax_t cut = 1; cut < 40; cut += 7) {
+    std::filesystem::resize_file(path, whole - cut);
+    // A line that lacks nothing but its line break is whole.
+    EXPECT_EQ(read_events(run_).size(), cut == 1 ? 5U : 4U) << cut;
+  }
+  std::filesystem::resize_file(path, whole + 100);  // zeros, as a power cut leaves them
+  EXPECT_EQ(read_events(run_).size(), 4U);
+}
+
+TEST_F(EventLogTest, BrokenLineInTheMiddleIsNamed) {
+  write_steps(0, 0, 1, 3);
+  std::string content = read_file(file("rank-0-attempt-0.jsonl"));
+  content.insert(content.find('\n') + 1, "{\"kind\":\"st\n");
+  std::ofstream(file("rank-0-attempt-0.jsonl")) << content;
+  try {
+    read_events(run_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
+    EXPECT_THAT(error.what(), HasSubstr("line 2 of"));
+    EXPECT_THAT(error.what(), HasSubstr("rank-0-attempt-0.jsonl"));
+  }
+}
+
+TEST_F(EventLogTest, LaterAttemptReplacesTheStepsItMadeAgain) {
+  write_steps(0, 0, 1, 5);
+  write_steps(0, 1, 4, 4);
+  EXPECT_THAT(steps_and_attempts(), ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 0), std::pair(4, 1)));
+  write_steps(0, 2, 3, 5);
+  EXPECT_THAT(steps_and_attempts(), ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 2), std::pair(4, 2), std::pair(5, 2)));
+}
+
+TEST_F(EventLogTest, AnAttemptWithoutStepsReplacesNothing) {
+  write_steps(0, 0, 1, 2);
+  {
+    EventLog log(run_, 0, 1);
+    Event plan{.step = 1, .kind = "plan"};
+    log.write(plan);
+  }
+  EXPECT_THAT(steps_and_attempts(), ElementsAre(std::pair(1, 0), std::pair(1, 1), std::pair(2, 0)));
+}
+
+TEST_F(EventLogTest, RanksAreMergedByStep) {
+  write_steps(1, 0, 1, 2);
+  write_steps(0, 0, 1, 2);
+  std::vector<int64_t> steps;
+  for (const Event& event : read_events(run_)) steps.push_back(event.step);
+  EXPECT_THAT(steps, ElementsAre(1, 1, 2, 2));
+}
+
+TEST_F(EventLogTest, NextAttemptCountsFiles) {
+  EXPECT_EQ(next_attempt(run_), 0);
+  write_steps(0, 0, 1, 1);
+  write_steps(3, 6, 1, 1);
+  std::ofstream(file("rank-0-attempt-99.jsonl.copy")) << "x";
+  EXPECT_EQ(next_attempt(run_), 7);
+}
+
+TEST_F(EventLogTest, OneWriterForAnAttempt) {
+  write_steps(0, 0, 1, 1);
+  EXPECT_THROW(EventLog(run_, 0, 0), Error);
+}
+
+TEST_F(EventLogTest, NoLogIsNotFound) {
+  try {
+    read_events(run_ / "nothing");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::not_found);
+    EXPECT_FALSE(error.hint().empty());
+  }
+}
+
+TEST_F(EventLogTest, FullDiskThrowsOnceAndLeavesWholeLines) {
+  write_steps(0, 0, 1, 3);
+  // A limit on the file's size fails a write in the middle of a line, as a disk does that fills up.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    EventLog log(run_, 0, 1);
+    int thrown = 0;
+    for (int64_t step = 4; step <= 40; ++step) {
+      Event event{.step = step, .kind = "step", .values = {{"loss", 0.5}}};
+      try {
+        log.write(event);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::io) ++thrown;
+      }
+    }
+    ::_exit(thrown == 1 && log.dropped_count() > 20 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  const std::string content = read_file(file("rank-0-attempt-1.jsonl"));
+  EXPECT_EQ(content.back(), '\n');
+  EXPECT_GT(read_events(run_).size(), 5U);
+}
+
+}  // namespace
+}  // namespace lockstep::io

@@ -1,0 +1,168 @@
+#include "lockstep/io/run_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cctype>
+#include <fcntl.h>
+#include <optional>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::io {
+namespace {
+
+std::string quoted(const std::filesystem::path& path) { return "\"" + path.string() + "\""; }
+
+std::string this_host() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+// A lone lock is what a program leaves that was killed before it wrote anything.
+bool is_used(const RunPaths& paths) {
+  std::error_code code;
+  std::filesystem::directory_iterator entries(paths.folder, code);
+  for (; !code && entries != std::filesystem::directory_iterator(); entries.increment(code)) {
+    if (entries->path().filename() != paths.lock().filename()) return true;
+  }
+  if (code) throw errno_error(code.value(), "list", paths.folder.string());
+  return false;
+}
+
+bool holds_run(const RunPaths& paths) {
+  return std::filesystem::exists(paths.lock()) || std::filesystem::exists(paths.options()) || std::filesystem::exists(paths.events()) ||
+         std::filesystem::exists(paths.checkpoints());
+}
+
+[[noreturn]] void refuse_used(const RunPaths& paths) {
+  if (holds_run(paths)) {
+    throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " holds a run already", "add --resume, or name another --output");
+  }
+  throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " is not empty and holds no run", "name another --output");
+}
+
+std::string file_name_of(std::string_view name) {
+  std::string result(name);
+  for (char& c : result) {
+    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' || static_cast<unsigned char>(c) >= 0x80;
+    if (!fits) c = '-';
+  }
+  return result.empty() || result.starts_with('.') ? "run" + result : result;
+}
+
+// The number at the end of "NAME-012".
+std::optional<int64_t> number_after(std::string_view text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  text.remove_prefix(prefix.size());
+  int64_t number = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+class RunFolder::Lock {
+ public:
+  explicit Lock(const RunPaths& paths) : descriptor_(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0) throw errno_error(errno, "create", paths.lock().string());
+    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const int reason = errno;
+      if (reason == EINTR) continue;
+      if (reason == ENOSYS || reason == EOPNOTSUPP || reason == ENOLCK) return;
+      const Error error = reason == EWOULDBLOCK ? in_use(paths) : errno_error(reason, "lock", paths.lock().string());
+      ::close(descriptor_);
+      throw error;
+    }
+    locked_ = true;
+    write_holder(paths);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() { ::close(descriptor_); }
+
+  bool locked() const { return locked_; }
+
+ private:
+  Error in_use(const RunPaths& paths) const {
+    std::array<char, 300> holder{};
+    const ssize_t got = ::pread(descriptor_, holder.data(), holder.size() - 1, 0);
+    std::string who(holder.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    while (!who.empty() && who.back() == '\n') who.pop_back();
+    return {ErrorCode::io, "another program writes to the run in " + quoted(paths.folder) + ": " + (who.empty() ? "process unknown" : who),
+            "wait until it ends or stop it, or name another --output"};
+  }
+
+  void write_holder(const RunPaths& paths) {
+    const std::string holder = "process " + std::to_string(::getpid()) + " on " + this_host() + "\n";
+    const bool written = ::ftruncate(descriptor_, 0) == 0 && ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
+    if (written) return;
+    const int reason = errno;
+    ::close(descriptor_);
+    throw errno_error(reason, "write", paths.lock().string());
+  }
+
+  int descriptor_;
+  bool locked_ = false;
+};
+
+RunFolder::RunFolder(RunPaths paths, std::unique_ptr<Lock> lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}
+RunFolder::RunFolder(RunFolder&&) noexcept = default;
+RunFolder& RunFolder::operator=(RunFolder&&) noexcept = default;
+RunFolder::~RunFolder() = default;
+
+bool RunFolder::locked() const { return lock_ && lock_->locked(); }
+
+RunFolder RunFolder::create(const std::filesystem::path& folder) {
+  const RunPaths paths{folder};
+  if (std::filesystem::exists(folder) && !std::filesystem::is_directory(folder)) {
+    throw Error(ErrorCode::invalid_option, quoted(folder) + " is a file, not a folder", "name another --output");
+  }
+  make_folders(folder);
+  // A lock is taken first where there is one, so that a run in progress is told from one that ended.
+  if (is_used(paths) && !std::filesystem::exists(paths.lock())) refuse_used(paths);
+  auto lock = std::make_unique<Lock>(paths);
+  if (is_used(paths)) refuse_used(paths);
+  return {paths, std::move(lock)};
+}
+
+RunFolder RunFolder::create_numbered(std::string_view name, const std::filesystem::path& parent) {
+  make_folders(parent);
+  while (true) {
+    const std::filesystem::path folder = default_name(name, parent);
+    if (::mkdir(folder.c_str(), 0755) == 0) return create(folder);
+    if (errno != EEXIST) throw errno_error(errno, "create folder", folder.string());
+  }
+}
+
+RunFolder RunFolder::open(const std::filesystem::path& folder) {
+  const RunPaths paths{folder};
+  if (!std::filesystem::is_directory(folder)) {
+    throw Error(ErrorCode::not_found, "there is no run folder " + quoted(folder), "check --output, or leave out --resume to begin a new run");
+  }
+  if (!holds_run(paths) && is_used(paths)) {
+    throw Error(ErrorCode::invalid_option, quoted(folder) + " holds no run", "check --output");
+  }
+  return {paths, std::make_unique<Lock>(paths)};
+}
+
+std::filesystem::path default_name(std::string_view name, const std::filesystem::path& parent) {
+  const std::string prefix = file_name_of(name) + "-";
+  int64_t highest = 0;
+  std::error_code code;
+  std::filesystem::directory_iterator entries(parent, code);
+  for (; !code && entries != std::filesystem::directory_iterator(); entries.increment(code)) {
+    highest = std::max(highest, number_after(entries->path().filename().string(), prefix).value_or(0));
+  }
+  std::string digits = std::to_string(highest + 1);
+  if (digits.size() < 3) digits.insert(0, 3 - digits.size(), '0');
+  return parent / (prefix + digits);
+}
+
+}  // namespace lockstep::io

@@ -1,0 +1,48 @@
+#include "lockstep/nn/builtin.h"
+
+#include "lockstep/nn/layers/activation.h"
+#include "lockstep/nn/layers/convolution.h"
+#include "lockstep/nn/layers/linear.h"
+#include "lockstep/nn/layers/merge.h"
+#include "lockstep/nn/layers/normalization.h"
+#include "lockstep/nn/layers/pooling.h"
+#include "lockstep/nn/zoo/zoo.h"
+
+namespace lockstep::nn {
+
+const std::vector<LayerType>& layer_types() {
+  static const std::vector<LayerType> types{
+      layer_type("conv2d", plan_conv2d),
+      layer_type("linear", plan_linear),
+      layer_type("flatten", plan_flatten),
+      layer_type("batch_norm", plan_batch_norm),
+      layer_type("local_response_norm", plan_local_response_norm),
+      layer_type("relu", plan_relu),
+      layer_type("leaky_relu", plan_leaky_relu),
+      layer_type("tanh", plan_tanh),
+      layer_type("sigmoid", plan_sigmoid),
+      layer_type("gelu", plan_gelu),
+      layer_type("softmax", plan_softmax),
+      layer_type("dropout", plan_dropout),
+      layer_type("max_pool", plan_max_pool),
+      layer_type("average_pool", plan_average_pool),
+      layer_type("adaptive_average_pool", plan_adaptive_average_pool),
+      layer_type("global_average_pool", plan_global_average_pool),
+      layer_type("add", plan_add),
+      layer_type("concatenate", plan_concatenate),
+  };
+  return types;
+}
+
+const std::vector<BuiltinNetwork>& builtin_networks() {
+  static const std::vector<BuiltinNetwork> networks{
+      {"digits_cnn", digits_cnn},
+      {"lenet", lenet},
+      {"mlp", mlp},
+      {"resnet18", resnet18},
+      {"squeezenet", squeezenet},
+  };
+  return networks;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,21 @@
+// The tables of what is built in: types of layers, and networks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/nn/layer.h"
+
+namespace lockstep::nn {
+
+const std::vector<LayerType>& layer_types();
+
+/// A network as its layer graph.
+struct BuiltinNetwork {
+  std::string name;
+  Json (*graph)();
+};
+const std::vector<BuiltinNetwork>& builtin_networks();
+
+}  // namespace lockstep::nn

@@ -1,0 +1,127 @@
+#include "lockstep/nn/graph_network.h"
+
+#include <algorithm>
+#include <map>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::nn {
+namespace {
+
+/// One layer in the order of evaluation. Slot 0 holds the pictures, slot i + 1 the output of layer i.
+struct Step {
+  BuiltLayer layer;
+  std::vector<size_t> inputs;
+  std::vector<size_t> finished;  ///< slots that no later step reads
+  size_t output = 0;
+};
+
+size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
+
+class GraphNetwork : public torch::nn::Module {
+ public:
+  GraphNetwork(std::vector<Step> steps, size_t slot_count) : steps_(std::move(steps)), slot_count_(slot_count) {}
+
+  at::Tensor forward(const at::Tensor& pictures) const {
+    std::vector<at::Tensor> slots(slot_count_);
+    slots[0] = pictures;
+    std::vector<at::Tensor> taken;
+    for (const Step& step : steps_) {
+      taken.clear();
+      for (const size_t input : step.inputs) taken.push_back(slots[input]);
+      for (const size_t slot : step.finished) slots[slot] = at::Tensor();
+      slots[step.output] = step.layer.forward(taken);
+    }
+    return slots[steps_.back().output];
+  }
+
+ private:
+  std::vector<Step> steps_;
+  size_t slot_count_;
+};
+
+/// Registers each layer's module under its path, making the modules in between.
+class ModuleTree {
+ public:
+  explicit ModuleTree(std::shared_ptr<torch::nn::Module> root) { nodes_.emplace("", std::move(root)); }
+
+  void add(const std::string& path, const std::shared_ptr<torch::nn::Module>& module) {
+    const size_t dot = path.rfind('.');
+    const std::string group = dot == std::string::npos ? "" : path.substr(0, dot);
+    node(group).register_module(dot == std::string::npos ? path : path.substr(dot + 1), module);
+  }
+
+ private:
+  torch::nn::Module& node(const std::string& path) {
+    const auto found = nodes_.find(path);
+    if (found != nodes_.end()) return *found->second;
+    auto group = std::make_shared<torch::nn::Module>();
+    add(path, group);
+    nodes_.emplace(path, group);
+    return *group;
+  }
+
+  std::map<std::string, std::shared_ptr<torch::nn::Module>> nodes_;
+};
+
+/// For each layer, how many inputs of others it is.
+std::vector<size_t> use_counts(const LayerGraph& graph) {
+  std::vector<size_t> counts(graph.layers.size());
+  for (const GraphLayer& layer : graph.layers) {
+    for (const size_t input : layer.inputs) {
+      if (input != kInputIndex) ++counts[input];
+    }
+  }
+  return counts;
+}
+
+std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan) {
+  const std::vector<size_t> uses = use_counts(graph);
+  std::vector<BuiltLayer> built;
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const size_t from = graph.layers[i].inputs.front();
+    const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 && plan.layers[from].output_is_reusable;
+    try {
+      built.push_back(plan.layers[i].build(overwrite));
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " does not fit into memory");
+    } catch (const c10::Error& error) {
+      throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " cannot be built: " + error.what_without_backtrace());
+    }
+  }
+  return built;
+}
+
+std::vector<Step> steps_of(const LayerGraph& graph, const std::vector<BuiltLayer>& built) {
+  std::vector<Step> steps;
+  std::vector<size_t> last_use(graph.layers.size() + 1);
+  for (const size_t index : graph.order) {
+    Step step{built[index], {}, {}, slot_of(index)};
+    for (const size_t input : graph.layers[index].inputs) {
+      step.inputs.push_back(slot_of(input));
+      last_use[slot_of(input)] = steps.size();
+    }
+    steps.push_back(std::move(step));
+  }
+  for (size_t slot = 0; slot < last_use.size(); ++slot) {
+    if (slot != slot_of(graph.output)) steps[last_use[slot]].finished.push_back(slot);
+  }
+  return steps;
+}
+
+}  // namespace
+
+Instance build_graph(const LayerGraph& graph, const GraphPlan& plan) {
+  const std::vector<BuiltLayer> built = build_layers(graph, plan);
+  auto network = std::make_shared<GraphNetwork>(steps_of(graph, built), graph.layers.size() + 1);
+  ModuleTree tree(network);
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    if (built[i].module) tree.add(graph.layers[i].name, built[i].module);
+  }
+  return {network, [network](const at::Tensor& pictures) { return network->forward(pictures); }};
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,15 @@
+// Turns a planned layer graph into a module.
+#pragma once
+
+#include <memory>
+
+#include "lockstep/nn/graph_plan.h"
+
+namespace lockstep::nn {
+
+/// A module whose tensors are named as the layers are, dots making nested modules: the state dict is that of the same torch.nn.Sequential
+/// or torchvision model. Weights are drawn in the order of the list. Forward is for one thread at a time.
+/// Throws out_of_memory when the tensors do not fit.
+Instance build_graph(const LayerGraph& graph, const GraphPlan& plan);
+
+}  // namespace lockstep::nn

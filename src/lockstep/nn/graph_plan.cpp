@@ -1,0 +1,106 @@
+#include "lockstep/nn/graph_plan.h"
+
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::nn {
+namespace {
+
+constexpr int64_t kMostInputSize = int64_t{1} << 24;
+constexpr int64_t kLargestSideTried = 1024;  // when looking for the smallest picture that fits
+
+/// A Misfit and the layer it is about.
+struct LayerMisfit {
+  size_t layer;
+  Misfit misfit;
+};
+
+void check_input(const NetworkInput& input) {
+  const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes}};
+  for (const auto& [name, value] : sizes) {
+    if (value < 1 || value > kMostInputSize) {
+      throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " + std::to_string(value) + ": it must be from 1 to " + with_commas(kMostInputSize));
+    }
+  }
+}
+
+LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t index, const NetworkInput& input) {
+  const GraphLayer& layer = graph.layers[index];
+  std::vector<LayerInput> inputs;
+  for (const size_t from : layer.inputs) {
+    if (from == kInputIndex) {
+      inputs.push_back({"input", {input.channels, input.height, input.width}});
+    } else {
+      inputs.push_back({graph.layers[from].name, plan.layers[from].output});
+    }
+  }
+  Json options = layer.options;
+  for (const char* key : {"filters", "features"}) {
+    if (options.contains(key) && options[key] == "classes") options[key] = input.classes;
+  }
+  LayerPlan planned = layer.type->plan(options, inputs);
+  for (const TensorPlan& tensor : planned.learnables) checked_count(tensor.shape, "a " + tensor.name);
+  return planned;
+}
+
+void check_output(const LayerPlan& last, const NetworkInput& input) {
+  if (!last.gives_logits) throw Misfit{"is the last layer, but a network gives logits: loss and scores apply softmax to them", "remove it"};
+  if (last.output == Shape{input.classes}) return;
+  std::string hint = "the last layer is usually {\"type\": \"linear\", \"features\": \"classes\"}";
+  if (last.output == Shape{input.classes, 1, 1}) hint = "put a flatten layer after it";
+  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need [" + std::to_string(input.classes) + "]", hint};
+}
+
+/// Throws LayerMisfit.
+GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input) {
+  GraphPlan plan{std::vector<LayerPlan>(graph.layers.size())};
+  size_t at = 0;
+  try {
+    int64_t learnable_count = 0;
+    for (const size_t index : graph.order) {
+      at = index;
+      plan.layers[index] = plan_layer(graph, plan, index, input);
+      for (const TensorPlan& tensor : plan.layers[index].learnables) learnable_count += checked_count(tensor.shape, tensor.name);
+      if (learnable_count > kMostNumbers) throw Misfit{"brings the network above the " + with_commas(kMostNumbers) + " learnables allowed", ""};
+    }
+    at = graph.output;
+    check_output(plan.layers[graph.output], input);
+  } catch (Misfit& misfit) {
+    throw LayerMisfit{at, std::move(misfit)};
+  }
+  return plan;
+}
+
+std::optional<int64_t> smallest_side(const LayerGraph& graph, NetworkInput input) {
+  for (int64_t side = std::min(input.height, input.width) + 1; side <= kLargestSideTried; ++side) {
+    input.height = input.width = side;
+    try {
+      try_plan(graph, input);
+      return side;
+    } catch (const LayerMisfit& found) {
+      if (!found.misfit.too_small) return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input) {
+  check_input(input);
+  try {
+    return try_plan(graph, input);
+  } catch (LayerMisfit& found) {
+    std::string hint = found.misfit.hint;
+    if (found.misfit.too_small) {
+      if (const auto side = smallest_side(graph, input)) {
+        hint = "the smallest square picture that fits this network is " + pair_text({*side, *side}) + "; the pictures are " + pair_text({input.height, input.width});
+      }
+    }
+    throw Error(ErrorCode::invalid_option, layer_title(graph.layers[found.layer]) + " " + found.misfit.message, hint);
+  }
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,18 @@
+// A layer graph fitted to pictures: every layer's shapes, before anything is allocated.
+#pragma once
+
+#include <vector>
+
+#include "lockstep/nn/graph.h"
+#include "lockstep/nn/network.h"
+
+namespace lockstep::nn {
+
+struct GraphPlan {
+  std::vector<LayerPlan> layers;  ///< as listed in the graph
+};
+
+/// Throws invalid_option naming the layer that does not fit, and the smallest picture that would where size is the reason.
+GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input);
+
+}  // namespace lockstep::nn

@@ -1,0 +1,66 @@
+#include "lockstep/nn/layer.h"
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::nn {
+
+std::string shape_text(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+int64_t checked_count(const Shape& shape, const std::string& what) {
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(count, size, &count) || count > kMostNumbers) {
+      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " + with_commas(kMostNumbers) + " numbers allowed", "use fewer or smaller filters, features or pictures"};
+    }
+  }
+  return count;
+}
+
+const LayerInput& only_input(const std::vector<LayerInput>& inputs) {
+  if (inputs.size() != 1) throw Misfit{"takes one input, but " + std::to_string(inputs.size()) + " are given", "add or concatenate layers take several"};
+  return inputs.front();
+}
+
+const LayerInput& picture_input(const std::vector<LayerInput>& inputs) {
+  const LayerInput& input = only_input(inputs);
+  if (input.shape.size() != 3) {
+    throw Misfit{"needs pictures [channels,height,width], but \"" + input.name + "\" gives " + shape_text(input.shape), "put it before the flatten or linear layer"};
+  }
+  return input;
+}
+
+Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback) {
+  if (values.empty()) return fallback;
+  if (values.size() > 2) throw Misfit{"has " + std::to_string(values.size()) + " numbers in \"" + name + "\"", "give one number, or two for height and width"};
+  return {values.front(), values.back()};
+}
+
+std::string pair_text(Pair pair) { return std::to_string(pair.height) + "x" + std::to_string(pair.width); }
+
+int64_t window_count(int64_t size, const Window& window) {
+  const int64_t room = size + 2 * window.padding - window.dilation * (window.kernel - 1) - 1;
+  const int64_t steps = room + (window.ceil_mode ? window.stride - 1 : 0);
+  if (steps < 0) return 0;
+  int64_t count = steps / window.stride + 1;
+  // The last window has to start inside the picture or its leading padding.
+  if (window.ceil_mode && (count - 1) * window.stride >= size + window.padding) --count;
+  return count;
+}
+
+Shape windowed_shape(const LayerInput& input, int64_t channels, const Window& rows, const Window& columns) {
+  const Shape output{channels, window_count(input.shape[1], rows), window_count(input.shape[2], columns)};
+  if (output[1] < 1 || output[2] < 1) {
+    const Pair reach{rows.dilation * (rows.kernel - 1) + 1, columns.dilation * (columns.kernel - 1) + 1};
+    throw Misfit{"has a window of " + pair_text(reach) + " that does not fit into " + shape_text(input.shape) + " from \"" + input.name + "\" with padding " +
+                     pair_text({rows.padding, columns.padding}),
+                 "use larger pictures, more padding or a smaller kernel", true};
+  }
+  checked_count(output, "an output");
+  return output;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,125 @@
+// What a type of layer is: options, a check that gives the output's shape and counts, and a way to build it.
+// To write your own: a struct of options with `describe` and one plan function (layers/linear.h is the one to read), then a line in builtin.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/base/json.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::nn {
+
+/// Of one picture, without the batch: [C,H,W] or [features].
+using Shape = std::vector<int64_t>;
+
+/// "[20,24,24]"
+std::string shape_text(const Shape& shape);
+
+/// The most numbers that one layer may learn or give per picture: 64 GB in float32.
+inline constexpr int64_t kMostNumbers = int64_t{1} << 34;
+
+/// Why a layer does not fit. Thrown by plan functions with a message that goes on from `layer "conv1" (conv2d)`, e.g. "needs ...".
+struct Misfit {
+  std::string message;
+  std::string hint;
+  bool too_small = false;  ///< a larger picture could fit
+};
+
+/// The product of the sizes; a Misfit when it is above kMostNumbers. `what` for the message, e.g. "weights".
+int64_t checked_count(const Shape& shape, const std::string& what);
+
+/// What a layer takes: a layer (or "input") and the shape of its output.
+struct LayerInput {
+  std::string name;
+  Shape shape;
+};
+
+/// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...] to a batch.
+struct BuiltLayer {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(const std::vector<at::Tensor>&)> forward;
+};
+
+/// A tensor the layer owns, as it is named in the state dict after the layer's name.
+struct TensorPlan {
+  std::string name;
+  Shape shape;
+};
+
+/// A layer that fits its inputs. Nothing is allocated before build().
+struct LayerPlan {
+  std::string detail{};  ///< options in a few words
+  Shape output{};
+  std::vector<TensorPlan> learnables{};
+  std::vector<TensorPlan> states{};   ///< running statistics
+  bool gives_logits = true;         ///< may be the last layer
+  bool output_is_reusable = false;  ///< its backward does not need its output, so the next layer may overwrite it
+  bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
+  std::function<BuiltLayer(bool overwrite)> build{};
+};
+
+/// One row of the table in builtin.cpp.
+struct LayerType {
+  std::string name;
+  std::vector<FieldInfo> options;
+  /// Throws where an option is unknown or has a bad value, whatever the inputs.
+  std::function<void(const Json& options)> check;
+  std::function<LayerPlan(const Json& options, const std::vector<LayerInput>& inputs)> plan;
+};
+
+template <Described Options>
+LayerType layer_type(std::string name, LayerPlan (*plan)(const Options&, const std::vector<LayerInput>&)) {
+  const auto read = [](const Json& json) {
+    Options options;
+    read_json(json, options, "");
+    return options;
+  };
+  return {std::move(name), fields_of<Options>(), [read](const Json& json) { read(json); },
+          [read, plan](const Json& json, const std::vector<LayerInput>& inputs) { return plan(read(json), inputs); }};
+}
+
+/// For layers without options.
+struct NoOptions {
+  static constexpr auto describe = [](auto&, auto&&) {};
+};
+
+/// The one input of a layer that takes one.
+const LayerInput& only_input(const std::vector<LayerInput>& inputs);
+/// The one input, which has to be a picture [C,H,W].
+const LayerInput& picture_input(const std::vector<LayerInput>& inputs);
+
+/// A size for height and width. Options give one number for both, or two: `"kernel": 3` is `"kernel": [3, 3]`.
+struct Pair {
+  int64_t height = 0;
+  int64_t width = 0;
+};
+/// Reads the option `name`; an empty one gives `fallback`.
+Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback);
+/// "5x5"
+std::string pair_text(Pair pair);
+
+/// A window that slides over one axis, as in convolutions and pooling.
+struct Window {
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+  int64_t dilation = 1;
+  bool ceil_mode = false;
+};
+/// How many places the window has on an axis of `size`; below 1 when it does not fit. As PyTorch counts them.
+int64_t window_count(int64_t size, const Window& window);
+/// The output [channels,H',W'] of windows over `input`; a Misfit that names the sizes when there is no place for one.
+Shape windowed_shape(const LayerInput& input, int64_t channels, const Window& rows, const Window& columns);
+
+}  // namespace lockstep::nn

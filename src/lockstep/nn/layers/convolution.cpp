@@ -1,0 +1,55 @@
+#include "lockstep/nn/layers/convolution.h"
+
+#include <torch/nn/modules/conv.h>
+
+namespace lockstep::nn {
+namespace {
+
+void check_groups(const Conv2d& options, const LayerInput& input) {
+  const int64_t channels = input.shape[0];
+  if (channels % options.groups == 0 && options.filters % options.groups == 0) return;
+  throw Misfit{"has " + std::to_string(options.groups) + " groups, which do not divide the " + std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
+                   std::to_string(options.filters) + " filters",
+               "choose groups that divide both"};
+}
+
+std::string detail_of(const Conv2d& options, Pair kernel, Pair stride, Pair padding, Pair dilation) {
+  std::string text = std::to_string(options.filters) + " of " + pair_text(kernel);
+  if (stride.height != 1 || stride.width != 1) text += ", stride " + pair_text(stride);
+  if (padding.height != 0 || padding.width != 0) text += ", padding " + pair_text(padding);
+  if (dilation.height != 1 || dilation.width != 1) text += ", dilation " + pair_text(dilation);
+  if (options.groups != 1) text += ", " + std::to_string(options.groups) + " groups";
+  return text + (options.bias ? "" : ", no bias");
+}
+
+}  // namespace
+
+LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inputs) {
+  const LayerInput& input = picture_input(inputs);
+  if (options.filters == 0) throw Misfit{"needs \"filters\", the channels of its output", ""};
+  if (options.kernel.empty()) throw Misfit{"needs \"kernel\", the size of its window", "\"kernel\": 3, or [3, 5] for height and width"};
+  check_groups(options, input);
+  const Pair kernel = pair_of(options.kernel, "kernel", {1, 1});
+  const Pair stride = pair_of(options.stride, "stride", {1, 1});
+  const Pair padding = pair_of(options.padding, "padding", {0, 0});
+  const Pair dilation = pair_of(options.dilation, "dilation", {1, 1});
+  LayerPlan plan{.detail = detail_of(options, kernel, stride, padding, dilation), .output_is_reusable = true};
+  plan.output = windowed_shape(input, options.filters, {kernel.height, stride.height, padding.height, dilation.height, false},
+                               {kernel.width, stride.width, padding.width, dilation.width, false});
+  plan.learnables.push_back({"weight", {options.filters, input.shape[0] / options.groups, kernel.height, kernel.width}});
+  if (options.bias) plan.learnables.push_back({"bias", {options.filters}});
+  const auto settings = torch::nn::Conv2dOptions(input.shape[0], options.filters, {kernel.height, kernel.width})
+                            .stride({stride.height, stride.width})
+                            .padding({padding.height, padding.width})
+                            .dilation({dilation.height, dilation.width})
+                            .groups(options.groups)
+                            .bias(options.bias);
+  plan.build = [settings, initializer = options.initializer](bool) {
+    auto module = std::make_shared<torch::nn::Conv2dImpl>(settings);
+    initialize(initializer, module->weight, module->bias);
+    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+  };
+  return plan;
+}
+
+}  // namespace lockstep::nn

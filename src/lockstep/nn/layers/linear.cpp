@@ -1,0 +1,31 @@
+#include "lockstep/nn/layers/linear.h"
+
+#include <torch/nn/modules/linear.h>
+
+namespace lockstep::nn {
+
+LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inputs) {
+  const LayerInput& input = only_input(inputs);
+  if (input.shape.size() != 1) {
+    throw Misfit{"takes [features], but \"" + input.name + "\" gives " + shape_text(input.shape), "put a flatten layer before it"};
+  }
+  if (options.features == 0) throw Misfit{"needs \"features\", its number of outputs", "the last one has \"features\": \"classes\""};
+  const int64_t in = input.shape.front();
+  LayerPlan plan{.detail = options.bias ? "" : "no bias", .output = {options.features}, .output_is_reusable = true};
+  plan.learnables.push_back({"weight", {options.features, in}});
+  if (options.bias) plan.learnables.push_back({"bias", {options.features}});
+  plan.build = [options, in](bool) {
+    auto module = std::make_shared<torch::nn::LinearImpl>(torch::nn::LinearOptions(in, options.features).bias(options.bias));
+    initialize(options.initializer, module->weight, module->bias);
+    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+  };
+  return plan;
+}
+
+LayerPlan plan_flatten(const NoOptions&, const std::vector<LayerInput>& inputs) {
+  LayerPlan plan{.output = {checked_count(only_input(inputs).shape, "an output")}};
+  plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0].flatten(1); }}; };
+  return plan;
+}
+
+}  // namespace lockstep::nn

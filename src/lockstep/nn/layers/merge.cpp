@@ -1,0 +1,51 @@
+#include "lockstep/nn/layers/merge.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
+
+namespace lockstep::nn {
+namespace {
+
+void check_several(const std::vector<LayerInput>& inputs) {
+  if (inputs.size() < 2) throw Misfit{"needs at least two inputs, and has " + std::to_string(inputs.size()), "name them: \"inputs\": [\"a\", \"b\"]"};
+}
+
+[[noreturn]] void shapes_clash(const LayerInput& first, const LayerInput& other, const char* rule) {
+  throw Misfit{"cannot join " + shape_text(first.shape) + " from \"" + first.name + "\" and " + shape_text(other.shape) + " from \"" + other.name + "\": " + rule, ""};
+}
+
+}  // namespace
+
+LayerPlan plan_add(const NoOptions&, const std::vector<LayerInput>& inputs) {
+  check_several(inputs);
+  for (const LayerInput& input : inputs) {
+    if (input.shape != inputs.front().shape) shapes_clash(inputs.front(), input, "all inputs need the same shape");
+  }
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = inputs.front().shape, .output_is_reusable = true};
+  plan.build = [](bool) {
+    return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) {
+                        at::Tensor sum = at::add(taken[0], taken[1]);
+                        for (size_t i = 2; i < taken.size(); ++i) sum.add_(taken[i]);
+                        return sum;
+                      }};
+  };
+  return plan;
+}
+
+LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inputs) {
+  check_several(inputs);
+  Shape output = inputs.front().shape;
+  output.front() = 0;
+  for (const LayerInput& input : inputs) {
+    Shape expected = inputs.front().shape;
+    expected.front() = input.shape.front();
+    if (input.shape != expected) shapes_clash(inputs.front(), input, "all but the channels have to be equal");
+    output.front() += input.shape.front();
+  }
+  checked_count(output, "an output");
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true};
+  plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return at::cat(taken, 1); }}; };
+  return plan;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,36 @@
+// A user's own torch::nn::Module as a network. Includes LibTorch's module headers: for sources that define modules.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/nn/network.h"
+
+namespace lockstep::nn {
+
+/// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a torch::nn::ModuleHolder or a
+/// std::shared_ptr to a module with `Tensor forward(Tensor)`. The name stands in manifests and messages.
+template <class Make>
+Network network(std::string name, Make make) {
+  return Network(std::move(name), [make](const NetworkInput& input) {
+    auto made = make(input);
+    auto module = [&] {
+      if constexpr (requires { made.ptr(); }) {
+        return made.ptr();
+      } else {
+        return made;
+      }
+    }();
+    return Instance{module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); }};
+  });
+}
+
+template <auto make>
+Network network(std::string name) {
+  return network(std::move(name), make);
+}
+
+}  // namespace lockstep::nn

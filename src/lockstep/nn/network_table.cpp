@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <array>
+
+#include "lockstep/base/text.h"
+#include "lockstep/nn/layers.h"
+
+namespace lockstep::nn {
+namespace {
+
+constexpr size_t kColumnCount = 7;
+using Cells = std::array<std::string, kColumnCount>;
+
+template <class Count>
+int64_t sum_over(const std::vector<LayerRow>& rows, Count count) {
+  int64_t sum = 0;
+  for (const LayerRow& row : rows) sum += count(row);
+  return sum;
+}
+
+std::string sizes_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
+  return join(sizes, "x");
+}
+
+std::string tensors_text(const std::vector<LayerTensor>& tensors) {
+  std::vector<std::string> texts;
+  for (const LayerTensor& tensor : tensors) texts.push_back(tensor.name + " " + sizes_text(tensor.shape));
+  return join(texts, ", ");
+}
+
+std::string counted_text(int64_t count, const std::vector<LayerTensor>& tensors) {
+  return tensors.empty() ? "-" : with_commas(count) + " (" + tensors_text(tensors) + ")";
+}
+
+Cells cells_of(const LayerRow& row) {
+  return {row.name, row.type, join(row.inputs, ", "), sizes_text(row.shape), counted_text(row.learnable_count, row.learnables), counted_text(row.state_count, row.states), row.detail};
+}
+
+std::string line_of(const Cells& cells, const std::array<size_t, kColumnCount>& widths) {
+  std::string line;
+  for (size_t i = 0; i < kColumnCount; ++i) {
+    line += cells[i];
+    line.append(widths[i] - std::min(widths[i], cells[i].size()) + 2, ' ');
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string tensor_total(const char* kind, int64_t tensors, int64_t count) {
+  return std::to_string(tensors) + " " + kind + (tensors == 1 ? " tensor" : " tensors") + " with " + with_commas(count) + (count == 1 ? " number" : " numbers");
+}
+
+}  // namespace
+
+int64_t NetworkTable::learnable_count() const {
+  return sum_over(rows, [](const LayerRow& row) { return row.learnable_count; });
+}
+int64_t NetworkTable::state_count() const {
+  return sum_over(rows, [](const LayerRow& row) { return row.state_count; });
+}
+int64_t NetworkTable::learnable_tensor_count() const {
+  return sum_over(rows, [](const LayerRow& row) { return static_cast<int64_t>(row.learnables.size()); });
+}
+int64_t NetworkTable::state_tensor_count() const {
+  return sum_over(rows, [](const LayerRow& row) { return static_cast<int64_t>(row.states.size()); });
+}
+
+std::string network_table_text(const NetworkTable& table) {
+  std::vector<Cells> lines{{"layer", "type", "takes", "gives", "learnables", "state", "options"}};
+  for (const LayerRow& row : table.rows) lines.push_back(cells_of(row));
+  std::array<size_t, kColumnCount> widths{};
+  for (const Cells& cells : lines) {
+    for (size_t i = 0; i < kColumnCount; ++i) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  std::string text;
+  for (const Cells& cells : lines) text += line_of(cells, widths);
+  text += std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer, " : " layers, ") + tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count()) + " (" +
+          as_bytes(table.learnable_count() * 4) + " in float32), " + tensor_total("state", table.state_tensor_count(), table.state_count()) + "\n";
+  return text;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,23 @@
+// The tensors of a module by name, as PyTorch's state_dict has them.
+#pragma once
+
+#include <string>
+
+#include "lockstep/nn/safetensors.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::nn {
+
+/// Parameters and buffers in the order of PyTorch's state_dict: those of a module, parameters first, then those of its children in the order
+/// they were registered. The tensors are detached and share the module's memory as it is at this call.
+NamedTensors state_of(const torch::nn::Module& module);
+
+/// Copies the file's tensors into the module's, by name; types and devices are converted, so a float32 file loads into a float64 module.
+/// Strict: throws corrupt_data that names what is missing, unexpected or has another shape, and then has changed nothing. Only a missing
+/// num_batches_tracked is taken as 0, as PyTorch does. `source` is the file's name for messages.
+void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source);
+
+}  // namespace lockstep::nn

@@ -1,0 +1,56 @@
+#include "lockstep/nn/zoo/zoo.h"
+
+#include <string>
+
+namespace lockstep::nn {
+namespace {
+
+struct Convolution {
+  int64_t filters;
+  int64_t kernel;
+  int64_t stride;
+  int64_t padding;
+};
+
+void convolve(Json& layers, const std::string& name, const Convolution& options, const std::string& norm, const std::string& input) {
+  layers.push_back({{"name", name}, {"type", "conv2d"}, {"inputs", Json::array({input})}, {"filters", options.filters}, {"kernel", options.kernel},
+                    {"stride", options.stride}, {"padding", options.padding}, {"bias", false}, {"initializer", "he-fan-out"}});
+  layers.push_back({{"name", norm}, {"type", "batch_norm"}});
+}
+
+/// Two convolutions beside a shortcut; where the shape changes, the shortcut is a convolution too. Gives the name of the last layer.
+std::string basic_block(Json& layers, const std::string& name, const std::string& input, int64_t filters, bool changes_shape, int64_t stride) {
+  convolve(layers, name + ".conv1", {filters, 3, stride, 1}, name + ".bn1", input);
+  layers.push_back({{"name", name + ".relu1"}, {"type", "relu"}});
+  convolve(layers, name + ".conv2", {filters, 3, 1, 1}, name + ".bn2", name + ".relu1");
+  std::string shortcut = input;
+  if (changes_shape) {
+    shortcut = name + ".downsample.1";
+    convolve(layers, name + ".downsample.0", {filters, 1, stride, 0}, shortcut, input);
+  }
+  layers.push_back({{"name", name + ".add"}, {"type", "add"}, {"inputs", Json::array({name + ".bn2", shortcut})}});
+  layers.push_back({{"name", name + ".relu2"}, {"type", "relu"}});
+  return name + ".relu2";
+}
+
+}  // namespace
+
+Json resnet18() {
+  Json layers = Json::array();
+  convolve(layers, "conv1", {64, 7, 2, 3}, "bn1", "input");
+  layers.push_back({{"name", "relu"}, {"type", "relu"}});
+  layers.push_back({{"name", "maxpool"}, {"type", "max_pool"}, {"kernel", 3}, {"stride", 2}, {"padding", 1}});
+  std::string last = "maxpool";
+  for (int64_t stage = 1; stage <= 4; ++stage) {
+    const std::string name = "layer" + std::to_string(stage);
+    const int64_t filters = int64_t{32} << stage;
+    last = basic_block(layers, name + ".0", last, filters, stage > 1, stage > 1 ? 2 : 1);
+    last = basic_block(layers, name + ".1", last, filters, false, 1);
+  }
+  layers.push_back({{"name", "avgpool"}, {"type", "global_average_pool"}});
+  layers.push_back({{"name", "flatten"}, {"type", "flatten"}});
+  layers.push_back({{"name", "fc"}, {"type", "linear"}, {"features", "classes"}});
+  return {{"name", "resnet18"}, {"layers", layers}};
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,161 @@
+// The built-in networks: their counts, names and numbers are those of the models they are named after.
+#include "lockstep/nn/zoo/zoo.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/functional.h>
+#include <torch/nn/modules.h>
+#include <torch/utils.h>
+
+#include "lockstep/nn/internal/testing.h"
+#include "lockstep/nn/state.h"
+
+namespace lockstep::nn {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> names_of(const std::string& network, const NetworkInput& input) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : state_of(*find_network(network).make(input).module)) names.push_back(name);
+  return names;
+}
+
+int64_t learnables_of(const std::string& network, const NetworkInput& input) { return inspect_network(find_network(network), input).learnable_count(); }
+
+TEST(Zoo, CountsAreThoseOfTheOriginals) {
+  EXPECT_EQ(learnables_of("resnet18", {3, 224, 224, 1000}), 11'689'512);
+  EXPECT_EQ(learnables_of("squeezenet", {3, 224, 224, 1000}), 1'248'424);
+  EXPECT_EQ(learnables_of("lenet", {1, 28, 28, 10}), 431'080);
+  EXPECT_EQ(learnables_of("mlp", {1, 28, 28, 10}), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
+  const NetworkTable digits = inspect_network(find_network("digits_cnn"), {});
+  EXPECT_EQ(digits.learnable_count(), 20 * 26 + 2 * 20 * 181 + 3 * 40 + 11'521 * 10);
+  EXPECT_EQ(digits.learnable_tensor_count(), 14);
+  EXPECT_EQ(digits.state_tensor_count(), 6);
+  EXPECT_EQ(digits.state_count(), 120);
+}
+
+TEST(Zoo, TablesSayWhatIsBuilt) {
+  for (const std::string& name : builtin_network_names()) {
+    const NetworkInput input{3, 64, 64, 7};
+    const Instance instance = find_network(name).make(input);
+    const NetworkTable table = inspect_network(find_network(name), input);
+    std::map<std::string, std::vector<int64_t>> planned, built;
+    for (const LayerRow& row : table.rows) {
+      for (const LayerTensor& tensor : row.learnables) planned[row.name + "." + tensor.name] = tensor.shape;
+      for (const LayerTensor& tensor : row.states) planned[row.name + "." + tensor.name] = tensor.shape;
+    }
+    for (const auto& [tensor_name, tensor] : state_of(*instance.module)) {
+      if (!tensor_name.ends_with("num_batches_tracked")) built[tensor_name] = tensor.sizes().vec();
+    }
+    EXPECT_EQ(planned, built) << name;
+    EXPECT_EQ(instance.forward(torch::rand({2, 3, 64, 64})).sizes(), (std::vector<int64_t>{2, 7})) << name;
+  }
+}
+
+TEST(Zoo, Resnet18HasTorchvisionsNames) {
+  std::vector<std::string> expected;
+  const auto norm = [&](const std::string& name) {
+    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var", ".num_batches_tracked"}) expected.push_back(name + part);
+  };
+  expected.push_back("conv1.weight");
+  norm("bn1");
+  for (const std::string block : {"layer1.0", "layer1.1", "layer2.0", "layer2.1", "layer3.0", "layer3.1", "layer4.0", "layer4.1"}) {
+    expected.push_back(block + ".conv1.weight");
+    norm(block + ".bn1");
+    expected.push_back(block + ".conv2.weight");
+    norm(block + ".bn2");
+    if (block.ends_with(".0") && block != "layer1.0") {
+      expected.push_back(block + ".downsample.0.weight");
+      norm(block + ".downsample.1");
+    }
+  }
+  expected.insert(expected.end(), {"fc.weight", "fc.bias"});
+  EXPECT_EQ(names_of("resnet18", {3, 64, 64, 10}), expected);
+}
+
+TEST(Zoo, SqueezenetHasTorchvisionsNames) {
+  std::vector<std::string> expected{"features.0.weight", "features.0.bias"};
+  for (const char* index : {"3", "4", "5", "7", "8", "9", "10", "12"}) {
+    for (const char* part : {"squeeze", "expand1x1", "expand3x3"}) {
+      for (const char* tensor : {"weight", "bias"}) expected.push_back("features." + std::string(index) + "." + part + "." + tensor);
+    }
+  }
+  expected.insert(expected.end(), {"classifier.1.weight", "classifier.1.bias"});
+  EXPECT_EQ(names_of("squeezenet", {3, 64, 64, 10}), expected);
+}
+
+// resnet18 written out with functions, on the network's own weights.
+class HandWrittenResnet {
+ public:
+  explicit HandWrittenResnet(const torch::nn::Module& module) {
+    for (const auto& [name, tensor] : state_of(module)) tensors_[name] = tensor;
+  }
+
+  at::Tensor forward(const at::Tensor& pictures) {
+    at::Tensor x = torch::max_pool2d(torch::relu(norm(convolve(pictures, "conv1", 2, 3), "bn1")), 3, 2, 1);
+    for (int stage = 1; stage <= 4; ++stage) {
+      const std::string name = "layer" + std::to_string(stage);
+      x = block(x, name + ".0", stage == 1 ? 1 : 2);
+      x = block(x, name + ".1", 1);
+    }
+    return torch::linear(x.mean({2, 3}), tensors_.at("fc.weight"), tensors_.at("fc.bias"));
+  }
+
+ private:
+  at::Tensor convolve(const at::Tensor& x, const std::string& name, int64_t stride, int64_t padding) { return torch::conv2d(x, tensors_.at(name + ".weight"), {}, stride, padding); }
+  at::Tensor norm(const at::Tensor& x, const std::string& name) {
+    return torch::batch_norm(x, tensors_.at(name + ".weight"), tensors_.at(name + ".bias"), tensors_.at(name + ".running_mean"), tensors_.at(name + ".running_var"), false, 0.1, 1e-5, false);
+  }
+  at::Tensor block(const at::Tensor& x, const std::string& name, int64_t stride) {
+    at::Tensor y = torch::relu(norm(convolve(x, name + ".conv1", stride, 1), name + ".bn1"));
+    y = norm(convolve(y, name + ".conv2", 1, 1), name + ".bn2");
+    const bool same = !tensors_.contains(name + ".downsample.0.weight");
+    return torch::relu(y + (same ? x : norm(convolve(x, name + ".downsample.0", stride, 0), name + ".downsample.1")));
+  }
+
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+TEST(Zoo, Resnet18IsTheHandWrittenOne) {
+  torch::manual_seed(2);
+  const Instance instance = find_network("resnet18").make({3, 40, 48, 5});
+  for (const auto& [name, tensor] : state_of(*instance.module)) {
+    if (name.ends_with("running_mean")) tensor.normal_(0, 0.1);
+    if (name.ends_with("running_var")) tensor.uniform_(0.5, 1.5);
+  }
+  instance.module->eval();
+  const torch::NoGradGuard no_grad;
+  const at::Tensor pictures = torch::rand({2, 3, 40, 48});
+  EXPECT_TRUE(torch::allclose(instance.forward(pictures), HandWrittenResnet(*instance.module).forward(pictures), 1e-4, 1e-5));
+}
+
+TEST(Zoo, LenetIsTheSequentialWithTheSameWeights) {
+  torch::nn::Sequential sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 20, 5)), torch::nn::MaxPool2d(2), torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 50, 5)),
+                                   torch::nn::MaxPool2d(2), torch::nn::Flatten(), torch::nn::Linear(800, 500), torch::nn::ReLU(), torch::nn::Linear(500, 10));
+  const Instance instance = find_network("lenet").make({});
+  SafetensorsFile file{state_of(*instance.module), {}};
+  load_state(*sequential, file, "lenet");
+  const at::Tensor pictures = torch::rand({4, 1, 28, 28});
+  EXPECT_TRUE(torch::equal(instance.forward(pictures), sequential->forward(pictures)));
+}
+
+TEST(Zoo, TooSmallPicturesNameTheSmallestThatFits) {
+  const auto complaint_of = [](const char* name, const NetworkInput& input) { return error_of([&] { find_network(name).make(input); }); };
+  EXPECT_THAT(complaint_of("digits_cnn", {1, 4, 4, 10}), HasSubstr("smallest square picture that fits this network is 5x5; the pictures are 4x4"));
+  EXPECT_THAT(complaint_of("lenet", {1, 8, 8, 10}), HasSubstr("smallest square picture that fits this network is 16x16"));
+  EXPECT_THAT(complaint_of("squeezenet", {3, 8, 8, 10}), HasSubstr("smallest square picture"));
+  EXPECT_EQ(complaint_of("resnet18", {3, 1, 1, 10}), "");
+  EXPECT_EQ(complaint_of("squeezenet", {1, 28, 28, 10}), "");
+}
+
+TEST(Zoo, TheTableTextHasTheTotals) {
+  const std::string text = network_table_text(inspect_network(find_network("digits_cnn"), {}));
+  EXPECT_THAT(text, HasSubstr("11 layers, 14 learnable tensors with 123,090 numbers (480.8 KB in float32), 6 state tensors with 120 numbers\n"));
+  EXPECT_THAT(text, HasSubstr("10     linear      9      10        115,210 (weight 10x11520, bias 10)"));
+}
+
+}  // namespace
+}  // namespace lockstep::nn

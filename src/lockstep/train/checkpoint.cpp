@@ -1,0 +1,150 @@
+#include "lockstep/train/checkpoint.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUnfinished = ".unfinished-";
+constexpr int64_t kMostManifestBytes = 64 << 20;
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// DONE goes first, so that a kill in the middle leaves no folder that looks complete.
+void remove_checkpoint(const fs::path& folder) {
+  std::error_code code;
+  fs::remove(folder / "DONE", code);
+  fs::remove_all(folder, code);
+}
+
+// A second checkpoint of one step (the run ended there, or was stopped twice) stands beside the first until it is complete.
+fs::path free_folder(const fs::path& wanted) {
+  fs::path folder = wanted;
+  for (int again = 2; fs::exists(folder); ++again) {
+    char suffix[16];
+    std::snprintf(suffix, sizeof(suffix), "-%04d", again);
+    folder = wanted;
+    folder += suffix;
+  }
+  return folder;
+}
+
+}  // namespace
+
+fs::path checkpoint_folder(const fs::path& run, int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "step-%08lld", static_cast<long long>(step));
+  return run / "checkpoints" / name;
+}
+
+std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
+  const auto folders = folders_in(run / "checkpoints");
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    if (!folder->filename().string().starts_with("step-") || !fs::exists(*folder / "DONE")) continue;
+    const fs::path path = *folder / "manifest.json";
+    const Json manifest = Json::parse(read_file(path, kMostManifestBytes), nullptr, false);
+    if (!manifest.is_object() || !manifest.contains("state") || !manifest.contains("fingerprint")) {
+      throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is no checkpoint's manifest", "remove the folder to go on from an earlier checkpoint or anew");
+    }
+    Checkpoint checkpoint{*folder, {}, manifest["fingerprint"]};
+    with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(manifest["state"], checkpoint.state, path.string()); });
+    return checkpoint;
+  }
+  return std::nullopt;
+}
+
+void remove_unfinished(const fs::path& run) {
+  std::error_code code;
+  for (const fs::path& folder : folders_in(run / "checkpoints")) {
+    if (!fs::exists(folder / "DONE", code)) fs::remove_all(folder, code);
+  }
+  for (const char* name : {"model.safetensors.part", "best.safetensors.part"}) fs::remove(run / name, code);
+}
+
+fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
+  const fs::path target = free_folder(checkpoint_folder(run, snapshot.state.step));
+  const fs::path folder = target.parent_path() / (kUnfinished + target.filename().string());
+  remove_checkpoint(folder);
+  make_folders(folder);
+  nn::write_safetensors(folder / "model.safetensors", snapshot.weights);
+  nn::write_safetensors(folder / "optimizer.safetensors", snapshot.optimizer);
+  const Json manifest{{"state", to_json(snapshot.state)}, {"fingerprint", snapshot.fingerprint}};
+  write_file_synced(folder / "manifest.json", [&](const Sink& sink) { sink(manifest.dump(1) + "\n"); });
+  sync_folder(folder);
+  rename_path(folder, target);
+  sync_folder(target.parent_path());
+  write_file_synced(target / "DONE", [](const Sink&) {});
+  sync_folder(target);
+  for (const fs::path& other : folders_in(target.parent_path())) {
+    if (other != target) remove_checkpoint(other);
+  }
+  return target;
+}
+
+CheckpointWriter::CheckpointWriter(fs::path run, Done done) : run_(std::move(run)), done_(std::move(done)), thread_([this] { work(); }) {}
+
+CheckpointWriter::~CheckpointWriter() { queue_.close(); }
+
+bool CheckpointWriter::busy() const {
+  const std::lock_guard lock(mutex_);
+  return pending_ > 0;
+}
+
+void CheckpointWriter::rethrow() {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void CheckpointWriter::submit(Snapshot snapshot) {
+  rethrow();
+  {
+    const std::lock_guard lock(mutex_);
+    ++pending_;
+  }
+  queue_.push(std::move(snapshot));
+}
+
+void CheckpointWriter::finish() {
+  {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return pending_ == 0; });
+  }
+  rethrow();
+}
+
+void CheckpointWriter::work() {
+  while (auto snapshot = queue_.pop()) {
+    try {
+      const auto start = std::chrono::steady_clock::now();
+      if (snapshot->best) nn::write_safetensors_atomic(run_ / "best.safetensors", snapshot->weights);
+      const fs::path folder = snapshot->checkpoint ? write_checkpoint(run_, *snapshot) : run_ / "best.safetensors";
+      done_(*snapshot, folder, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    } catch (Error& error) {
+      error.add_context("while saving step " + std::to_string(snapshot->state.step) + " in \"" + run_.string() + "\"");
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    --pending_;
+    idle_.notify_all();
+  }
+}
+
+}  // namespace lockstep::train

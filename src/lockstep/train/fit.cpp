@@ -1,0 +1,221 @@
+#include "lockstep/train/fit.h"
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/io/event_log.h"
+#include "lockstep/io/run_folder.h"
+#include "lockstep/nn/state.h"
+#include "lockstep/train/prepare.h"
+#include "lockstep/train/reporter.h"
+#include "lockstep/train/run_files.h"
+#include "lockstep/train/training.h"
+#include "lockstep/view/views.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+std::string run_name(const Job& job) {
+  const std::string name = std::filesystem::absolute(job.folder).lexically_normal().filename().string();
+  return job.folder.empty() || name.empty() ? "run" : name;
+}
+
+io::RunFolder open_run_folder(const Job& job, const Options& options) {
+  if (options.resume) {
+    if (options.output.empty()) throw Error(ErrorCode::invalid_option, "--resume needs to know which run to go on with", "add --output RUN");
+    return io::RunFolder::open(options.output);
+  }
+  return options.output.empty() ? io::RunFolder::create_numbered(run_name(job)) : io::RunFolder::create(options.output);
+}
+
+Resolved resolved_of(const Json& plan) {
+  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0})};
+}
+
+std::vector<std::unique_ptr<view::View>> make_views(const Job& job, const Options& options, const io::RunPaths& paths, int64_t attempt) {
+  std::vector<std::unique_ptr<view::View>> views;
+  if (job.console) views.push_back(view::progress(stdout, {.plot = options.plot, .timing = options.timing, .verbose = options.verbose}));
+  views.push_back(view::svg_curves(paths.folder));
+  views.push_back(view::tensorboard(paths.folder, attempt));
+  return views;
+}
+
+// One run of fit, from the folder to the result. Members are made in the order in which they are needed.
+class Run {
+ public:
+  Run(const Job& job, const Options& asked) : job_(job), folder_(open_run_folder(job, asked)), options_(asked) {
+    if (asked.resume) {
+      manifest_ = read_manifest(folder_.paths().options());
+      checkpoint_ = manifest_ ? last_checkpoint(folder_.paths().folder) : std::nullopt;
+      if (manifest_) options_ = resumed_options(asked, manifest_->options);
+      remove_unfinished(folder_.paths().folder);
+    }
+    options_.output = folder_.paths().folder.string();
+  }
+
+  Result make() {
+    if (checkpoint_ && !checkpoint_->state.finished.empty()) return finished_already();
+    const Resolved earlier = manifest_ ? resolved_of(manifest_->plan) : Resolved{};
+    prepared_ = prepare(job_, options_, /*dry=*/false, manifest_ ? &earlier : nullptr);
+    fingerprint_ = fingerprint_of(options_, prepared_);
+    if (checkpoint_) warning_ = compare_fingerprints(checkpoint_->fingerprint, fingerprint_);
+    if (!manifest_) write_manifest(folder_.paths().options(), options_, prepared_);
+    const int64_t attempt = io::next_attempt(folder_.paths().folder);
+    Reporter reporter(std::make_unique<io::EventLog>(folder_.paths().folder, 0, attempt), make_views(job_, options_, folder_.paths(), attempt), attempt);
+    try {
+      Result result = train(reporter);
+      reporter.finish();
+      return result;
+    } catch (...) {
+      // The first failure is the one to report; what the log met while it closes is its consequence.
+      try {
+        reporter.finish();
+      } catch (...) {
+      }
+      throw;
+    }
+  }
+
+ private:
+  Result finished_already() const {
+    const RunState& state = checkpoint_->state;
+    return {.reason = EndReason::already_finished, .accuracy = state.validation_accuracy, .best_accuracy = state.best_accuracy, .test_accuracy = kNone,
+            .loss = state.validation_loss, .steps = state.step, .seconds = state.seconds, .output = folder_.paths().folder, .weights = folder_.paths().weights()};
+  }
+
+  void message(const std::string& text, const char* level) { say({.kind = "message", .values = {{"text", text}, {"level", level}}}); }
+  void say(io::Event event) {
+    const std::lock_guard lock(say_mutex_);
+    reporter_->say(std::move(event));
+  }
+
+  void say_start() {
+    Json plan = to_json(prepared_.plan);
+    plan["folder"] = job_.folder.string();
+    plan["output"] = folder_.paths().folder.string();
+    Json lines = Json::array();
+    for (const PlanLine& line : prepared_.plan.lines) lines.push_back({line.name, line.value, line.reason});
+    plan["lines"] = std::move(lines);
+    say({.kind = "plan", .values = std::move(plan)});
+    if (options_.resume && checkpoint_) message("going on after step " + std::to_string(checkpoint_->state.step), "info");
+    if (options_.resume && !checkpoint_) message("the run has no checkpoint yet, so it starts anew", "info");
+    if (!warning_.empty()) message(warning_, "warning");
+    constexpr size_t kNamed = 10;
+    for (size_t i = 0; i < std::min(kNamed, prepared_.skipped.size()); ++i) message("skipped \"" + prepared_.skipped[i].source + "\": " + prepared_.skipped[i].reason, "warning");
+    if (!prepared_.skipped.empty()) {
+      Json all = Json::array();
+      for (const data::BadSample& sample : prepared_.skipped) all.push_back({sample.source, sample.reason});
+      message("skipped " + std::to_string(prepared_.skipped.size()) + " files that are no readable images", "warning");
+      say({.kind = "skipped", .values = {{"files", std::move(all)}}});
+    }
+  }
+
+  void load(Training& training) const {
+    if (!checkpoint_) return;
+    const auto copy_into = [&](const nn::NamedTensors& targets, const char* file) {
+      const auto path = checkpoint_->folder / file;
+      const auto stored = nn::read_safetensors(path);
+      if (stored.tensors.size() != targets.size()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network");
+      for (size_t i = 0; i < targets.size(); ++i) {
+        const auto& [name, tensor] = stored.tensors[i];
+        at::Tensor target = targets[i].second;
+        if (name != targets[i].first || tensor.sizes() != target.sizes()) {
+          throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network: \"" + name + "\" stands where \"" + targets[i].first + "\" is expected");
+        }
+        target.copy_(tensor);
+      }
+    };
+    copy_into(training.weights().state(), "model.safetensors");
+    copy_into(training.optimizer().state(training.weights()), "optimizer.safetensors");
+    training.state() = checkpoint_->state;
+  }
+
+  Result train(Reporter& reporter) {
+    reporter_ = &reporter;
+    say_start();
+    CheckpointWriter writer(folder_.paths().folder, [&](const Snapshot& saved, const std::filesystem::path& path, double seconds) {
+      say({.step = saved.state.step, .kind = "checkpoint", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
+    });
+    Training training({.plan = prepared_.plan,
+                       .options = options_,
+                       .network = prepared_.network,
+                       .train = prepared_.train,
+                       .validation = prepared_.validation,
+                       .test = prepared_.test,
+                       .say = [&](io::Event event) { say(std::move(event)); },
+                       .observer = job_.observer,
+                       .writer = &writer,
+                       .fingerprint = fingerprint_,
+                       .stop = job_.stop},
+                      prepared_.prototype);
+    load(training);
+    const EndReason reason = training.run();
+    writer.finish();
+    save_end(training, reason);
+    return result_of(training, reason);
+  }
+
+  // The weights first: a kill between the two makes the resume repeat the end, with the same bits.
+  void save_end(Training& training, EndReason reason) {
+    RunState& state = training.state();
+    if (reason != EndReason::stopped) nn::write_safetensors_atomic(folder_.paths().weights(), training.weights().state());
+    if (reason == EndReason::finished || reason == EndReason::patience) state.finished = enum_names(reason)[static_cast<size_t>(reason)];
+    if (state.step > 0) write_checkpoint(folder_.paths().folder, training.snapshot(/*checkpoint=*/true, /*best=*/false));
+  }
+
+  Result result_of(Training& training, EndReason reason) {
+    const RunState& state = training.state();
+    const bool validated = state.validation_accuracy >= 0;
+    const Score& test = training.test_score();
+    Result result{.reason = reason,
+                  .accuracy = validated ? state.validation_accuracy : kNone,
+                  .best_accuracy = validated ? state.best_accuracy : kNone,
+                  .test_accuracy = test.count > 0 ? test.accuracy : kNone,
+                  .loss = validated ? state.validation_loss : kNone,
+                  .steps = state.step,
+                  .epochs = (state.step + prepared_.plan.steps_per_epoch - 1) / prepared_.plan.steps_per_epoch,
+                  .seconds = state.seconds,
+                  .images_per_second = training.images_per_second(),
+                  .output = folder_.paths().folder,
+                  .weights = folder_.paths().weights()};
+    Json values{{"reason", enum_names(reason)[static_cast<size_t>(reason)]}, {"seconds", result.seconds}, {"images_per_second", result.images_per_second},
+                {"best_step", state.best_step}, {"skipped_checkpoints", training.skipped_checkpoints()}};
+    if (validated) values.update({{"accuracy", result.accuracy}, {"loss", result.loss}, {"best_accuracy", result.best_accuracy}});
+    if (test.count > 0) values.update({{"test_accuracy", test.accuracy}, {"test_loss", test.loss}});
+    if (reason != EndReason::stopped) values["weights_path"] = result.weights.string();
+    say({.epoch = result.epochs, .step = state.step, .kind = "end", .values = std::move(values)});
+    return result;
+  }
+
+  const Job& job_;
+  io::RunFolder folder_;
+  Options options_;
+  std::optional<Manifest> manifest_;
+  std::optional<Checkpoint> checkpoint_;
+  Prepared prepared_;
+  Json fingerprint_;
+  std::string warning_;
+  std::mutex say_mutex_;
+  Reporter* reporter_ = nullptr;
+};
+
+}  // namespace
+
+Result fit(const Job& job, const Options& options) { return Run(job, options).make(); }
+
+Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer) {
+  Job job;
+  job.dataset = dataset;
+  job.network = network;
+  job.observer = std::move(observer);
+  return fit(job, options);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,57 @@
+// Training from one call: fit(network, folder, options).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lockstep/io/event.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options.h"
+#include "lockstep/train/plan.h"
+
+namespace lockstep::train {
+
+/// What a run needs beside options.
+struct Job {
+  std::filesystem::path folder;        ///< the training data; used when `dataset` is empty
+  data::Dataset dataset;               ///< training data made by the caller
+  data::Dataset validation;            ///< held-out data made by the caller; else --validation, else the split
+  data::Dataset test;                  ///< tested once, at the end
+  nn::Network network;                 ///< a network of the caller's own; empty: options.network
+  io::Observer observer;               ///< called between steps on rank 0's thread; returning stop ends the run and keeps the weights
+  bool console = false;                ///< progress and curves on standard error
+  std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
+};
+
+enum class EndReason { finished, patience, max_time, observer, stopped, already_finished };
+constexpr std::array<const char*, 6> enum_names(EndReason) { return {"finished", "patience", "max-time", "observer", "stopped", "already-finished"}; }
+
+/// What came of a run.
+struct Result {
+  EndReason reason = EndReason::finished;
+  double accuracy = 0;                 ///< on the validation data, last step; NaN without any
+  double best_accuracy = 0;            ///< on the validation data
+  double test_accuracy = 0;            ///< NaN without test data
+  double loss = 0;                     ///< on the validation data, last step
+  int64_t steps = 0;
+  int64_t epochs = 0;
+  double seconds = 0;
+  double images_per_second = 0;        ///< over all steps but the first of this attempt
+  std::filesystem::path output;        ///< the run folder
+  std::filesystem::path weights;       ///< model.safetensors
+};
+
+/// Trains. Blocks until the run ends; safe to call again afterwards, and from several threads with different run folders.
+/// Throws Error; what was saved before stays, and resume goes on from there.
+Result fit(const Job& job, const Options& options);
+
+/// fit on a folder of images with a network of one's own or a built-in one (nn::find_network("lenet")).
+Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer = {});
+
+/// What fit would do, without doing it: data are listed, the network is checked, nothing is trained or written.
+Plan plan(const Job& job, const Options& options);
+
+}  // namespace lockstep::train

@@ -1,0 +1,247 @@
+// The training loop. Every worker walks it; what differs is only which shards and blocks it owns. A decision to end is made by rank 0 (or by
+// whoever sees the stop token) before a barrier and read by all after it, so that no worker leaves alone: the step under way is
+// then dropped, and the run stands at the last complete one.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/comm/shard_tree.h"
+#include "lockstep/train/training.h"
+
+namespace lockstep::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+
+data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step) {
+  return {.mini_batch_size = plan.mini_batch_size,
+          .shards = plan.shards,
+          .order = {.seed = options.seed, .shuffle = options.shuffle},
+          .augment = options.augment == "none" ? data::Augment{} : data::Augment::parse(options.augment),
+          .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
+          .epochs = plan.max_epochs};
+}
+
+at::ScalarType type_of(Precision precision) { return precision == Precision::double_ ? at::kDouble : at::kFloat; }
+
+at::Device device_of(const Plan& plan, int64_t rank) {
+  return plan.device == "cuda" ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(plan.devices[static_cast<size_t>(rank)])) : at::Device(at::kCPU);
+}
+
+}  // namespace
+
+// What one worker has for itself.
+struct Training::Worker {
+  Share share;
+  Replica replica;
+  data::MiniBatchQueue queue;
+  int64_t step;                 // steps done, equal on all workers
+  StepTimes times;              // of this step
+
+  Worker(Training& training, Share own, nn::Instance instance)
+      : share(own),
+        replica(std::move(instance), training.weights_, training.norms_,
+                {.format = {type_of(training.setup_.options.precision), device_of(training.setup_.plan, own.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
+                 .precision = training.setup_.options.precision,
+                 .accumulate = training.setup_.options.accumulate,
+                 .seed = training.setup_.options.seed}),
+        queue(training.setup_.train, own, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
+        step(training.state_.step) {}
+};
+
+Training::Training(TrainingSetup setup, nn::Instance prototype)
+    : setup_(std::move(setup)),
+      prototype_(std::move(prototype)),
+      weights_(prototype_, type_of(setup_.options.precision), device_of(setup_.plan, 0)),
+      norms_(probe_batch_norms(prototype_, setup_.plan.input)),
+      optimizer_(resolve_rule(setup_.options), weights_),
+      schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
+                setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
+      group_(setup_.plan.workers),
+      exchange_(group_, weights_, optimizer_, setup_.options.gradient_clip),
+      shard_results_(static_cast<size_t>(setup_.plan.shards)),
+      thread_ids_(static_cast<size_t>(setup_.plan.workers)) {}
+
+EndReason Training::run() {
+  started_ = now_seconds() - state_.seconds;
+  group_.run([&](Share share) {
+    at::set_num_threads(1);
+    thread_ids_[static_cast<size_t>(share.rank)] = ::syscall(SYS_gettid);
+    nn::Instance instance = prototype_;
+    if (share.rank != 0) {
+      const device::RandomScope random(at::kCPU, static_cast<uint64_t>(setup_.options.seed));
+      instance = setup_.network.make(setup_.plan.input);
+      weights_.alias(instance);
+    }
+    Worker worker(*this, share, std::move(instance));
+    group_.barrier();
+    if (share.rank == 0) report_start();
+    walk(worker);
+  });
+  return reason_;
+}
+
+void Training::walk(Worker& worker) {
+  // A run that was stopped inside a validation makes it again.
+  if (validation_is_due(worker.step) && state_.validated_step < worker.step) validate(worker);
+  while (!is_last(worker.step)) {
+    if (!train_step(worker)) return;
+    if (validation_is_due(worker.step)) validate(worker);
+    if (worker.share.rank == 0) save_if_due();
+  }
+  if (setup_.test != nullptr) {
+    const Score result = score(worker, *setup_.test);
+    if (worker.share.rank == 0) test_score_ = result;
+  }
+}
+
+bool Training::is_last(int64_t step) const { return step >= setup_.plan.total_steps; }
+
+bool Training::validation_is_due(int64_t step) const {
+  return setup_.validation != nullptr && step > 0 && (step % setup_.plan.validate_every == 0 || is_last(step));
+}
+
+// One optimizer step. False when the run has ended; the step is then not made.
+bool Training::train_step(Worker& worker) {
+  const auto start = Clock::now();
+  worker.times = {};
+  const auto batch = worker.queue.next(setup_.stop);
+  worker.times.queue = seconds_between(start, Clock::now());
+  if (!batch) {
+    if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
+    end_with(EndReason::stopped);
+  } else {
+    exchange_.begin(worker.share, batch->shard_count);
+    for (const data::Shard& shard : batch->shards) {
+      if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
+      if (ended_) break;
+      ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
+      result = worker.replica.train(shard, batch->global_count, worker.step);
+      worker.times.forward += result.forward_seconds;
+      worker.times.backward += result.backward_seconds;
+      exchange_.take(worker.share, worker.replica.gradients());
+    }
+  }
+  group_.barrier();
+  if (ended_) return false;
+
+  const auto arrived = Clock::now();
+  exchange_.step(worker.share, batch->shard_count, optimizer_.rule_at(worker.step, schedule_.at(worker.step)));
+  Score score;
+  if (worker.share.rank == 0) {
+    score = fold_step(batch->shard_count);
+    AutocastScope::forget_casts();
+    state_.step = worker.step + 1;
+  }
+  group_.barrier();
+
+  const auto updated = Clock::now();
+  ++worker.step;
+  StepTimes& times = worker.times;
+  times.exchange = seconds_between(start, arrived) - times.queue - times.forward - times.backward;
+  times.update = seconds_between(arrived, updated);
+  times.whole = seconds_between(start, updated);
+  if (worker.share.rank == 0) report_step(times, score);
+  return true;
+}
+
+// The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
+Score Training::fold_step(int64_t shard_count) {
+  const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
+    ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .moments = {}};
+    for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(pooled(left.moments[i], right.moments[i]));
+    return both;
+  });
+  if (!norms_.empty()) apply_moments(weights_, norms_, sum.moments);
+  const auto count = static_cast<double>(sum.count);
+  return {sum.loss / count, static_cast<double>(sum.correct) / count, sum.count};
+}
+
+Score Training::score(Worker& worker, const data::PictureSet& pictures) {
+  const Plan& plan = setup_.plan;
+  const int64_t batches = data::steps_per_epoch(pictures.size(), plan.mini_batch_size);
+  if (worker.share.rank == 0) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
+  worker.replica.begin_evaluation();
+  group_.barrier();
+  const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
+  data::MiniBatchQueue queue(unowned, worker.share, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}});
+  while (const auto batch = queue.next(setup_.stop)) {
+    for (const data::Shard& shard : batch->shards) {
+      if (setup_.stop.stop_requested()) break;
+      evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)] = worker.replica.evaluate(shard);
+    }
+  }
+  group_.barrier();
+  ShardResult sum;
+  for (const ShardResult& result : evaluation_results_) {
+    sum.loss += result.loss;
+    sum.correct += result.correct;
+    sum.count += result.count;
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, sum.count));
+  return {sum.loss / count, static_cast<double>(sum.correct) / count, sum.count};
+}
+
+void Training::validate(Worker& worker) {
+  worker.replica.check_aliases();
+  const auto start = Clock::now();
+  const Score result = score(worker, *setup_.validation);
+  if (worker.share.rank != 0 || result.count < setup_.validation->size()) return;  // stopped in the middle: made again at resume
+  const double seconds = seconds_between(start, Clock::now());
+  note_validation(result);
+  say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});
+  if (setup_.options.patience > 0 && state_.validations_since_best >= setup_.options.patience) end_with(EndReason::patience);
+}
+
+void Training::note_validation(const Score& score) {
+  const bool risen = score.accuracy > state_.best_accuracy;
+  state_.validated_step = state_.step;
+  state_.validation_accuracy = score.accuracy;
+  state_.validation_loss = score.loss;
+  state_.validations_since_best = risen ? 0 : state_.validations_since_best + 1;
+  best_pending_ = risen || (score.accuracy == state_.best_accuracy && score.loss < state_.best_loss);
+  if (!best_pending_) return;
+  state_.best_accuracy = score.accuracy;
+  state_.best_loss = score.loss;
+  state_.best_step = state_.step;
+}
+
+// Rank 0, between steps: the weights do not change before it reaches the next barrier.
+void Training::save_if_due() {
+  const Plan& plan = setup_.plan;
+  const auto start = Clock::now();
+  state_.seconds = now_seconds() - started_;
+  if (state_.step % plan.hash_every == 0 || is_last(state_.step)) say("hash", {{"weights", as_hex(weights_.hash())}});
+  if (setup_.writer == nullptr) return;
+  const bool best = std::exchange(best_pending_, false);
+  bool due = state_.step % plan.checkpoint_every == 0 && !is_last(state_.step);
+  if (due && !best && setup_.writer->busy()) {
+    ++skipped_checkpoints_;
+    due = false;
+  }
+  if (due || best) setup_.writer->submit(snapshot(due, best));
+  checkpoint_seconds_ += seconds_between(start, Clock::now());
+}
+
+Snapshot Training::snapshot(bool checkpoint, bool best) const {
+  const auto copies = [](nn::NamedTensors tensors) {
+    for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    return tensors;
+  };
+  return {.state = state_,
+          .fingerprint = setup_.fingerprint,
+          .weights = copies(weights_.state()),
+          .optimizer = checkpoint ? copies(optimizer_.state(weights_)) : nn::NamedTensors{},
+          .checkpoint = checkpoint,
+          .best = best};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,60 @@
+#include "lockstep/train/optimizer.h"
+
+#include <cmath>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/device/kernels.h"
+
+namespace lockstep::train {
+
+double default_learning_rate(OptimizerKind kind) { return kind == OptimizerKind::sgdm ? 0.01 : 0.001; }
+
+device::UpdateRule resolve_rule(const Options& options) {
+  const auto kind = static_cast<device::UpdateKind>(options.optimizer);
+  const bool sgdm = options.optimizer == OptimizerKind::sgdm;
+  const double decay = options.optimizer == OptimizerKind::adamw ? 0.01 : 1e-4;
+  return {.kind = kind,
+          .momentum = options.momentum >= 0 ? options.momentum : (sgdm ? 0.9 : 0.0),
+          .nesterov = options.nesterov,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .alpha = options.alpha,
+          .epsilon = options.epsilon,
+          .weight_decay = options.weight_decay >= 0 ? options.weight_decay : decay};
+}
+
+Optimizer::Optimizer(device::UpdateRule rule, const SharedWeights& weights) : rule_(rule) {
+  for (int64_t i = 0; i < rule.state_count(); ++i) state_.push_back(at::zeros_like(weights.flat()));
+}
+
+device::UpdateRule Optimizer::rule_at(int64_t step, double learning_rate) const {
+  device::UpdateRule rule = rule_;
+  rule.learning_rate = learning_rate;
+  const auto count = static_cast<double>(step + 1);
+  if (rule.kind == device::UpdateKind::adam || rule.kind == device::UpdateKind::adamw) {
+    rule.bias_correction1 = 1 - std::pow(rule.beta1, count);
+    rule.bias_correction2 = std::sqrt(1 - std::pow(rule.beta2, count));
+  }
+  return rule;
+}
+
+template <class T>
+void Optimizer::update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin, int64_t count) const {
+  const auto at = [&](size_t i) { return i < state_.size() ? state_[i].template data_ptr<T>() + begin : nullptr; };
+  device::kernels<T>().update(rule, gradient, weights.flat().template data_ptr<T>() + begin, at(0), at(1), count);
+}
+template void Optimizer::update<float>(const device::UpdateRule&, const SharedWeights&, const float*, int64_t, int64_t) const;
+template void Optimizer::update<double>(const device::UpdateRule&, const SharedWeights&, const double*, int64_t, int64_t) const;
+
+nn::NamedTensors Optimizer::state(const SharedWeights& weights) const {
+  static constexpr const char* kNames[] = {".first", ".second"};
+  nn::NamedTensors named;
+  for (size_t i = 0; i < state_.size(); ++i) {
+    const auto parts = weights.views(state_[i]);
+    for (size_t p = 0; p < parts.size(); ++p) named.emplace_back(weights.slots()[p].name + kNames[i], parts[p]);
+  }
+  return named;
+}
+
+}  // namespace lockstep::train

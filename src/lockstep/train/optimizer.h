@@ -1,0 +1,43 @@
+// The optimizer's state, one flat tensor per kind of value, and the rule of each step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/device/update_rule.h"
+#include "lockstep/nn/safetensors.h"
+#include "lockstep/train/options.h"
+#include "lockstep/train/shared_weights.h"
+
+namespace lockstep::train {
+
+/// What the user's optimizer options resolve to; the same for every step but for the rate and the corrections.
+device::UpdateRule resolve_rule(const Options& options);
+
+/// The rate used when the user gives none.
+double default_learning_rate(OptimizerKind kind);
+
+/// Keeps state beside the weights; update() may be called at once by several threads for different ranges.
+class Optimizer {
+ public:
+  Optimizer(device::UpdateRule rule, const SharedWeights& weights);
+
+  /// The rule for step `step` (from 0) at this learning rate.
+  device::UpdateRule rule_at(int64_t step, double learning_rate) const;
+
+  /// Elements [begin, begin + count) of the flat buffers on the CPU; `gradient` points at the first of them.
+  template <class T>
+  void update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin, int64_t count) const;
+
+  /// The state as it is stored: "NAME.first", "NAME.second" per parameter; views of the live tensors.
+  nn::NamedTensors state(const SharedWeights& weights) const;
+  const std::vector<at::Tensor>& flat() const { return state_; }
+
+ private:
+  device::UpdateRule rule_;
+  std::vector<at::Tensor> state_;
+};
+
+}  // namespace lockstep::train

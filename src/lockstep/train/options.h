@@ -1,0 +1,163 @@
+// What a user may ask of a training run. Each option is described here once; command line, --config files, help, docs/options.md and
+// manifests are made from it. What is left open (auto, 0) is filled in by the plan.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/data/order.h"
+#include "lockstep/data/picture_set.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::train {
+
+enum class Execution { auto_, cpu, gpu, multi_gpu, parallel };
+constexpr std::array<const char*, 5> enum_names(Execution) { return {"auto", "cpu", "gpu", "multi-gpu", "parallel"}; }
+
+enum class ScaleWithWorkers { none, batch, batch_and_rate };
+constexpr std::array<const char*, 3> enum_names(ScaleWithWorkers) { return {"none", "batch", "batch-and-rate"}; }
+
+enum class Color { auto_, grey, rgb };
+constexpr std::array<const char*, 3> enum_names(Color) { return {"auto", "grey", "rgb"}; }
+
+enum class OptimizerKind { sgdm, adam, adamw, rmsprop };
+constexpr std::array<const char*, 4> enum_names(OptimizerKind) { return {"sgdm", "adam", "adamw", "rmsprop"}; }
+
+enum class ScheduleKind { constant, piecewise, cosine };
+constexpr std::array<const char*, 3> enum_names(ScheduleKind) { return {"constant", "piecewise", "cosine"}; }
+
+enum class Precision { single, double_, bf16_mixed };
+constexpr std::array<const char*, 3> enum_names(Precision) { return {"32-true", "64-true", "bf16-mixed"}; }
+
+enum class Isa { auto_, avx2, avx512 };
+constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "avx512"}; }
+
+/// Asked-for options, as they were typed; see Plan for the resolved ones.
+struct Options {
+  // Network
+  std::string network = "auto";
+  std::string weights;
+  std::string image_size = "auto";
+  data::Resize resize = data::Resize::stretch;
+  Color color = Color::auto_;
+  std::string normalize = "none";
+
+  // Data
+  std::string validation;
+  std::string test;
+  double validation_split = 0.1;
+  data::Labels labels = data::Labels::folder;
+  std::string augment = "none";
+  data::Shuffle shuffle = data::Shuffle::every_epoch;
+  data::OnBadSample on_bad_sample = data::OnBadSample::fail;
+  double memory_share = 0.5;
+
+  // Where it runs
+  Execution execution = Execution::auto_;
+  int64_t workers = 0;
+  int64_t shards = 0;
+  std::vector<int64_t> devices;
+  ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
+  Precision precision = Precision::single;
+  Isa isa = Isa::auto_;
+
+  // How long
+  int64_t mini_batch_size = 128;
+  int64_t max_epochs = 0;
+  int64_t max_steps = 0;
+  double max_time = 0;
+  int64_t validate_every = 0;
+  int64_t patience = 5;
+
+  // Optimizer
+  OptimizerKind optimizer = OptimizerKind::sgdm;
+  double learning_rate = 0;
+  ScheduleKind lr_schedule = ScheduleKind::cosine;
+  double lr_drop_factor = 0.1;
+  int64_t lr_drop_period = 10;
+  int64_t warmup_steps = 0;
+  double momentum = -1;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double weight_decay = -1;
+  double gradient_clip = 0;
+  int64_t accumulate = 1;
+  int64_t seed = 0;
+
+  // The run
+  std::string output;
+  bool resume = false;
+  int64_t checkpoint_every = 0;
+  int64_t hash_every = 0;
+  bool plot = false;
+  bool timing = false;
+  bool verbose = false;
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Network");
+    field("network", self.network, "auto (by image size and colour), a built-in network's name, or a layer graph NAME.json");
+    field("weights", self.weights, "start from this safetensors file instead of random weights");
+    field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one");
+    field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
+    field("color", self.color, "auto: grey when the images are");
+    field("normalize", self.normalize, "after division by 255: none, mean-std (of the training images), or M,S (or one pair per channel: M,S,M,S,M,S)");
+    field("Data");
+    field("validation", self.validation, "a folder of its own to validate on, instead of a split");
+    field("test", self.test, "a folder to test on once, at the end");
+    field("validation-split", self.validation_split, "share of each label that is held out when there is no --validation folder", between(0, 0.9));
+    field("labels", self.labels, "the label is the folder that directly holds the file, or the top folder");
+    field("augment", self.augment, "random changes of training images: none, or a comma list of flip, flip-vertical, shift, shift=PIXELS");
+    field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
+    field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
+    field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
+    field("Where it runs");
+    field("execution", self.execution, "auto: a GPU if there is one, else the CPU; parallel: the default profile's pool (this machine)");
+    field("workers", self.workers, "how many train side by side; 0: a worker for each core or GPU, at most one a shard", at_least(0));
+    field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", at_least(0));
+    field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says", at_least(0));
+    field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
+    field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits");
+    field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
+    field("How long");
+    field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers", between(1, 1e7));
+    field("max-epochs", self.max_epochs, "most passes over the training images; 0: by their number, from 6 to 30", at_least(0));
+    field("max-steps", self.max_steps, "most steps; 0: no limit", at_least(0));
+    field("max-time", self.max_time, "most seconds of training; 0: no limit", at_least(0));
+    field("validate-every", self.validate_every, "steps between validations; 0: once an epoch", at_least(0));
+    field("patience", self.patience, "stop after this many validations without a better accuracy; 0: never", at_least(0));
+    field("Optimizer");
+    field("optimizer", self.optimizer, "PyTorch's arithmetic of SGD with momentum, Adam, AdamW, RMSprop");
+    field("learning-rate", self.learning_rate, "step size at epoch 0; 0: 0.01 for sgdm, 0.001 for the others", at_least(0));
+    field("lr-schedule", self.lr_schedule, "how the learning rate falls; a drop factor or period alone means piecewise");
+    field("lr-drop-factor", self.lr_drop_factor, "piecewise: multiply the rate by this ...", between(0, 1));
+    field("lr-drop-period", self.lr_drop_period, "... every so many epochs", at_least(1));
+    field("warmup-steps", self.warmup_steps, "steps over which the rate rises linearly to its value", at_least(0));
+    field("momentum", self.momentum, "sgdm, rmsprop: share of the last update kept; -1: 0.9 for sgdm, 0 for rmsprop", between(-1, 1));
+    field("nesterov", self.nesterov, "sgdm: Nesterov's momentum");
+    field("beta1", self.beta1, "adam, adamw: decay of the mean gradient", between(0, 1));
+    field("beta2", self.beta2, "adam, adamw: decay of the mean square", between(0, 1));
+    field("alpha", self.alpha, "rmsprop: decay of the mean square", between(0, 1));
+    field("epsilon", self.epsilon, "adam, adamw, rmsprop: added to the root", at_least(0));
+    field("weight-decay", self.weight_decay, "L2 term added to the gradient; adamw: decoupled; -1: 0.0001, adamw 0.01", at_least(-1));
+    field("gradient-clip", self.gradient_clip, "largest L2 norm of the whole gradient; 0: no clipping", at_least(0));
+    field("accumulate", self.accumulate, "pieces that each shard is computed in, one after the other, to save memory", at_least(1));
+    field("seed", self.seed, "of initial weights, split, order, augmentation and dropout", at_least(0));
+    field("The run");
+    field("output", self.output, "the run folder; empty: runs/NAME-001 and on");
+    field("resume", self.resume, "go on from the last checkpoint in --output");
+    field("checkpoint-every", self.checkpoint_every, "steps between checkpoints; 0: at each epoch's end", at_least(0));
+    field("hash-every", self.hash_every, "steps between hashes of the weights in the event log; 0: at each epoch's end", at_least(0));
+    field("plot", self.plot, "redraw the curves in the terminal during the run");
+    field("timing", self.timing, "print where a step's time goes");
+    field("verbose", self.verbose, "a line for every step");
+  };
+};
+
+}  // namespace lockstep::train

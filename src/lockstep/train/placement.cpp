@@ -1,0 +1,91 @@
+#include "lockstep/train/placement.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::train {
+namespace {
+
+// Parameters up to which a mini-batch has 8, then 4, then 2 shards; docs/shards.md has the measurements.
+constexpr int64_t kEightShards = 4'000'000;
+constexpr int64_t kFourShards = 16'000'000;
+constexpr int64_t kSamplesPerShard = 4;
+
+std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory& inventory) {
+  const std::string wanted = enum_names(options.execution)[static_cast<size_t>(options.execution)];
+  if (inventory.gpus.empty()) {
+    throw Error(ErrorCode::device, options.devices.empty() ? "--execution " + wanted + " needs a GPU, and there is none to use: " + inventory.gpu_note
+                                                           : "--devices names a GPU, and there is none to use: " + inventory.gpu_note,
+                "use --execution cpu, or see lockstep doctor");
+  }
+  std::vector<int64_t> devices;
+  for (const int64_t index : options.devices) {
+    if (index >= static_cast<int64_t>(inventory.gpus.size())) {
+      throw Error(ErrorCode::device, "there is no GPU " + std::to_string(index) + ": this machine has " + std::to_string(inventory.gpus.size()), "GPUs count from 0; lockstep doctor lists them");
+    }
+    if (std::find(devices.begin(), devices.end(), index) != devices.end()) throw Error(ErrorCode::invalid_option, "--devices names GPU " + std::to_string(index) + " twice");
+    devices.push_back(index);
+  }
+  if (devices.empty()) {
+    for (const device::Gpu& gpu : inventory.gpus) devices.push_back(gpu.index);
+  }
+  return devices;
+}
+
+void place_on_gpus(Placement& placement, const Options& options, int64_t shards, const device::Inventory& inventory) {
+  placement.device = "cuda";
+  placement.devices = chosen_gpus(options, inventory);
+  const bool one = options.execution == Execution::gpu || (options.execution == Execution::auto_ && options.devices.size() < 2);
+  int64_t count = one ? 1 : static_cast<int64_t>(placement.devices.size());
+  if (options.workers > 0) {
+    if (options.workers > count) {
+      throw Error(ErrorCode::invalid_option, std::to_string(options.workers) + " workers need as many GPUs; " + std::to_string(count) + " may be used",
+                  one ? "--execution multi-gpu uses all GPUs" : "lower --workers");
+    }
+    count = options.workers;
+  }
+  placement.workers = std::min(count, shards);
+  placement.devices.resize(static_cast<size_t>(placement.workers));
+  placement.workers_reason = "a worker for each GPU, at most one a shard";
+}
+
+void place_on_cores(Placement& placement, const Options& options, int64_t shards, const device::Inventory& inventory) {
+  const int64_t cores = inventory.cores;
+  if (options.workers > 0) {
+    placement.workers = options.workers;
+    placement.workers_reason = "asked for";
+    if (options.workers > cores) placement.workers_reason += "; more than the " + std::to_string(cores) + " cores that may be used, so they take turns";
+    return;
+  }
+  placement.workers = std::min(cores, shards);
+  placement.workers_reason = "a worker for each core, at most one a shard";
+  if (!inventory.cores_reason.empty()) placement.workers_reason += "; of " + std::to_string(inventory.cores_online) + " cores " + inventory.cores_reason;
+  if (cores > shards) placement.workers_reason += "; " + std::to_string(cores - shards) + " cores are idle, --shards " + std::to_string(cores) + " would fill them";
+}
+
+}  // namespace
+
+Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory) {
+  Placement placement;
+  placement.cores = inventory.cores;
+  const bool asked = options.execution == Execution::gpu || options.execution == Execution::multi_gpu || !options.devices.empty();
+  const bool found = options.execution != Execution::cpu && !inventory.gpus.empty();
+  if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none");
+  if (asked || found) {
+    place_on_gpus(placement, options, shards, inventory);
+    placement.device_reason = asked ? "asked for" : "a GPU is there";
+  } else {
+    place_on_cores(placement, options, shards, inventory);
+    placement.device_reason = options.execution == Execution::cpu ? "asked for" : "no GPU to use: " + inventory.gpu_note;
+  }
+  return placement;
+}
+
+int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size) {
+  const int64_t most = parameter_count <= kEightShards ? 8 : parameter_count <= kFourShards ? 4 : 2;
+  return std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, most);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,29 @@
+// Where work runs: the execution environment resolved against what this machine has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/device/inventory.h"
+#include "lockstep/train/options.h"
+
+namespace lockstep::train {
+
+struct Placement {
+  std::string device = "cpu";       ///< "cpu" or "cuda"
+  std::vector<int64_t> devices;     ///< GPU of each worker
+  int64_t workers = 1;
+  int64_t cores = 1;                ///< that may be used
+  std::string device_reason;
+  std::string workers_reason;
+};
+
+/// Reads execution, workers and devices. A GPU that was asked for and is not there is an error of code device, never a silent CPU.
+Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory);
+
+/// How many shards a mini-batch is cut into unless the user says: a function of the network's size and the mini-batch, never of the machine.
+/// Each worker adds its shards' gradients, so what shards cost grows with the parameters, and what they give (cache, workers) does not.
+int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size);
+
+}  // namespace lockstep::train

@@ -1,0 +1,57 @@
+#include "lockstep/train/plan.h"
+
+#include <algorithm>
+
+#include "lockstep/base/hash.h"
+
+namespace lockstep::train {
+
+Json to_json(const Plan& plan) {
+  return {{"network", plan.network},
+          {"parameters", plan.parameter_count},
+          {"channels", plan.input.channels},
+          {"height", plan.input.height},
+          {"width", plan.input.width},
+          {"resize", enum_names(plan.format.resize)[static_cast<size_t>(plan.format.resize)]},
+          {"mean", plan.mean},
+          {"deviation", plan.deviation},
+          {"classes", plan.classes},
+          {"train_count", plan.train_count},
+          {"validation_count", plan.validation_count},
+          {"test_count", plan.test_count},
+          {"listing_hash", as_hex(plan.listing_hash)},
+          {"mini_batch_size", plan.mini_batch_size},
+          {"learning_rate", plan.learning_rate},
+          {"lr_schedule", enum_names(plan.lr_schedule)[static_cast<size_t>(plan.lr_schedule)]},
+          {"shards", plan.shards},
+          {"max_epochs", plan.max_epochs},
+          {"steps_per_epoch", plan.steps_per_epoch},
+          {"total_steps", plan.total_steps},
+          {"validate_every", plan.validate_every},
+          {"checkpoint_every", plan.checkpoint_every},
+          {"hash_every", plan.hash_every},
+          {"device", plan.device},
+          {"devices", plan.devices},
+          {"workers", plan.workers},
+          {"cores", plan.cores},
+          {"keep_pictures", plan.keep_pictures},
+          {"fingerprint", plan.fingerprint}};
+}
+
+std::string plan_text(const Plan& plan) {
+  size_t name_width = 0;
+  size_t value_width = 0;
+  for (const PlanLine& line : plan.lines) {
+    name_width = std::max(name_width, line.name.size());
+    if (line.value.size() <= 40) value_width = std::max(value_width, line.value.size());
+  }
+  std::string text;
+  for (const PlanLine& line : plan.lines) {
+    text += line.name + std::string(name_width + 2 - line.name.size(), ' ') + line.value;
+    if (!line.reason.empty()) text += std::string(line.value.size() < value_width ? value_width - line.value.size() : 0, ' ') + "  " + line.reason;
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,63 @@
+// What a run will do: every option resolved, and why. Made once, printed by `lockstep plan`, kept in the manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/data/picture_set.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options.h"
+
+namespace lockstep::train {
+
+/// One line of `lockstep plan`: what was chosen, and the reason in words.
+struct PlanLine {
+  std::string name;
+  std::string value;
+  std::string reason;
+};
+
+/// Resolved values. The parts that decide the weights (`arithmetic`) do not depend on the machine; the rest does.
+struct Plan {
+  nn::NetworkInput input;
+  std::string network;               ///< its name
+  int64_t parameter_count = 0;
+  data::PictureFormat format;
+  std::vector<double> mean;          ///< of pixels / 255, per channel; empty: none
+  std::vector<double> deviation;
+  std::vector<std::string> classes;
+  int64_t train_count = 0;
+  int64_t validation_count = 0;
+  int64_t test_count = 0;
+  uint64_t listing_hash = 0;
+
+  int64_t mini_batch_size = 128;     ///< after scaling with workers
+  double learning_rate = 0.01;       ///< after scaling with workers
+  ScheduleKind lr_schedule = ScheduleKind::cosine;
+  int64_t shards = 8;
+  int64_t max_epochs = 8;
+  int64_t max_steps = 0;             ///< 0: no limit of its own
+  int64_t total_steps = 0;           ///< the schedule's length: max_epochs * steps_per_epoch, or max_steps when that is smaller
+  int64_t steps_per_epoch = 0;
+  int64_t validate_every = 0;        ///< steps
+  int64_t checkpoint_every = 0;      ///< steps
+  int64_t hash_every = 0;            ///< steps
+
+  std::string device = "cpu";        ///< "cpu" or "cuda"
+  std::vector<int64_t> devices;      ///< GPU of each worker; empty on a CPU
+  int64_t workers = 1;
+  int64_t cores = 1;                 ///< allowed by affinity and control group
+  bool keep_pictures = true;
+  std::string fingerprint;           ///< arithmetic: instruction set, libraries, build
+  std::vector<PlanLine> lines;       ///< all of it for people, in order
+};
+
+/// The plan as a manifest keeps it.
+Json to_json(const Plan& plan);
+
+/// For a terminal: name, value, reason in columns.
+std::string plan_text(const Plan& plan);
+
+}  // namespace lockstep::train

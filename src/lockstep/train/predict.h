@@ -1,0 +1,48 @@
+// Inference with the execution options of training: the same scores for any number of workers.
+#pragma once
+
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options.h"
+
+namespace lockstep::train {
+
+/// A trained network as a run folder or a caller names it.
+struct Model {
+  nn::Network network;
+  nn::NetworkInput input;
+  std::vector<std::string> classes;
+  data::Resize resize = data::Resize::stretch;
+  std::vector<double> mean;        ///< per channel, of pixels / 255
+  std::vector<double> deviation;
+  std::filesystem::path weights;   ///< safetensors
+};
+
+/// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
+Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last");
+
+/// One answer per sample, in the dataset's order.
+struct Prediction {
+  std::string source;
+  int64_t label = 0;               ///< the class with the highest score
+  int64_t target = -1;             ///< the folder's class, -1 when unknown
+  std::vector<double> scores;      ///< softmax, one per class
+};
+
+/// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});
+
+struct Evaluation {
+  double loss = 0;
+  double accuracy = 0;
+  int64_t samples = 0;
+  std::vector<std::vector<int64_t>> confusion;  ///< [true class][predicted class]
+};
+
+Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes);
+
+}  // namespace lockstep::train

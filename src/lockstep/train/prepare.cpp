@@ -1,0 +1,346 @@
+#include "lockstep/train/prepare.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/data/survey.h"
+#include "lockstep/device/isa.h"
+#include "lockstep/device/random_scope.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/state.h"
+#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/optimizer.h"
+#include "lockstep/train/placement.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kSmallPicture = 40;       // pixels a side up to which digits_cnn is chosen
+constexpr int64_t kSmallestForDigits = 7;   // its convolutions need that much
+constexpr int64_t kMixedSize = 224;         // the side that larger pictures of mixed sizes are resized to
+constexpr int64_t kEpochSteps = 500;        // about how many steps a run has when the user does not say
+constexpr int64_t kFewestEpochs = 6;
+constexpr int64_t kMostEpochs = 30;
+
+class Preparation {
+ public:
+  Preparation(const Job& job, const Options& options, bool dry, const Resolved* earlier)
+      : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(device::inspect()) {}
+
+  Prepared make() {
+    open_data();
+    choose_format();
+    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip) leave_out_bad_samples();
+    split();
+    choose_network();
+    resolve_amounts();
+    place();
+    make_picture_sets();
+    normalize();
+    describe();
+    return std::move(prepared_);
+  }
+
+ private:
+  Plan& plan() { return prepared_.plan; }
+  void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
+
+  data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
+    data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes});
+    prepared_.skipped.insert(prepared_.skipped.end(), source.skipped.begin(), source.skipped.end());
+    if (kind_.empty()) kind_ = source.kind;
+    return source.dataset;
+  }
+
+  void open_data() {
+    train_ = job_.dataset.empty() ? open(job_.folder.string(), {}) : job_.dataset;
+    const auto& classes = train_.classes();
+    if (!job_.validation.empty()) {
+      validation_ = job_.validation;
+    } else if (!options_.validation.empty()) {
+      validation_ = open(options_.validation, classes);
+    }
+    if (!job_.test.empty()) {
+      test_ = job_.test;
+    } else if (!options_.test.empty()) {
+      test_ = open(options_.test, classes);
+    }
+    plan().classes = classes;
+    if (classes.size() < 2) throw Error(ErrorCode::invalid_option, "the training data have " + std::to_string(classes.size()) + " class; a classifier needs two or more");
+  }
+
+  void choose_format() {
+    const data::SizeSurvey survey = data::survey_sizes(train_, inventory_.cores);
+    const bool colour = options_.color == Color::rgb || (options_.color == Color::auto_ && survey.any_colour);
+    data::PictureFormat& format = plan().format;
+    format.channels = colour ? 3 : 1;
+    format.resize = options_.resize;
+    const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
+    if (options_.image_size != "auto") {
+      parse_size(format);
+      size_reason_ = "asked for; other sizes: " + field_text(options_, "resize");
+    } else if (survey.one_size) {
+      format.height = survey.common.height;
+      format.width = survey.common.width;
+      size_reason_ = "the size of " + looked;
+    } else {
+      const bool small = std::max(survey.common.height, survey.common.width) <= 64;
+      format.height = small ? survey.common.height : kMixedSize;
+      format.width = small ? survey.common.width : kMixedSize;
+      size_reason_ = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
+    }
+    color_reason_ = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;
+  }
+
+  void parse_size(data::PictureFormat& format) const {
+    const auto parts = lockstep::split(options_.image_size, 'x');
+    const auto number = [&](const std::string& text) {
+      int64_t value = 0;
+      const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+      return end.ec == std::errc() && end.ptr == text.data() + text.size() && value >= 1 && value <= 8192 ? value : 0;
+    };
+    format.height = parts.size() == 2 ? number(parts[0]) : 0;
+    format.width = parts.size() == 2 ? number(parts[1]) : 0;
+    if (format.height == 0 || format.width == 0) {
+      throw Error(ErrorCode::invalid_option, "option --image-size cannot be \"" + options_.image_size + "\": it must be auto or HEIGHTxWIDTH, each from 1 to 8192", "for example --image-size 28x28");
+    }
+  }
+
+  void leave_out_bad_samples() {
+    for (data::Dataset* dataset : {&train_, &validation_, &test_}) {
+      if (dataset->empty()) continue;
+      auto [good, bad] = data::without_bad_samples(*dataset, plan().format, inventory_.cores);
+      *dataset = good;
+      prepared_.skipped.insert(prepared_.skipped.end(), bad.begin(), bad.end());
+    }
+    if (train_.empty()) throw Error(ErrorCode::corrupt_data, "none of the " + std::to_string(prepared_.skipped.size()) + " images can be read");
+  }
+
+  void split() {
+    plan().listing_hash = train_.store().listing_hash();
+    if (!validation_.empty()) {
+      validation_reason_ = options_.validation.empty() ? "given" : "from " + options_.validation;
+    } else if (options_.validation_split > 0) {
+      std::tie(train_, validation_) = train_.split(1 - options_.validation_split, {.seed = options_.seed});
+      validation_reason_ = shortest(options_.validation_split) + " of each label";
+    } else {
+      validation_reason_ = "--validation-split 0";
+    }
+    plan().train_count = train_.size();
+    plan().validation_count = validation_.size();
+    plan().test_count = test_.size();
+  }
+
+  std::string network_name() {
+    if (options_.network != "auto") {
+      network_reason_ = "asked for";
+      return options_.network;
+    }
+    const data::PictureFormat& format = plan().format;
+    const int64_t longer = std::max(format.height, format.width);
+    if (std::min(format.height, format.width) < kSmallestForDigits) {
+      network_reason_ = "images of under " + std::to_string(kSmallestForDigits) + " pixels a side";
+      return "mlp";
+    }
+    if (longer <= kSmallPicture && format.channels == 1) {
+      network_reason_ = "small grey images";
+      return "digits_cnn";
+    }
+    network_reason_ = format.channels == 1 ? "grey images of more than " + std::to_string(kSmallPicture) + " pixels" : "colour images";
+    return "resnet18";
+  }
+
+  void choose_network() {
+    const data::PictureFormat& format = plan().format;
+    plan().input = {format.channels, format.height, format.width, static_cast<int64_t>(plan().classes.size())};
+    if (job_.network.empty()) {
+      prepared_.network = nn::find_network(network_name());
+    } else {
+      prepared_.network = job_.network;
+      network_reason_ = "given";
+    }
+    plan().network = prepared_.network.name();
+    const device::RandomScope random(at::kCPU, static_cast<uint64_t>(options_.seed));
+    prepared_.prototype = prepared_.network.make(plan().input);
+    if (!options_.weights.empty()) nn::load_state(*prepared_.prototype.module, nn::read_safetensors(options_.weights), options_.weights);
+    for (const auto& parameter : prepared_.prototype.module->parameters()) plan().parameter_count += parameter.numel();
+  }
+
+  void resolve_amounts() {
+    Plan& plan = this->plan();
+    plan.mini_batch_size = options_.mini_batch_size;
+    plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_.optimizer);
+    plan.lr_schedule = options_.lr_schedule;
+    if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
+    plan.shards = options_.shards > 0 ? options_.shards : default_shards(plan.parameter_count, plan.mini_batch_size);
+    if (earlier_ == nullptr && options_.scale_with_workers != ScaleWithWorkers::none) {
+      const auto workers = resolve_placement(options_, plan.shards, inventory_).workers;
+      plan.mini_batch_size = std::min(plan.mini_batch_size * workers, plan.train_count);
+      if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate) plan.learning_rate *= static_cast<double>(workers);
+    }
+    if (earlier_ != nullptr) {
+      plan.mini_batch_size = earlier_->mini_batch_size;
+      plan.learning_rate = earlier_->learning_rate;
+      plan.shards = earlier_->shards;
+    }
+    plan.steps_per_epoch = data::steps_per_epoch(plan.train_count, plan.mini_batch_size);
+    plan.max_epochs = options_.max_epochs;
+    if (plan.max_epochs == 0) {
+      plan.max_epochs = options_.max_steps > 0 ? (options_.max_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch
+                                               : std::clamp((kEpochSteps + plan.steps_per_epoch - 1) / plan.steps_per_epoch, kFewestEpochs, kMostEpochs);
+    }
+    plan.max_steps = options_.max_steps;
+    plan.total_steps = plan.max_epochs * plan.steps_per_epoch;
+    if (plan.max_steps > 0) plan.total_steps = std::min(plan.total_steps, plan.max_steps);
+    plan.validate_every = options_.validate_every > 0 ? options_.validate_every : plan.steps_per_epoch;
+    plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
+    plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
+  }
+
+  void place() {
+    placement_ = resolve_placement(options_, plan().shards, inventory_);
+    plan().device = placement_.device;
+    plan().devices = placement_.devices;
+    plan().workers = placement_.workers;
+    plan().cores = placement_.cores;
+    plan().fingerprint = device::arithmetic_fingerprint();
+  }
+
+  void make_picture_sets() {
+    int64_t left = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share);
+    const auto make = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
+      if (dataset.empty()) return nullptr;
+      auto set = std::make_shared<const data::PictureSet>(dataset, plan().format, left);
+      if (set->kept()) left -= set->size() * set->picture_bytes();
+      return set;
+    };
+    prepared_.train = make(train_);
+    prepared_.validation = make(validation_);
+    prepared_.test = make(test_);
+    plan().keep_pictures = prepared_.train->kept();
+  }
+
+  void normalize() {
+    if (options_.normalize == "none") return;
+    Plan& plan = this->plan();
+    const auto channels = static_cast<size_t>(plan.format.channels);
+    if (options_.normalize == "mean-std") {
+      if (!dry_) std::tie(plan.mean, plan.deviation) = moments_of(*prepared_.train);
+      return;
+    }
+    std::vector<double> numbers;
+    for (const std::string& part : lockstep::split(options_.normalize, ',')) {
+      double value = 0;
+      const auto end = std::from_chars(part.data(), part.data() + part.size(), value);
+      if (end.ec != std::errc() || end.ptr != part.data() + part.size() || !std::isfinite(value)) numbers.clear();
+      if (end.ec != std::errc() || end.ptr != part.data() + part.size() || !std::isfinite(value)) break;
+      numbers.push_back(value);
+    }
+    if (numbers.size() != 2 && numbers.size() != 2 * channels) {
+      throw Error(ErrorCode::invalid_option, "option --normalize cannot be \"" + options_.normalize + "\": it must be none, mean-std, or MEAN,DEVIATION once or for each of " + std::to_string(channels) + " channels",
+                  "for example --normalize 0.5,0.25; values are of pixels / 255");
+    }
+    for (size_t c = 0; c < channels; ++c) {
+      plan.mean.push_back(numbers[numbers.size() == 2 ? 0 : 2 * c]);
+      plan.deviation.push_back(numbers[numbers.size() == 2 ? 1 : 2 * c + 1]);
+      if (plan.deviation.back() <= 0) throw Error(ErrorCode::invalid_option, "option --normalize needs deviations above 0");
+    }
+  }
+
+  // Exact integer sums, so that the result does not depend on who adds what.
+  static std::pair<std::vector<double>, std::vector<double>> moments_of(const data::PictureSet& set) {
+    const auto channels = static_cast<size_t>(set.format().channels);
+    const size_t plane = static_cast<size_t>(set.format().height * set.format().width);
+    std::vector<uint64_t> sums(channels), squares(channels);
+    std::vector<uint8_t> picture(static_cast<size_t>(set.picture_bytes()));
+    for (int64_t i = 0; i < set.size(); ++i) {
+      set.read(i, picture);
+      for (size_t c = 0; c < channels; ++c) {
+        for (size_t p = 0; p < plane; ++p) {
+          const uint64_t value = picture[c * plane + p];
+          sums[c] += value;
+          squares[c] += value * value;
+        }
+      }
+    }
+    std::vector<double> mean, deviation;
+    const double count = static_cast<double>(plane) * static_cast<double>(set.size()) * 255;
+    for (size_t c = 0; c < channels; ++c) {
+      mean.push_back(static_cast<double>(sums[c]) / count);
+      const double variance = static_cast<double>(squares[c]) / (count * 255) - mean[c] * mean[c];
+      deviation.push_back(variance > 0 ? std::sqrt(variance) : 1.0);
+    }
+    return {mean, deviation};
+  }
+
+  void describe() {
+    const Plan& plan = prepared_.plan;
+    line("data", with_commas(plan.train_count) + " images, " + std::to_string(plan.classes.size()) + " classes", kind_.empty() ? "given" : kind_);
+    line("held out", with_commas(plan.validation_count) + " images", validation_reason_);
+    if (plan.test_count > 0) line("test", with_commas(plan.test_count) + " images", options_.test.empty() ? "given" : "from " + options_.test);
+    line("image size", std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width), size_reason_);
+    line("color", plan.format.channels == 1 ? "grey" : "rgb", color_reason_);
+    line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
+    line("network", plan.network, network_reason_ + "; " + with_commas(plan.parameter_count) + " learnables");
+    line("device", plan.device == "cpu" ? "cpu" : "gpu " + describe_detail::text_of(plan.devices), placement_.device_reason);
+    line("workers", std::to_string(plan.workers), placement_.workers_reason);
+    line("shards", std::to_string(plan.shards), shards_reason());
+    line("mini-batch", std::to_string(plan.mini_batch_size), batch_reason());
+    line("steps", with_commas(plan.total_steps) + " in " + std::to_string(plan.max_epochs) + " epochs",
+         std::to_string(plan.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
+             (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : ""));
+    line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan.learning_rate) + ", " + field_text(options_, "lr-schedule"));
+    line("precision", field_text(options_, "precision"));
+    line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
+    line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
+  }
+
+  std::string shards_reason() const {
+    const Plan& plan = prepared_.plan;
+    std::string text = options_.shards > 0 ? "asked for" : "for " + with_commas(plan.parameter_count) + " learnables and mini-batches of " + std::to_string(plan.mini_batch_size);
+    const int64_t used = used_shards(plan.shards, plan.mini_batch_size);
+    const int64_t largest = (used + plan.workers - 1) / plan.workers;
+    const double busy = static_cast<double>(used) / static_cast<double>(largest * plan.workers);
+    text += "; " + std::to_string(plan.workers) + " workers are " + fixed(100 * busy, 0) + " % busy";
+    if (used < plan.shards) text += "; a mini-batch fills only " + std::to_string(used);
+    const int64_t buffers = comm_buffers(plan);
+    return text + "; gradients take " + as_bytes(buffers * plan.parameter_count * (options_.precision == Precision::double_ ? 8 : 4));
+  }
+
+  static int64_t comm_buffers(const Plan& plan) {
+    int64_t depth = 1;
+    for (int64_t own = (plan.shards + plan.workers - 1) / plan.workers; own > 1; own = (own + 1) / 2) ++depth;
+    return depth * plan.workers;
+  }
+
+  std::string batch_reason() const {
+    std::string text = std::to_string(prepared_.plan.mini_batch_size / used_shards(prepared_.plan.shards, prepared_.plan.mini_batch_size)) + " a shard";
+    if (options_.scale_with_workers != ScaleWithWorkers::none) text += "; scaled with the workers from " + std::to_string(options_.mini_batch_size);
+    return text;
+  }
+
+  const Job& job_;
+  const Options& options_;
+  bool dry_;
+  const Resolved* earlier_;
+  device::Inventory inventory_;
+  Prepared prepared_;
+  data::Dataset train_;
+  data::Dataset validation_;
+  data::Dataset test_;
+  Placement placement_;
+  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_;
+};
+
+}  // namespace
+
+Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier) { return Preparation(job, options, dry, earlier).make(); }
+
+Plan plan(const Job& job, const Options& options) { return prepare(job, options, /*dry=*/true).plan; }
+
+}  // namespace lockstep::train

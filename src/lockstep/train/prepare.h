@@ -1,0 +1,35 @@
+// From what was asked to what is needed: data opened and split, the network chosen and checked, every option resolved.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/picture_set.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/fit.h"
+#include "lockstep/train/plan.h"
+
+namespace lockstep::train {
+
+struct Prepared {
+  Plan plan;
+  nn::Network network;
+  nn::Instance prototype;                             ///< with its first weights, in training mode
+  std::shared_ptr<const data::PictureSet> train;
+  std::shared_ptr<const data::PictureSet> validation; ///< may be null
+  std::shared_ptr<const data::PictureSet> test;       ///< may be null
+  std::vector<data::BadSample> skipped;
+};
+
+/// What an earlier attempt of the run resolved; a resumed run keeps it.
+struct Resolved {
+  int64_t mini_batch_size = 0;
+  double learning_rate = 0;
+  int64_t shards = 0;
+};
+
+/// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad samples).
+Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier = nullptr);
+
+}  // namespace lockstep::train

@@ -1,0 +1,133 @@
+#include "lockstep/train/replica.h"
+
+#include <chrono>
+
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/seed.h"
+
+namespace lockstep::train {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void check_logits(const at::Tensor& logits, int64_t count) {
+  if (logits.dim() == 2 && logits.size(0) == count) return;
+  throw Error(ErrorCode::invalid_option, "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) + " pictures, not [" + std::to_string(count) + ", classes]",
+              "end it with a flatten and a fully connected layer");
+}
+
+int64_t correct_of(const at::Tensor& logits, const at::Tensor& target) { return logits.argmax(1).eq(target).sum().item<int64_t>(); }
+
+}  // namespace
+
+AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts) : enabled_(precision == Precision::bf16_mixed), device_(device) {
+  if (!enabled_) return;
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+  at::autocast::set_autocast_cache_enabled(casts == WeightCasts::keep);
+}
+
+AutocastScope::~AutocastScope() {
+  if (enabled_) at::autocast::set_autocast_enabled(device_, false);
+}
+
+void AutocastScope::forget_casts() { at::autocast::clear_cache(); }
+
+Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms, ReplicaOptions options)
+    : instance_(std::move(instance)),
+      weights_(weights),
+      norms_(instance_, norms),
+      parameters_(instance_.module->parameters()),
+      options_(std::move(options)),
+      random_(weights.device(), 0) {}
+
+at::Tensor Replica::logits_of(const at::Tensor& pictures) {
+  at::Tensor logits = instance_.forward(data::to_input(pictures, options_.format));
+  check_logits(logits, pictures.size(0));
+  return logits;
+}
+
+ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64_t step) {
+  if (!training_) instance_.module->train();
+  training_ = true;
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  ShardResult result;
+  const int64_t pieces = used_shards(options_.accumulate, shard.count);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const Range part = part_of(shard.count, pieces, piece);
+    random_.reseed(seed_of({static_cast<uint64_t>(options_.seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard.index), static_cast<uint64_t>(piece)}));
+    const auto start = std::chrono::steady_clock::now();
+    at::Tensor loss;
+    const at::Tensor target = shard.target.narrow(0, part.begin, part.count()).to(options_.format.device);
+    {
+      const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
+      const at::Tensor logits = logits_of(shard.pictures.narrow(0, part.begin, part.count()));
+      const at::Tensor wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+      loss = at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum);
+      result.correct += correct_of(wide.detach(), target);
+    }
+    result.loss += loss.item<double>();
+    result.count += part.count();
+    const auto moments = norms_.read(part.count());
+    for (size_t i = 0; i < moments.size(); ++i) {
+      if (piece == 0) {
+        result.moments.push_back(moments[i]);
+      } else {
+        result.moments[i] = pooled(result.moments[i], moments[i]);
+      }
+    }
+    const auto middle = std::chrono::steady_clock::now();
+    loss.backward(at::full({}, 1.0 / static_cast<double>(global_count), loss.options()));
+    result.forward_seconds += std::chrono::duration<double>(middle - start).count();
+    result.backward_seconds += seconds_since(middle);
+  }
+  return result;
+}
+
+std::vector<at::Tensor> Replica::gradients() const {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters_.size());
+  for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+void Replica::begin_evaluation() {
+  instance_.module->eval();
+  training_ = false;
+  norms_.load(weights_);
+}
+
+ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits) {
+  const torch::NoGradGuard no_grad;
+  const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
+  const at::Tensor raw = logits_of(shard.pictures);
+  const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
+  ShardResult result;
+  result.count = shard.count;
+  const at::Tensor target = shard.target.to(options_.format.device);
+  if (target.min().item<int64_t>() >= 0) {
+    result.loss = at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum).item<double>();
+    result.correct = correct_of(wide, target);
+  }
+  if (logits != nullptr) *logits = wide.cpu();
+  return result;
+}
+
+void Replica::check_aliases() const {
+  const auto expected = weights_.views(weights_.flat());
+  const auto now = instance_.module->parameters();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (now.size() != expected.size() || now[i].const_data_ptr() != expected[i].const_data_ptr()) {
+      throw Error(ErrorCode::invalid_option, "the network replaced its parameter \"" + weights_.slots()[i].name + "\" during training", "change parameters in place only");
+    }
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,88 @@
+// One worker's instance of the network: runs shards, knows nothing of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/device/random_scope.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/options.h"
+#include "lockstep/train/shared_weights.h"
+
+namespace lockstep::train {
+
+/// What a shard gives beside its gradients. Sums, so that shards add.
+struct ShardResult {
+  double loss = 0;              ///< sum of the samples' losses
+  int64_t correct = 0;
+  int64_t count = 0;
+  std::vector<Moments> moments; ///< one per batch norm; empty in validation
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+};
+
+struct ReplicaOptions {
+  data::InputFormat format;
+  Precision precision = Precision::single;
+  int64_t accumulate = 1;
+  int64_t seed = 0;
+};
+
+/// Belongs to one thread, which must run on one core (at::set_num_threads(1)) for repeatable bits.
+class Replica {
+ public:
+  /// `instance`'s parameters must already alias `weights`.
+  Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms, ReplicaOptions options);
+
+  /// Forward and backward of one shard of step `step`, scaled by 1 / global_count; gradients() then holds its gradients.
+  ShardResult train(const data::Shard& shard, int64_t global_count, int64_t step);
+
+  /// The gradients of the last train(), one per parameter, undefined where a parameter took no part.
+  std::vector<at::Tensor> gradients() const;
+
+  /// Forward only, in evaluation mode. logits, when given, receives [b,classes] in float32 or float64.
+  ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr);
+
+  /// Switches to evaluation mode with the masters' statistics.
+  void begin_evaluation();
+
+  /// Throws internal when a parameter no longer aliases the shared weights (a module that replaced its own parameter).
+  void check_aliases() const;
+
+ private:
+  at::Tensor logits_of(const at::Tensor& pictures);
+
+  nn::Instance instance_;
+  const SharedWeights& weights_;
+  BatchNorms norms_;
+  std::vector<at::Tensor> parameters_;
+  ReplicaOptions options_;
+  device::RandomScope random_;
+  bool training_ = false;
+};
+
+/// Casts of the weights that autocast makes: kept over the shards of a step, or made anew each time (where no gradient is recorded,
+/// for a kept cast would then lack its gradient).
+enum class WeightCasts { keep, renew };
+
+/// For code that runs a network in bf16-mixed: autocast for this thread while it lives; forget_casts() after each update, when no
+/// thread is in a forward pass.
+class AutocastScope {
+ public:
+  AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+  static void forget_casts();
+
+ private:
+  bool enabled_;
+  c10::DeviceType device_;
+};
+
+}  // namespace lockstep::train

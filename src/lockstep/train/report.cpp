@@ -1,0 +1,66 @@
+// What rank 0 says, and the ends that follow from it. Called between steps.
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/train/training.h"
+
+namespace lockstep::train {
+namespace {
+
+// The first ten steps, then about fifty an epoch: a pure function of the step, so that two runs' logs can be compared.
+bool is_logged(int64_t step, int64_t steps_per_epoch) { return step <= 10 || step % std::max<int64_t>(1, steps_per_epoch / 50) == 0; }
+
+}  // namespace
+
+void Training::say(const char* kind, Json values, bool log) {
+  io::Event event;
+  event.step = state_.step;
+  event.epoch = state_.step == 0 ? 0 : (state_.step - 1) / setup_.plan.steps_per_epoch + 1;
+  event.kind = kind;
+  event.values = std::move(values);
+  if (setup_.observer && setup_.observer(event) == io::Control::stop) end_with(EndReason::observer);
+  if (log && setup_.say) setup_.say(std::move(event));
+}
+
+void Training::report_start() {
+  std::vector<int64_t> owners;
+  for (int64_t shard = 0; shard < setup_.plan.shards; ++shard) owners.push_back(owner_of(setup_.plan.shards, setup_.plan.workers, shard));
+  say("shards", {{"owners", owners}, {"threads", thread_ids_}});
+}
+
+void Training::report_step(const StepTimes& times, const Score& score) {
+  const Plan& plan = setup_.plan;
+  if (steps_here_++ == 0) {
+    say("first_step", {{"seconds", process_seconds()}});
+  } else {
+    timed_seconds_ += times.whole;
+    timed_images_ += score.count;
+  }
+  unlogged_seconds_ += times.whole;
+  unlogged_images_ += score.count;
+  const bool log = is_logged(state_.step, plan.steps_per_epoch);
+  if (log || setup_.observer) {
+    const double rate = static_cast<double>(unlogged_images_) / unlogged_seconds_;
+    const double left = static_cast<double>(plan.total_steps - state_.step) * static_cast<double>(plan.mini_batch_size) / (timed_seconds_ > 0 ? images_per_second() : rate);
+    say("step",
+        {{"loss", score.loss}, {"accuracy", score.accuracy}, {"learning_rate", schedule_.at(state_.step - 1)}, {"samples", score.count},
+         {"images_per_second", rate}, {"seconds_left", left}, {"queue_seconds", times.queue}, {"forward_seconds", times.forward},
+         {"backward_seconds", times.backward}, {"exchange_seconds", times.exchange}, {"update_seconds", times.update}, {"checkpoint_seconds", checkpoint_seconds_}},
+        log);
+  }
+  if (log) {
+    unlogged_seconds_ = checkpoint_seconds_ = 0;
+    unlogged_images_ = 0;
+  }
+  if (setup_.options.max_time > 0 && now_seconds() - started_ >= setup_.options.max_time) end_with(EndReason::max_time);
+}
+
+double Training::images_per_second() const { return timed_seconds_ > 0 ? static_cast<double>(timed_images_) / timed_seconds_ : 0; }
+
+void Training::end_with(EndReason reason) {
+  const std::lock_guard lock(reason_mutex_);
+  if (!ended_) reason_ = reason;
+  ended_ = true;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,99 @@
+#include "lockstep/train/run_files.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kMostManifestBytes = 64 << 20;
+
+}  // namespace
+
+void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared) {
+  const Json manifest{{"format", 1}, {"options", lockstep::to_json(options)}, {"plan", to_json(prepared.plan)}, {"network", prepared.network.spec()}};
+  write_file_atomic(path, manifest.dump(1) + "\n");
+}
+
+std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const Json json = Json::parse(read_file(path, kMostManifestBytes), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("options") || !json.contains("plan") || !json.contains("network")) {
+    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is no run's manifest");
+  }
+  Manifest manifest{{}, json["plan"], json["network"]};
+  read_json(json["options"], manifest.options, path.string());
+  return manifest;
+}
+
+const std::vector<std::string>& options_free_at_resume() {
+  static const std::vector<std::string> names{"execution", "workers", "devices", "memory-share", "max-time", "patience", "checkpoint-every", "hash-every",
+                                              "output", "resume", "plot", "timing", "verbose"};
+  return names;
+}
+
+Options resumed_options(const Options& asked, const Options& run) {
+  Options options = run;
+  const Options defaults;
+  const auto& free = options_free_at_resume();
+  for (const std::string& name : field_names<Options>()) {
+    const std::string wanted = field_text(asked, name);
+    const std::string had = field_text(run, name);
+    if (wanted == had || wanted == field_text(defaults, name)) continue;
+    if (std::find(free.begin(), free.end(), name) == free.end()) {
+      throw Error(ErrorCode::invalid_option, "--" + name + " " + wanted + " differs from the run's " + (had.empty() ? "empty value" : had) + ", and must not change at resume",
+                  "leave it out, or start a new run with another --output");
+    }
+    set_field(options, name, wanted);
+  }
+  // These say what is wanted now, also when it is the default.
+  options.output = asked.output;
+  options.resume = asked.resume;
+  options.plot = asked.plot;
+  options.timing = asked.timing;
+  options.verbose = asked.verbose;
+  return options;
+}
+
+Json fingerprint_of(const Options& options, const Prepared& prepared) {
+  const Plan& plan = prepared.plan;
+  Json json{{"network", plan.network},
+            {"layers", as_hex(hash_of(prepared.network.spec().dump()))},
+            {"parameters", plan.parameter_count},
+            {"classes", plan.classes},
+            {"images", plan.train_count},
+            {"held-out images", plan.validation_count},
+            {"listing", as_hex(plan.listing_hash)},
+            {"shards", plan.shards},
+            {"mini-batch", plan.mini_batch_size},
+            {"learning rate", plan.learning_rate},
+            {"steps", plan.total_steps}};
+  const auto& free = options_free_at_resume();
+  const Json asked = lockstep::to_json(options);
+  for (const auto& [name, value] : asked.items()) {
+    if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
+  }
+  json["arithmetic"] = plan.fingerprint;
+  return json;
+}
+
+std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
+  std::string warning;
+  for (const auto& [name, value] : here.items()) {
+    const Json& before = checkpoint.contains(name) ? checkpoint[name] : Json();
+    if (before == value) continue;
+    if (name == "arithmetic") {
+      warning = "the arithmetic differs from the checkpoint's, so the weights' bits may: was " + before.dump() + ", is " + value.dump();
+      continue;
+    }
+    const auto shown = [](const Json& json) { return json.dump().size() > 200 ? as_hex(hash_of(json.dump())) : json.dump(); };
+    throw Error(ErrorCode::invalid_option, "the checkpoint is of another run: its " + name + " was " + shown(before) + " and is now " + shown(value),
+                name == "listing" || name == "images" ? "the training folder has changed since; restore it, or start a new run" : "start a new run with another --output");
+  }
+  return warning;
+}
+
+}  // namespace lockstep::train

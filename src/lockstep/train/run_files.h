@@ -1,0 +1,42 @@
+// What a run keeps beside weights and events: the manifest that a resume and a prediction read.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/train/options.h"
+#include "lockstep/train/prepare.h"
+
+namespace lockstep::train {
+
+/// RUN/options.json as it was written by the run's first attempt.
+struct Manifest {
+  Options options;    ///< as asked
+  Json plan;          ///< resolved
+  Json network;       ///< the layer graph; null for a module of the user's own
+};
+
+void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared);
+
+/// Nothing when there is no such file (a run that was killed before it was written). Throws corrupt_data for anything else.
+std::optional<Manifest> read_manifest(const std::filesystem::path& path);
+
+/// The options of a resumed run: the run's own, with those that may change (execution, workers, devices, memory-share, max-time,
+/// patience, checkpoint-every, hash-every, plot, timing, verbose) taken from `asked` where they were given.
+/// Throws invalid_option for another option that was given and differs.
+Options resumed_options(const Options& asked, const Options& run);
+
+/// The names that may change at resume, for docs and help.
+const std::vector<std::string>& options_free_at_resume();
+
+/// What decides the weights, in one object: equal for two runs whose weights are to be equal. Kept in every checkpoint.
+Json fingerprint_of(const Options& options, const Prepared& prepared);
+
+/// Throws invalid_option naming the first thing in which a checkpoint's fingerprint differs from this run's; the arithmetic of another
+/// machine only gives a text to warn with.
+std::string compare_fingerprints(const Json& checkpoint, const Json& here);
+
+}  // namespace lockstep::train

@@ -1,0 +1,24 @@
+#include "lockstep/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace lockstep::train {
+
+double Schedule::at(int64_t step) const {
+  double rate = learning_rate;
+  switch (kind) {
+    case ScheduleKind::constant: break;
+    case ScheduleKind::piecewise: rate *= std::pow(drop_factor, static_cast<double>(step / steps_per_epoch / drop_period)); break;
+    case ScheduleKind::cosine: {
+      const double share = static_cast<double>(std::min(step, total_steps)) / static_cast<double>(std::max<int64_t>(1, total_steps));
+      rate *= 0.5 * (1 + std::cos(std::numbers::pi * share));
+      break;
+    }
+  }
+  if (step < warmup_steps) rate *= static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+  return rate;
+}
+
+}  // namespace lockstep::train

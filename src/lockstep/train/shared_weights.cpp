@@ -1,0 +1,94 @@
+#include "lockstep/train/shared_weights.h"
+
+#include <algorithm>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/nn/state.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kAlignment = 16;  // elements: 64 bytes in float
+
+int64_t aligned(int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<size_t>(tensor.nbytes())};
+}
+
+}  // namespace
+
+SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type, at::Device device) {
+  int64_t end = 0;
+  for (const auto& item : prototype.module->named_parameters()) {
+    const at::Tensor& value = item.value();
+    if (!at::isFloatingType(value.scalar_type())) throw Error(ErrorCode::invalid_option, "parameter \"" + item.key() + "\" is not of a floating-point type");
+    slots_.push_back({item.key(), value.sizes().vec(), end, value.numel()});
+    end += aligned(value.numel());
+  }
+  if (slots_.empty()) throw Error(ErrorCode::invalid_option, "the network has nothing to learn: no parameters", "register parameters or modules in the module's constructor");
+  flat_ = at::zeros({end}, at::TensorOptions().dtype(type).device(device));
+  const auto targets = views(flat_);
+  const auto parameters = prototype.module->parameters();
+  for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(parameters[i].detach());
+  for (const auto& item : prototype.module->named_buffers()) {
+    const at::Tensor& value = item.value();
+    const auto wanted = at::isFloatingType(value.scalar_type()) ? type : value.scalar_type();
+    buffers_.emplace_back(item.key(), value.detach().to(at::TensorOptions().dtype(wanted).device(device), false, true).contiguous());
+  }
+  for (const auto& [name, tensor] : nn::state_of(*prototype.module)) order_.push_back(name);
+  alias(prototype);
+}
+
+void SharedWeights::alias(const nn::Instance& instance) const {
+  instance.module->to(flat_.device(), flat_.scalar_type());
+  const auto parameters = instance.module->parameters();
+  if (parameters.size() != slots_.size()) throw Error(ErrorCode::internal, "two instances of the network have different parameters");
+  const auto targets = views(flat_);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].sizes() != targets[i].sizes()) throw Error(ErrorCode::internal, "parameter \"" + slots_[i].name + "\" has another shape in another instance");
+    at::Tensor parameter = parameters[i];
+    parameter.set_data(targets[i]);
+  }
+}
+
+int64_t SharedWeights::parameter_count() const {
+  int64_t count = 0;
+  for (const ParameterSlot& slot : slots_) count += slot.count;
+  return count;
+}
+
+at::Tensor SharedWeights::buffer(const std::string& name) const {
+  for (const auto& [key, tensor] : buffers_) {
+    if (key == name) return tensor;
+  }
+  throw Error(ErrorCode::internal, "the network has no buffer \"" + name + "\"");
+}
+
+std::vector<at::Tensor> SharedWeights::views(const at::Tensor& flat) const {
+  std::vector<at::Tensor> parts;
+  parts.reserve(slots_.size());
+  for (const ParameterSlot& slot : slots_) parts.push_back(flat.narrow(0, slot.offset, slot.count).view(slot.shape));
+  return parts;
+}
+
+nn::NamedTensors SharedWeights::state() const {
+  const auto parts = views(flat_);
+  nn::NamedTensors state;
+  for (const std::string& name : order_) {
+    const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const ParameterSlot& candidate) { return candidate.name == name; });
+    state.emplace_back(name, slot != slots_.end() ? parts[static_cast<size_t>(slot - slots_.begin())] : buffer(name));
+  }
+  return state;
+}
+
+uint64_t SharedWeights::hash() const {
+  uint64_t value = hash_of(bytes_of(flat_.cpu()));
+  for (const auto& [name, tensor] : buffers_) value = hash_of(bytes_of(tensor.cpu()), value);
+  return value;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,66 @@
+// The one copy of the weights that all workers of a process read, and that the optimizer changes block by block.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/nn/network.h"
+#include "lockstep/nn/safetensors.h"
+
+namespace lockstep::train {
+
+/// Where a parameter lies in the flat buffer.
+struct ParameterSlot {
+  std::string name;            ///< its name in the state dict
+  std::vector<int64_t> shape;
+  int64_t offset = 0;          ///< in elements; 64-byte aligned
+  int64_t count = 0;
+};
+
+/// Elements that one worker reduces and updates at a time; also the unit of norms, so that their bits do not depend on the workers.
+inline constexpr int64_t kBlock = 4096;
+
+/// A flat buffer of all parameters (padding is zero and stays zero) and the network's other state.
+/// Threads: the training loop's barriers order all access; see loop.cpp.
+class SharedWeights {
+ public:
+  /// Takes names, values and buffers from `prototype`, whose parameters then alias the flat buffer.
+  /// Throws invalid_option for a network without parameters, or with parameters of several types.
+  SharedWeights(const nn::Instance& prototype, at::ScalarType type, at::Device device);
+
+  /// Makes the parameters of another instance alias the flat buffer: one memory, gradients of its own (DESIGN of shared weights:
+  /// backward on the same tensors from several threads would add into the same gradients).
+  void alias(const nn::Instance& instance) const;
+
+  const std::vector<ParameterSlot>& slots() const { return slots_; }
+  int64_t element_count() const { return flat_.numel(); }    ///< with padding
+  int64_t parameter_count() const;                            ///< without
+  int64_t block_count() const { return (element_count() + kBlock - 1) / kBlock; }
+  const at::Tensor& flat() const { return flat_; }
+  at::ScalarType type() const { return flat_.scalar_type(); }
+  at::Device device() const { return flat_.device(); }
+
+  /// Buffers of the network (running statistics and counters), the masters that validation uses and files hold.
+  nn::NamedTensors& buffers() { return buffers_; }
+  at::Tensor buffer(const std::string& name) const;
+
+  /// Parameters and buffers in the network's own state-dict order; tensors alias the masters.
+  nn::NamedTensors state() const;
+
+  /// A flat tensor's part of each parameter, as views of the parameters' shapes.
+  std::vector<at::Tensor> views(const at::Tensor& flat) const;
+
+  /// 64 bits over all parameters and buffers: equal weights, equal hash.
+  uint64_t hash() const;
+
+ private:
+  at::Tensor flat_;
+  std::vector<ParameterSlot> slots_;
+  nn::NamedTensors buffers_;
+  std::vector<std::string> order_;   // names in state-dict order
+};
+
+}  // namespace lockstep::train

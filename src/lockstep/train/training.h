@@ -1,0 +1,125 @@
+// One run's training: the loop that every worker walks, and what the workers share. Read loop.cpp top to bottom.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <vector>
+
+#include "lockstep/comm/thread_group.h"
+#include "lockstep/data/picture_set.h"
+#include "lockstep/io/event.h"
+#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/exchange.h"
+#include "lockstep/train/fit.h"
+#include "lockstep/train/optimizer.h"
+#include "lockstep/train/plan.h"
+#include "lockstep/train/replica.h"
+#include "lockstep/train/reporter.h"
+#include "lockstep/train/schedule.h"
+#include "lockstep/train/shared_weights.h"
+
+namespace lockstep::train {
+
+/// Sums over the shards of a mini-batch or of a whole dataset, folded in the shard tree.
+struct Score {
+  double loss = 0;      ///< mean
+  double accuracy = 0;  ///< share of samples
+  int64_t count = 0;
+};
+
+/// Everything a run needs, resolved; see fit.cpp for how it is made.
+struct TrainingSetup {
+  const Plan& plan;
+  const Options& options;
+  const nn::Network& network;
+  std::shared_ptr<const data::PictureSet> train;
+  std::shared_ptr<const data::PictureSet> validation;  ///< may be null
+  std::shared_ptr<const data::PictureSet> test;        ///< may be null
+  std::function<void(io::Event)> say;                   ///< to the log and the views
+  io::Observer observer;                                ///< may be empty
+  CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
+  Json fingerprint;                                     ///< for checkpoints
+  std::stop_token stop;
+};
+
+/// Where one step's time went on one worker, in seconds.
+struct StepTimes {
+  double queue = 0;
+  double forward = 0;
+  double backward = 0;
+  double exchange = 0;
+  double update = 0;
+  double whole = 0;
+};
+
+class Training {
+ public:
+  /// `prototype` becomes rank 0's instance.
+  Training(TrainingSetup setup, nn::Instance prototype);
+
+  SharedWeights& weights() { return weights_; }
+  Optimizer& optimizer() { return optimizer_; }
+  RunState& state() { return state_; }
+
+  /// Trains from state() to the end, with one thread per worker. Returns why it ended; state() and weights() are then of the last
+  /// complete step. Throws what the first failing worker met.
+  EndReason run();
+
+  double images_per_second() const;  ///< over all steps but the first of this run()
+  const Score& test_score() const { return test_score_; }
+  int64_t skipped_checkpoints() const { return skipped_checkpoints_; }
+  Snapshot snapshot(bool checkpoint, bool best) const;
+
+ private:
+  struct Worker;
+
+  // The loop, in the order in which it happens. All but walk() and the four below it belong to rank 0.
+  void walk(Worker& worker);
+  bool train_step(Worker& worker);
+  Score score(Worker& worker, const data::PictureSet& pictures);
+  void validate(Worker& worker);
+  bool is_last(int64_t step) const;
+
+  Score fold_step(int64_t shard_count);
+  void report_start();
+  void report_step(const StepTimes& times, const Score& score);
+  void note_validation(const Score& score);
+  void save_if_due();
+  void say(const char* kind, Json values, bool log = true);
+  void end_with(EndReason reason);
+  bool validation_is_due(int64_t step) const;
+
+  TrainingSetup setup_;
+  nn::Instance prototype_;
+  SharedWeights weights_;
+  std::vector<BatchNormInfo> norms_;
+  Optimizer optimizer_;
+  Schedule schedule_;
+  comm::ThreadGroup group_;
+  Exchange exchange_;
+  RunState state_;
+
+  std::vector<ShardResult> shard_results_;       // of the step's shards, each written by its worker
+  std::vector<ShardResult> evaluation_results_;  // of all shards of a dataset
+  std::vector<int64_t> thread_ids_;
+  std::atomic<bool> ended_{false};               // set before a barrier, read after it
+  std::mutex reason_mutex_;
+  EndReason reason_ = EndReason::finished;
+  Score test_score_;
+  bool best_pending_ = false;
+  int64_t skipped_checkpoints_ = 0;
+  int64_t steps_here_ = 0;                       // of this run()
+  double timed_seconds_ = 0;                     // all steps but the first
+  int64_t timed_images_ = 0;
+  double unlogged_seconds_ = 0;                  // since the last logged step
+  int64_t unlogged_images_ = 0;
+  double checkpoint_seconds_ = 0;                // of the training thread, since the last logged step
+  double started_ = 0;
+};
+
+}  // namespace lockstep::train

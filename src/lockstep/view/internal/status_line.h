@@ -1,0 +1,15 @@
+// The state of a run in one line, as much of it as fits.
+#pragma once
+
+#include "lockstep/view/internal/history.h"
+#include "lockstep/view/internal/line.h"
+
+namespace lockstep::view {
+
+/// The bar with figures, narrower than `columns`. What matters less goes first where there is less room.
+Line status_bar(const Status& status, int columns, bool colour);
+
+/// All figures in words, without a bar.
+Line status_words(const Status& status);
+
+}  // namespace lockstep::view

@@ -1,0 +1,28 @@
+// A plot made of characters: a line of braille dots, marks on top, axes with ticks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/view/internal/curve.h"
+#include "lockstep/view/internal/figures.h"
+#include "lockstep/view/internal/line.h"
+
+namespace lockstep::view {
+
+struct TextPanel {
+  std::string title;
+  Axis x;
+  Axis y;
+  std::vector<Point> curve;  ///< drawn as a line
+  std::vector<Point> marks;  ///< drawn as dots over it
+};
+
+/// `width` x `height` characters, the title's and the axis' lines included.
+std::vector<Line> draw_panel(const TextPanel& panel, int width, int height, bool colour);
+
+/// How many rows and columns of a panel are not plot.
+inline constexpr int kPanelFrameRows = 3;
+inline constexpr int kPanelFrameColumns = 9;
+
+}  // namespace lockstep::view

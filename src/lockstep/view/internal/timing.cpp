@@ -1,0 +1,64 @@
+#include "lockstep/view/internal/timing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::view {
+namespace {
+
+constexpr int kWidestBar = 24;
+constexpr int kFiguresWidth = 36;  // of a row without its bar
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle] + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) / 2;
+}
+
+std::string milliseconds(double seconds) { return padded_left(fixed(seconds * 1e3, seconds < 0.1 ? 2 : 1), 9) + " ms"; }
+
+}  // namespace
+
+void Timing::add(const io::Event& step) {
+  if (!past_first_) {
+    past_first_ = true;
+    return;
+  }
+  const size_t place = static_cast<size_t>(step_count_++) % kKeptSteps;
+  for (size_t part = 0; part < kStepParts.size(); ++part) {
+    const double seconds = io::number(step, std::string(kStepParts[part]) + "_seconds", 0);
+    if (!std::isfinite(seconds)) continue;
+    sums_[part] += seconds;
+    if (place < kept_[part].size()) {
+      kept_[part][place] = seconds;
+    } else {
+      kept_[part].push_back(seconds);
+    }
+  }
+}
+
+std::vector<Line> Timing::table(int columns, bool colour) const {
+  const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  if (step_count_ == 0 || total <= 0) return {};
+  std::vector<Line> lines;
+  lines.push_back(Line(colour).add("a step's time", Tint::strong).add("  median of " + with_commas(step_count_), Tint::dim));
+  const int bar_width = std::clamp(columns - kFiguresWidth, 0, kWidestBar);
+  double sum_of_medians = 0;
+  for (size_t part = 0; part < kStepParts.size(); ++part) {
+    const double middle = median(kept_[part]);
+    sum_of_medians += middle;
+    const double share = sums_[part] / total;
+    std::string bar;
+    for (int i = 0; i < static_cast<int>(std::lround(share * bar_width)); ++i) bar += "━";
+    lines.push_back(Line(colour).add("  " + padded_right(kStepParts[part], 10) + milliseconds(middle) + padded_left(fixed(share * 100, 1), 7) + " %  ").add(bar, Tint::train));
+  }
+  lines.push_back(Line(colour).add("  " + padded_right("all", 10) + milliseconds(sum_of_medians) + "  100.0 %"));
+  return lines;
+}
+
+}  // namespace lockstep::view

@@ -1,0 +1,32 @@
+// Where the time of a step goes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/io/event.h"
+#include "lockstep/view/internal/line.h"
+
+namespace lockstep::view {
+
+inline constexpr std::array<const char*, 6> kStepParts{"queue", "forward", "backward", "exchange", "update", "checkpoint"};
+
+/// Collects the breakdown of all steps but the first, which also makes memory and kernels ready.
+class Timing {
+ public:
+  void add(const io::Event& step);
+
+  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its share of all steps' time. Nothing without steps.
+  std::vector<Line> table(int columns, bool colour) const;
+
+ private:
+  static constexpr size_t kKeptSteps = 4096;
+
+  int64_t step_count_ = 0;
+  bool past_first_ = false;
+  std::array<double, kStepParts.size()> sums_{};
+  std::array<std::vector<double>, kStepParts.size()> kept_;
+};
+
+}  // namespace lockstep::view

@@ -1,0 +1,46 @@
+// One row for each epoch or validation: what training and held-out data say side by side.
+#pragma once
+
+#include <limits>
+
+#include "lockstep/io/event.h"
+#include "lockstep/view/internal/history.h"
+#include "lockstep/view/internal/line.h"
+
+namespace lockstep::view {
+
+/// The mean of training steps since the last row, weighted by samples.
+class StepMean {
+ public:
+  void add(const io::Event& step);
+  void clear() { *this = {}; }
+  bool empty() const { return samples_ == 0; }
+  double loss() const { return loss_ / samples_; }
+  double accuracy() const { return accuracy_ / samples_; }
+
+ private:
+  double loss_ = 0;
+  double accuracy_ = 0;
+  double samples_ = 0;
+};
+
+struct ValidationRow {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  double train_loss = std::numeric_limits<double>::quiet_NaN();
+  double train_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double held_out_loss = std::numeric_limits<double>::quiet_NaN();
+  double held_out_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double images_per_second = std::numeric_limits<double>::quiet_NaN();
+  bool validated = false;
+  bool best = false;
+};
+
+/// The table's head and its rows, narrower than `columns`.
+Line table_head(int columns, bool colour);
+Line table_row(const ValidationRow& row, int columns, bool colour);
+
+/// The row as a sentence, for logs.
+Line row_in_words(const ValidationRow& row, int64_t max_epochs);
+
+}  // namespace lockstep::view

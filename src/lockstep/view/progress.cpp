@@ -1,0 +1,208 @@
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "lockstep/base/text.h"
+#include "lockstep/view/internal/history.h"
+#include "lockstep/view/internal/status_line.h"
+#include "lockstep/view/internal/terminal.h"
+#include "lockstep/view/internal/text_curves.h"
+#include "lockstep/view/internal/timing.h"
+#include "lockstep/view/internal/validation_table.h"
+#include "lockstep/view/views.h"
+
+namespace lockstep::view {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr auto kPlotInterval = std::chrono::milliseconds(400);
+constexpr auto kLineInterval = std::chrono::seconds(2);
+constexpr int kPlotHeight = 14;
+
+/// True at most once an interval.
+class Pace {
+ public:
+  explicit Pace(Clock::duration interval) : interval_(interval) {}
+  bool due() {
+    const auto now = Clock::now();
+    if (last_ && now - *last_ < interval_) return false;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  Clock::duration interval_;
+  std::optional<Clock::time_point> last_;
+};
+
+std::string why_it_ended(const std::string& reason) {
+  if (reason.empty() || reason == "finished") return {};
+  if (reason == "patience") return "ended early: the held-out accuracy no longer rises (--patience)";
+  if (reason == "max-time") return "ended by --max-time";
+  if (reason == "observer") return "ended by the program's observer";
+  return "ended: " + printable(reason);
+}
+
+class Progress final : public View {
+ public:
+  Progress(std::FILE* out, ProgressOptions options) : terminal_(out), options_(options) {}
+
+  void show(const io::Event& event) override {
+    if (event.kind == "step") close_epoch_before(event);
+    history_.add(event);
+    if (event.kind == "step") show_step(event);
+    if (event.kind == "first_step") print("first step after " + fixed(io::number(event, "seconds"), 2) + " s", Tint::dim);
+    if (event.kind == "validation") show_validation(event);
+    if (event.kind == "checkpoint" && options_.verbose) show_checkpoint(event);
+    if (event.kind == "message") show_message(event);
+    if (event.kind == "end") show_end(event);
+  }
+
+  void finish() override {
+    if (ended_) return;
+    // No end was told, so an error is about to be: what was reached stays on the screen.
+    if (terminal_.interactive() && drawing_) terminal_.draw_block({status_bar(history_.status(), terminal_.size().columns, terminal_.colour())});
+    terminal_.keep_block();
+    ended_ = true;
+  }
+
+ private:
+  void show_step(const io::Event& event) {
+    since_row_.add(event);
+    timing_.add(event);
+    unvalidated_epoch_ = event.epoch;
+    drawing_ = true;
+    if (options_.verbose) {
+      terminal_.print(status_words(status_of(event)));
+    } else if (!terminal_.interactive()) {
+      if (line_pace_.due()) terminal_.print(status_words(history_.status()));
+      return;
+    }
+    redraw();
+  }
+
+  // One step's own figures instead of smoothed ones.
+  Status status_of(const io::Event& step) const {
+    Status status = history_.status();
+    status.loss = io::number(step, "loss");
+    status.accuracy = io::number(step, "accuracy");
+    return status;
+  }
+
+  void redraw() {
+    if (!terminal_.interactive() || !redraw_pace_.due()) return;
+    const TerminalSize size = terminal_.size();
+    std::vector<Line> block{status_bar(history_.status(), size.columns, terminal_.colour())};
+    if (options_.plot) {
+      if (plot_pace_.due() || size.columns != plot_columns_) {
+        plot_ = draw_curves(history_, size.columns - 1, std::min(kPlotHeight, size.rows - 3), terminal_.colour());
+        plot_columns_ = size.columns;
+      }
+      block.insert(block.end(), plot_.begin(), plot_.end());
+    }
+    terminal_.draw_block(block);
+  }
+
+  void show_validation(const io::Event& event) {
+    ValidationRow row{.epoch = event.epoch, .step = event.step};
+    row.held_out_loss = io::number(event, "loss");
+    row.held_out_accuracy = io::number(event, "accuracy");
+    row.validated = true;
+    row.best = io::flag(event, "best");
+    unvalidated_epoch_ = 0;
+    print_row(row);
+  }
+
+  // An epoch that ends without a validation has its row too.
+  void close_epoch_before(const io::Event& event) {
+    if (unvalidated_epoch_ == 0 || event.epoch <= unvalidated_epoch_) return;
+    print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
+  }
+
+  void print_row(ValidationRow row) {
+    if (!since_row_.empty()) {
+      row.train_loss = since_row_.loss();
+      row.train_accuracy = since_row_.accuracy();
+    }
+    since_row_.clear();
+    row.images_per_second = history_.status().images_per_second;
+    if (!terminal_.interactive()) {
+      terminal_.print(row_in_words(row, history_.status().max_epochs));
+      return;
+    }
+    const int columns = terminal_.size().columns;
+    if (columns != table_columns_) terminal_.print(table_head(columns, terminal_.colour()));
+    table_columns_ = columns;
+    terminal_.print(table_row(row, columns, terminal_.colour()));
+  }
+
+  void show_checkpoint(const io::Event& event) {
+    const std::string path = io::text(event, "path");
+    if (!path.empty()) print("checkpoint " + printable(path) + " in " + fixed(io::number(event, "seconds", 0), 2) + " s", Tint::dim);
+    const double skipped = io::number(event, "skipped", 0);
+    if (skipped > 0) print("checkpoints skipped while one was being written: " + with_commas(std::llround(skipped)), Tint::dim);
+  }
+
+  void show_message(const io::Event& event) {
+    const bool warning = io::text(event, "level") == "warning";
+    Line line(terminal_.colour());
+    if (warning) line.add("warning: ", Tint::warning);
+    terminal_.print(line.add(printable(io::text(event, "text"))));
+  }
+
+  void show_end(const io::Event& event) {
+    if (unvalidated_epoch_ != 0 && !since_row_.empty()) print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
+    terminal_.erase_block();
+    ended_ = true;
+    const TerminalSize size = terminal_.size();
+    print_block(draw_curves(history_, size.columns - 1, size.columns > 2 * 34 ? kPlotHeight : 2 * kPlotHeight - 4, terminal_.colour()));
+    if (options_.timing) print_block(timing_.table(size.columns, terminal_.colour()));
+    if (const std::string why = why_it_ended(io::text(event, "reason")); !why.empty()) print(why, Tint::dim);
+    if (const std::string path = io::text(event, "weights_path"); !path.empty()) print("model saved in " + printable(path), Tint::dim);
+    terminal_.print(last_line(event));
+  }
+
+  Line last_line(const io::Event& event) const {
+    Line line(terminal_.colour());
+    const double accuracy = io::number(event, "accuracy");
+    if (std::isfinite(accuracy)) {
+      line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ").add(as_accuracy(accuracy), Tint::good).add(" after ");
+    }
+    const int64_t epochs = history_.status().epoch;
+    line.add(with_commas(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
+    const double speed = io::number(event, "images_per_second");
+    if (std::isfinite(speed)) line.add(", " + as_speed(speed) + " images/s");
+    return line;
+  }
+
+  void print_block(const std::vector<Line>& lines) {
+    if (lines.empty()) return;
+    terminal_.print(Line());
+    for (const Line& line : lines) terminal_.print(line);
+    terminal_.print(Line());
+  }
+
+  void print(const std::string& text, Tint tint) { terminal_.print(Line(terminal_.colour()).add(text, tint)); }
+
+  Terminal terminal_;
+  ProgressOptions options_;
+  History history_;
+  Timing timing_;
+  StepMean since_row_;
+  Pace redraw_pace_{kRedrawInterval};
+  Pace plot_pace_{kPlotInterval};
+  Pace line_pace_{kLineInterval};
+  std::vector<Line> plot_;
+  int plot_columns_ = 0;
+  int table_columns_ = 0;
+  int64_t unvalidated_epoch_ = 0;  // the epoch of the last step, when no validation has followed it
+  bool drawing_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options) { return std::make_unique<Progress>(out, options); }
+
+}  // namespace lockstep::view

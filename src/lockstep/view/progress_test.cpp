@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/text.h"
+#include "lockstep/view/internal/history.h"
+#include "lockstep/view/internal/line.h"
+#include "lockstep/view/internal/status_line.h"
+#include "lockstep/view/internal/synthetic_run.h"
+#include "lockstep/view/views.h"
+
+namespace lockstep::view {
+namespace {
+
+using testing::Each;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Le;
+using testing::Not;
+
+// Sets an environment variable for one test.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    set(value);
+  }
+  ~Environment() { set(old_ ? old_->c_str() : nullptr); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  void set(const char* value) { value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1); }
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+using Script = std::function<void(View&, int terminal)>;
+
+// What a view writes to a terminal of this size.
+std::string on_terminal(int columns, ProgressOptions options, const Script& script) {
+  int master = -1;
+  int slave = -1;
+  winsize size{};
+  size.ws_col = static_cast<unsigned short>(columns);
+  size.ws_row = 40;
+  EXPECT_EQ(::openpty(&master, &slave, nullptr, nullptr, &size), 0);
+  std::string text;
+  std::thread reader([&] {
+    std::array<char, 4096> buffer{};
+    for (ssize_t got = 0; (got = ::read(master, buffer.data(), buffer.size())) > 0;) text.append(buffer.data(), static_cast<size_t>(got));
+  });
+  std::FILE* out = ::fdopen(slave, "w");
+  {
+    const auto view = progress(out, options);
+    script(*view, slave);
+    view->finish();
+  }
+  std::fclose(out);
+  reader.join();
+  ::close(master);
+  return text;
+}
+
+std::string on_pipe(ProgressOptions options, const Script& script) {
+  std::FILE* out = std::tmpfile();
+  {
+    const auto view = progress(out, options);
+    script(*view, -1);
+    view->finish();
+  }
+  std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+  std::rewind(out);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+  std::fclose(out);
+  return text;
+}
+
+Script replay(const std::vector<io::Event>& events) {
+  return [&](View& view, int) {
+    for (const io::Event& event : events) view.show(event);
+  };
+}
+
+// Without the sequences that move the cursor or colour text: ESC [ ... letter.
+std::string without_escapes(const std::string& text) {
+  std::string result;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '\x1b') {
+      result += text[at];
+      continue;
+    }
+    while (at < text.size() && std::isalpha(static_cast<unsigned char>(text[at])) == 0) ++at;
+  }
+  return result;
+}
+
+bool has_colour(const std::string& text) {
+  for (size_t at = text.find("\x1b["); at != std::string::npos; at = text.find("\x1b[", at + 1)) {
+    const size_t letter = text.find_first_not_of("0123456789;", at + 2);
+    if (letter != std::string::npos && text[letter] == 'm') return true;
+  }
+  return false;
+}
+
+// The width of every row that was ever on the screen.
+std::vector<int> widths(const std::string& text) {
+  std::string rows = without_escapes(text);
+  std::replace(rows.begin(), rows.end(), '\r', '\n');
+  std::vector<int> result;
+  for (const std::string& line : split(rows, '\n')) result.push_back(width_of(line));
+  return result;
+}
+
+int64_t count_of(const std::string& text, const std::string& part) {
+  int64_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The environment of a terminal, whatever the tests are started from.
+class Progress : public testing::Test {
+  Environment term_{"TERM", "xterm-256color"};
+  Environment no_color_{"NO_COLOR", nullptr};
+  Environment columns_{"COLUMNS", nullptr};
+};
+
+TEST_F(Progress, PlainOutputIsLines) {
+  const std::string text = on_pipe({}, replay(synthetic_events()));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
+  EXPECT_THAT(text, HasSubstr("first step after 0.41 s\n"));
+  EXPECT_THAT(text, HasSubstr("epoch 3/8  step 213  train loss "));
+  EXPECT_THAT(text, HasSubstr("warning: skipped 1 of 10,000 samples"));
+  EXPECT_THAT(text, HasSubstr("●"));
+  EXPECT_THAT(text, HasSubstr("model saved in runs/digits-001/model.safetensors\n"));
+  EXPECT_THAT(text, EndsWith("held-out accuracy 0.9860 after 8 epochs in 21.3 s, 3,402 images/s\n"));
+  // All steps came within two seconds: one line of them.
+  EXPECT_EQ(count_of(text, "/568 "), 1);
+}
+
+TEST_F(Progress, VerboseHasALineForEveryStep) {
+  const std::string text = on_pipe({.verbose = true}, replay(synthetic_events()));
+  EXPECT_EQ(count_of(text, "/568 "), 568);
+}
+
+TEST_F(Progress, TimingPrintsTheBreakdown) {
+  const std::string text = on_pipe({.timing = true}, replay(synthetic_events()));
+  EXPECT_THAT(text, testing::ContainsRegex("forward +12.10 ms +33.0 %"));
+  EXPECT_THAT(text, testing::ContainsRegex("exchange +2.10 ms +5.7 %"));
+  EXPECT_THAT(on_pipe({}, replay(synthetic_events())), Not(HasSubstr("backward")));
+}
+
+TEST_F(Progress, ATerminalOfAnyWidthIsNotOverrun) {
+  // Rows that stay and are as long as what they say may fold: messages, paths, the last line.
+  for (const int columns : {24, 40, 60, 80, 100, 160, 300}) {
+    std::vector<io::Event> events = synthetic_events({.end = false});
+    std::erase_if(events, [](const io::Event& event) { return event.kind == "message"; });
+    EXPECT_THAT(widths(on_terminal(columns, {.plot = true}, replay(events))), Each(Le(columns))) << columns;
+  }
+}
+
+TEST_F(Progress, TheBarIsRedrawnAtMostTenTimesASecond) {
+  const std::string text = on_terminal(100, {}, replay(synthetic_events({.epochs = 1, .steps_per_epoch = 5000, .validate = false, .end = false})));
+  EXPECT_LT(text.size(), 3000U);
+  EXPECT_THAT(text, HasSubstr("\r"));
+  EXPECT_THAT(without_escapes(text), HasSubstr("epoch 1/1"));
+}
+
+TEST_F(Progress, FollowsAWindowThatIsResized) {
+  const std::vector<io::Event> events = synthetic_events({.validate = false, .end = false});
+  const std::string text = on_terminal(160, {}, [&](View& view, int terminal) {
+    for (int i = 0; i < 3; ++i) view.show(events[static_cast<size_t>(i)]);
+    winsize size{};
+    size.ws_col = 50;
+    size.ws_row = 20;
+    ASSERT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+    view.show(events[3]);
+  });
+  EXPECT_LE(widths(text).back() == 0 ? widths(text).end()[-2] : widths(text).back(), 50);
+  EXPECT_THAT(text, HasSubstr("A\r\x1b[J"));  // the folded rows are taken away
+}
+
+TEST_F(Progress, ColoursOnlyOnATerminalAndNotWithNoColor) {
+  EXPECT_TRUE(has_colour(on_terminal(80, {}, replay(synthetic_events()))));
+  EXPECT_FALSE(has_colour(on_pipe({}, replay(synthetic_events()))));
+  const Environment set("NO_COLOR", "1");
+  EXPECT_FALSE(has_colour(on_terminal(80, {}, replay(synthetic_events()))));
+}
+
+TEST_F(Progress, ColumnsStandsInForAWidthThatIsNotKnown) {
+  const Environment columns("COLUMNS", "120");
+  const std::string text = on_terminal(0, {}, replay(synthetic_events()));
+  const std::vector<int> rows = widths(text);
+  EXPECT_GT(*std::max_element(rows.begin(), rows.end()), 100);
+}
+
+TEST_F(Progress, ADumbTerminalGetsLines) {
+  const Environment term("TERM", "dumb");
+  EXPECT_THAT(on_terminal(80, {}, replay(synthetic_events())), Not(HasSubstr("\x1b")));
+}
+
+TEST_F(Progress, TextFromFilesCannotSteerTheTerminal) {
+  const io::Event event{.kind = "message", .values = {{"text", "bad name \x1b[2J\r.png"}}};
+  EXPECT_THAT(on_pipe({}, replay({event})), HasSubstr("bad name ?[2J?.png"));
+}
+
+TEST_F(Progress, AnEpochWithoutValidationHasItsRow) {
+  const std::string text = on_pipe({}, replay(synthetic_events({.epochs = 3, .validate = false})));
+  EXPECT_THAT(text, testing::ContainsRegex("epoch 2/3  step 142  train loss [0-9.]+  accuracy [0-9.]+  3,"));
+  EXPECT_THAT(text, testing::ContainsRegex("epoch 3/3  step 213  train loss "));
+  EXPECT_THAT(text, HasSubstr("\naccuracy 0.9860 after 3 epochs"));
+}
+
+TEST_F(Progress, AnErrorLeavesTheBarAndAFreshLine) {
+  const std::string text = on_terminal(80, {}, replay(synthetic_events({.end = false})));
+  EXPECT_THAT(text, EndsWith("\n"));
+  EXPECT_THAT(on_pipe({}, replay({})), "");
+  EXPECT_EQ(on_terminal(80, {}, replay({})), "");
+}
+
+TEST_F(Progress, LossesThatAreNoNumbersAreShown) {
+  std::vector<io::Event> events = synthetic_events({.epochs = 1});
+  for (io::Event& event : events) {
+    if (event.kind == "step") event.values["loss"] = "nan";
+  }
+  EXPECT_THAT(on_pipe({}, replay(events)), HasSubstr("loss nan"));
+}
+
+TEST(StatusBar, ShowsMoreWhereThereIsRoom) {
+  const Status status{.step = 412, .epoch = 3, .total_steps = 1128, .max_epochs = 8, .loss = 0.0812, .accuracy = 0.9751, .learning_rate = 0.00871, .images_per_second = 3402, .seconds_left = 72};
+  for (int columns = 12; columns < 200; ++columns) EXPECT_LT(status_bar(status, columns, false).width(), columns);
+  EXPECT_THAT(status_bar(status, 40, false).text(), HasSubstr("3/8  loss 0.0812"));
+  const std::string wide = status_bar(status, 160, false).text();
+  for (const char* part : {"━", "epoch 3/8", "step   412/1,128", "loss 0.0812", "accuracy 0.9751", "lr 0.00871", "3,402 images/s", "1:12 left"}) EXPECT_THAT(wide, HasSubstr(part));
+  EXPECT_THAT(status_bar({.step = 5, .epoch = 1}, 160, false).text(), Not(HasSubstr("─")));
+}
+
+TEST(TextCurves, FitAndAreLabelled) {
+  for (const int width : {40, 80, 160}) {
+    const std::string text = text_curves(synthetic_events(), width, 24);
+    for (const std::string& line : split(text, '\n')) EXPECT_LE(width_of(line), width);
+    EXPECT_LE(split(text, '\n').size() - 1, 24U);
+    EXPECT_THAT(text, HasSubstr("accuracy"));
+    EXPECT_THAT(text, HasSubstr("loss"));
+    EXPECT_THAT(text, HasSubstr("1.0 ┤"));
+  }
+  EXPECT_EQ(text_curves({}, 80, 20), "");
+  EXPECT_EQ(text_curves(synthetic_events(), 10, 4), "");
+}
+
+TEST(History, KeepsValidationsAndEpochs) {
+  History history;
+  for (const io::Event& event : synthetic_events()) history.add(event);
+  EXPECT_EQ(history.validations().size(), 8U);
+  EXPECT_EQ(history.epoch_starts().size(), 7U);
+  EXPECT_EQ(history.epoch_starts().front(), (std::pair<int64_t, int64_t>(71, 2)));
+  EXPECT_EQ(history.data(), "digits-png");
+  // A resumed run makes steps again.
+  io::Event again{.epoch = 5, .step = 300, .kind = "step", .values = {{"loss", 0.1}, {"accuracy", 0.9}}};
+  history.add(again);
+  EXPECT_EQ(history.loss.points().back().step, 300);
+  EXPECT_EQ(history.validations().size(), 4U);
+  EXPECT_EQ(history.epoch_starts().size(), 4U);
+}
+
+}  // namespace
+}  // namespace lockstep::view

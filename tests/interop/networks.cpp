@@ -1,0 +1,58 @@
+// Our half of safetensors_test.py.
+//   networks write FOLDER   for each built-in network NAME: NAME.safetensors with its weights, NAME.example.safetensors with pictures and scores
+//   networks copy A B       reads A and writes its tensors and metadata to B
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
+
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/safetensors.h"
+#include "lockstep/nn/state.h"
+
+namespace {
+
+using namespace lockstep;
+
+nn::NetworkInput input_of(const std::string& network) {
+  if (network == "resnet18" || network == "squeezenet") return {3, 70, 64, 12};
+  return {1, 28, 28, 10};
+}
+
+void write_network(const std::string& name, const std::filesystem::path& folder) {
+  const nn::NetworkInput input = input_of(name);
+  const nn::Instance instance = nn::find_network(name).make(input);
+  for (const auto& [tensor_name, tensor] : nn::state_of(*instance.module)) {
+    if (tensor_name.ends_with("running_mean")) tensor.normal_(0, 0.1);
+    if (tensor_name.ends_with("running_var")) tensor.uniform_(0.5, 1.5);
+  }
+  instance.module->eval();
+  const at::Tensor pictures = torch::rand({4, input.channels, input.height, input.width});
+  nn::write_safetensors(folder / (name + ".safetensors"), nn::state_of(*instance.module));
+  nn::write_safetensors(folder / (name + ".example.safetensors"), {{"pictures", pictures}, {"scores", instance.forward(pictures)}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(1);
+  try {
+    if (argc == 3 && std::string(argv[1]) == "write") {
+      for (const std::string& name : nn::builtin_network_names()) write_network(name, argv[2]);
+    } else if (argc == 4 && std::string(argv[1]) == "copy") {
+      const nn::SafetensorsFile file = nn::read_safetensors(argv[2]);
+      nn::write_safetensors(argv[3], file.tensors, file.metadata);
+    } else {
+      std::fprintf(stderr, "usage: %s write FOLDER | copy A B\n", argv[0]);
+      return 2;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
