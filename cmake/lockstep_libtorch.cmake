@@ -21,6 +21,7 @@ if(NOT TARGET lockstep::torch)
     ${LOCKSTEP_LIBTORCH}/torch/include ${LOCKSTEP_LIBTORCH}/torch/include/torch/csrc/api/include)
   target_link_libraries(lockstep_torch INTERFACE
     ${LOCKSTEP_LIBTORCH}/torch/lib/libtorch_cpu.so ${LOCKSTEP_LIBTORCH}/torch/lib/libc10.so)
-  target_link_options(lockstep_torch INTERFACE
+  # RPATH, not RUNPATH: libtorch_cpu finds its own neighbours only when the program's path is inherited.
+  target_link_options(lockstep_torch INTERFACE -Wl,--disable-new-dtags
     -Wl,-rpath,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,-rpath-link,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,--allow-shlib-undefined)
 endif()

@@ -1,7 +1,6 @@
 #include "lockstep/cli/arguments.h"
 
 #include <algorithm>
-#include <map>
 
 #include <CLI/CLI.hpp>
 
@@ -33,18 +32,35 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   }
 }
 
-// A value is optional to CLI11, so that its absence gets our own words.
 CLI::Option* add_field(CLI::App& app, const FieldInfo& field) {
-  CLI::Option* option = field.type == "switch" ? app.add_flag("--" + field.name) : app.add_option("--" + field.name)->expected(0, 1);
+  CLI::Option* option = field.type == "switch" ? app.add_flag("--" + field.name) : app.add_option("--" + field.name);
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-Setting setting_of(const FieldInfo& field, const CLI::Option& option) {
-  const std::vector<std::string> values = option.results();
-  if (values.empty() || (values.back().empty() && field.type != "text")) {
-    throw Error(ErrorCode::invalid_option, "option --" + field.name + " needs a value", field.help);
+[[noreturn]] void no_value(const std::string& option, const std::vector<FieldInfo>& fields) {
+  const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) { return "--" + one.name == option; });
+  throw Error(ErrorCode::invalid_option, "option " + option + " needs a value", field == fields.end() ? "" : field->help);
+}
+
+// In `--output --resume` the value was forgotten; CLI11 takes the next word whatever it is.
+std::string value_of(const FieldInfo& field, const CLI::Option& option, const std::vector<FieldInfo>& fields) {
+  std::string value = option.results().back();
+  for (const FieldInfo& other : fields) {
+    if (value == "--" + other.name) no_value("--" + field.name, fields);
   }
-  return {field.name, values.back()};
+  return value;
+}
+
+void parse(CLI::App& app, const Verb& verb, const std::vector<FieldInfo>& fields, const std::vector<std::string>& arguments) {
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    no_value(text.substr(0, text.find(':')), fields);
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::invalid_option, error.what(), help_hint(verb));
+  }
 }
 
 }  // namespace
@@ -67,16 +83,13 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
   std::vector<CLI::Option*> options;
   for (const FieldInfo& field : fields) options.push_back(add_field(app, field));
 
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    throw Error(ErrorCode::invalid_option, error.what(), help_hint(verb));
-  }
+  parse(app, verb, fields, arguments);
   if (call.help) return call;
-  if (const std::vector<std::string> unknown = app.remaining(); !unknown.empty()) unknown_option(verb, fields, unknown.front());
+  for (const std::string& unknown : app.remaining()) {
+    if (unknown != "--") unknown_option(verb, fields, unknown);
+  }
   for (size_t i = 0; i < fields.size(); ++i) {
-    if (options[i]->count() > 0) call.settings.push_back(setting_of(fields[i], *options[i]));
+    if (options[i]->count() > 0) call.settings.push_back({fields[i].name, value_of(fields[i], *options[i], fields)});
   }
   check_words(verb, call.words);
   return call;

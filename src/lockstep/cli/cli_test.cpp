@@ -32,7 +32,7 @@ const Verb& verb_named(const std::string& name) {
   throw std::runtime_error(name);
 }
 
-train::Options options_of(const std::vector<std::string>& arguments) { return training_options(read_arguments(verb_named("train"), arguments)); }
+train::Options options_of(const std::vector<std::string>& arguments) { return training_options(read_arguments(verb_named("train"), arguments)).options; }
 
 Error error_of(const std::vector<std::string>& arguments) {
   try {
@@ -62,6 +62,7 @@ TEST(Arguments, TheLastOfTwoWins) { EXPECT_EQ(options_of({"f", "--seed", "1", "-
 
 TEST(Arguments, FoldersThatLookLikeOptionsFollowTwoDashes) {
   EXPECT_THAT(read_arguments(verb_named("train"), {"--seed", "1", "--", "--photos"}).words, ElementsAre("--photos"));
+  EXPECT_THAT(read_arguments(verb_named("train"), {"--nesterov", "--", "--photos"}).words, ElementsAre("--photos"));
 }
 
 TEST(Arguments, NegativeNumbersAreValues) { EXPECT_EQ(error_of({"f", "--seed", "-1"}).message(), "option --seed cannot be \"-1\": it must be a whole number of at least 0"); }

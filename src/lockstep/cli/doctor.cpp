@@ -42,7 +42,7 @@ std::vector<std::string> advice(const device::Inventory& inventory) {
     lines.push_back(std::to_string(inventory.cores_online - inventory.cores) + " cores are out of reach: widen the affinity mask (taskset) or the container's CPU limit");
   }
   if (inventory.vector_units.empty()) lines.push_back("the processor has no AVX2: training works, slowly; another machine would help");
-  if (inventory.gpus.empty()) lines.push_back("no GPU: training runs on the CPU; a GPU needs NVIDIA's driver, and a build on a machine with the CUDA 13 toolkit");
+  if (inventory.gpus.empty()) lines.push_back("no GPU, so training runs on the CPU: " + inventory.gpu_hint);
   return lines;
 }
 

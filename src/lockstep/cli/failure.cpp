@@ -17,6 +17,14 @@ Error out_of_memory() {
   return {ErrorCode::out_of_memory, "out of memory", "use a smaller --mini-batch-size, more --accumulate, fewer --workers or a smaller --memory-share"};
 }
 
+// LibTorch tells in several sentences; the first two are what could not be had, and of which GPU.
+Error gpu_out_of_memory(const std::string& text) {
+  const size_t first = text.find(". ");
+  const size_t second = first == std::string::npos ? first : text.find(". ", first + 2);
+  return {ErrorCode::out_of_memory, "the GPU's memory is full: " + first_line(text.substr(0, second)),
+          "use a smaller --mini-batch-size, more --shards or --accumulate, or end what else uses the GPU (nvidia-smi)"};
+}
+
 Error our_fault(const std::string& text) {
   return {ErrorCode::internal, "something failed inside: " + first_line(text), "this is a fault of ours; please report it with the command that led to it"};
 }
@@ -34,6 +42,10 @@ Error as_error(const std::exception_ptr& exception) {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
     return error;
+  } catch (const c10::OutOfMemoryError& error) {
+    return gpu_out_of_memory(error.what_without_backtrace());
+  } catch (const c10::AcceleratorError& error) {
+    return {ErrorCode::device, "the GPU failed: " + first_line(error.what_without_backtrace()), "see nvidia-smi; --execution cpu does without the GPU"};
   } catch (const c10::Error& error) {
     return of_torch(error);
   } catch (const std::bad_alloc&) {

@@ -29,6 +29,11 @@ std::string value_word(const FieldInfo& field) {
   return " " + field.type;
 }
 
+std::string as_sentence(std::string text) {
+  if (text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text + ".";
+}
+
 std::string usage(const Verb& verb) {
   return "usage: lockstep " + verb.name + (verb.words.empty() ? "" : " " + verb.words) + (verb.fields().empty() ? "" : " [options]") + "\n";
 }
@@ -69,7 +74,7 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
 }
 
 std::string verb_help(const Verb& verb, int width) {
-  std::string text = usage(verb) + "\n" + wrap(verb.summary + ". " + verb.details, width, 0) + "\n";
+  std::string text = usage(verb) + "\n" + wrap(as_sentence(verb.summary) + (verb.details.empty() ? "" : " ") + verb.details, width, 0) + "\n";
   std::string section;
   for (const FieldInfo& field : verb.fields()) {
     if (field.section != section) text += "\n" + field.section + ":\n";

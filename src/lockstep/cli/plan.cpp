@@ -9,7 +9,7 @@ std::vector<FieldInfo> plan_fields() { return training_fields() + fields_of<Json
 int run_plan(const Call& call, Console& console) {
   train::Job job;
   job.folder = call.words.front();
-  const train::Plan plan = train::plan(job, training_options(call));
+  const train::Plan plan = train::plan(job, training_options(call).options);
   console.print(settings_of<JsonOutput>(call).json ? to_json(plan).dump(2) + "\n" : plan_text(plan));
   return 0;
 }

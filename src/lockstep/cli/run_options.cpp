@@ -45,7 +45,7 @@ std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vecto
 
 std::vector<FieldInfo> training_fields() { return fields_of<train::Options>() + fields_of<ConfigFile>(); }
 
-train::Options training_options(const Call& call) {
+AskedOptions training_options(const Call& call) {
   train::Options options;
   std::vector<std::string> names;
   const ConfigFile file = settings_of<ConfigFile>(call);
@@ -55,7 +55,7 @@ train::Options training_options(const Call& call) {
   const bool drops = has(names, "lr-drop-factor") || has(names, "lr-drop-period");
   if (drops && !has(names, "lr-schedule")) options.lr_schedule = train::ScheduleKind::piecewise;
   device::pin_isa(field_text(options, "isa"));
-  return options;
+  return {options, names};
 }
 
 std::vector<FieldInfo> inference_fields() {

@@ -24,7 +24,11 @@ std::vector<FieldInfo> training_fields();
 
 /// The options of a run that is resumed, then those of --config, then those of the command line: the later ones win. A drop factor or
 /// period without --lr-schedule means piecewise. Holds the CPU libraries to --isa.
-train::Options training_options(const Call& call);
+struct AskedOptions {
+  train::Options options;
+  std::vector<std::string> given;  ///< the names that were set, in a file or on the command line
+};
+AskedOptions training_options(const Call& call);
 
 /// The options that decide where and how inference runs.
 std::vector<FieldInfo> inference_fields();

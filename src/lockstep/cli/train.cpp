@@ -39,11 +39,12 @@ std::string already_finished(const train::Result& result) {
 std::vector<FieldInfo> train_fields() { return training_fields(); }
 
 int run_train(const Call& call, Console& console) {
-  const train::Options options = training_options(call);
+  const auto [options, given] = training_options(call);
   device::keep_freed_memory();
   StopSignals signals("stopping: saving a checkpoint; press Ctrl-C again to kill");
   train::Job job;
   job.folder = call.words.front();
+  job.given = given;
   job.console = true;
   job.stop = signals.token();
   try {

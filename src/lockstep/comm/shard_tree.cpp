@@ -78,10 +78,14 @@ const Node* find(const std::vector<Node>& nodes, int64_t lo, int64_t hi) {
   return nullptr;
 }
 
+void expect_inner(int64_t lo, int64_t hi) {
+  if (hi - lo <= 1) throw Error(ErrorCode::internal, "no worker holds shard " + std::to_string(lo));
+}
+
 template <class T>
 const T* finish(const std::vector<Node>& nodes, int64_t lo, int64_t hi, int64_t begin, int64_t count, T* scratch) {
   if (const Node* node = find(nodes, lo, hi)) return node->sum.const_data_ptr<T>() + begin;
-  if (hi - lo <= 1) throw Error(ErrorCode::internal, "no worker holds shard " + std::to_string(lo));
+  expect_inner(lo, hi);
   const int64_t middle = middle_of(lo, hi);
   const T* left = finish(nodes, lo, middle, begin, count, scratch);
   const T* right = finish(nodes, middle, hi, begin, count, scratch + count);
@@ -89,7 +93,17 @@ const T* finish(const std::vector<Node>& nodes, int64_t lo, int64_t hi, int64_t 
   return scratch;
 }
 
+at::Tensor finish_tensors(const std::vector<Node>& nodes, int64_t lo, int64_t hi) {
+  if (const Node* node = find(nodes, lo, hi)) return node->sum;
+  expect_inner(lo, hi);
+  const int64_t middle = middle_of(lo, hi);
+  const at::Tensor left = finish_tensors(nodes, lo, middle);
+  return left + finish_tensors(nodes, middle, hi).to(left.device());
+}
+
 }  // namespace
+
+at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count) { return finish_tensors(nodes, 0, shard_count); }
 
 template <class T>
 const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch) {

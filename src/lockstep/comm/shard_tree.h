@@ -72,6 +72,9 @@ class NodeStack {
 template <class T>
 const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch);
 
+/// The same with whole tensors, for buffers on any device: the sum is a new tensor on the device of the first node, or one of the nodes itself.
+at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count);
+
 /// How many blocks of scratch finish_block needs for this many shards.
 int64_t scratch_blocks(int64_t shard_count);
 

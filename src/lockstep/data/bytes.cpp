@@ -45,7 +45,9 @@ size_t ByteFile::read(uint8_t* destination, size_t count) {
       int code = 0;
       const std::string why = gzerror(as_gzip(stream_), &code);
       if (code == Z_ERRNO) throw errno_error(errno, "read", path_);
-      throw Error(ErrorCode::corrupt_data, "cannot unpack \"" + path_ + "\": the gzip stream is damaged after " + std::to_string(have) + " bytes", "get the file again");
+      throw Error(ErrorCode::corrupt_data,
+                  "cannot unpack \"" + path_ + "\": the gzip stream is damaged after " + std::to_string(have) + " bytes",
+                  "get the file again");
     }
     if (got == 0) break;
     have += static_cast<size_t>(got);

@@ -72,7 +72,8 @@ std::vector<std::string> class_names(const Variant& variant, const std::filesyst
       if (!line.empty()) names.push_back(std::move(line));
     }
     if (static_cast<int64_t>(names.size()) == variant.class_count) return names;
-    throw Error(ErrorCode::corrupt_data, "\"" + file.string() + "\" has " + std::to_string(names.size()) + " names for " + std::to_string(variant.class_count) + " classes");
+    throw Error(ErrorCode::corrupt_data, "\"" + file.string() + "\" has " + std::to_string(names.size()) + " names for " +
+                                             std::to_string(variant.class_count) + " classes");
   }
   for (int64_t i = 0; i < variant.class_count; ++i) names.push_back(std::to_string(i));
   return names;
@@ -83,15 +84,19 @@ void add_file(const Variant& variant, const std::filesystem::path& path, Picture
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t records = size / variant.record_bytes();
   if (records == 0 || size % variant.record_bytes() != 0) {
-    throw Error(ErrorCode::corrupt_data, "cannot read \"" + path.string() + "\": it ends at byte " + std::to_string(size) + ", inside record " + std::to_string(records + 1) + " of " +
-                std::to_string(variant.record_bytes()) + " bytes", "get the file again");
+    throw Error(ErrorCode::corrupt_data,
+                "cannot read \"" + path.string() + "\": it ends at byte " + std::to_string(size) + ", inside record " +
+                    std::to_string(records + 1) + " of " + std::to_string(variant.record_bytes()) + " bytes",
+                "get the file again");
   }
   for (int64_t i = 0; i < records; ++i) {
     const auto* record = reinterpret_cast<const uint8_t*>(bytes.data()) + i * variant.record_bytes();
     const int64_t label = record[variant.label_bytes - 1];
     if (label >= variant.class_count) {
-      throw Error(ErrorCode::corrupt_data, "cannot read \"" + path.string() + "\": record " + std::to_string(i + 1) + " has label " + std::to_string(label) + ", but a " + variant.kind + " has " +
-                  std::to_string(variant.class_count) + " classes", "get the file again");
+      throw Error(ErrorCode::corrupt_data,
+                  "cannot read \"" + path.string() + "\": record " + std::to_string(i + 1) + " has label " + std::to_string(label) +
+                      ", but a " + variant.kind + " has " + std::to_string(variant.class_count) + " classes",
+                  "get the file again");
     }
     pictures.labels.push_back(label);
     pictures.pixels.insert(pictures.pixels.end(), record + variant.label_bytes, record + variant.record_bytes());

@@ -94,8 +94,8 @@ class Dataset {
   /// The samples at `indices`, in that order.
   Dataset subset(std::vector<int64_t> indices) const;
 
-  /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed, and the rest. Each label with two samples or more has
-  /// at least one in each part; both parts keep the order of the whole.
+  /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed, and the rest. Each label with
+  /// two samples or more has at least one in each part; both parts keep the order of the whole.
   std::pair<Dataset, Dataset> split(double share, SplitOptions options = {}) const;
 
  private:

@@ -35,7 +35,8 @@ bool stands_alone(int64_t marker) { return marker == 0x01 || (marker >= 0xd0 && 
 
 // A frame segment: length, bits, height, width, components.
 void read_frame(std::string_view segment, JpegHeader& header) {
-  if (const int64_t bits = byte_at(segment, 2); bits != 8) throw DecodeError("is a JPEG with " + std::to_string(bits) + " bits a sample, only 8 are read");
+  if (const int64_t bits = byte_at(segment, 2); bits != 8)
+    throw DecodeError("is a JPEG with " + std::to_string(bits) + " bits a sample, only 8 are read");
   header.components = byte_at(segment, 7);
   if (header.components != 1 && header.components != 3 && header.components != 4) {
     throw DecodeError("is a JPEG with " + std::to_string(header.components) + " components, only 1, 3 and 4 are read");

@@ -114,7 +114,8 @@ TEST(StoredSize, AgreesWithDecodingAndReadsOverLargeSegments) {
   std::string jpeg = bytes_of(test::kJpegGrey);
   const std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(65533, 'x');
   jpeg.insert(2, comment + comment);
-  for (const auto& [name, file] : {std::pair{"a.jpg", jpeg}, std::pair{"b.jpg", bytes_of(test::kJpegInk)}, std::pair{"c.png", bytes_of(test::kPalette4)}}) {
+  for (const auto& [name, file] :
+       {std::pair{"a.jpg", jpeg}, std::pair{"b.jpg", bytes_of(test::kJpegInk)}, std::pair{"c.png", bytes_of(test::kPalette4)}}) {
     const Image image = decoded(name, file);
     EXPECT_EQ(stored_size(folder.write(name, file).string()), (ImageSize{image.channels, image.height, image.width}));
   }
@@ -142,11 +143,12 @@ void decode_damaged(const std::string& name, const std::string& file, uint64_t s
 
 TEST(Decode, DamagedFilesNeverCrash) {
   uint64_t seed = 1;
-  for (const std::string_view png : {test::kGrey8, test::kColour8, test::kColourAlpha8, test::kGreyAlpha8, test::kGrey16, test::kColour16, test::kPalette8,
-                                     test::kPalette4, test::kGrey1, test::kGrey2, test::kInterlaced}) {
+  for (const std::string_view png : {test::kGrey8, test::kColour8, test::kColourAlpha8, test::kGreyAlpha8, test::kGrey16, test::kColour16,
+                                     test::kPalette8, test::kPalette4, test::kGrey1, test::kGrey2, test::kInterlaced}) {
     decode_damaged("a.png", bytes_of(png), seed++, 400);
   }
-  for (const std::string_view jpeg : {test::kJpegColour, test::kJpegProgressive, test::kJpegGrey, test::kJpegInk}) decode_damaged("a.jpg", bytes_of(jpeg), seed++, 400);
+  for (const std::string_view jpeg : {test::kJpegColour, test::kJpegProgressive, test::kJpegGrey, test::kJpegInk})
+    decode_damaged("a.jpg", bytes_of(jpeg), seed++, 400);
   decode_damaged("a.png", read_file(test::digits_folder() / "0/00001.png"), seed++, 1000);
 }
 

@@ -28,7 +28,9 @@ std::array<int64_t, count> read_header(ByteFile& file, const std::filesystem::pa
   std::array<uint8_t, 4 * (count + 1)> bytes{};
   const size_t have = file.read(bytes.data(), bytes.size());
   if (have < bytes.size()) throw corrupt(path, std::string(what) + " end at byte " + std::to_string(have) + ", inside their header");
-  const auto number = [&](size_t i) { return uint32_t{bytes[4 * i]} << 24 | uint32_t{bytes[4 * i + 1]} << 16 | uint32_t{bytes[4 * i + 2]} << 8 | bytes[4 * i + 3]; };
+  const auto number = [&](size_t i) {
+    return uint32_t{bytes[4 * i]} << 24 | uint32_t{bytes[4 * i + 1]} << 16 | uint32_t{bytes[4 * i + 2]} << 8 | bytes[4 * i + 3];
+  };
   if (number(0) != magic) throw corrupt(path, "it does not hold " + std::string(what));
   std::array<int64_t, count> lengths{};
   for (size_t i = 0; i < count; ++i) lengths[i] = number(i + 1);
@@ -40,7 +42,8 @@ std::vector<uint8_t> read_body(ByteFile& file, const std::filesystem::path& path
   if (bytes > file.most_bytes()) throw corrupt(path, promise + ", more than the file can hold");
   std::vector<uint8_t> body(static_cast<size_t>(bytes));
   const size_t have = file.read(body.data(), body.size());
-  if (have < body.size()) throw corrupt(path, promise + " after itself, but it ends at byte " + std::to_string(have + static_cast<size_t>(header_bytes)));
+  if (have < body.size())
+    throw corrupt(path, promise + " after itself, but it ends at byte " + std::to_string(have + static_cast<size_t>(header_bytes)));
   uint8_t more = 0;
   if (file.read(&more, 1) != 0) throw corrupt(path, promise + ", but more follow");
   return body;
@@ -91,7 +94,9 @@ std::filesystem::path pictures_path(const std::filesystem::path& path) {
   for (const auto& item : std::filesystem::directory_iterator(path)) {
     if (has_pictures_name(item.path())) found.push_back(item.path());
   }
-  const auto rank = [](const std::filesystem::path& file) { return std::pair(!file.filename().string().starts_with("train"), file.filename().string()); };
+  const auto rank = [](const std::filesystem::path& file) {
+    return std::pair(!file.filename().string().starts_with("train"), file.filename().string());
+  };
   const auto first = std::min_element(found.begin(), found.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   return first == found.end() ? std::filesystem::path() : *first;
 }

@@ -91,7 +91,10 @@ class Walk {
     if (::fstat(::dirfd(folder), &status) != 0) throw errno_error(errno, "list", path);
     const FolderId id{status.st_dev, status.st_ino};
     if (above.size() >= kMostDepth || std::find(above.begin(), above.end(), id) != above.end()) {
-      throw Error(ErrorCode::invalid_option, "\"" + path + "\" leads back to a folder that holds it, or lies more than " + std::to_string(kMostDepth) + " folders deep", "remove the link");
+      throw Error(
+          ErrorCode::invalid_option,
+          "\"" + path + "\" leads back to a folder that holds it, or lies more than " + std::to_string(kMostDepth) + " folders deep",
+          "remove the link");
     }
     return id;
   }
@@ -163,20 +166,26 @@ class Walk {
 [[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
   const auto first = std::min_element(strays.begin(), strays.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
   const std::string files = strays.size() == 1 ? "1 file that is" : with_commas(static_cast<int64_t>(strays.size())) + " files that are";
-  throw Error(ErrorCode::corrupt_data, "\"" + root + "\" holds " + files + " no picture of a class, the first \"" + first->source + "\": " + first->reason,
+  throw Error(ErrorCode::corrupt_data,
+              "\"" + root + "\" holds " + files + " no picture of a class, the first \"" + first->source + "\": " + first->reason,
               "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or set --on-bad-sample skip");
 }
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
   if (listing.entries.empty() && listing.folders == 1) {
-    const bool has_pictures = std::any_of(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return is_picture_name(stray.source); });
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no class folders" + (has_pictures ? ", only pictures" : ""), "put the pictures of each class in a folder of its own: " + root + "/cat/1.png");
+    const bool has_pictures =
+        std::any_of(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return is_picture_name(stray.source); });
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no class folders" + (has_pictures ? ", only pictures" : ""),
+                "put the pictures of each class in a folder of its own: " + root + "/cat/1.png");
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty()) refuse_strays(root, listing.strays);
-  if (listing.entries.empty()) throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no PNG or JPEG file", "the pictures' names must end in .png, .jpg or .jpeg");
+  if (listing.entries.empty())
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no PNG or JPEG file",
+                "the pictures' names must end in .png, .jpg or .jpeg");
   const bool may_be_empty = options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
-    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no PNG or JPEG file", "remove the folder, or set --on-bad-sample skip");
+    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no PNG or JPEG file",
+                "remove the folder, or set --on-bad-sample skip");
   }
 }
 

@@ -39,7 +39,8 @@ std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Ran
   const int64_t first = owned.count() > 0 ? part_of(count, shard_count, owned.begin).begin : 0;
   for (int64_t index = owned.begin; index < owned.end; ++index) {
     const Range range = part_of(count, shard_count, index);
-    shards.push_back({index, pictures.narrow(0, range.begin - first, range.count()), target.narrow(0, range.begin - first, range.count()), range.count()});
+    shards.push_back({index, pictures.narrow(0, range.begin - first, range.count()), target.narrow(0, range.begin - first, range.count()),
+                      range.count()});
   }
   return shards;
 }
@@ -47,7 +48,8 @@ std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Ran
 QueueOptions checked(QueueOptions options) {
   const bool sizes_fit = options.mini_batch_size > 0 && options.shards > 0 && options.read_ahead > 0 && options.threads > 0;
   if (!sizes_fit || options.start.epoch < 0 || options.start.step < 0) {
-    throw Error(ErrorCode::invalid_option, "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 and a start of at least 0");
+    throw Error(ErrorCode::invalid_option,
+                "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 and a start of at least 0");
   }
   return options;
 }
@@ -108,8 +110,9 @@ struct MiniBatchQueue::State {
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
     const PictureFormat& format = pictures->format();
-    const at::Tensor planes = at::empty({end - begin, format.channels, format.height, format.width}, at::kByte);
-    const at::Tensor target = at::empty({end - begin}, at::kLong);
+    const auto host = at::TensorOptions().pinned_memory(options.pinned);
+    const at::Tensor planes = at::empty({end - begin, format.channels, format.height, format.width}, host.dtype(at::kByte));
+    const at::Tensor target = at::empty({end - begin}, host.dtype(at::kLong));
     filling->pictures = planes.data_ptr<uint8_t>();
     filling->target = target.data_ptr<int64_t>();
     filling->pieces_left = filling->pieces();
@@ -173,7 +176,8 @@ struct MiniBatchQueue::State {
     pictures->read(index, picture);
     filling.target[position] = pictures->label(index);
     if (!options.augment.any()) return;
-    const uint64_t seed = seed_of({static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
+    const uint64_t seed = seed_of(
+        {static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
     options.augment.apply(picture, pictures->format(), seed);
   }
 };

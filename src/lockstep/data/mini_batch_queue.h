@@ -43,6 +43,7 @@ struct QueueOptions {
   int64_t epochs = 1;           ///< the queue ends after this many epochs (counted from epoch 0)
   int64_t read_ahead = 4;       ///< mini-batches kept ready
   int64_t threads = 1;          ///< reading threads
+  bool pinned = false;          ///< into memory that a GPU reads by itself while the CPU goes on; needs a GPU
 };
 
 /// Gives the mini-batches from `start` on, in order. Every rank's queue gives the same number of them with the same cursors.

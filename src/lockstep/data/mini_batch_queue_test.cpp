@@ -73,7 +73,13 @@ std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const Pictur
 }
 
 QueueOptions options_of(int64_t threads) {
-  return {.mini_batch_size = 40, .shards = 8, .order = {.seed = 3}, .augment = Augment::parse("flip"), .epochs = 3, .read_ahead = 3, .threads = threads};
+  return {.mini_batch_size = 40,
+          .shards = 8,
+          .order = {.seed = 3},
+          .augment = Augment::parse("flip"),
+          .epochs = 3,
+          .read_ahead = 3,
+          .threads = threads};
 }
 
 TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
@@ -81,7 +87,8 @@ TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
   EXPECT_EQ(expected.size(), 3u * (8 + 8 + 8));
   EXPECT_EQ(expected.back().cursor, (Cursor{2, 2}));
   for (const int64_t workers : {1, 2, 3, 8, 11}) {
-    for (const int64_t threads : {1, 3}) EXPECT_EQ(all_given(workers, numbers(101), options_of(threads)), expected) << workers << " workers, " << threads << " threads";
+    for (const int64_t threads : {1, 3})
+      EXPECT_EQ(all_given(workers, numbers(101), options_of(threads)), expected) << workers << " workers, " << threads << " threads";
   }
   EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
 }

@@ -44,8 +44,11 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
     const auto at = std::find(wanted.begin(), wanted.end(), name);
     if (at == wanted.end() && !options.unlabelled) {
       const std::string near = nearest(name, wanted);
-      throw Error(ErrorCode::invalid_option, "\"" + path + "\" has a class \"" + name + "\" that is not among the " + std::to_string(wanted.size()) + " of the training set",
-                  near.empty() ? "classes are matched by their folders' names; rename or remove it" : "did you mean \"" + near + "\"? classes are matched by their folders' names");
+      throw Error(
+          ErrorCode::invalid_option,
+          "\"" + path + "\" has a class \"" + name + "\" that is not among the " + std::to_string(wanted.size()) + " of the training set",
+          near.empty() ? "classes are matched by their folders' names; rename or remove it"
+                       : "did you mean \"" + near + "\"? classes are matched by their folders' names");
     }
     places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
   }
@@ -54,7 +57,8 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
 
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options) {
   if (count >= 2 || !options.classes.empty() || options.unlabelled) return;
-  throw Error(ErrorCode::invalid_option, "\"" + path + "\" has " + (count == 0 ? "no class" : "only one class") + ", but there must be at least two to tell apart",
+  throw Error(ErrorCode::invalid_option,
+              "\"" + path + "\" has " + (count == 0 ? "no class" : "only one class") + ", but there must be at least two to tell apart",
               "give the folder that holds one folder for each class");
 }
 

@@ -57,7 +57,8 @@ TEST(ImageFolder, TheDigitsAreThereInOrder) {
 
 TEST(ImageFolder, TheDirectFolderIsTheLabelAndEqualNamesMerge) {
   const TemporaryFolder folder;
-  for (const char* name : {"b/cat/2.png", "a/cat/1.PNG", "a/dog/3.jpeg", "b/cat/.hidden.png", "b/cat/Thumbs.db", ".git/x.png", "__MACOSX/cat/1.png", "README", "notes.txt"}) {
+  for (const char* name : {"b/cat/2.png", "a/cat/1.PNG", "a/dog/3.jpeg", "b/cat/.hidden.png", "b/cat/Thumbs.db", ".git/x.png",
+                           "__MACOSX/cat/1.png", "README", "notes.txt"}) {
     folder.write(name, kPng);
   }
   const Source merged = open_source(folder.path());
@@ -146,7 +147,9 @@ std::string idx_pictures(uint32_t count, uint32_t height, uint32_t width, const 
   }
   return bytes + pixels;
 }
-std::string idx_labels(const std::string& labels) { return std::string("\x00\x00\x08\x01\x00\x00\x00", 7) + static_cast<char>(labels.size()) + labels; }
+std::string idx_labels(const std::string& labels) {
+  return std::string("\x00\x00\x08\x01\x00\x00\x00", 7) + static_cast<char>(labels.size()) + labels;
+}
 
 TEST(Idx, MnistIsRead) {
   const std::filesystem::path folder = test::test_data("mnist/t10k-images-idx3-ubyte.gz").parent_path();

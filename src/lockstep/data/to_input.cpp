@@ -9,7 +9,8 @@ namespace {
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixels) {
   const auto count = static_cast<int64_t>(values.size());
   if (count != 1 && count != pixels.size(1)) {
-    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) + " values, but the pictures have " + std::to_string(pixels.size(1)) + " channels");
+    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) + " values, but the pictures have " +
+                                               std::to_string(pixels.size(1)) + " channels");
   }
   return at::tensor(values, at::TensorOptions().dtype(at::kDouble)).to(pixels.options()).view({1, count, 1, 1});
 }

@@ -1,11 +1,15 @@
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/torch.h>
 
+#include "lockstep/device/gpu.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/device/kernels.h"
 #include "lockstep/device/random_scope.h"
@@ -87,6 +91,35 @@ TEST(Inventory, CoresAreAllowedOnes) {
   EXPECT_LE(inventory.cores, inventory.cores_online);
   EXPECT_GT(inventory.memory_bytes, 0);
   EXPECT_EQ(inventory.gpus.empty(), !inventory.gpu_note.empty());
+}
+
+TEST(Gpu, APlugInThatIsNotThereIsSaid) {
+  const GpuState state = open_gpu_library("/no/such/liblockstep_cuda.so");
+  EXPECT_TRUE(state.gpus.empty());
+  EXPECT_EQ(state.library, nullptr);
+  EXPECT_EQ(state.note, "the CUDA plug-in liblockstep_cuda.so is not beside the program");
+  EXPECT_NE(state.hint.find("CUDA 13 toolkit"), std::string::npos);
+}
+
+TEST(Gpu, APlugInThatCannotBeOpenedGivesTheLoadersWords) {
+  const auto file = std::filesystem::temp_directory_path() / ("lockstep_" + std::to_string(::getpid()) + ".so");
+  std::ofstream(file) << "not a library";
+  const GpuState state = open_gpu_library(file);
+  std::filesystem::remove(file);
+  EXPECT_TRUE(state.gpus.empty());
+  EXPECT_NE(state.note.find("cannot be opened: " + file.string()), std::string::npos) << state.note;
+  EXPECT_EQ(open_gpu_library("libz.so.1").note, "the CUDA plug-in \"libz.so.1\" is of another version than the program");
+}
+
+// With or without a driver and NVIDIA's libraries: GPUs, or a note and a hint.
+TEST(Gpu, TheBuiltPlugInAnswersOnAnyMachine) {
+  const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "liblockstep_cuda.so";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "the CUDA plug-in was not built";
+  const GpuState state = open_gpu_library(file);
+  EXPECT_EQ(state.gpus.empty(), !state.note.empty());
+  EXPECT_EQ(state.gpus.empty(), !state.hint.empty());
+  EXPECT_EQ(state.gpus.empty(), state.library == nullptr);
+  RecordProperty("note", state.note);
 }
 
 }  // namespace

@@ -1,25 +1,71 @@
 #include "lockstep/device/gpu.h"
 
 #include <dlfcn.h>
+#include <exception>
+
+#include "lockstep/base/error.h"
 
 namespace lockstep::device {
 namespace {
 
-GpuState look() {
-  GpuState state;
-  if (void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL); driver == nullptr) {
-    state.note = "no NVIDIA driver on this machine";
-    return state;
+constexpr const char* kFileName = "liblockstep_cuda.so";
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+GpuState none(std::string note, std::string hint) { return {.gpus = {}, .note = std::move(note), .hint = std::move(hint), .library = nullptr}; }
+
+// Beside the program, in an installation's library folder, or wherever the loader looks.
+std::filesystem::path find_plug_in() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const auto& file : {program / kFileName, program / ".." / "lib" / "lockstep" / kFileName}) {
+    if (std::filesystem::exists(file, error)) return file;
   }
-  state.note = "this build has no CUDA plug-in";
-  return state;
+  return kFileName;
+}
+
+GpuState look() {
+  if (::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+    return none("no NVIDIA driver on this machine", "a GPU needs NVIDIA's driver, version 580 or newer");
+  }
+  return open_gpu_library(find_plug_in());
 }
 
 }  // namespace
 
+GpuState open_gpu_library(const std::filesystem::path& file) {
+  // Never closed: LibTorch's CUDA half registers itself for the life of the process.
+  void* plug_in = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (plug_in == nullptr) {
+    const std::string why = ::dlerror();
+    if (why.starts_with(file.string() + ": cannot open shared object file")) {
+      return none("the CUDA plug-in " + std::string(kFileName) + " is not beside the program",
+                  "build on a machine with the CUDA 13 toolkit: configuring says whether it was found");
+    }
+    return none("the CUDA plug-in cannot be opened: " + first_line(why),
+                "LibTorch's CUDA half needs NVIDIA's libraries: scripts/setup --peers gets them (then build again), or name the folders of the pip packages nvidia-* of torch 2.11 in LD_LIBRARY_PATH");
+  }
+  const auto get = reinterpret_cast<const GpuLibrary* (*)()>(::dlsym(plug_in, kGpuLibrarySymbol));
+  if (get == nullptr) return none("the CUDA plug-in \"" + file.string() + "\" is of another version than the program", "build or install both together");
+  try {
+    const GpuLibrary* library = get();
+    GpuState state{.gpus = library->list(), .note = {}, .hint = {}, .library = library};
+    if (state.gpus.empty()) return none("the NVIDIA driver shows no GPU", "see nvidia-smi, and the variable CUDA_VISIBLE_DEVICES");
+    return state;
+  } catch (const std::exception& error) {
+    return none("the NVIDIA driver cannot be used: " + first_line(error.what()), "CUDA 13 needs NVIDIA's driver, version 580 or newer; see nvidia-smi");
+  }
+}
+
 const GpuState& inspect_gpus() {
   static const GpuState state = look();
   return state;
+}
+
+const GpuLibrary& gpu_library() {
+  const GpuState& state = inspect_gpus();
+  if (state.library == nullptr) throw Error(ErrorCode::device, "there is no GPU to use: " + state.note, state.hint);
+  return *state.library;
 }
 
 }  // namespace lockstep::device

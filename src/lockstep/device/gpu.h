@@ -1,19 +1,80 @@
 // The seam to the CUDA plug-in: one library that is opened when a driver is there, so that one program serves all machines.
+// Nothing below the seam is linked; everything above it works with no toolkit and no driver.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/update_rule.h"
 
 namespace lockstep::device {
 
-struct GpuState {
-  std::vector<Gpu> gpus;
-  std::string note;   ///< why there is none to use; empty when there are
+/// Arithmetic of a GPU over flat buffers, float or double, on the calling thread's current stream. The same bits run to run, and, for one
+/// element or one block, the CPU kernels' own order of operations.
+class GpuKernels {
+ public:
+  virtual ~GpuKernels() = default;
+
+  /// One optimizer step for all elements. `first` and `second` are undefined when the rule keeps no such state.
+  virtual void update(const UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) const = 0;
+
+  /// The sum of squares of each `block` elements, double, on the same device; the last block may be shorter.
+  virtual at::Tensor sums_of_squares(const at::Tensor& values, int64_t block) const = 0;
 };
 
-/// Opens the plug-in on the first call. Any thread.
+/// Memory of one GPU in bytes: of the device, and of this process's tensors.
+struct GpuMemory {
+  int64_t total = 0;
+  int64_t free = 0;       ///< by the driver's count, so other processes' use is seen
+  int64_t used = 0;       ///< by tensors now
+  int64_t most_used = 0;  ///< by tensors at any time
+  int64_t most_held = 0;  ///< by the allocator, which keeps what tensors gave back
+};
+
+/// What the plug-in offers. One object, for the life of the process; any thread.
+class GpuLibrary {
+ public:
+  virtual ~GpuLibrary() = default;
+
+  /// The GPUs that the driver shows, none when it shows none. Throws std::exception with the driver's words when it cannot be used.
+  virtual std::vector<Gpu> list() const = 0;
+
+  /// What decides the bits beside the program: GPU, capability, versions of CUDA and cuDNN, in one line.
+  virtual std::string fingerprint(int64_t index) const = 0;
+
+  /// Holds the process to kernels that give the same bits each time, in full float32: deterministic algorithms, no trials of cuDNN's
+  /// fastest, no TF32. An operator that has no such kernel then throws, naming itself.
+  virtual void make_repeatable() const = 0;
+
+  /// Memory of one GPU now.
+  virtual GpuMemory memory(int64_t index) const = 0;
+
+  virtual const GpuKernels& kernels() const = 0;
+};
+
+struct GpuState {
+  std::vector<Gpu> gpus;
+  std::string note;                     ///< why there is none to use; empty when there are
+  std::string hint;                     ///< what to do about it; empty when there are
+  const GpuLibrary* library = nullptr;  ///< null when there is no GPU to use
+};
+
+/// Opens the plug-in on the first call. Any thread. LibTorch looks for CUDA only once, so call this before it is asked for anything of CUDA.
 const GpuState& inspect_gpus();
+
+/// Opens the plug-in in this file and asks it for the GPUs: what inspect_gpus does once a driver is there. Never throws for a plug-in that
+/// cannot be used: the note says why.
+GpuState open_gpu_library(const std::filesystem::path& file);
+
+/// The plug-in, for who already runs on a GPU. Throws device where there is none.
+const GpuLibrary& gpu_library();
+
+/// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header changes.
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_1";
 
 }  // namespace lockstep::device

@@ -105,9 +105,10 @@ Inventory inspect() {
   inventory.cores = cores;
   inventory.vector_units = vector_units();
   inventory.memory_bytes = memory_limit();
-  const GpuState gpus = inspect_gpus();
+  const GpuState& gpus = inspect_gpus();
   inventory.gpus = gpus.gpus;
   inventory.gpu_note = gpus.note;
+  inventory.gpu_hint = gpus.hint;
   return inventory;
 }
 

@@ -22,7 +22,8 @@ struct Inventory {
   std::vector<std::string> vector_units;  ///< of avx2, avx512f, avx512_bf16, amx_bf16, ...
   int64_t memory_bytes = 0;           ///< allowed by the control group
   std::vector<Gpu> gpus;
-  std::string gpu_note;               ///< why there is none to use: "no NVIDIA driver", "the CUDA plug-in was not built", ...
+  std::string gpu_note;               ///< why there is none to use: "no NVIDIA driver on this machine", ...
+  std::string gpu_hint;               ///< what to do about it
 };
 
 /// Looks now; cheap except for the first look at GPUs.

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/device/gpu.h"
 #include "lockstep/device/inventory.h"
 
 namespace lockstep::device {
@@ -29,14 +30,16 @@ void pin_isa(const std::string& isa) {
   }
 }
 
-std::string arithmetic_fingerprint() {
+std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
   const auto setting = [](const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? std::string("auto") : std::string(value);
   };
   const Inventory inventory = inspect();
+  std::string on_gpus;
+  for (const int64_t index : gpus) on_gpus += "; gpu " + gpu_library().fingerprint(index);
   return "isa " + lower(at::get_cpu_capability()) + "; units " + join(inventory.vector_units, "+") + "; onednn " + setting("ONEDNN_MAX_CPU_ISA") +
-         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; compiler " __VERSION__;
+         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; compiler " __VERSION__ + on_gpus;
 }
 
 }  // namespace lockstep::device

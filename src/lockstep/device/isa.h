@@ -1,7 +1,9 @@
 // Which vector instructions the CPU libraries use, and the fingerprint of the arithmetic that follows from it.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lockstep::device {
 
@@ -9,7 +11,7 @@ namespace lockstep::device {
 /// the libraries look once. Throws invalid_option when the processor lacks the unit, or when a library has already looked.
 void pin_isa(const std::string& isa);
 
-/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries and compiler in one line.
-std::string arithmetic_fingerprint();
+/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries, compiler and these GPUs in one line.
+std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus = {});
 
 }  // namespace lockstep::device

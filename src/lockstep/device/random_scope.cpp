@@ -57,7 +57,8 @@ void meet_random_operators() {
 
 at::Generator make_generator(c10::Device device, uint64_t seed) {
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>(seed);
-  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  // CUDA's fused dropout takes no generator, so the one that it uses is the one to seed.
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   generator.set_current_seed(seed);
   return generator;
 }

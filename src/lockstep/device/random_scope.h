@@ -13,6 +13,7 @@ namespace lockstep::device {
 /// draws from a generator of this scope, not from the one that the whole process shares. Scopes nest; the inner one counts.
 /// LibTorch's own layers, like Dropout, take no generator, so the operators are met at the head of its dispatcher: every operator
 /// whose schema has an optional generator, on a dispatch key that is only included for this thread.
+/// On a GPU the scope seeds the GPU's own generator: one thread with one scope per GPU at a time.
 class RandomScope {
  public:
   RandomScope(c10::Device device, uint64_t seed);

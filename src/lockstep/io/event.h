@@ -18,10 +18,13 @@ namespace lockstep::io {
 ///               queue_seconds, forward_seconds, backward_seconds, exchange_seconds, update_seconds, checkpoint_seconds
 ///   first_step  seconds: from the start of the program to the end of the first step
 ///   validation  loss, accuracy, samples, best (bool), images_per_second
-///   checkpoint  path, seconds, best (bool); skipped: how many were due while one was being written
+///   skipped     files: [path, reason] of each that --on-bad-sample skip left out
+///   checkpoint  path, seconds, best (bool): whether best.safetensors was written too
+///   best        path, seconds: best.safetensors alone was written
 ///   hash        weights: 16 hexadecimal digits, of all weights after this step
 ///   message     text, level: info|warning
-///   end         reason, accuracy, loss, seconds, images_per_second (all steps but the first), samples, weights_path
+///   end         reason, seconds, images_per_second (all steps but the first), skipped_checkpoints (due while one was being written),
+///               weights_path; with held-out data accuracy, loss, best_accuracy, best_step; with test data test_accuracy, test_loss
 struct Event {
   double time = 0;        ///< seconds since 1970
   int64_t rank = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <queue>
 #include <set>
 #include <unordered_map>
@@ -15,7 +14,7 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr size_t kMostLayers = 10'000;
+constexpr int64_t kMostLayers = 10'000;
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostListItems = 16;   // in an option; kernels have two
 constexpr size_t kMostTextBytes = 1'000;
@@ -119,7 +118,8 @@ NameIndex index_names(const std::vector<GraphLayer>& layers) {
   for (const GraphLayer& layer : layers) {
     for (size_t dot = layer.name.find('.'); dot != std::string::npos; dot = layer.name.find('.', dot + 1)) {
       if (names.contains(layer.name.substr(0, dot))) {
-        refuse("layer " + in_quotes(layer.name) + " would be inside layer " + in_quotes(layer.name.substr(0, dot)), "rename one of them: what stands before a dot is a group of layers");
+        refuse("layer " + in_quotes(layer.name) + " would be inside layer " + in_quotes(layer.name.substr(0, dot)),
+            "rename one of them: what stands before a dot is a group of layers");
       }
     }
   }
@@ -133,13 +133,14 @@ size_t find_input(const std::string& name, const GraphLayer& layer, const NameIn
   for (const auto& [other, index] : names) known.push_back(other);
   std::sort(known.begin(), known.end());
   const std::string found = nearest(name.substr(0, kMostNameBytes), known);
-  refuse(layer_title(layer) + " takes " + in_quotes(name) + ", which is no layer", found.empty() ? "inputs are names of layers, or \"input\"" : "did you mean \"" + found + "\"?");
+  refuse(layer_title(layer) + " takes " + in_quotes(name) + ", which is no layer",
+      found.empty() ? "inputs are names of layers, or \"input\"" : "did you mean \"" + found + "\"?");
 }
 
 std::vector<size_t> read_inputs(const Json& json, size_t index, const GraphLayer& layer, const NameIndex& names) {
   if (!json.contains("inputs")) return {index == 0 ? kInputIndex : index - 1};
   const Json list = json["inputs"].is_string() ? Json::array({json["inputs"]}) : json["inputs"];
-  if (!list.is_array() || list.empty() || list.size() > kMostLayers) refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
+  if (!list.is_array() || list.empty() || list.size() > static_cast<size_t>(kMostLayers)) refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
   std::vector<size_t> inputs;
   for (const Json& item : list) {
     if (!item.is_string()) refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
@@ -260,7 +261,8 @@ std::string layer_title(const GraphLayer& layer) { return "layer " + in_quotes(l
 LayerGraph read_graph(const Json& json) {
   const TopLevel top = read_top_level(json);
   if (top.layers->empty()) refuse("the network has no layers");
-  if (top.layers->size() > kMostLayers) refuse("the network has " + with_commas(static_cast<int64_t>(top.layers->size())) + " layers, more than the " + with_commas(kMostLayers) + " allowed");
+  const auto layer_count = static_cast<int64_t>(top.layers->size());
+  if (layer_count > kMostLayers) refuse("the network has " + with_commas(layer_count) + " layers, more than the " + with_commas(kMostLayers) + " allowed");
   LayerGraph graph;
   for (const Json& item : *top.layers) {
     graph.layers.push_back(read_layer(item, graph.layers.size(), top.initializer));

@@ -21,13 +21,25 @@ struct Step {
 
 size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
 
+/// On a CPU oneDNN convolves pictures stored channels last about twice as fast; convolutions hand the layout on.
+at::Tensor preferred_layout(const at::Tensor& pictures) {
+  const bool better = pictures.is_cpu() && pictures.dim() == 4 && pictures.scalar_type() == at::kFloat && at::GradMode::is_enabled();
+  if (!better) return pictures;
+  // One channel counts as stored either way; its strides have to say which.
+  if (pictures.size(1) == 1) {
+    const at::Tensor dense = pictures.contiguous();
+    return dense.as_strided(dense.sizes(), {dense.stride(0), 1, dense.stride(2), 1});
+  }
+  return pictures.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
 class GraphNetwork : public torch::nn::Module {
  public:
   GraphNetwork(std::vector<Step> steps, size_t slot_count) : steps_(std::move(steps)), slot_count_(slot_count) {}
 
   at::Tensor forward(const at::Tensor& pictures) const {
     std::vector<at::Tensor> slots(slot_count_);
-    slots[0] = pictures;
+    slots[0] = preferred_layout(pictures);
     std::vector<at::Tensor> taken;
     for (const Step& step : steps_) {
       taken.clear();
@@ -78,14 +90,30 @@ std::vector<size_t> use_counts(const LayerGraph& graph) {
   return counts;
 }
 
+/// The layer after which a ReLU can be computed in one pass with it, for each ReLU that is its only reader; kInputIndex elsewhere.
+std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses) {
+  std::vector<size_t> targets(graph.layers.size(), kInputIndex);
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const size_t from = graph.layers[i].inputs.front();
+    if (graph.layers[i].type->name == "relu" && from != kInputIndex && uses[from] == 1 && plan.layers[from].build_with_relu) targets[i] = from;
+  }
+  return targets;
+}
+
 std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan) {
   const std::vector<size_t> uses = use_counts(graph);
+  const std::vector<size_t> fused = fused_into(graph, plan, uses);
   std::vector<BuiltLayer> built;
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const size_t from = graph.layers[i].inputs.front();
+    if (fused[i] != kInputIndex) {
+      built.push_back({nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0]; }});
+      continue;
+    }
+    const bool with_relu = std::find(fused.begin(), fused.end(), i) != fused.end();
     const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 && plan.layers[from].output_is_reusable;
     try {
-      built.push_back(plan.layers[i].build(overwrite));
+      built.push_back(with_relu ? plan.layers[i].build_with_relu() : plan.layers[i].build(overwrite));
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " does not fit into memory");
     } catch (const c10::Error& error) {

@@ -1,5 +1,6 @@
 #include "lockstep/nn/graph_plan.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "lockstep/base/error.h"
@@ -21,7 +22,8 @@ void check_input(const NetworkInput& input) {
   const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes}};
   for (const auto& [name, value] : sizes) {
     if (value < 1 || value > kMostInputSize) {
-      throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " + std::to_string(value) + ": it must be from 1 to " + with_commas(kMostInputSize));
+      throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " + std::to_string(value) + ": it must be from 1 to " +
+          with_commas(kMostInputSize));
     }
   }
 }
@@ -50,7 +52,8 @@ void check_output(const LayerPlan& last, const NetworkInput& input) {
   if (last.output == Shape{input.classes}) return;
   std::string hint = "the last layer is usually {\"type\": \"linear\", \"features\": \"classes\"}";
   if (last.output == Shape{input.classes, 1, 1}) hint = "put a flatten layer after it";
-  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need [" + std::to_string(input.classes) + "]", hint};
+  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need [" +
+      std::to_string(input.classes) + "]", hint};
 }
 
 /// Throws LayerMisfit.

@@ -14,7 +14,8 @@ int64_t checked_count(const Shape& shape, const std::string& what) {
   int64_t count = 1;
   for (const int64_t size : shape) {
     if (__builtin_mul_overflow(count, size, &count) || count > kMostNumbers) {
-      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " + with_commas(kMostNumbers) + " numbers allowed", "use fewer or smaller filters, features or pictures"};
+      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " + with_commas(kMostNumbers) + " numbers allowed",
+          "use fewer or smaller filters, features or pictures"};
     }
   }
   return count;

@@ -67,6 +67,7 @@ struct LayerPlan {
   bool output_is_reusable = false;  ///< its backward does not need its output, so the next layer may overwrite it
   bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
   std::function<BuiltLayer(bool overwrite)> build{};
+  std::function<BuiltLayer()> build_with_relu{};  ///< where it is there: the layer and a ReLU after it in one
 };
 
 /// One row of the table in builtin.cpp.

@@ -74,7 +74,10 @@ std::vector<std::string> builtin_network_names() {
 }
 
 NetworkTable inspect_network(const Network& network, const NetworkInput& input) {
-  if (network.spec().is_null()) throw Error(ErrorCode::invalid_option, "network " + in_quotes(network.name()) + " is a module in C++, whose layers cannot be listed");
+  if (network.spec().is_null()) {
+    throw Error(ErrorCode::invalid_option, "network " + in_quotes(network.name()) +
+        " is a module in C++, whose layers cannot be listed");
+  }
   return with_context([&] { return context_line(network.name()); }, [&] {
     const LayerGraph graph = read_graph(network.spec());
     const GraphPlan plan = plan_graph(graph, input);

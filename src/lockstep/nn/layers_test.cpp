@@ -170,10 +170,17 @@ TEST(Layers, ALayersOwnInitializerWins) {
 
 TEST(Layers, DefaultWeightsAreThoseOfASequentialWithTheSameSeed) {
   torch::manual_seed(1);
-  torch::nn::Sequential sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 20, 5)), torch::nn::BatchNorm2d(20), torch::nn::ReLU(),
-                                   torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 20, 3).padding(1)), torch::nn::BatchNorm2d(20), torch::nn::ReLU(),
-                                   torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 20, 3).padding(1)), torch::nn::BatchNorm2d(20), torch::nn::ReLU(), torch::nn::Flatten(),
-                                   torch::nn::Linear(11'520, 10));
+  torch::nn::Sequential sequential;  // filled one by one: arguments of a call are made in any order
+  const auto push_block = [&](int64_t channels, int64_t kernel, int64_t padding) {
+    sequential->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, 20, kernel).padding(padding)));
+    sequential->push_back(torch::nn::BatchNorm2d(20));
+    sequential->push_back(torch::nn::ReLU());
+  };
+  push_block(1, 5, 0);
+  push_block(20, 3, 1);
+  push_block(20, 3, 1);
+  sequential->push_back(torch::nn::Flatten());
+  sequential->push_back(torch::nn::Linear(11'520, 10));
   torch::manual_seed(1);
   const Instance instance = find_network("digits_cnn").make({});
   const NamedTensors expected = state_of(*sequential), given = state_of(*instance.module);

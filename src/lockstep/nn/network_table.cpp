@@ -34,7 +34,8 @@ std::string counted_text(int64_t count, const std::vector<LayerTensor>& tensors)
 }
 
 Cells cells_of(const LayerRow& row) {
-  return {row.name, row.type, join(row.inputs, ", "), sizes_text(row.shape), counted_text(row.learnable_count, row.learnables), counted_text(row.state_count, row.states), row.detail};
+  return {row.name, row.type, join(row.inputs, ", "), sizes_text(row.shape), counted_text(row.learnable_count, row.learnables),
+      counted_text(row.state_count, row.states), row.detail};
 }
 
 std::string line_of(const Cells& cells, const std::array<size_t, kColumnCount>& widths) {
@@ -75,9 +76,10 @@ std::string network_table_text(const NetworkTable& table) {
   }
   std::string text;
   for (const Cells& cells : lines) text += line_of(cells, widths);
-  text += std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer, " : " layers, ") + tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count()) + " (" +
-          as_bytes(table.learnable_count() * 4) + " in float32), " + tensor_total("state", table.state_tensor_count(), table.state_count()) + "\n";
-  return text;
+  const std::string layers = std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer" : " layers");
+  const std::string learnables = tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count());
+  const std::string states = tensor_total("state", table.state_tensor_count(), table.state_count());
+  return text + layers + ", " + learnables + " (" + as_bytes(table.learnable_count() * 4) + " in float32), " + states + "\n";
 }
 
 }  // namespace lockstep::nn

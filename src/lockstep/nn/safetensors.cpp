@@ -36,7 +36,8 @@ constexpr std::array<Dtype, 10> kDtypes{{{"F64", at::kDouble}, {"F32", at::kFloa
                                          {"I32", at::kInt}, {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}, {"BOOL", at::kBool}}};
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good safetensors file: " + reason, "it may be cut off or of another format; make or download it again");
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good safetensors file: " + reason,
+      "it may be cut off or of another format; make or download it again");
 }
 
 class InputFile {
@@ -111,16 +112,23 @@ void check_offsets(const std::vector<HeaderEntry>& entries, uint64_t data_bytes,
   std::vector<const HeaderEntry*> sorted;
   for (const HeaderEntry& entry : entries) {
     const uint64_t wanted = bytes_of(entry, type_of(entry, path), path);
-    if (entry.begin > entry.end || entry.end > data_bytes) corrupt(path, "tensor " + in_quotes(entry.name) + " would reach to byte " + std::to_string(entry.end) + " of " + std::to_string(data_bytes));
+    if (entry.begin > entry.end || entry.end > data_bytes) {
+      corrupt(path, "tensor " + in_quotes(entry.name) + " would reach to byte " +
+          std::to_string(entry.end) + " of " + std::to_string(data_bytes));
+    }
     if (entry.end - entry.begin != wanted) {
-      corrupt(path, "tensor " + in_quotes(entry.name) + " has " + std::to_string(entry.end - entry.begin) + " bytes where its shape needs " + std::to_string(wanted));
+      corrupt(path, "tensor " + in_quotes(entry.name) + " has " + std::to_string(entry.end - entry.begin) + " bytes where its shape needs " +
+          std::to_string(wanted));
     }
     sorted.push_back(&entry);
   }
   std::sort(sorted.begin(), sorted.end(), [](const HeaderEntry* a, const HeaderEntry* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
   uint64_t filled = 0;
   for (const HeaderEntry* entry : sorted) {
-    if (entry->begin != filled) corrupt(path, "tensor " + in_quotes(entry->name) + " begins at byte " + std::to_string(entry->begin) + " of the data, where " + std::to_string(filled) + " is due");
+    if (entry->begin != filled) {
+      corrupt(path, "tensor " + in_quotes(entry->name) + " begins at byte " + std::to_string(entry->begin) +
+          " of the data, where " + std::to_string(filled) + " is due");
+    }
     filled = entry->end;
   }
   if (filled != data_bytes) corrupt(path, "its data has " + std::to_string(data_bytes) + " bytes, and its tensors have " + std::to_string(filled));
@@ -133,13 +141,17 @@ at::Tensor read_tensor(const InputFile& file, const HeaderEntry& entry, uint64_t
   try {
     tensor = at::empty(shape, at::TensorOptions().dtype(type));
   } catch (const c10::Error&) {
-    throw Error(ErrorCode::out_of_memory, "tensor " + in_quotes(entry.name) + " of " + as_bytes(static_cast<int64_t>(entry.end - entry.begin)) + " in \"" + path.string() + "\" does not fit into memory");
+    throw Error(ErrorCode::out_of_memory, "tensor " + in_quotes(entry.name) + " of " + as_bytes(static_cast<int64_t>(entry.end - entry.begin)) +
+        " in \"" + path.string() + "\" does not fit into memory");
   }
   file.read(data_begin + entry.begin, tensor.data_ptr(), entry.end - entry.begin);
   if (type == at::kBool) {
     // A bool that is neither 0 nor 1 is undefined behaviour to load.
     const auto* bytes = static_cast<const uint8_t*>(tensor.data_ptr());
-    if (std::any_of(bytes, bytes + tensor.numel(), [](uint8_t byte) { return byte > 1; })) corrupt(path, "tensor " + in_quotes(entry.name) + " holds bytes that are neither true nor false");
+    if (std::any_of(bytes, bytes + tensor.numel(), [](uint8_t byte) { return byte > 1; })) {
+      corrupt(path, "tensor " + in_quotes(entry.name) +
+          " holds bytes that are neither true nor false");
+    }
   }
   return tensor;
 }
@@ -153,14 +165,20 @@ struct Layout {
 
 const char* dtype_name(const std::string& name, const at::Tensor& tensor) {
   const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& dtype) { return tensor.scalar_type() == dtype.type; });
-  if (found == kDtypes.end()) throw Error(ErrorCode::invalid_option, "tensor " + in_quotes(name) + " has numbers of type " + c10::toString(tensor.scalar_type()) + ", which safetensors files do not hold here");
+  if (found == kDtypes.end()) {
+    throw Error(ErrorCode::invalid_option, "tensor " + in_quotes(name) + " has numbers of type " +
+        c10::toString(tensor.scalar_type()) + ", which safetensors files do not hold here");
+  }
   return found->name;
 }
 
 void check_names(const NamedTensors& tensors) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
-    if (name == "__metadata__" || !names.insert(name).second) throw Error(ErrorCode::invalid_option, "a safetensors file cannot hold two tensors named " + in_quotes(name));
+    if (name == "__metadata__" || !names.insert(name).second) {
+      throw Error(ErrorCode::invalid_option,
+          "a safetensors file cannot hold two tensors named " + in_quotes(name));
+    }
     if (!tensor.defined()) throw Error(ErrorCode::internal, "tensor " + in_quotes(name) + " to be written is undefined");
   }
 }
@@ -178,7 +196,8 @@ Layout layout_of(const NamedTensors& tensors, const Metadata& metadata) {
   Layout layout;
   layout.order.resize(tensors.size());
   std::iota(layout.order.begin(), layout.order.end(), size_t{0});
-  std::stable_sort(layout.order.begin(), layout.order.end(), [&](size_t a, size_t b) { return tensors[a].second.element_size() > tensors[b].second.element_size(); });
+  std::stable_sort(layout.order.begin(), layout.order.end(), [&](size_t a,
+      size_t b) { return tensors[a].second.element_size() > tensors[b].second.element_size(); });
   std::vector<uint64_t> begins(tensors.size());
   uint64_t end = 0;
   for (const size_t index : layout.order) {

@@ -54,8 +54,8 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
     const at::Tensor& from = found->second;
     if (from.sizes() != to.sizes()) {
       result.misfits.push_back(in_quotes(name) + " is " + shape_text(from.sizes().vec()) + " and should be " + shape_text(to.sizes().vec()));
-    } else if (from.is_floating_point() != to.is_floating_point()) {
-      result.misfits.push_back(in_quotes(name) + " holds " + (from.is_floating_point() ? "floating-point" : "whole") + " numbers and should hold the other kind");
+    } else if (from.is_floating_point() && !to.is_floating_point()) {
+      result.misfits.push_back(in_quotes(name) + " holds floating-point numbers and should hold whole ones");
     }
     result.copies.emplace_back(to, from);
     available.erase(found);
@@ -79,7 +79,10 @@ void check(const Match& match, const std::string& source) {
   std::vector<std::string> problems;
   if (!match.missing.empty()) problems.push_back("missing " + listed(match.missing));
   if (!match.unexpected.empty()) problems.push_back("unexpected " + listed(match.unexpected));
-  if (!match.misfits.empty()) problems.push_back(match.misfits.front() + (match.misfits.size() > 1 ? " and " + std::to_string(match.misfits.size() - 1) + " more of other shapes" : ""));
+  if (!match.misfits.empty()) {
+    problems.push_back(match.misfits.front() + (match.misfits.size() > 1 ? " and " +
+        std::to_string(match.misfits.size() - 1) + " more like it" : ""));
+  }
   if (!problems.empty()) throw Error(ErrorCode::corrupt_data, "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "), hint_of(match));
 }
 
@@ -101,6 +104,14 @@ void load_state(torch::nn::Module& module, const SafetensorsFile& file, const st
       to.zero_();
     }
   }
+}
+
+void convert_floating(torch::nn::Module& module, at::ScalarType type) {
+  const auto convert = [type](at::Tensor& tensor) {
+    if (tensor.defined() && tensor.is_floating_point()) tensor.set_data(tensor.to(type));
+  };
+  for (auto& item : module.named_parameters()) convert(item.value());
+  for (auto& item : module.named_buffers()) convert(item.value());
 }
 
 }  // namespace lockstep::nn

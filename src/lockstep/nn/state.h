@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <ATen/core/Tensor.h>
+
 #include "lockstep/nn/safetensors.h"
 
 namespace torch::nn {
@@ -19,5 +21,9 @@ NamedTensors state_of(const torch::nn::Module& module);
 /// Strict: throws corrupt_data that names what is missing, unexpected or has another shape, and then has changed nothing. Only a missing
 /// num_batches_tracked is taken as 0, as PyTorch does. `source` is the file's name for messages.
 void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source);
+
+/// Turns the module's floating-point tensors into `type`, in place, and leaves whole numbers alone, as Module.to does in Python.
+/// LibTorch's own Module::to would make num_batches_tracked floating too.
+void convert_floating(torch::nn::Module& module, at::ScalarType type);
 
 }  // namespace lockstep::nn

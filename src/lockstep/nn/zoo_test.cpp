@@ -29,7 +29,9 @@ TEST(Zoo, CountsAreThoseOfTheOriginals) {
   EXPECT_EQ(learnables_of("resnet18", {3, 224, 224, 1000}), 11'689'512);
   EXPECT_EQ(learnables_of("squeezenet", {3, 224, 224, 1000}), 1'248'424);
   EXPECT_EQ(learnables_of("lenet", {1, 28, 28, 10}), 431'080);
-  EXPECT_EQ(learnables_of("mlp", {1, 28, 28, 10}), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
+  EXPECT_EQ(learnables_of("resnet18", {}), 11'175'370);
+  EXPECT_EQ(learnables_of("squeezenet", {}), 731'146);
+  EXPECT_EQ(learnables_of("mlp", {}), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
   const NetworkTable digits = inspect_network(find_network("digits_cnn"), {});
   EXPECT_EQ(digits.learnable_count(), 20 * 26 + 2 * 20 * 181 + 3 * 40 + 11'521 * 10);
   EXPECT_EQ(digits.learnable_tensor_count(), 14);
@@ -146,7 +148,7 @@ TEST(Zoo, TooSmallPicturesNameTheSmallestThatFits) {
   const auto complaint_of = [](const char* name, const NetworkInput& input) { return error_of([&] { find_network(name).make(input); }); };
   EXPECT_THAT(complaint_of("digits_cnn", {1, 4, 4, 10}), HasSubstr("smallest square picture that fits this network is 5x5; the pictures are 4x4"));
   EXPECT_THAT(complaint_of("lenet", {1, 8, 8, 10}), HasSubstr("smallest square picture that fits this network is 16x16"));
-  EXPECT_THAT(complaint_of("squeezenet", {3, 8, 8, 10}), HasSubstr("smallest square picture"));
+  EXPECT_THAT(complaint_of("squeezenet", {3, 8, 8, 10}), HasSubstr("smallest square picture that fits this network is 21x21"));
   EXPECT_EQ(complaint_of("resnet18", {3, 1, 1, 10}), "");
   EXPECT_EQ(complaint_of("squeezenet", {1, 28, 28, 10}), "");
 }

@@ -89,7 +89,7 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   for_each_batch_norm(instance, [&](const std::string& name, auto& norm) {
     const auto seen = elements.find(norm.running_mean.const_data_ptr());
     if (seen == elements.end()) throw Error(ErrorCode::invalid_option, "batch norm \"" + name + "\" is not used in forward", "remove it from the network");
-    info.push_back({name, norm.options.momentum().value_or(0.0), !norm.options.momentum().has_value(), seen->second / kSamples});
+    info.push_back({name, norm.running_mean.numel(), norm.options.momentum().value_or(0.0), !norm.options.momentum().has_value(), seen->second / kSamples});
     for (const char* buffer : {"running_mean", "running_var", "num_batches_tracked"}) known[name.empty() ? buffer : name + "." + buffer] = true;
   });
   for (const auto& item : instance.module->named_buffers()) {
@@ -111,15 +111,25 @@ BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNorm
   });
 }
 
-std::vector<Moments> BatchNorms::read(int64_t samples) const {
-  std::vector<Moments> all(info_.size());
-  for (size_t i = 0; i < info_.size(); ++i) {
-    const auto count = static_cast<double>(samples * info_[i].elements_per_sample);
-    const at::Tensor mean = means_[i].to(at::kCPU, at::kDouble);
-    const at::Tensor variance = variances_[i].to(at::kCPU, at::kDouble);
-    const auto channels = static_cast<size_t>(mean.numel());
-    all[i] = {count, {mean.const_data_ptr<double>(), mean.const_data_ptr<double>() + channels}, std::vector<double>(channels)};
-    for (size_t c = 0; c < channels; ++c) all[i].deviation[c] = variance.const_data_ptr<double>()[c] * (count - 1);
+at::Tensor BatchNorms::statistics() const {
+  if (means_.empty()) return {};
+  std::vector<at::Tensor> all;
+  for (size_t i = 0; i < means_.size(); ++i) {
+    all.push_back(means_[i]);
+    all.push_back(variances_[i]);
+  }
+  return at::cat(all).to(at::kDouble);
+}
+
+std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics, int64_t samples) {
+  std::vector<Moments> all;
+  for (const BatchNormInfo& norm : info) {
+    const auto count = static_cast<double>(samples * norm.elements_per_sample);
+    const double* variance = statistics + norm.channels;
+    Moments moments{count, {statistics, variance}, {variance, variance + norm.channels}};
+    for (double& deviation : moments.deviation) deviation *= count - 1;
+    all.push_back(std::move(moments));
+    statistics += 2 * norm.channels;
   }
   return all;
 }

@@ -31,6 +31,7 @@ Moments pooled(const Moments& left, const Moments& right);
 /// What a network's batch norms are, found once and equal for all instances.
 struct BatchNormInfo {
   std::string name;                 ///< of the module
+  int64_t channels = 0;
   double momentum = 0.1;
   bool cumulative = false;          ///< momentum 1 / batches seen
   int64_t elements_per_sample = 1;  ///< per channel: 1, or height * width
@@ -44,8 +45,8 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
 class BatchNorms {
  public:
   BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info);
-  /// The moments of the forward pass just made over `samples` pictures.
-  std::vector<Moments> read(int64_t samples) const;
+  /// The statistics of the forward pass just made, double [values], on the device: a copy, so nothing waits for the device.
+  at::Tensor statistics() const;
   /// Copies the masters into this instance's buffers, for validation. The next training pass overwrites them.
   void load(const SharedWeights& weights) const;
 
@@ -55,6 +56,9 @@ class BatchNorms {
   std::vector<at::Tensor> means_;
   std::vector<at::Tensor> variances_;
 };
+
+/// What statistics() gave, read back to the host, as moments over `samples` pictures.
+std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics, int64_t samples);
 
 /// Moves the masters by the mini-batch's moments: running = (1 - momentum) running + momentum * statistic, the variance unbiased by the
 /// count over all workers. `all` has one entry per batch norm.

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
 
 namespace lockstep::train {
 namespace {
@@ -43,6 +44,20 @@ fs::path free_folder(const fs::path& wanted) {
   return folder;
 }
 
+std::string tensors_hash(const nn::NamedTensors& tensors) {
+  uint64_t hash = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor values = tensor.contiguous();
+    hash = hash_of(name, hash);
+    hash = hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), hash);
+  }
+  return as_hex(hash);
+}
+
+std::string manifest_hash(const Json& manifest) { return as_hex(hash_of(manifest.dump(-1, ' ', false, Json::error_handler_t::replace))); }
+
+constexpr const char* kHint = "remove the folder to go on from an earlier checkpoint or anew";
+
 }  // namespace
 
 fs::path checkpoint_folder(const fs::path& run, int64_t step) {
@@ -56,15 +71,22 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     if (!folder->filename().string().starts_with("step-") || !fs::exists(*folder / "DONE")) continue;
     const fs::path path = *folder / "manifest.json";
-    const Json manifest = Json::parse(read_file(path, kMostManifestBytes), nullptr, false);
-    if (!manifest.is_object() || !manifest.contains("state") || !manifest.contains("fingerprint")) {
-      throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is no checkpoint's manifest", "remove the folder to go on from an earlier checkpoint or anew");
-    }
-    Checkpoint checkpoint{*folder, {}, manifest["fingerprint"]};
+    Json manifest = Json::parse(read_file(path, kMostManifestBytes), nullptr, false);
+    const std::string hash = manifest.is_object() && manifest.contains("hash") ? manifest["hash"].dump() : "";
+    if (manifest.is_object()) manifest.erase("hash");
+    if (hash != Json(manifest_hash(manifest)).dump()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged", kHint);
+    Checkpoint checkpoint{*folder, {}, manifest["fingerprint"], manifest["tensors"]};
     with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(manifest["state"], checkpoint.state, path.string()); });
     return checkpoint;
   }
   return std::nullopt;
+}
+
+nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file) {
+  const fs::path path = checkpoint.folder / file;
+  auto tensors = nn::read_safetensors(path).tensors;
+  if (checkpoint.hashes.value(file, "") != tensors_hash(tensors)) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: its tensors are not those that were saved", kHint);
+  return tensors;
 }
 
 void remove_unfinished(const fs::path& run) {
@@ -82,7 +104,10 @@ fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
   make_folders(folder);
   nn::write_safetensors(folder / "model.safetensors", snapshot.weights);
   nn::write_safetensors(folder / "optimizer.safetensors", snapshot.optimizer);
-  const Json manifest{{"state", to_json(snapshot.state)}, {"fingerprint", snapshot.fingerprint}};
+  Json manifest{{"state", to_json(snapshot.state)},
+                {"fingerprint", snapshot.fingerprint},
+                {"tensors", {{"model.safetensors", tensors_hash(snapshot.weights)}, {"optimizer.safetensors", tensors_hash(snapshot.optimizer)}}}};
+  manifest["hash"] = manifest_hash(manifest);
   write_file_synced(folder / "manifest.json", [&](const Sink& sink) { sink(manifest.dump(1) + "\n"); });
   sync_folder(folder);
   rename_path(folder, target);

@@ -56,13 +56,17 @@ struct Checkpoint {
   std::filesystem::path folder;
   RunState state;
   Json fingerprint;
+  Json hashes;                   ///< of the tensors in each file
 };
 
 /// RUN/checkpoints/step-00000071
 std::filesystem::path checkpoint_folder(const std::filesystem::path& run, int64_t step);
 
-/// The latest complete checkpoint; nothing when there is none. Throws corrupt_data when its manifest cannot be read.
+/// The latest complete checkpoint; nothing when there is none. Throws corrupt_data when its manifest is damaged.
 std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
+
+/// The tensors in one of a checkpoint's files. Throws corrupt_data when they are not those that were written.
+nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
 
 /// Removes what a kill left half-written. Called with the run's lock held.
 void remove_unfinished(const std::filesystem::path& run);

@@ -1,7 +1,8 @@
-// From every worker's shard gradients to new weights: the tree over the shards, clipping and the optimizer, block by block.
+// From every worker's shard gradients to new weights: the tree over the shards, then the updater of the weights' device.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "lockstep/base/share.h"
@@ -9,6 +10,7 @@
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/shared_weights.h"
+#include "lockstep/train/updater.h"
 
 namespace lockstep::train {
 
@@ -29,20 +31,12 @@ class Exchange {
   void step(Share share, int64_t shard_count, const device::UpdateRule& rule);
 
   /// The gradient's L2 norm of the last step, before clipping; NaN when clipping is off.
-  double gradient_norm() const { return norm_; }
+  double gradient_norm() const { return updater_->gradient_norm(); }
 
  private:
-  template <class T>
-  void step_typed(Share share, int64_t shard_count, device::UpdateRule rule);
-
-  comm::ThreadGroup& group_;
-  SharedWeights& weights_;
-  const Optimizer& optimizer_;
-  double gradient_clip_;
+  const SharedWeights& weights_;
   std::vector<comm::NodeStack> stacks_;        // one per worker, written by it alone
-  std::vector<double> block_squares_;          // one per block
-  at::Tensor clipped_;                         // the summed gradient, kept only when it is needed twice
-  double norm_;
+  std::unique_ptr<Updater> updater_;
 };
 
 }  // namespace lockstep::train

@@ -23,8 +23,9 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 std::string run_name(const Job& job) {
+  if (job.folder.empty()) return job.network.empty() ? "run" : job.network.name();
   const std::string name = std::filesystem::absolute(job.folder).lexically_normal().filename().string();
-  return job.folder.empty() || name.empty() ? "run" : name;
+  return name.empty() ? "run" : name;
 }
 
 io::RunFolder open_run_folder(const Job& job, const Options& options) {
@@ -54,7 +55,7 @@ class Run {
     if (asked.resume) {
       manifest_ = read_manifest(folder_.paths().options());
       checkpoint_ = manifest_ ? last_checkpoint(folder_.paths().folder) : std::nullopt;
-      if (manifest_) options_ = resumed_options(asked, manifest_->options);
+      if (manifest_) options_ = resumed_options(asked, manifest_->options, job.given);
       remove_unfinished(folder_.paths().folder);
     }
     options_.output = folder_.paths().folder.string();
@@ -121,10 +122,10 @@ class Run {
     if (!checkpoint_) return;
     const auto copy_into = [&](const nn::NamedTensors& targets, const char* file) {
       const auto path = checkpoint_->folder / file;
-      const auto stored = nn::read_safetensors(path);
-      if (stored.tensors.size() != targets.size()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network");
+      const auto stored = read_tensors(*checkpoint_, file);
+      if (stored.size() != targets.size()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network");
       for (size_t i = 0; i < targets.size(); ++i) {
-        const auto& [name, tensor] = stored.tensors[i];
+        const auto& [name, tensor] = stored[i];
         at::Tensor target = targets[i].second;
         if (name != targets[i].first || tensor.sizes() != target.sizes()) {
           throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network: \"" + name + "\" stands where \"" + targets[i].first + "\" is expected");
@@ -141,7 +142,7 @@ class Run {
     reporter_ = &reporter;
     say_start();
     CheckpointWriter writer(folder_.paths().folder, [&](const Snapshot& saved, const std::filesystem::path& path, double seconds) {
-      say({.step = saved.state.step, .kind = "checkpoint", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
+      say({.epoch = (saved.state.step - 1) / prepared_.plan.steps_per_epoch + 1, .step = saved.state.step, .kind = saved.checkpoint ? "checkpoint" : "best", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
     });
     Training training({.plan = prepared_.plan,
                        .options = options_,

@@ -22,7 +22,8 @@ struct Job {
   data::Dataset test;                  ///< tested once, at the end
   nn::Network network;                 ///< a network of the caller's own; empty: options.network
   io::Observer observer;               ///< called between steps on rank 0's thread; returning stop ends the run and keeps the weights
-  bool console = false;                ///< progress and curves on standard error
+  std::vector<std::string> given;      ///< at resume: names of options that were asked for although they are at their defaults
+  bool console = false;                ///< progress and curves on standard output
   std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
 };
 

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/comm/shard_tree.h"
+#include "lockstep/train/placement.h"
 #include "lockstep/train/training.h"
 
 namespace lockstep::train {
@@ -27,13 +28,14 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .order = {.seed = options.seed, .shuffle = options.shuffle},
           .augment = options.augment == "none" ? data::Augment{} : data::Augment::parse(options.augment),
           .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
-          .epochs = plan.max_epochs};
+          .epochs = plan.max_epochs,
+          .pinned = plan.device == "cuda"};
 }
 
 at::ScalarType type_of(Precision precision) { return precision == Precision::double_ ? at::kDouble : at::kFloat; }
 
 at::Device device_of(const Plan& plan, int64_t rank) {
-  return plan.device == "cuda" ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(plan.devices[static_cast<size_t>(rank)])) : at::Device(at::kCPU);
+  return open_device(plan.device, plan.devices, rank);
 }
 
 }  // namespace
@@ -90,16 +92,24 @@ EndReason Training::run() {
 }
 
 void Training::walk(Worker& worker) {
-  // A run that was stopped inside a validation makes it again.
-  if (validation_is_due(worker.step) && state_.validated_step < worker.step) validate(worker);
+  // A run that was stopped inside a validation makes it again, and what follows from it.
+  if (validation_is_due(worker.step) && state_.validated_step < worker.step) {
+    validate(worker);
+    if (worker.share.rank == 0) save_if_due();
+  }
   while (!is_last(worker.step)) {
-    if (!train_step(worker)) return;
+    if (!train_step(worker)) {
+      if (reason_ == EndReason::stopped) return;
+      break;
+    }
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.share.rank == 0) save_if_due();
   }
   if (setup_.test != nullptr) {
     const Score result = score(worker, *setup_.test);
-    if (worker.share.rank == 0) test_score_ = result;
+    if (worker.share.rank != 0) return;
+    if (result.count < setup_.test->size()) return end_with(EndReason::stopped);
+    test_score_ = result;
   }
 }
 
@@ -155,6 +165,7 @@ bool Training::train_step(Worker& worker) {
 
 // The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
 Score Training::fold_step(int64_t shard_count) {
+  settle(shard_results_, shard_count, norms_);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
     ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .moments = {}};
     for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(pooled(left.moments[i], right.moments[i]));
@@ -172,7 +183,7 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.share, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}});
+  data::MiniBatchQueue queue(unowned, worker.share, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .pinned = plan.device == "cuda"});
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
@@ -180,6 +191,8 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
     }
   }
   group_.barrier();
+  if (worker.share.rank != 0) return {};  // rank 0 may already be filling the next evaluation's results
+  settle(evaluation_results_, static_cast<int64_t>(evaluation_results_.size()), norms_);
   ShardResult sum;
   for (const ShardResult& result : evaluation_results_) {
     sum.loss += result.loss;
@@ -194,7 +207,8 @@ void Training::validate(Worker& worker) {
   worker.replica.check_aliases();
   const auto start = Clock::now();
   const Score result = score(worker, *setup_.validation);
-  if (worker.share.rank != 0 || result.count < setup_.validation->size()) return;  // stopped in the middle: made again at resume
+  if (worker.share.rank != 0) return;
+  if (result.count < setup_.validation->size()) return end_with(EndReason::stopped);  // in the middle: made again at resume
   const double seconds = seconds_between(start, Clock::now());
   note_validation(result);
   say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});

@@ -34,6 +34,8 @@ class Optimizer {
   /// The state as it is stored: "NAME.first", "NAME.second" per parameter; views of the live tensors.
   nn::NamedTensors state(const SharedWeights& weights) const;
   const std::vector<at::Tensor>& flat() const { return state_; }
+  /// The i-th kind of value, flat; undefined when the rule keeps no such.
+  at::Tensor value(size_t i) const { return i < state_.size() ? state_[i] : at::Tensor(); }
 
  private:
   device::UpdateRule rule_;

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/device/gpu.h"
 
 namespace lockstep::train {
 namespace {
@@ -18,7 +19,7 @@ std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory
   if (inventory.gpus.empty()) {
     throw Error(ErrorCode::device, options.devices.empty() ? "--execution " + wanted + " needs a GPU, and there is none to use: " + inventory.gpu_note
                                                            : "--devices names a GPU, and there is none to use: " + inventory.gpu_note,
-                "use --execution cpu, or see lockstep doctor");
+                join({inventory.gpu_hint, "--execution cpu does without"}, "; "));
   }
   std::vector<int64_t> devices;
   for (const int64_t index : options.devices) {
@@ -34,21 +35,22 @@ std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory
   return devices;
 }
 
-void place_on_gpus(Placement& placement, const Options& options, int64_t shards, const device::Inventory& inventory) {
+void place_on_gpus(Placement& placement, const Options& options, const device::Inventory& inventory) {
   placement.device = "cuda";
   placement.devices = chosen_gpus(options, inventory);
-  const bool one = options.execution == Execution::gpu || (options.execution == Execution::auto_ && options.devices.size() < 2);
-  int64_t count = one ? 1 : static_cast<int64_t>(placement.devices.size());
-  if (options.workers > 0) {
-    if (options.workers > count) {
-      throw Error(ErrorCode::invalid_option, std::to_string(options.workers) + " workers need as many GPUs; " + std::to_string(count) + " may be used",
-                  one ? "--execution multi-gpu uses all GPUs" : "lower --workers");
-    }
-    count = options.workers;
+  const bool all = options.execution == Execution::multi_gpu && options.workers == 0;
+  if (options.devices.empty() && !all) placement.devices.resize(1);
+  const auto gpus = static_cast<int64_t>(placement.devices.size());
+  if (gpus > 1) {
+    throw Error(ErrorCode::device, "a run uses one GPU, and this one would use " + std::to_string(gpus) + ": GPUs " + describe_detail::text_of(placement.devices),
+                "name one, as in --devices 0");
   }
-  placement.workers = std::min(count, shards);
-  placement.devices.resize(static_cast<size_t>(placement.workers));
-  placement.workers_reason = "a worker for each GPU, at most one a shard";
+  if (options.workers > 1) {
+    throw Error(ErrorCode::invalid_option, std::to_string(options.workers) + " workers need as many GPUs, and a run uses one GPU",
+                "leave --workers out, or train on the cores with --execution cpu");
+  }
+  placement.workers = 1;
+  placement.workers_reason = "one for the GPU";
 }
 
 void place_on_cores(Placement& placement, const Options& options, int64_t shards, const device::Inventory& inventory) {
@@ -74,13 +76,19 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   const bool found = options.execution != Execution::cpu && !inventory.gpus.empty();
   if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none");
   if (asked || found) {
-    place_on_gpus(placement, options, shards, inventory);
+    place_on_gpus(placement, options, inventory);
     placement.device_reason = asked ? "asked for" : "a GPU is there";
   } else {
     place_on_cores(placement, options, shards, inventory);
     placement.device_reason = options.execution == Execution::cpu ? "asked for" : "no GPU to use: " + inventory.gpu_note;
   }
   return placement;
+}
+
+at::Device open_device(const std::string& kind, const std::vector<int64_t>& gpus, int64_t rank) {
+  if (kind == "cpu") return at::kCPU;
+  device::gpu_library().make_repeatable();
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(gpus.at(static_cast<size_t>(rank)))};
 }
 
 int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "lockstep/device/inventory.h"
 #include "lockstep/train/options.h"
 
@@ -21,6 +23,10 @@ struct Placement {
 
 /// Reads execution, workers and devices. A GPU that was asked for and is not there is an error of code device, never a silent CPU.
 Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory);
+
+/// The device of the worker of this rank. A GPU is opened: the process is then held to kernels that repeat.
+/// kind, gpus: as in Placement (and Plan).
+at::Device open_device(const std::string& kind, const std::vector<int64_t>& gpus, int64_t rank);
 
 /// How many shards a mini-batch is cut into unless the user says: a function of the network's size and the mini-batch, never of the machine.
 /// Each worker adds its shards' gradients, so what shards cost grows with the parameters, and what they give (cache, workers) does not.

@@ -65,7 +65,7 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, device::inspect());
   const auto type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
-  const auto device_of = [&](int64_t rank) { return placement.device == "cuda" ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(placement.devices[rank])) : at::Device(at::kCPU); };
+  const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
   const SharedWeights weights(prototype, type, device_of(0));
   const auto norms = probe_batch_norms(prototype, model.input);
   const auto pictures = std::make_shared<const data::PictureSet>(
@@ -83,7 +83,7 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
     }
     Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision});
     replica.begin_evaluation();
-    data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}});
+    data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
     while (const auto batch = queue.next(stop)) {
       for (const data::Shard& shard : batch->shards) {
         at::Tensor logits;

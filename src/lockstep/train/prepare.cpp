@@ -208,7 +208,7 @@ class Preparation {
     plan().devices = placement_.devices;
     plan().workers = placement_.workers;
     plan().cores = placement_.cores;
-    plan().fingerprint = device::arithmetic_fingerprint();
+    plan().fingerprint = device::arithmetic_fingerprint(placement_.devices);
   }
 
   void make_picture_sets() {

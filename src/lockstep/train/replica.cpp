@@ -23,9 +23,41 @@ void check_logits(const at::Tensor& logits, int64_t count) {
               "end it with a flatten and a fully connected layer");
 }
 
-int64_t correct_of(const at::Tensor& logits, const at::Tensor& target) { return logits.argmax(1).eq(target).sum().item<int64_t>(); }
+// double [2 + values]: loss, correct, the batch norms' statistics, all on the device.
+at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target, const at::Tensor& statistics) {
+  const at::Tensor correct = logits.argmax(1).eq(target).sum();
+  std::vector<at::Tensor> parts{loss.to(at::kDouble).view({1}), correct.to(at::kDouble).view({1})};
+  if (statistics.defined()) parts.push_back(statistics);
+  return at::cat(parts);
+}
 
 }  // namespace
+
+void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms) {
+  std::vector<at::Tensor> unread;
+  for (int64_t i = 0; i < count; ++i) unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(), results[static_cast<size_t>(i)].unread.end());
+  if (unread.empty()) return;
+  const at::Tensor host = at::stack(unread).cpu();
+  const double* row = host.const_data_ptr<double>();
+  for (int64_t i = 0; i < count; ++i) {
+    ShardResult& result = results[static_cast<size_t>(i)];
+    for (const int64_t samples : result.unread_counts) {
+      result.loss += row[0];
+      result.correct += static_cast<int64_t>(row[1]);
+      const auto moments = host.size(1) > 2 ? moments_from(norms, row + 2, samples) : std::vector<Moments>{};
+      for (size_t m = 0; m < moments.size(); ++m) {
+        if (result.moments.size() <= m) {
+          result.moments.push_back(moments[m]);
+        } else {
+          result.moments[m] = pooled(result.moments[m], moments[m]);
+        }
+      }
+      row += host.size(1);
+    }
+    result.unread.clear();
+    result.unread_counts.clear();
+  }
+}
 
 AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts) : enabled_(precision == Precision::bf16_mixed), device_(device) {
   if (!enabled_) return;
@@ -65,24 +97,17 @@ ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64
     random_.reseed(seed_of({static_cast<uint64_t>(options_.seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard.index), static_cast<uint64_t>(piece)}));
     const auto start = std::chrono::steady_clock::now();
     at::Tensor loss;
-    const at::Tensor target = shard.target.narrow(0, part.begin, part.count()).to(options_.format.device);
+    const at::Tensor target = shard.target.narrow(0, part.begin, part.count()).to(options_.format.device, at::kLong, /*non_blocking=*/true);
+    at::Tensor wide;
     {
       const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
       const at::Tensor logits = logits_of(shard.pictures.narrow(0, part.begin, part.count()));
-      const at::Tensor wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+      wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
       loss = at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum);
-      result.correct += correct_of(wide.detach(), target);
     }
-    result.loss += loss.item<double>();
+    result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, norms_.statistics()));
+    result.unread_counts.push_back(part.count());
     result.count += part.count();
-    const auto moments = norms_.read(part.count());
-    for (size_t i = 0; i < moments.size(); ++i) {
-      if (piece == 0) {
-        result.moments.push_back(moments[i]);
-      } else {
-        result.moments[i] = pooled(result.moments[i], moments[i]);
-      }
-    }
     const auto middle = std::chrono::steady_clock::now();
     loss.backward(at::full({}, 1.0 / static_cast<double>(global_count), loss.options()));
     result.forward_seconds += std::chrono::duration<double>(middle - start).count();
@@ -111,10 +136,10 @@ ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits) {
   const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
   ShardResult result;
   result.count = shard.count;
-  const at::Tensor target = shard.target.to(options_.format.device);
-  if (target.min().item<int64_t>() >= 0) {
-    result.loss = at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum).item<double>();
-    result.correct = correct_of(wide, target);
+  if (shard.target.min().item<int64_t>() >= 0) {
+    const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
+    result.unread.push_back(unread_of(at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum), wide, target, {}));
+    result.unread_counts.push_back(shard.count);
   }
   if (logits != nullptr) *logits = wide.cpu();
   return result;

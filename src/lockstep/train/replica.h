@@ -16,15 +16,21 @@
 
 namespace lockstep::train {
 
-/// What a shard gives beside its gradients. Sums, so that shards add.
+/// What a shard gives beside its gradients. Sums, so that shards add. A device works on while the host goes ahead, so they are read back
+/// by settle(), once for all shards of a step; until then loss, correct and moments are empty.
 struct ShardResult {
   double loss = 0;              ///< sum of the samples' losses
   int64_t correct = 0;
   int64_t count = 0;
-  std::vector<Moments> moments; ///< one per batch norm; empty in validation
+  std::vector<Moments> moments = {}; ///< one per batch norm; empty in validation
   double forward_seconds = 0;
-  double backward_seconds = 0;
+  double backward_seconds = 0;   ///< on a GPU: until it was told what to do, not until it was done
+  std::vector<at::Tensor> unread = {}; ///< of each piece of an accumulation, on the device: loss, correct, batch norms' statistics
+  std::vector<int64_t> unread_counts = {};  ///< each piece's samples
 };
+
+/// Reads back what is unread in the results [0, count), all in one copy.
+void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms);
 
 struct ReplicaOptions {
   data::InputFormat format;

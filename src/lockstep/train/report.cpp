@@ -59,7 +59,8 @@ double Training::images_per_second() const { return timed_seconds_ > 0 ? static_
 
 void Training::end_with(EndReason reason) {
   const std::lock_guard lock(reason_mutex_);
-  if (!ended_) reason_ = reason;
+  // A stop during the test that follows another end leaves the test to the resume.
+  if (!ended_ || reason == EndReason::stopped) reason_ = reason;
   ended_ = true;
 }
 

@@ -35,14 +35,15 @@ const std::vector<std::string>& options_free_at_resume() {
   return names;
 }
 
-Options resumed_options(const Options& asked, const Options& run) {
+Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given) {
   Options options = run;
   const Options defaults;
   const auto& free = options_free_at_resume();
   for (const std::string& name : field_names<Options>()) {
     const std::string wanted = field_text(asked, name);
     const std::string had = field_text(run, name);
-    if (wanted == had || wanted == field_text(defaults, name)) continue;
+    const bool is_given = wanted != field_text(defaults, name) || std::find(given.begin(), given.end(), name) != given.end();
+    if (wanted == had || !is_given) continue;
     if (std::find(free.begin(), free.end(), name) == free.end()) {
       throw Error(ErrorCode::invalid_option, "--" + name + " " + wanted + " differs from the run's " + (had.empty() ? "empty value" : had) + ", and must not change at resume",
                   "leave it out, or start a new run with another --output");
@@ -55,6 +56,7 @@ Options resumed_options(const Options& asked, const Options& run) {
   options.plot = asked.plot;
   options.timing = asked.timing;
   options.verbose = asked.verbose;
+  options.max_time = asked.max_time;
   return options;
 }
 

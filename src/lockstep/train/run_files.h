@@ -25,9 +25,10 @@ void write_manifest(const std::filesystem::path& path, const Options& options, c
 std::optional<Manifest> read_manifest(const std::filesystem::path& path);
 
 /// The options of a resumed run: the run's own, with those that may change (execution, workers, devices, memory-share, max-time,
-/// patience, checkpoint-every, hash-every, plot, timing, verbose) taken from `asked` where they were given.
+/// patience, checkpoint-every, hash-every, plot, timing, verbose) taken from `asked` where they were given: named in `given`, or not at their
+/// defaults.
 /// Throws invalid_option for another option that was given and differs.
-Options resumed_options(const Options& asked, const Options& run);
+Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given);
 
 /// The names that may change at resume, for docs and help.
 const std::vector<std::string>& options_free_at_resume();

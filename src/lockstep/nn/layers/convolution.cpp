@@ -8,7 +8,8 @@ namespace {
 void check_groups(const Conv2d& options, const LayerInput& input) {
   const int64_t channels = input.shape[0];
   if (channels % options.groups == 0 && options.filters % options.groups == 0) return;
-  throw Misfit{"has " + std::to_string(options.groups) + " groups, which do not divide the " + std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
+  throw Misfit{"has " + std::to_string(options.groups) + " groups, which do not divide the " + std::to_string(channels) + " channels of \"" +
+      input.name + "\" and the " +
                    std::to_string(options.filters) + " filters",
                "choose groups that divide both"};
 }

@@ -11,7 +11,8 @@ void check_several(const std::vector<LayerInput>& inputs) {
 }
 
 [[noreturn]] void shapes_clash(const LayerInput& first, const LayerInput& other, const char* rule) {
-  throw Misfit{"cannot join " + shape_text(first.shape) + " from \"" + first.name + "\" and " + shape_text(other.shape) + " from \"" + other.name + "\": " + rule, ""};
+  throw Misfit{"cannot join " + shape_text(first.shape) + " from \"" + first.name + "\" and " + shape_text(other.shape) + " from \"" + other.name +
+      "\": " + rule, ""};
 }
 
 }  // namespace

@@ -4,14 +4,23 @@
 #include <torch/nn/modules/normalization.h>
 
 #include "lockstep/base/text.h"
+#include "lockstep/nn/fused/fused_batch_norm.h"
 
 namespace lockstep::nn {
 namespace {
 
-template <class Module>
-BuiltLayer build_batch_norm(const BatchNorm& options, int64_t channels) {
-  auto module = std::make_shared<Module>(torch::nn::BatchNormOptions(channels).eps(options.epsilon).momentum(options.momentum).affine(options.affine));
+torch::nn::BatchNormOptions module_options(const BatchNorm& options, int64_t channels) {
+  return torch::nn::BatchNormOptions(channels).eps(options.epsilon).momentum(options.momentum).affine(options.affine);
+}
+
+BuiltLayer build_of_features(const BatchNorm& options, int64_t channels) {
+  auto module = std::make_shared<torch::nn::BatchNorm1dImpl>(module_options(options, channels));
   return {module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+}
+
+BuiltLayer build_of_pictures(const BatchNorm& options, int64_t channels, bool relu) {
+  auto module = std::make_shared<torch::nn::BatchNorm2dImpl>(module_options(options, channels));
+  return {module, [module, relu](const std::vector<at::Tensor>& taken) { return batch_norm(*module, taken[0], relu); }};
 }
 
 }  // namespace
@@ -23,9 +32,8 @@ LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput
   LayerPlan plan{.output = input.shape, .output_is_reusable = true};
   if (options.affine) plan.learnables = {{"weight", {channels}}, {"bias", {channels}}};
   plan.states = {{"running_mean", {channels}}, {"running_var", {channels}}};
-  plan.build = [options, channels, pictures](bool) {
-    return pictures ? build_batch_norm<torch::nn::BatchNorm2dImpl>(options, channels) : build_batch_norm<torch::nn::BatchNorm1dImpl>(options, channels);
-  };
+  plan.build = [options, channels, pictures](bool) { return pictures ? build_of_pictures(options, channels, false) : build_of_features(options, channels); };
+  if (pictures) plan.build_with_relu = [options, channels] { return build_of_pictures(options, channels, true); };
   return plan;
 }
 

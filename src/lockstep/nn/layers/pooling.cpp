@@ -1,5 +1,7 @@
 #include "lockstep/nn/layers/pooling.h"
 
+#include <array>
+
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
@@ -45,7 +47,8 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
                                {windows.kernel.width, windows.stride.width, windows.padding.width, dilation.width, options.ceil_mode});
   plan.build = [windows, dilation, ceil_mode = options.ceil_mode](bool) {
     return BuiltLayer{nullptr, [=](const std::vector<at::Tensor>& taken) {
-                        return at::max_pool2d(taken[0], array_of(windows.kernel), array_of(windows.stride), array_of(windows.padding), array_of(dilation), ceil_mode);
+                        return at::max_pool2d(taken[0], array_of(windows.kernel), array_of(windows.stride), array_of(windows.padding),
+                            array_of(dilation), ceil_mode);
                       }};
   };
   return plan;

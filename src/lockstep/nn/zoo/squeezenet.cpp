@@ -23,7 +23,8 @@ void fire(Json& layers, int64_t index, int64_t squeezed, int64_t expanded) {
   convolve(layers, name + ".squeeze", input, squeezed, 1);
   convolve(layers, name + ".expand1x1", name + ".squeeze_activation", expanded, 1);
   convolve(layers, name + ".expand3x3", name + ".squeeze_activation", expanded, 3);
-  layers.push_back({{"name", name + ".concatenate"}, {"type", "concatenate"}, {"inputs", Json::array({name + ".expand1x1_activation", name + ".expand3x3_activation"})}});
+  layers.push_back({{"name", name + ".concatenate"}, {"type", "concatenate"}, {"inputs", Json::array({name + ".expand1x1_activation", name +
+      ".expand3x3_activation"})}});
 }
 
 }  // namespace

@@ -1,0 +1,117 @@
+"""What the benches share: where things are, how Lockstep is run and read, what machine this is."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("LOCKSTEP_CACHE", Path.home() / ".cache" / "lockstep"))
+PEERS_PYTHON = CACHE / "peers" / "bin" / "python"
+TORCHRUN = CACHE / "peers" / "bin" / "torchrun"
+TEST_DATA = Path(os.environ.get("LOCKSTEP_TEST_DATA", ROOT / ".." / "shared" / "data")).resolve()
+WORK = ROOT / "build" / "bench"
+
+
+def use_peers_python():
+    """Starts the script again in the Python that scripts/setup --peers installs, unless torch is already here."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        if not PEERS_PYTHON.exists():
+            sys.exit(f"{sys.argv[0]}: there is no PyTorch to compare with\n  hint: run scripts/setup --peers")
+        if "LOCKSTEP_BENCH_RESTARTED" in os.environ:
+            sys.exit(f"{sys.argv[0]}: {PEERS_PYTHON} has no torch\n  hint: run scripts/setup --peers again")
+        os.environ["LOCKSTEP_BENCH_RESTARTED"] = "1"
+        os.execv(PEERS_PYTHON, [str(PEERS_PYTHON), *sys.argv])
+
+
+def parser(description, **more):
+    result = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
+    result.add_argument("--lockstep", type=Path, default=ROOT / "build" / "release" / "bin" / "lockstep", help="the program to measure")
+    return result
+
+
+def digits_folder():
+    """10,000 digits as PNG files in ten folders, unpacked once."""
+    folder = WORK / "digits"
+    if not (WORK / "digits.done").exists():
+        WORK.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["tar", "-xzf", str(ROOT / "data" / "digits-png.tar.gz"), "-C", str(WORK)], check=True)
+        (WORK / "digits.done").touch()
+    return folder
+
+
+def train(lockstep, folder, output, *options):
+    """One run of `lockstep train`; returns its events."""
+    command = [str(lockstep), "train", str(folder), "--output", str(output), *map(str, options)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout}")
+    return read_events(output)
+
+
+def read_events(output):
+    events = []
+    for path in sorted(Path(output).glob("events/rank-0-attempt-*.jsonl")):
+        for line in path.read_text().splitlines():
+            events.append(json.loads(line))
+    return events
+
+
+def values_of(events, kind):
+    return [event["values"] for event in events if event["kind"] == kind]
+
+
+def cpu_name():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine():
+    """CPU, cores that this process may use, vector units that decide, memory, system."""
+    flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
+    units = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags.split()]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, {'+'.join(units)}, {memory:.0f} GiB, Linux {platform.release()}"
+
+
+def versions(lockstep):
+    parts = [subprocess.run([str(lockstep), "--version"], capture_output=True, text=True).stdout.strip().splitlines()[0]]
+    # Without the commit that the program was built from, a table can't be repeated.
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    changed = subprocess.run(["git", "-C", str(ROOT), "status", "--porcelain", "src"], capture_output=True, text=True).stdout.strip()
+    if commit:
+        parts.append(f"sources {commit}{' with changes' if changed else ''}")
+    try:
+        import torch
+        parts.append(f"PyTorch {torch.__version__}, Python {platform.python_version()}")
+    except ImportError:
+        pass
+    return "; ".join(parts)
+
+
+def load_average():
+    return " ".join(f"{value:.2f}" for value in os.getloadavg())
+
+
+def head(result, lockstep, trials):
+    """The first line of a result file: what came out, where, with what, how often."""
+    return f"{result} | {machine()} | {versions(lockstep)} | {trials}\n"
+
+
+def table(columns, rows):
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def middle_and_spread(values, digits=2):
+    """Median, and in brackets the smallest and the largest."""
+    return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"

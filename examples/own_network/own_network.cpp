@@ -1,0 +1,57 @@
+// Trains a network of your own, a plain torch::nn::Module, on a folder that holds a folder of images for each class.
+//
+//   scripts/build && cmake --install build/release --prefix ~/lockstep
+//   cmake -S examples/own_network -B build/own_network -DCMAKE_PREFIX_PATH=~/lockstep
+//   cmake --build build/own_network
+//   mkdir digits && tar -xzf data/digits-png.tar.gz -C digits --strip-components=1
+//   build/own_network/own_network digits
+//
+// Its last line: accuracy 0.97 or so on 1000 images it has not seen; the weights are in runs/own_network-001/model.safetensors
+#include <cstdio>
+#include <exception>
+
+#include <torch/nn.h>
+
+#include "lockstep/lockstep.h"
+
+using namespace lockstep;
+
+struct OwnNetworkImpl : torch::nn::Module {
+  explicit OwnNetworkImpl(const nn::NetworkInput& input)
+      : convolution(register_module("convolution", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 16, 5).padding(2)))),
+        norm(register_module("norm", torch::nn::BatchNorm2d(16))),
+        head(register_module("head", torch::nn::Linear(16 * (input.height / 2) * (input.width / 2), input.classes))) {}
+
+  torch::Tensor forward(const torch::Tensor& pictures) {
+    const auto features = torch::relu(norm(convolution(pictures)));
+    return head(torch::dropout(torch::max_pool2d(features, 2).flatten(1), 0.2, is_training()));
+  }
+
+  torch::nn::Conv2d convolution;
+  torch::nn::BatchNorm2d norm;
+  torch::nn::Linear head;
+};
+TORCH_MODULE(OwnNetwork);
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: own_network FOLDER\n");
+    return 2;
+  }
+  try {
+    const auto network = nn::network("own_network", [](const nn::NetworkInput& input) { return OwnNetwork(input); });
+    const data::ImageFolder images(argv[1]);
+    // Every core trains; the weights are the same bits on one core and on all.
+    const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const io::Event& event) {
+      if (event.kind != "validation") return io::Control::go;
+      const double accuracy = io::number(event, "accuracy");
+      std::printf("epoch %d: accuracy %.3f\n", static_cast<int>(event.epoch), accuracy);
+      return accuracy >= 0.99 ? io::Control::stop : io::Control::go;
+    });
+    std::printf("accuracy %.3f on images it has not seen; the weights are in %s\n", result.accuracy, result.weights.c_str());
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "own_network: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,56 @@
+// The end of a step, where the weights live: the rest of the shard tree, clipping, and the optimizer. One object for CPUs, one for a GPU.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lockstep/base/share.h"
+#include "lockstep/comm/shard_tree.h"
+#include "lockstep/comm/thread_group.h"
+#include "lockstep/device/gpu.h"
+#include "lockstep/train/optimizer.h"
+#include "lockstep/train/shared_weights.h"
+
+namespace lockstep::train {
+
+/// Shared by the workers of a process; every worker calls step() in every step.
+class Updater {
+ public:
+  virtual ~Updater() = default;
+
+  /// After a barrier that follows all workers' last shards: `nodes` are all workers' nodes. Ends with no barrier.
+  virtual void step(Share share, const std::vector<comm::Node>& nodes, int64_t shard_count, device::UpdateRule rule) = 0;
+
+  /// The gradient's L2 norm of the last step, before clipping; NaN when clipping is off.
+  double gradient_norm() const { return norm_; }
+
+ protected:
+  Updater(SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+
+  bool clips() const { return gradient_clip_ > 0; }
+
+  /// From the squares of all blocks, added in a fixed tree.
+  double norm_of(const std::vector<double>& block_squares) const;
+
+  /// What the gradient is multiplied with.
+  double scale_for(double norm) const;
+
+  SharedWeights& weights_;
+  const Optimizer& optimizer_;
+  double norm_;                // written by rank 0
+
+ private:
+  double gradient_clip_;
+};
+
+/// Each worker finishes and updates its own blocks of kBlock elements.
+std::unique_ptr<Updater> cpu_updater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+
+/// Rank 0 finishes and updates the whole vector on the weights' device with these kernels, which must outlive the object.
+std::unique_ptr<Updater> gpu_updater(const device::GpuKernels& kernels, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+
+/// The one for the weights' device.
+std::unique_ptr<Updater> make_updater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+
+}  // namespace lockstep::train

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Damaged checkpoints and manifests give one clear error; two programs do not share a run."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
+import runs
+
+
+class Damage(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stopped = cls.folder / "stopped"
+        runs.train(cls.digits, cls.stopped, "--validation", cls.held_out, *runs.SMALL, "--max-time", "0.001")
+
+    def damaged(self, name):
+        output = self.folder / name
+        shutil.copytree(self.stopped, output)
+        return output, runs.checkpoints(output)[-1]
+
+    def resume_fails(self, output, *wanted, status=1):
+        printed = runs.train(self.digits, output, "--resume", status=status)
+        self.assertEqual(printed.count("lockstep: "), 1, printed)
+        self.assertNotIn("what():", printed)
+        for text in wanted:
+            self.assertIn(text, printed)
+
+    def test_truncated_files(self):
+        for file in ("manifest.json", "model.safetensors", "optimizer.safetensors"):
+            for share in (0, 0.5, 0.999):
+                with self.subTest(f"{file} {share}"):
+                    output, checkpoint = self.damaged(f"truncated-{file}-{share}")
+                    whole = (checkpoint / file).read_bytes()
+                    (checkpoint / file).write_bytes(whole[:int(len(whole) * share)])
+                    self.resume_fails(output, file)
+
+    def test_missing_files(self):
+        for file in ("manifest.json", "model.safetensors", "optimizer.safetensors"):
+            with self.subTest(file):
+                output, checkpoint = self.damaged(f"missing-{file}")
+                (checkpoint / file).unlink()
+                self.resume_fails(output, file)
+
+    def test_flipped_bytes(self):
+        for file in ("model.safetensors", "optimizer.safetensors", "manifest.json"):
+            for place in (0, 12, -100):
+                with self.subTest(f"{file} {place}"):
+                    output, checkpoint = self.damaged(f"flipped-{file}-{place}")
+                    data = bytearray((checkpoint / file).read_bytes())
+                    data[place] ^= 0xFF
+                    (checkpoint / file).write_bytes(data)
+                    self.resume_fails(output, file)
+
+    def test_truncated_options(self):
+        output, _ = self.damaged("options")
+        (output / "options.json").write_bytes((output / "options.json").read_bytes()[:200])
+        self.resume_fails(output, "options.json")
+
+    def test_torn_event_log(self):
+        output, _ = self.damaged("torn")
+        log = next((output / "events").glob("*.jsonl"))
+        log.write_bytes(log.read_bytes()[:-7])
+        runs.train(self.digits, output, "--resume")
+
+    def test_checkpoint_of_another_run(self):
+        output, checkpoint = self.damaged("swapped")
+        other = self.folder / "other"
+        runs.train(self.digits, other, "--validation", self.held_out, *runs.SMALL, "--seed", "3", "--network", "mlp", "--max-time", "0.001")
+        shutil.rmtree(checkpoint)
+        shutil.copytree(runs.checkpoints(other)[-1], checkpoint)
+        self.resume_fails(output, "the checkpoint is of another run", status=2)
+
+    def test_two_programs(self):
+        output = self.folder / "shared"
+        arguments = ["train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "5000"]
+        first = subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while not (output / "options.json").exists():
+                self.assertIsNone(first.poll())
+                time.sleep(0.01)
+            for resume in ([], ["--resume"]):
+                printed = runs.run(*arguments, *resume, status=1)
+                self.assertIn("another program writes to the run", printed)
+                self.assertIn(f"process {first.pid} on", printed)
+            self.assertIsNone(first.poll())
+        finally:
+            first.terminate()
+            first.wait(60)
+        self.assertEqual(first.returncode, 128 + 15)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

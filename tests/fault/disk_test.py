@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""A disk that fills up during training: one clear error, the last checkpoint intact, and the same bits after space is freed."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
+import runs
+
+NOT_RUN = 77
+INSIDE = "--inside"
+
+
+def mount_is_possible():
+    return subprocess.run(["unshare", "--map-root-user", "--mount", "true"], check=False, capture_output=True).returncode == 0
+
+
+def inside(folder):
+    """In a mount namespace of its own: the tmpfs goes with it."""
+    train, held_out, disk = folder / "train", folder / "held_out", folder / "disk"
+    runs.write_digits({train: 203, held_out: 40})
+    options = ["--validation", held_out, *runs.SMALL, "--max-epochs", "4", "--checkpoint-every", "3"]
+    runs.train(train, folder / "whole", *options)
+    checkpoint = sum(path.stat().st_size for path in runs.checkpoints(folder / "whole")[-1].iterdir())
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)], check=True)
+
+    # Room for one checkpoint, the best weights and the logs, and not for a second checkpoint beside them.
+    ballast, output = disk / "ballast", disk / "run"
+    runs.train(train, output, *options, "--max-time", "0.001")
+    assert runs.checkpoint_step(runs.checkpoints(output)[-1]) == 1
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    ballast.write_bytes(bytes(free - checkpoint // 2))
+    printed = runs.train(train, output, "--resume", status=1)
+    assert printed.count("lockstep: ") == 1 and "No space left on device" in printed and "hint: free some space" in printed, printed
+    assert [runs.checkpoint_step(path) for path in runs.checkpoints(output)] == [1], "the checkpoint of before must be there"
+    printed = runs.train(train, output, "--resume", status=1)
+    assert "No space left on device" in printed, printed
+    assert [runs.checkpoint_step(path) for path in runs.checkpoints(output)] == [1]
+    ballast.unlink()
+    printed = runs.train(train, output, "--resume", "--workers", "1")
+    assert "going on after step 1" in printed, printed
+    assert runs.weights(output) == runs.weights(folder / "whole"), "other weights than a run whose disk was never full"
+    print("all as expected")
+
+
+def main():
+    if sys.argv[1:2] == [INSIDE]:
+        inside(pathlib.Path(sys.argv[2]))
+    elif not mount_is_possible():
+        print("NOT RUN: this needs a file system of its own, and unshare --map-root-user --mount is refused here")
+        sys.exit(NOT_RUN)
+    else:
+        with runs.temporary_folder() as name:
+            sys.exit(subprocess.run(["unshare", "--map-root-user", "--mount", sys.executable, __file__, INSIDE, name], check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()

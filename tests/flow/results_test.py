@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""What is read from finished runs: evaluate and predict for any number of workers, diff of two runs."""
+
+import unittest
+
+import runs
+
+
+class Results(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.one, cls.same, cls.other = (cls.folder / name for name in ("one", "same", "other"))
+        for output, options in {cls.one: ["--workers", "1"], cls.same: ["--workers", "3"], cls.other: ["--max-steps", "9", "--gradient-clip", "0.8"]}.items():
+            runs.train(cls.digits, output, "--validation", cls.held_out, *runs.SMALL, "--normalize", "mean-std", "--hash-every", "3", *options)
+
+    def test_evaluate_and_predict(self):
+        for arguments in (["evaluate", self.one, self.held_out, "--json"], ["evaluate", self.one / "best.safetensors", self.digits], ["predict", self.one, self.digits],
+                          ["predict", self.one, self.held_out, "--format", "json", "--mini-batch-size", "7"]):
+            with self.subTest(arguments[0]):
+                expected = runs.run(*arguments, "--workers", "1")
+                self.assertGreater(len(expected), 100)
+                for workers in (2, 3):
+                    self.assertEqual(runs.run(*arguments, "--workers", workers), expected)
+        self.assertEqual(runs.run("predict", self.one, self.digits), runs.run("predict", self.same, self.digits))
+
+    def test_evaluate_gives_the_validations_figures(self):
+        printed = runs.run("evaluate", self.one, self.held_out)
+        self.assertIn(f"accuracy {runs.of_kind(self.one, 'end')[-1]['values']['accuracy']:.4f}", printed)
+
+    def test_diff(self):
+        printed = runs.run("diff", self.one, self.same)
+        self.assertIn("same weights", printed)
+        printed = runs.run("diff", self.one, self.other, status=1)
+        self.assertIn("the weights differ from step 3 on", printed)
+        self.assertIn("0.weight", printed)
+        self.assertIn("same weights", runs.run("diff", self.one / "model.safetensors", self.same / "model.safetensors"))
+        self.assertIn("neither", runs.run("diff", self.one, self.folder / "nowhere", status=2))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""--resume: the same bits as a run that was never stopped, and clear refusals."""
+
+import shutil
+import unittest
+
+import runs
+
+STEPS_PER_EPOCH = 7  # of 203 images in mini-batches of 32
+
+
+class Resume(runs.TestFolders, unittest.TestCase):
+    def train_run(self, output, *options, status=0, folder=None):
+        return runs.train(folder or self.digits, output, "--validation", self.held_out, *runs.SMALL, "--max-epochs", "3", *options, status=status)
+
+    def stopped(self, name, *options, max_time="0.001"):
+        """A run that --max-time stopped after its first step."""
+        output = self.folder / name
+        self.train_run(output, "--max-time", max_time, *options)
+        self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "max-time")
+        return output
+
+    def test_max_time_in_the_middle_of_an_epoch(self):
+        whole = self.folder / "whole"
+        self.train_run(whole, "--workers", "1")
+        self.assertEqual(runs.of_kind(whole, "end")[0]["step"], 3 * STEPS_PER_EPOCH)
+        parts = self.stopped("parts", "--workers", "2", "--checkpoint-every", "5")
+        printed = ""
+        for attempt in range(3):
+            self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(parts)], [attempt + 1])
+            if attempt < 2:
+                printed = self.train_run(parts, "--resume", "--max-time", "0.001", "--workers", str(attempt + 1))
+                self.assertIn(f"going on after step {attempt + 1}", printed)
+        runs.train(self.digits, parts, "--resume", "--workers", "3", "--checkpoint-every", "5")
+        self.assertEqual(runs.weights(parts), runs.weights(whole))
+        self.assertEqual({event["attempt"] for event in runs.events(parts)}, {0, 1, 2, 3})
+
+    def test_other_arithmetic_goes_on_too(self):
+        for name, options in {"adamw": ["--optimizer", "adamw", "--gradient-clip", "0.5"], "dropout": ["--network", "squeezenet", "--image-size", "33x33", "--max-epochs", "1"],
+                              "mean-std": ["--normalize", "mean-std", "--augment", "flip,shift", "--precision", "bf16-mixed"]}.items():
+            with self.subTest(name):
+                whole = self.folder / f"{name}-whole"
+                self.train_run(whole, *options, "--workers", "3")
+                parts = self.stopped(f"{name}-parts", *options, "--workers", "1")
+                runs.train(self.digits, parts, "--resume", "--workers", "2")
+                self.assertEqual(runs.weights(parts), runs.weights(whole))
+
+    def test_finished(self):
+        output = self.folder / "finished"
+        self.train_run(output)
+        before, log = runs.weights(output), len(runs.events(output))
+        printed = self.train_run(output, "--resume", "--workers", "1")
+        self.assertIn("is finished: 21 steps", printed)
+        self.assertEqual((runs.weights(output), len(runs.events(output))), (before, log))
+        self.assertIn("holds a run already", self.train_run(output, status=2))
+        self.assertEqual(runs.weights(output), before)
+
+    def test_options_that_must_not_change(self):
+        output = self.stopped("options")
+        for option, value in {"seed": "5", "mini-batch-size": "33", "learning-rate": "0.5", "shards": "4", "network": "mlp", "augment": "flip", "optimizer": "adam",
+                              "max-epochs": "4", "validation-split": "0.3", "precision": "64-true", "image-size": "13x13"}.items():
+            with self.subTest(option):
+                printed = runs.train(self.digits, output, "--resume", f"--{option}", value, status=2)
+                self.assertIn(f"--{option} {value} differs from the run's", printed)
+                self.assertIn("must not change at resume", printed)
+        printed = runs.train(self.digits, output, "--resume", "--nesterov", status=2)
+        self.assertIn("--nesterov", printed)
+        free = ["--workers", "3", "--checkpoint-every", "4", "--hash-every", "1", "--patience", "4", "--memory-share", "0.1", "--timing", "--verbose", "--execution", "cpu"]
+        runs.train(self.digits, output, "--resume", *free)
+
+    def test_changed_training_folder(self):
+        output = self.stopped("changed")
+        changed = self.folder / "changed-digits"
+        shutil.copytree(self.digits, changed)
+        runs.train(changed, output, "--resume", "--max-time", "0.001")  # a copy elsewhere is the same data
+        shutil.copy(next((changed / "0").iterdir()), changed / "3" / "new.png")
+        printed = runs.train(changed, output, "--resume", status=2)
+        self.assertIn("the training folder has changed", printed)
+        (changed / "3" / "new.png").unlink()
+        renamed = next((changed / "3").iterdir())
+        renamed.rename(changed / "3" / "zzz.png")
+        self.assertIn("the training folder has changed", runs.train(changed, output, "--resume", status=2))
+        (changed / "3" / "zzz.png").rename(renamed)
+        runs.train(changed, output, "--resume")
+
+    def test_nothing_to_resume(self):
+        self.assertIn("there is no run folder", runs.train(self.digits, self.folder / "nowhere", "--resume", status=1))
+        self.assertFalse((self.folder / "nowhere").exists())
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "letter.txt").write_text("not a run\n")
+        self.assertIn("holds no run", runs.train(self.digits, other, "--resume", status=2))
+        self.assertIn("not empty", runs.train(self.digits, other, status=2))
+        self.assertEqual([path.name for path in other.iterdir()], ["letter.txt"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

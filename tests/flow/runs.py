@@ -1,0 +1,107 @@
+"""What the tests of whole runs share: small folders of digits, running the program, reading what a run leaves.
+
+LOCKSTEP_PROGRAM and LOCKSTEP_DIGITS name the program and the archive of digits; by hand they may be left out.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import tarfile
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM", ROOT / "build/release/bin/lockstep"))
+DIGITS = pathlib.Path(os.environ.get("LOCKSTEP_DIGITS", ROOT / "data/digits-png.tar.gz"))
+SECONDS_PER_RUN = 120
+
+# Small pictures and few steps: what is tested is the order of the arithmetic, not its amount.
+SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]
+
+
+def write_digits(sizes):
+    """sizes: {folder: number of images}. Fills the folders from the archive, no image twice, all classes as evenly as can be."""
+    wanted = {folder: share_of(count) for folder, count in sizes.items()}
+    with tarfile.open(DIGITS) as tar:
+        for member in tar:
+            path = pathlib.PurePosixPath(member.name)
+            if not member.isfile() or path.suffix != ".png":
+                continue
+            label = path.parent.name
+            folder = next((folder for folder in wanted if wanted[folder].get(label, 0) > 0), None)
+            if folder is None:
+                continue
+            wanted[folder][label] -= 1
+            target = folder / label / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(tar.extractfile(member).read())
+
+
+def share_of(count):
+    return {str(label): count // 10 + (1 if label < count % 10 else 0) for label in range(10)}
+
+
+def temporary_folder():
+    return tempfile.TemporaryDirectory(prefix="lockstep-test-")
+
+
+def command(*arguments):
+    return [str(PROGRAM), *(str(argument) for argument in arguments)]
+
+
+def run(*arguments, status=0, environment=None):
+    """Runs the program; gives everything it printed. Fails when its exit status is not `status`."""
+    done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS_PER_RUN,
+                          check=False, env={**os.environ, **(environment or {})})
+    printed = done.stdout.decode(errors="replace")
+    if done.returncode != status:
+        raise AssertionError(f"{' '.join(command(*arguments))}\nended with {done.returncode}, not {status}, and printed:\n{printed}")
+    return printed
+
+
+def train(folder, output, *options, status=0):
+    return run("train", folder, "--output", output, *options, status=status)
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def weights(output):
+    """The hashes of the run's last and best weights."""
+    return sha256(output / "model.safetensors"), sha256(output / "best.safetensors")
+
+
+def events(output):
+    """All whole events of all attempts, in the order of attempts."""
+    files = sorted((output / "events").glob("rank-0-attempt-*.jsonl"), key=lambda path: int(path.stem.rsplit("-", 1)[1]))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def of_kind(output, kind):
+    return [event for event in events(output) if event["kind"] == kind]
+
+
+def checkpoints(output):
+    return sorted(path for path in (output / "checkpoints").glob("step-*") if (path / "DONE").exists())
+
+
+def checkpoint_step(path):
+    return int(path.name.split("-")[1])
+
+
+class TestFolders:
+    """A folder that is there for the whole test class, with `digits` (203 images) and `held_out` (40 images)."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = temporary_folder()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.digits = cls.folder / "digits"
+        cls.held_out = cls.folder / "held_out"
+        write_digits({cls.digits: 203, cls.held_out: 40})
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The weights are the same bits for any number of workers, over a table of settings."""
+
+import unittest
+
+import runs
+
+WORKERS = [1, 2, 3, 4, 8]
+
+# What is asked for beside runs.SMALL; later options of one name win.
+SETTINGS = {
+    "digits_cnn": [],
+    "64-true": ["--precision", "64-true"],
+    "bf16-mixed": ["--precision", "bf16-mixed"],
+    "accumulate": ["--accumulate", "3", "--mini-batch-size", "48"],
+    "gradient-clip": ["--gradient-clip", "0.5"],
+    "augment": ["--augment", "flip,shift"],
+    "nesterov": ["--nesterov"],
+    "adam, piecewise": ["--optimizer", "adam", "--lr-schedule", "piecewise", "--lr-drop-period", "1"],
+    "adamw, warm-up": ["--optimizer", "adamw", "--warmup-steps", "3"],
+    "rmsprop": ["--optimizer", "rmsprop", "--momentum", "0.5"],
+    "mean-std": ["--normalize", "mean-std"],
+    "lenet": ["--network", "lenet", "--image-size", "20x20"],
+    "mlp": ["--network", "mlp"],
+    "resnet18": ["--network", "resnet18", "--image-size", "16x16", "--max-steps", "2", "--mini-batch-size", "16"],
+    "squeezenet": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "3"],
+    "squeezenet, accumulate, bf16": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "2", "--accumulate", "2", "--precision", "bf16-mixed"],
+    "patience": ["--max-epochs", "30", "--patience", "2", "--learning-rate", "0.2", "--validate-every", "2"],
+    "max-steps in an epoch": ["--max-steps", "9"],
+    "validate-every 3": ["--validate-every", "3"],
+    "5 shards": ["--shards", "5"],
+    "7 shards, constant rate": ["--shards", "7", "--lr-schedule", "constant"],
+    "16 shards, last mini-batch of 3": ["--shards", "16", "--mini-batch-size", "40"],
+    "no shuffle, all at once": ["--shuffle", "never", "--mini-batch-size", "203", "--max-epochs", "4"],
+    "more shards than pairs": ["--shards", "32"],
+    "everything": ["--augment", "flip,shift=1", "--gradient-clip", "1", "--accumulate", "2", "--normalize", "mean-std", "--optimizer", "adamw", "--weight-decay", "0.1",
+                   "--precision", "bf16-mixed", "--validate-every", "5"],
+}
+
+
+class SameWeights(runs.TestFolders, unittest.TestCase):
+    def outcome(self, setting, workers, again=""):
+        output = self.folder / f"{setting}-{workers}{again}"
+        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, *SETTINGS[setting], "--workers", workers)
+        ends = [(event["step"], event["values"]["loss"], event["values"]["accuracy"]) for event in runs.of_kind(output, "validation")]
+        self.assertTrue(ends)
+        owners = runs.of_kind(output, "shards")[0]["values"]["owners"]
+        return runs.weights(output), ends, owners
+
+    def test_settings(self):
+        seen = {}
+        for setting in SETTINGS:
+            with self.subTest(setting):
+                expected, ends, owners = self.outcome(setting, 1)
+                self.assertEqual(set(owners), {0})
+                seen[setting] = expected[0]
+                for workers in WORKERS[1:] if setting in ("digits_cnn", "squeezenet", "everything") else WORKERS[2::2]:
+                    found, found_ends, owners = self.outcome(setting, workers)
+                    self.assertEqual(found, expected, f"{workers} workers")
+                    self.assertEqual(found_ends, ends, f"{workers} workers: losses and accuracies")
+                    self.assertEqual(set(owners), set(range(min(workers, len(owners)))), "each worker owns shards")
+                    self.assertEqual(owners, sorted(owners))
+        same = [(a, b) for a in seen for b in seen if a < b and seen[a] == seen[b]]
+        # How often the run validates changes nothing; every other setting does.
+        self.assertEqual(same, [("digits_cnn", "validate-every 3")])
+
+    def test_run_to_run(self):
+        self.assertEqual(self.outcome("everything", 2, " again")[:2], self.outcome("everything", 2, " and again")[:2])
+
+    def test_patience_ends_the_run_early(self):
+        output = self.folder / "early"
+        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, *SETTINGS["patience"], "--workers", 3)
+        end = runs.of_kind(output, "end")[0]
+        self.assertEqual(end["values"]["reason"], "patience")
+        self.assertEqual(end["step"] % 2, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Ctrl-C: a checkpoint and status 130 within a second, and a run that goes on with the same bits. Ctrl-C twice: dead at once."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+import runs
+
+# A second on a quiet machine; a test machine is seldom quiet.
+SECONDS_TO_STOP = float(os.environ.get("LOCKSTEP_SECONDS_TO_STOP", "5"))
+
+
+def start(*arguments, environment=None):
+    return subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("waited in vain")
+        time.sleep(0.005)
+
+
+def steps_done(output):
+    try:
+        return max((event["step"] for event in runs.events(output)), default=0)
+    except OSError:
+        return 0
+
+
+class Stop(runs.TestFolders, unittest.TestCase):
+    def train(self, output, *options, environment=None):
+        return start("train", self.digits, "--output", output, "--validation", self.held_out, *runs.SMALL, "--max-epochs", "40", "--mini-batch-size", "16", *options,
+                     environment=environment)
+
+    def interrupt(self, process, kind=signal.SIGINT):
+        began = time.monotonic()
+        process.send_signal(kind)
+        printed = process.communicate(timeout=60)[0].decode()
+        return time.monotonic() - began, printed
+
+    def test_interrupts_and_resumes(self):
+        whole, parts = self.folder / "whole", self.folder / "parts"
+        process = self.train(whole, "--workers", "1")
+        printed = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 0, printed)
+        output, stops = parts, 0
+        for attempt in range(4):
+            process = self.train(output, "--workers", str(attempt + 1), *(["--resume"] if attempt else []))
+            before = steps_done(output) if attempt else 0
+            wait_for(lambda: steps_done(output) > before + 3 or process.poll() is not None)
+            kind = signal.SIGTERM if attempt == 2 else signal.SIGINT
+            seconds, printed = self.interrupt(process, kind)
+            if process.returncode == 0:
+                break
+            stops += 1
+            self.assertEqual(process.returncode, 128 + kind, printed)
+            self.assertLess(seconds, SECONDS_TO_STOP, printed)
+            self.assertIn("stopped after step", printed)
+            self.assertFalse((output / "model.safetensors").exists())
+            end = runs.of_kind(output, "end")[-1]
+            self.assertEqual(end["values"]["reason"], "stopped")
+            self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)], [end["step"]])
+        self.assertGreater(stops, 1)
+        runs.train(self.digits, output, "--resume", "--workers", "2")
+        self.assertEqual(runs.weights(output), runs.weights(whole))
+
+    def test_before_the_first_step(self):
+        output = self.folder / "early"
+        process = self.train(output, "--workers", "2", "--network", "squeezenet", "--image-size", "224x224", "--mini-batch-size", "200")
+        wait_for(lambda: (output / "options.json").exists())
+        seconds, printed = self.interrupt(process)
+        self.assertEqual(process.returncode, 130, printed)
+        self.assertLess(seconds, 2 * SECONDS_TO_STOP)
+        self.assertEqual(runs.checkpoints(output), [])
+
+    def test_twice_kills(self):
+        shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")
+        if not shim:
+            self.fail("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
+        output = self.folder / "twice"
+        process = self.train(output, "--workers", "2", environment={"LD_PRELOAD": shim, "LOCKSTEP_FSYNC_MILLISECONDS": "3000"})
+        wait_for(lambda: steps_done(output) > 2)
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(select.select([process.stdout], [], [], 30)[0])
+        said = b""
+        while b"press Ctrl-C again to kill" not in said:
+            said += os.read(process.stdout.fileno(), 4096)
+        self.assertIsNone(process.poll())
+        seconds, _ = self.interrupt(process)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertLess(seconds, 1.5)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
