@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -13,6 +14,11 @@
 
 namespace lockstep::cli {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// timeout(1) and some launchers send one request twice, to the process and to its group.
+constexpr std::chrono::milliseconds kEcho{50};
 
 // Without those that whoever started us had ignored, as a shell does with Ctrl-C for what it runs in the background.
 sigset_t stop_signal_set() {
@@ -58,6 +64,7 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::wait_for_signals() {
+  Clock::time_point first;
   while (true) {
     std::array<pollfd, 2> waits{pollfd{signals_, POLLIN, 0}, pollfd{finished_, POLLIN, 0}};
     if (::poll(waits.data(), waits.size(), -1) < 0) continue;
@@ -65,8 +72,10 @@ void StopSignals::wait_for_signals() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
+    if (signal_ != 0 && Clock::now() - first < kEcho) continue;
     if (signal_ != 0) die_of(signal);
     signal_ = signal;
+    first = Clock::now();
     const std::string text = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + notice_ + "\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     stop_.request_stop();

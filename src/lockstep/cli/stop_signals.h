@@ -8,7 +8,8 @@
 
 namespace lockstep::cli {
 
-/// While it lives, the first SIGINT or SIGTERM prints `notice` on standard error and requests a stop; the second one kills the process.
+/// While it lives, the first SIGINT or SIGTERM prints `notice` on standard error and requests a stop; a second one kills the process,
+/// unless it comes within a twentieth of a second: then it counts as the same.
 /// A thread waits for the signals, so nothing runs inside a signal handler. Make it before other threads: they inherit its signal mask.
 class StopSignals {
  public:

@@ -141,7 +141,7 @@ TEST(Zoo, LenetIsTheSequentialWithTheSameWeights) {
   SafetensorsFile file{state_of(*instance.module), {}};
   load_state(*sequential, file, "lenet");
   const at::Tensor pictures = torch::rand({4, 1, 28, 28});
-  EXPECT_TRUE(torch::equal(instance.forward(pictures), sequential->forward(pictures)));
+  EXPECT_TRUE(torch::allclose(instance.forward(pictures), sequential->forward(pictures), 1e-4, 1e-5));
 }
 
 TEST(Zoo, TooSmallPicturesNameTheSmallestThatFits) {
