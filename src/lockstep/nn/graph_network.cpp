@@ -103,6 +103,10 @@ std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan, c
 std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan) {
   const std::vector<size_t> uses = use_counts(graph);
   const std::vector<size_t> fused = fused_into(graph, plan, uses);
+  std::vector<bool> has_relu(graph.layers.size());
+  for (const size_t target : fused) {
+    if (target != kInputIndex) has_relu[target] = true;
+  }
   std::vector<BuiltLayer> built;
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const size_t from = graph.layers[i].inputs.front();
@@ -110,10 +114,9 @@ std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& p
       built.push_back({nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0]; }});
       continue;
     }
-    const bool with_relu = std::find(fused.begin(), fused.end(), i) != fused.end();
     const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 && plan.layers[from].output_is_reusable;
     try {
-      built.push_back(with_relu ? plan.layers[i].build_with_relu() : plan.layers[i].build(overwrite));
+      built.push_back(has_relu[i] ? plan.layers[i].build_with_relu() : plan.layers[i].build(overwrite));
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " does not fit into memory");
     } catch (const c10::Error& error) {

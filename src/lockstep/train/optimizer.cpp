@@ -10,6 +10,11 @@ namespace lockstep::train {
 
 double default_learning_rate(OptimizerKind kind) { return kind == OptimizerKind::sgdm ? 0.01 : 0.001; }
 
+static_assert(static_cast<int>(OptimizerKind::rmsprop) == static_cast<int>(device::UpdateKind::rmsprop) &&
+                  static_cast<int>(OptimizerKind::adamw) == static_cast<int>(device::UpdateKind::adamw) &&
+                  static_cast<int>(OptimizerKind::adam) == static_cast<int>(device::UpdateKind::adam),
+              "resolve_rule casts one enumeration to the other");
+
 device::UpdateRule resolve_rule(const Options& options) {
   const auto kind = static_cast<device::UpdateKind>(options.optimizer);
   const bool sgdm = options.optimizer == OptimizerKind::sgdm;

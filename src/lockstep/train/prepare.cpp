@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include <torch/nn/module.h>
 
@@ -13,7 +12,7 @@
 #include "lockstep/device/random_scope.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
-#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/normalization.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
 
@@ -225,57 +224,16 @@ class Preparation {
     plan().keep_pictures = prepared_.train->kept();
   }
 
+  // A dry run leaves mean-std open: it takes a look at every picture.
   void normalize() {
-    if (options_.normalize == "none") return;
-    Plan& plan = this->plan();
-    const auto channels = static_cast<size_t>(plan.format.channels);
-    if (options_.normalize == "mean-std") {
-      if (!dry_) std::tie(plan.mean, plan.deviation) = moments_of(*prepared_.train);
-      return;
+    Normalization found;
+    if (options_.normalize != "mean-std") {
+      found = parse_normalization(options_.normalize, plan().format.channels);
+    } else if (!dry_) {
+      found = measure_normalization(*prepared_.train);
     }
-    std::vector<double> numbers;
-    for (const std::string& part : lockstep::split(options_.normalize, ',')) {
-      double value = 0;
-      const auto end = std::from_chars(part.data(), part.data() + part.size(), value);
-      if (end.ec != std::errc() || end.ptr != part.data() + part.size() || !std::isfinite(value)) numbers.clear();
-      if (end.ec != std::errc() || end.ptr != part.data() + part.size() || !std::isfinite(value)) break;
-      numbers.push_back(value);
-    }
-    if (numbers.size() != 2 && numbers.size() != 2 * channels) {
-      throw Error(ErrorCode::invalid_option, "option --normalize cannot be \"" + options_.normalize + "\": it must be none, mean-std, or MEAN,DEVIATION once or for each of " + std::to_string(channels) + " channels",
-                  "for example --normalize 0.5,0.25; values are of pixels / 255");
-    }
-    for (size_t c = 0; c < channels; ++c) {
-      plan.mean.push_back(numbers[numbers.size() == 2 ? 0 : 2 * c]);
-      plan.deviation.push_back(numbers[numbers.size() == 2 ? 1 : 2 * c + 1]);
-      if (plan.deviation.back() <= 0) throw Error(ErrorCode::invalid_option, "option --normalize needs deviations above 0");
-    }
-  }
-
-  // Exact integer sums, so that the result does not depend on who adds what.
-  static std::pair<std::vector<double>, std::vector<double>> moments_of(const data::PictureSet& set) {
-    const auto channels = static_cast<size_t>(set.format().channels);
-    const size_t plane = static_cast<size_t>(set.format().height * set.format().width);
-    std::vector<uint64_t> sums(channels), squares(channels);
-    std::vector<uint8_t> picture(static_cast<size_t>(set.picture_bytes()));
-    for (int64_t i = 0; i < set.size(); ++i) {
-      set.read(i, picture);
-      for (size_t c = 0; c < channels; ++c) {
-        for (size_t p = 0; p < plane; ++p) {
-          const uint64_t value = picture[c * plane + p];
-          sums[c] += value;
-          squares[c] += value * value;
-        }
-      }
-    }
-    std::vector<double> mean, deviation;
-    const double count = static_cast<double>(plane) * static_cast<double>(set.size()) * 255;
-    for (size_t c = 0; c < channels; ++c) {
-      mean.push_back(static_cast<double>(sums[c]) / count);
-      const double variance = static_cast<double>(squares[c]) / (count * 255) - mean[c] * mean[c];
-      deviation.push_back(variance > 0 ? std::sqrt(variance) : 1.0);
-    }
-    return {mean, deviation};
+    plan().mean = found.mean;
+    plan().deviation = found.deviation;
   }
 
   void describe() {

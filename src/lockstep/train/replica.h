@@ -57,7 +57,7 @@ class Replica {
   /// Switches to evaluation mode with the masters' statistics.
   void begin_evaluation();
 
-  /// Throws internal when a parameter no longer aliases the shared weights (a module that replaced its own parameter).
+  /// Throws invalid_option when a parameter no longer aliases the shared weights (a module that replaced its own parameter).
   void check_aliases() const;
 
  private:

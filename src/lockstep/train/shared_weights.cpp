@@ -44,7 +44,8 @@ SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type,
 }
 
 void SharedWeights::alias(const nn::Instance& instance) const {
-  instance.module->to(flat_.device(), flat_.scalar_type());
+  nn::convert_floating(*instance.module, flat_.scalar_type());
+  instance.module->to(flat_.device());
   const auto parameters = instance.module->parameters();
   if (parameters.size() != slots_.size()) throw Error(ErrorCode::internal, "two instances of the network have different parameters");
   const auto targets = views(flat_);

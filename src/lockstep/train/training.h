@@ -25,7 +25,7 @@
 
 namespace lockstep::train {
 
-/// Sums over the shards of a mini-batch or of a whole dataset, folded in the shard tree.
+/// Over the shards of a mini-batch, folded in the shard tree, or of a whole dataset, added in order.
 struct Score {
   double loss = 0;      ///< mean
   double accuracy = 0;  ///< share of samples
@@ -78,21 +78,22 @@ class Training {
  private:
   struct Worker;
 
-  // The loop, in the order in which it happens. All but walk() and the four below it belong to rank 0.
+  // The loop, in the order in which it happens: every worker.
   void walk(Worker& worker);
   bool train_step(Worker& worker);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
   bool is_last(int64_t step) const;
+  bool validation_is_due(int64_t step) const;
+  void end_with(EndReason reason);
 
+  // Rank 0, between steps.
   Score fold_step(int64_t shard_count);
   void report_start();
   void report_step(const StepTimes& times, const Score& score);
   void note_validation(const Score& score);
   void save_if_due();
   void say(const char* kind, Json values, bool log = true);
-  void end_with(EndReason reason);
-  bool validation_is_due(int64_t step) const;
 
   TrainingSetup setup_;
   nn::Instance prototype_;

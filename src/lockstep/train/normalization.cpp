@@ -1,0 +1,75 @@
+#include "lockstep/train/normalization.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::train {
+namespace {
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void refuse(const std::string& text, int64_t channels) {
+  throw Error(ErrorCode::invalid_option,
+              "option --normalize cannot be \"" + text + "\": it must be none, mean-std, or MEAN,DEVIATION once or for each of " + std::to_string(channels) +
+                  " channels, deviations above 0",
+              "for example --normalize 0.5,0.25; values are of pixels / 255");
+}
+
+}  // namespace
+
+Normalization parse_normalization(const std::string& text, int64_t channels) {
+  if (text == "none") return {};
+  std::vector<double> numbers;
+  for (const std::string& part : split(text, ',')) {
+    const auto number = number_in(part);
+    if (!number) refuse(text, channels);
+    numbers.push_back(*number);
+  }
+  const auto count = static_cast<size_t>(channels);
+  if (numbers.size() != 2 && numbers.size() != 2 * count) refuse(text, channels);
+  Normalization normalization;
+  for (size_t c = 0; c < count; ++c) {
+    const size_t at = numbers.size() == 2 ? 0 : 2 * c;
+    if (numbers[at + 1] <= 0) refuse(text, channels);
+    normalization.mean.push_back(numbers[at]);
+    normalization.deviation.push_back(numbers[at + 1]);
+  }
+  return normalization;
+}
+
+Normalization measure_normalization(const data::PictureSet& pictures) {
+  const auto channels = static_cast<size_t>(pictures.format().channels);
+  const auto plane = static_cast<size_t>(pictures.format().height * pictures.format().width);
+  std::vector<uint64_t> sums(channels), squares(channels);
+  std::vector<uint8_t> picture(static_cast<size_t>(pictures.picture_bytes()));
+  for (int64_t i = 0; i < pictures.size(); ++i) {
+    pictures.read(i, picture);
+    for (size_t c = 0; c < channels; ++c) {
+      for (size_t p = 0; p < plane; ++p) {
+        const uint64_t value = picture[c * plane + p];
+        sums[c] += value;
+        squares[c] += value * value;
+      }
+    }
+  }
+  Normalization normalization;
+  const double count = static_cast<double>(plane) * static_cast<double>(pictures.size()) * 255;
+  for (size_t c = 0; c < channels; ++c) {
+    const double mean = static_cast<double>(sums[c]) / count;
+    const double variance = static_cast<double>(squares[c]) / (count * 255) - mean * mean;
+    normalization.mean.push_back(mean);
+    normalization.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1.0);
+  }
+  return normalization;
+}
+
+}  // namespace lockstep::train

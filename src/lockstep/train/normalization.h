@@ -1,0 +1,23 @@
+// --normalize: what is subtracted from pixels / 255, and by what they are divided.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/data/picture_set.h"
+
+namespace lockstep::train {
+
+/// Per channel; empty: nothing is done.
+struct Normalization {
+  std::vector<double> mean;
+  std::vector<double> deviation;
+};
+
+/// "none", or MEAN,DEVIATION once or for each channel. Throws invalid_option for anything else; "mean-std" is for measure_normalization.
+Normalization parse_normalization(const std::string& text, int64_t channels);
+
+/// Mean and standard deviation of all pictures, from exact integer sums. A channel without any spread keeps deviation 1.
+Normalization measure_normalization(const data::PictureSet& pictures);
+
+}  // namespace lockstep::train
