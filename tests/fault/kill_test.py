@@ -60,11 +60,12 @@ class Kills:
     def was_in_time(kind, output):
         return bool(half_made(output)) if kind == INSIDE else not runs.checkpoints(output) if kind == BEFORE else True
 
-    def one(self, kind, moment, slow=False):
+    def one(self, kind, draw, slow=False):
         number = len(self.rows) + 1
         output = self.folder / f"run-{number}"
         before, after = self.random.sample(WORKERS, 2)
         while True:
+            moment = draw()  # anew for each try: on a quick machine some moments are over before they can be seen
             if self.kill_when(self.start(output, before, slow), output, moment) and self.was_in_time(kind, output):
                 break
             shutil.rmtree(output, ignore_errors=True)  # the moment had passed: again
@@ -82,6 +83,9 @@ class Kills:
         return same and said and not rest
 
     def before_first_checkpoint(self):
+        return self.one(BEFORE, self.moment_before_first_checkpoint)
+
+    def moment_before_first_checkpoint(self):
         last = self.random.random() * 5
         pause = self.random.random() * 0.2
 
@@ -93,9 +97,12 @@ class Kills:
                 return True
             return any(event["step"] >= last for event in logged(output)) or runs.checkpoints(output)
 
-        return self.one(BEFORE, moment)
+        return moment
 
     def in_checkpoint(self):
+        return self.one(INSIDE, self.moment_in_checkpoint, slow=True)
+
+    def moment_in_checkpoint(self):
         passed = self.random.randrange(0, 3)  # checkpoints that are left to be completed
         seen = {}  # half-made folder: when to kill in it
 
@@ -107,12 +114,15 @@ class Kills:
                     return True
             return False
 
-        return self.one(INSIDE, moment, slow=True)
+        return moment
 
     def anywhere(self):
+        return self.one("anywhere", self.moment_anywhere)
+
+    def moment_anywhere(self):
         pause = self.random.random() * self.seconds
         started = time.monotonic()
-        return self.one("anywhere", lambda output: (output / "lock").exists() and time.monotonic() - started > pause)
+        return lambda output: (output / "lock").exists() and time.monotonic() - started > pause
 
 
 def half_made(output):
@@ -130,7 +140,9 @@ def logged(output):
 
 
 def main():
-    amounts = (20, 10, 20) if sys.argv[1:] == ["--all"] else (3, 3, 2)
+    if sys.argv[1:] not in ([], ["--all"]):
+        sys.exit(__doc__)
+    amounts = (20, 10, 20) if sys.argv[1:] else (3, 3, 2)
     if not os.environ.get("LOCKSTEP_SLOW_FSYNC"):
         built = runs.PROGRAM.parent.parent / "lib" / "lockstep_slow_fsync.so"
         if not built.exists():
