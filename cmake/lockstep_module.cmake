@@ -1,9 +1,10 @@
 # lockstep_module(data DEPS base io SOURCES a.cpp b.cpp TESTS a_test.cpp [LINK lockstep::spng] [TORCH])
 # makes the static library lockstep_data, its alias lockstep::data, and its test program lockstep_data_test.
 #   DEPS   other modules        LINK  outside libraries
-#   TORCH  links LibTorch and compiles with the shared precompiled LibTorch headers
+#   TORCH  links LibTorch and compiles with the shared precompiled header of its tensors
+#   ENGINE_SOURCES  sources that call LibTorch's operators or define modules: they and all tests get the larger precompiled header
 function(lockstep_module name)
-  cmake_parse_arguments(arg "TORCH" "" "DEPS;SOURCES;TESTS;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "" "DEPS;SOURCES;ENGINE_SOURCES;TESTS;LINK" ${ARGN})
   set(target lockstep_${name})
   add_library(${target} STATIC ${arg_SOURCES})
   add_library(lockstep::${name} ALIAS ${target})
@@ -17,7 +18,14 @@ function(lockstep_module name)
   target_link_libraries(${target} PUBLIC Threads::Threads nlohmann_json::nlohmann_json ${arg_LINK})
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC lockstep_torch)
-    target_precompile_headers(${target} REUSE_FROM lockstep_precompiled)
+    target_precompile_headers(${target} REUSE_FROM lockstep_precompiled_tensor)
+  endif()
+  if(arg_ENGINE_SOURCES)
+    add_library(${target}_engine OBJECT ${arg_ENGINE_SOURCES})
+    target_include_directories(${target}_engine PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+    target_link_libraries(${target}_engine PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
+    target_precompile_headers(${target}_engine REUSE_FROM lockstep_precompiled_engine)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_engine>)
   endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_MODULES ${target})
 
@@ -25,7 +33,7 @@ function(lockstep_module name)
     add_executable(${target}_test ${arg_TESTS})
     target_link_libraries(${target}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
     if(arg_TORCH)
-      target_precompile_headers(${target}_test REUSE_FROM lockstep_precompiled)
+      target_precompile_headers(${target}_test REUSE_FROM lockstep_precompiled_engine)
     endif()
     add_test(NAME unit_${name} COMMAND ${target}_test)
     set_tests_properties(unit_${name} PROPERTIES LABELS unit TIMEOUT 300

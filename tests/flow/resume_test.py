@@ -83,6 +83,16 @@ class Resume(runs.TestFolders, unittest.TestCase):
         (changed / "3" / "zzz.png").rename(renamed)
         runs.train(changed, output, "--resume")
 
+    def test_changed_validation_folder(self):
+        held_out = self.folder / "held-out"
+        shutil.copytree(self.digits, held_out)
+        output = self.stopped("changed-validation", "--validation", held_out)
+        renamed = next((held_out / "3").iterdir())
+        renamed.rename(held_out / "3" / "zzz.png")
+        self.assertIn("the validation folder has changed", runs.train(self.digits, output, "--validation", held_out, "--resume", status=2))
+        (held_out / "3" / "zzz.png").rename(renamed)
+        runs.train(self.digits, output, "--validation", held_out, "--resume")
+
     def test_nothing_to_resume(self):
         self.assertIn("there is no run folder", runs.train(self.digits, self.folder / "nowhere", "--resume", status=1))
         self.assertFalse((self.folder / "nowhere").exists())

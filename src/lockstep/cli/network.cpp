@@ -50,12 +50,7 @@ std::string input_text(const nn::NetworkInput& input) {
 }
 
 std::string as_text(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table) {
-  std::vector<std::vector<std::string>> rows{{"layer", "type", "detail", "inputs", "output", "learnables", "state"}};
-  for (const nn::LayerRow& row : table.rows) {
-    rows.push_back({row.name, row.type, row.detail, join(row.inputs, ", "), shape_text(row.shape), with_commas(row.learnable_count), with_commas(row.state_count)});
-  }
-  return network.name() + ", input " + input_text(input) + "\n\n" + in_columns(rows, "lllllrr") + "\n" + with_commas(static_cast<int64_t>(table.rows.size())) +
-         " layers, " + with_commas(table.learnable_count()) + " learnables, " + with_commas(table.state_count()) + " state\n";
+  return network.name() + ", input " + input_text(input) + "\n\n" + nn::network_table_text(table);
 }
 
 Json as_json(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table) {

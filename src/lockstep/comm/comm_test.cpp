@@ -1,7 +1,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/shard_tree.h"

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/dropout.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/inventory.h"

@@ -31,7 +31,8 @@ struct Plan {
   int64_t train_count = 0;
   int64_t validation_count = 0;
   int64_t test_count = 0;
-  uint64_t listing_hash = 0;
+  uint64_t listing_hash = 0;             ///< of the training images, before the split
+  uint64_t validation_listing_hash = 0;  ///< of held-out images that are not split off
 
   int64_t mini_batch_size = 128;     ///< after scaling with workers
   double learning_rate = 0.01;       ///< after scaling with workers

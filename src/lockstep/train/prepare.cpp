@@ -123,6 +123,7 @@ class Preparation {
   void split() {
     plan().listing_hash = train_.store().listing_hash();
     if (!validation_.empty()) {
+      plan().validation_listing_hash = validation_.store().listing_hash();
       validation_reason_ = options_.validation.empty() ? "given" : "from " + options_.validation;
     } else if (options_.validation_split > 0) {
       std::tie(train_, validation_) = train_.split(1 - options_.validation_split, {.seed = options_.seed});

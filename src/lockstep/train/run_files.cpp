@@ -69,6 +69,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared) {
             {"images", plan.train_count},
             {"held-out images", plan.validation_count},
             {"listing", as_hex(plan.listing_hash)},
+            {"held-out listing", as_hex(plan.validation_listing_hash)},
             {"shards", plan.shards},
             {"mini-batch", plan.mini_batch_size},
             {"learning rate", plan.learning_rate},
@@ -82,6 +83,12 @@ Json fingerprint_of(const Options& options, const Prepared& prepared) {
   return json;
 }
 
+std::string hint_for(const std::string& name, const Json& checkpoint, const Json& here) {
+  if (!name.ends_with("images") && !name.ends_with("listing")) return "start a new run with another --output";
+  const char* folder = checkpoint.value("listing", Json()) == here.value("listing", Json()) ? "validation" : "training";
+  return std::string("the ") + folder + " folder has changed since; restore it, or start a new run";
+}
+
 std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
   std::string warning;
   for (const auto& [name, value] : here.items()) {
@@ -93,7 +100,7 @@ std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
     }
     const auto shown = [](const Json& json) { return json.dump().size() > 200 ? as_hex(hash_of(json.dump())) : json.dump(); };
     throw Error(ErrorCode::invalid_option, "the checkpoint is of another run: its " + name + " was " + shown(before) + " and is now " + shown(value),
-                name == "listing" || name == "images" ? "the training folder has changed since; restore it, or start a new run" : "start a new run with another --output");
+                hint_for(name, checkpoint, here));
   }
   return warning;
 }

@@ -2,7 +2,9 @@
 #include "lockstep/train/updater.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
 
 #include "lockstep/device/kernels.h"
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/utils.h>
 
 #include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/fused/fused_batch_norm.h"
