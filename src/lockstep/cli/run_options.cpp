@@ -20,8 +20,8 @@ struct ConfigFile {
   };
 };
 
-constexpr std::array<std::string_view, 10> kInferenceNames{"labels", "on-bad-sample", "memory-share", "execution", "workers", "shards",
-                                                           "devices", "precision", "isa", "mini-batch-size"};
+constexpr std::array<std::string_view, 11> kInferenceNames{"labels", "on-bad-sample", "memory-share", "execution", "workers", "shards",
+                                                           "devices", "precision", "isa", "kernels", "mini-batch-size"};
 constexpr int64_t kMostConfigBytes = 1 << 20;
 
 bool is_inference(std::string_view name) { return std::find(kInferenceNames.begin(), kInferenceNames.end(), name) != kInferenceNames.end(); }

@@ -30,6 +30,17 @@ void pin_isa(const std::string& isa) {
   }
 }
 
+VectorUnit vector_unit() {
+  static const VectorUnit unit = [] {
+    const std::string allowed = lower(at::get_cpu_capability());
+    const bool avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (avx512 && allowed == "avx512") return VectorUnit::avx512;
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return avx2 && (allowed == "avx2" || allowed == "avx512") ? VectorUnit::avx2 : VectorUnit::plain;
+  }();
+  return unit;
+}
+
 std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
   const auto setting = [](const char* name) {
     const char* value = std::getenv(name);

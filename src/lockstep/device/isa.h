@@ -11,6 +11,23 @@ namespace lockstep::device {
 /// the libraries look once. Throws invalid_option when the processor lacks the unit, or when a library has already looked.
 void pin_isa(const std::string& isa);
 
+/// What kernels of this project are compiled for.
+enum class VectorUnit { plain, avx2, avx512 };
+
+/// The widest unit that the processor has and pin_isa allows; looked for once.
+VectorUnit vector_unit();
+
+/// The one of three that fits vector_unit().
+template <class T>
+const T& for_vector_unit(const T& plain, const T& avx2, const T& avx512) {
+  switch (vector_unit()) {
+    case VectorUnit::avx512: return avx512;
+    case VectorUnit::avx2: return avx2;
+    case VectorUnit::plain: break;
+  }
+  return plain;
+}
+
 /// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries, compiler and these GPUs in one line.
 std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus = {});
 

@@ -1,7 +1,6 @@
 #include "lockstep/device/kernels.h"
 
-#include <cstdlib>
-#include <string_view>
+#include "lockstep/device/isa.h"
 
 namespace lockstep::device {
 
@@ -15,11 +14,7 @@ LOCKSTEP_DECLARE(avx512_kernels)
 
 template <class T>
 const Kernels<T>& kernels() {
-  static const Kernels<T>& chosen = []() -> const Kernels<T>& {
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return avx512_kernels(T{});
-    if (__builtin_cpu_supports("avx2")) return avx2_kernels(T{});
-    return plain_kernels(T{});
-  }();
+  static const auto& chosen = device::for_vector_unit(plain_kernels(T{}), avx2_kernels(T{}), avx512_kernels(T{}));
   return chosen;
 }
 

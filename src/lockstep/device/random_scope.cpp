@@ -9,11 +9,10 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include "lockstep/device/dispatch_scope.h"
+
 namespace lockstep::device {
 namespace {
-
-// A functionality key above autograd that LibTorch keeps for such experiments and uses nowhere itself.
-constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 // The generator of the innermost scope of this thread.
 thread_local at::Generator* current_generator = nullptr;
@@ -30,7 +29,7 @@ void call_with_own_generator(const c10::OperatorHandle& op, c10::DispatchKeySet,
     c10::IValue& value = (*stack)[first + i];
     if (value.isNone() && takes_generator(arguments[i]) && current_generator != nullptr) value = c10::IValue(*current_generator);
   }
-  const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard guard(kScopeKey);
   op.callBoxed(stack);
 }
 
@@ -38,8 +37,7 @@ void call_with_own_generator(const c10::OperatorHandle& op, c10::DispatchKeySet,
 void meet_random_operators() {
   static std::once_flag once;
   std::call_once(once, [] {
-    static torch::Library everything_else(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
-    everything_else.fallback(torch::CppFunction::makeFallthrough());
+    let_other_operators_pass();
     auto& dispatcher = c10::Dispatcher::singleton();
     static std::vector<c10::RegistrationHandleRAII> registrations;
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
@@ -47,7 +45,7 @@ void meet_random_operators() {
       if (!op.has_value()) continue;
       for (const c10::Argument& argument : op->schema().arguments()) {
         if (!takes_generator(argument)) continue;
-        registrations.push_back(dispatcher.registerImpl(name, kKey, c10::KernelFunction::makeFromBoxedFunction<&call_with_own_generator>(),
+        registrations.push_back(dispatcher.registerImpl(name, kScopeKey, c10::KernelFunction::makeFromBoxedFunction<&call_with_own_generator>(),
                                                         std::nullopt, nullptr, "lockstep random scope"));
         break;
       }
@@ -66,7 +64,7 @@ at::Generator make_generator(c10::Device device, uint64_t seed) {
 }  // namespace
 
 struct RandomScope::Included {
-  c10::impl::IncludeDispatchKeyGuard guard{kKey};
+  c10::impl::IncludeDispatchKeyGuard guard{kScopeKey};
 };
 
 RandomScope::RandomScope(c10::Device device, uint64_t seed) : generator_(make_generator(device, seed)), outer_(current_generator) {

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/nn/direct/direct_convolution.h"
 
 namespace lockstep::nn {
 namespace {
@@ -23,7 +24,7 @@ size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
 
 /// On a CPU oneDNN convolves pictures stored channels last about twice as fast; convolutions hand the layout on.
 at::Tensor preferred_layout(const at::Tensor& pictures) {
-  const bool better = pictures.is_cpu() && pictures.dim() == 4 && pictures.scalar_type() == at::kFloat && at::GradMode::is_enabled();
+  const bool better = pictures.is_cpu() && pictures.dim() == 4 && pictures.scalar_type() == at::kFloat && (at::GradMode::is_enabled() || DirectConvolutions::enabled());
   if (!better) return pictures;
   // One channel counts as stored either way; its strides have to say which.
   if (pictures.size(1) == 1) {
@@ -100,6 +101,19 @@ std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan, c
   return targets;
 }
 
+BuiltLayer pass_on() {
+  return {nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0]; }};
+}
+
+/// Whether the layer is a flatten whose only reader flattens by itself.
+bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses, size_t layer) {
+  if (graph.layers[layer].type->name != "flatten" || uses[layer] != 1) return false;
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    if (plan.layers[i].flattens && graph.layers[i].inputs.front() == layer) return true;
+  }
+  return false;
+}
+
 std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan) {
   const std::vector<size_t> uses = use_counts(graph);
   const std::vector<size_t> fused = fused_into(graph, plan, uses);
@@ -110,8 +124,8 @@ std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& p
   std::vector<BuiltLayer> built;
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const size_t from = graph.layers[i].inputs.front();
-    if (fused[i] != kInputIndex) {
-      built.push_back({nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0]; }});
+    if (fused[i] != kInputIndex || is_flattened_by_reader(graph, plan, uses, i)) {
+      built.push_back(pass_on());
       continue;
     }
     const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 && plan.layers[from].output_is_reusable;

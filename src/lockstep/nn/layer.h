@@ -66,6 +66,7 @@ struct LayerPlan {
   bool gives_logits = true;         ///< may be the last layer
   bool output_is_reusable = false;  ///< its backward does not need its output, so the next layer may overwrite it
   bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
+  bool flattens = false;            ///< what it builds also takes [b,C,H,W] where it was planned for [b,features]
   std::function<BuiltLayer(bool overwrite)> build{};
   std::function<BuiltLayer()> build_with_relu{};  ///< where it is there: the layer and a ReLU after it in one
 };

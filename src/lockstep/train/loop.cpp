@@ -54,7 +54,8 @@ struct Training::Worker {
                 {.format = {type_of(training.setup_.options.precision), device_of(training.setup_.plan, own.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
                  .precision = training.setup_.options.precision,
                  .accumulate = training.setup_.options.accumulate,
-                 .seed = training.setup_.options.seed}),
+                 .seed = training.setup_.options.seed,
+                 .kernels = training.setup_.options.kernels}),
         queue(training.setup_.train, own, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };

@@ -46,12 +46,13 @@ Normalization parse_normalization(const std::string& text, int64_t channels) {
   return normalization;
 }
 
-Normalization measure_normalization(const data::PictureSet& pictures) {
+Normalization measure_normalization(const data::PictureSet& pictures, std::stop_token stop) {
   const auto channels = static_cast<size_t>(pictures.format().channels);
   const auto plane = static_cast<size_t>(pictures.format().height * pictures.format().width);
   std::vector<uint64_t> sums(channels), squares(channels);
   std::vector<uint8_t> picture(static_cast<size_t>(pictures.picture_bytes()));
   for (int64_t i = 0; i < pictures.size(); ++i) {
+    if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped while the mean and deviation of the images were measured; no step was made");
     pictures.read(i, picture);
     for (size_t c = 0; c < channels; ++c) {
       for (size_t p = 0; p < plane; ++p) {

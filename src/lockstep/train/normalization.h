@@ -1,6 +1,7 @@
 // --normalize: what is subtracted from pixels / 255, and by what they are divided.
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct Normalization {
 /// "none", or MEAN,DEVIATION once or for each channel. Throws invalid_option for anything else; "mean-std" is for measure_normalization.
 Normalization parse_normalization(const std::string& text, int64_t channels);
 
-/// Mean and standard deviation of all pictures, from exact integer sums. A channel without any spread keeps deviation 1.
-Normalization measure_normalization(const data::PictureSet& pictures);
+/// Mean and standard deviation of all pictures, from exact integer sums. A channel without any spread keeps deviation 1. Throws cancelled at a stop.
+Normalization measure_normalization(const data::PictureSet& pictures, std::stop_token stop = {});
 
 }  // namespace lockstep::train

@@ -36,6 +36,10 @@ constexpr std::array<const char*, 3> enum_names(Precision) { return {"32-true", 
 enum class Isa { auto_, avx2, avx512 };
 constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "avx512"}; }
 
+/// auto_: the project's own kernels where they are faster; engine: LibTorch's (oneDNN's) everywhere.
+enum class Kernels { auto_, engine };
+constexpr std::array<const char*, 2> enum_names(Kernels) { return {"auto", "engine"}; }
+
 /// Asked-for options, as they were typed; see Plan for the resolved ones.
 struct Options {
   // Network
@@ -64,6 +68,7 @@ struct Options {
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   Precision precision = Precision::single;
   Isa isa = Isa::auto_;
+  Kernels kernels = Kernels::auto_;
 
   // How long
   int64_t mini_batch_size = 128;
@@ -125,6 +130,7 @@ struct Options {
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
     field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits");
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
+    field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("How long");
     field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers", between(1, 1e7));
     field("max-epochs", self.max_epochs, "most passes over the training images; 0: by their number, from 6 to 30", at_least(0));

@@ -81,7 +81,7 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
       instance = model.network.make(model.input);
       weights.alias(instance);
     }
-    Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision});
+    Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels});
     replica.begin_evaluation();
     data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
     while (const auto batch = queue.next(stop)) {

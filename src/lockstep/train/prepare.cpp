@@ -231,7 +231,7 @@ class Preparation {
     if (options_.normalize != "mean-std") {
       found = parse_normalization(options_.normalize, plan().format.channels);
     } else if (!dry_) {
-      found = measure_normalization(*prepared_.train);
+      found = measure_normalization(*prepared_.train, job_.stop);
     }
     plan().mean = found.mean;
     plan().deviation = found.deviation;

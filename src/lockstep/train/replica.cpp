@@ -78,7 +78,8 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
       norms_(instance_, norms),
       parameters_(instance_.module->parameters()),
       options_(std::move(options)),
-      random_(weights.device(), 0) {}
+      random_(weights.device(), 0),
+      convolutions_(options_.kernels == Kernels::auto_) {}
 
 at::Tensor Replica::logits_of(const at::Tensor& pictures) {
   at::Tensor logits = instance_.forward(data::to_input(pictures, options_.format));

@@ -9,6 +9,7 @@
 
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/device/random_scope.h"
+#include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/options.h"
@@ -37,6 +38,7 @@ struct ReplicaOptions {
   Precision precision = Precision::single;
   int64_t accumulate = 1;
   int64_t seed = 0;
+  Kernels kernels = Kernels::auto_;
 };
 
 /// Belongs to one thread, which must run on one core (at::set_num_threads(1)) for repeatable bits.
@@ -69,6 +71,7 @@ class Replica {
   std::vector<at::Tensor> parameters_;
   ReplicaOptions options_;
   device::RandomScope random_;
+  nn::DirectConvolutions convolutions_;
   bool training_ = false;
 };
 

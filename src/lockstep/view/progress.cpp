@@ -172,7 +172,7 @@ class Progress final : public View {
     const int64_t epochs = history_.status().epoch;
     line.add(with_commas(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
     const double speed = io::number(event, "images_per_second");
-    if (std::isfinite(speed)) line.add(", " + as_speed(speed) + " images/s");
+    if (speed > 0) line.add(", " + as_speed(speed) + " images/s");
     return line;
   }
 

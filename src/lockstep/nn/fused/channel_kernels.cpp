@@ -1,5 +1,7 @@
 #include "lockstep/nn/fused/channel_kernels.h"
 
+#include "lockstep/device/isa.h"
+
 namespace lockstep::nn::fused {
 
 #define LOCKSTEP_DECLARE(name)                      \
@@ -12,11 +14,7 @@ LOCKSTEP_DECLARE(avx512_channel_kernels)
 
 template <class T>
 const ChannelKernels<T>& channel_kernels() {
-  static const ChannelKernels<T>& chosen = []() -> const ChannelKernels<T>& {
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return avx512_channel_kernels(T{});
-    if (__builtin_cpu_supports("avx2")) return avx2_channel_kernels(T{});
-    return plain_channel_kernels(T{});
-  }();
+  static const auto& chosen = device::for_vector_unit(plain_channel_kernels(T{}), avx2_channel_kernels(T{}), avx512_channel_kernels(T{}));
   return chosen;
 }
 

@@ -27,7 +27,7 @@ struct ChannelKernels {
                          const float* slope, const float* offset, bool relu, T* input_gradient);
 };
 
-/// The widest set that this processor allows.
+/// The widest set that device::vector_unit() allows.
 template <class T>
 const ChannelKernels<T>& channel_kernels();
 

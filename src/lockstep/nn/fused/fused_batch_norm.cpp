@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 bool is_fusible(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& input) {
-  return module.is_training() && at::GradMode::is_enabled() && module.options.affine() && module.options.track_running_stats() &&
+  return module.is_training() == at::GradMode::is_enabled() && module.options.affine() && module.options.track_running_stats() &&
          module.weight.scalar_type() == at::kFloat && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
          input.numel() > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
          input.is_contiguous(at::MemoryFormat::ChannelsLast);
@@ -114,9 +114,27 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
   }
 };
 
+/// Without gradients, by the running statistics.
+at::Tensor inference(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
+  const int64_t channels = input.size(1);
+  std::vector<float> scale(static_cast<size_t>(channels)), shift(static_cast<size_t>(channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    const auto i = static_cast<size_t>(c);
+    scale[i] = data<float>(module.weight)[c] / std::sqrt(data<float>(module.running_var)[c] + static_cast<float>(module.options.eps()));
+    shift[i] = data<float>(module.bias)[c] - data<float>(module.running_mean)[c] * scale[i];
+  }
+  const at::Tensor output = at::empty_like(input);
+  visit_type(input, [&](auto type) {
+    using T = decltype(type);
+    fused::channel_kernels<T>().transform(data<T>(input), input.numel() / channels, channels, scale.data(), shift.data(), relu, data<T>(output));
+  });
+  return output;
+}
+
 }  // namespace
 
 at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
+  if (is_fusible(module, input) && !module.is_training()) return inference(module, input, relu);
   if (is_fusible(module, input)) return FusedBatchNorm::apply(input, module.weight, module.bias, &module, relu);
   at::Tensor output = module.forward(input);
   return relu ? output.relu_() : output;

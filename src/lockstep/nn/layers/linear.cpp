@@ -2,6 +2,8 @@
 
 #include <torch/nn/modules/linear.h>
 
+#include "lockstep/nn/direct/direct_linear.h"
+
 namespace lockstep::nn {
 
 LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inputs) {
@@ -11,13 +13,13 @@ LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inpu
   }
   if (options.features == 0) throw Misfit{"needs \"features\", its number of outputs", "the last one has \"features\": \"classes\""};
   const int64_t in = input.shape.front();
-  LayerPlan plan{.detail = options.bias ? "" : "no bias", .output = {options.features}, .output_is_reusable = true};
+  LayerPlan plan{.detail = options.bias ? "" : "no bias", .output = {options.features}, .output_is_reusable = true, .flattens = true};
   plan.learnables.push_back({"weight", {options.features, in}});
   if (options.bias) plan.learnables.push_back({"bias", {options.features}});
   plan.build = [options, in](bool) {
     auto module = std::make_shared<torch::nn::LinearImpl>(torch::nn::LinearOptions(in, options.features).bias(options.bias));
     initialize(options.initializer, module->weight, module->bias);
-    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return linear(*module, taken[0]); }};
   };
   return plan;
 }

@@ -1,0 +1,58 @@
+// Two-dimensional convolutions of stride 1 over pictures stored channels last, on one thread: Winograd's algorithm on tiles of 6 x 6 for
+// kernels of 3 x 3 and 5 x 5 with enough channels, a direct one for the rest. Vectors lie along the channels, padded to 8 (not to 16 or 32 as
+// in oneDNN), so that 20 channels waste a sixth. The reference that checks them is in convolution_kernels_test.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/nn/fused/channel_kernels.h"
+
+namespace lockstep::nn::direct {
+
+using fused::BFloat16;
+
+/// Stride 1, dilation 1, one group; padding is less than the kernel, and the kernel fits into the padded picture.
+struct ConvolutionShape {
+  int64_t batch;
+  int64_t channels;
+  int64_t height;
+  int64_t width;
+  int64_t filters;
+  int64_t kernel_height;
+  int64_t kernel_width;
+  int64_t padding_height;
+  int64_t padding_width;
+  /// Memory order of weights and their gradient: [filters, channels, kernel_height, kernel_width], or channels last (the channels innermost).
+  bool weight_channels_last;
+
+  int64_t output_height() const { return height + 2 * padding_height - kernel_height + 1; }
+  int64_t output_width() const { return width + 2 * padding_width - kernel_width + 1; }
+};
+
+/// One set, compiled for one instruction set. T is float or BFloat16: how pictures, weights and bias lie in memory; arithmetic and gradients of
+/// weights and bias are in float. Inputs are [batch, height, width, channels], outputs [batch, output_height, output_width, filters], both
+/// contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The bits of a result depend on the instruction set,
+/// the shape and the values, never on addresses, threads or earlier calls.
+template <class T>
+struct ConvolutionKernels {
+  /// output = convolution of input with weight, plus bias [filters] unless that is null
+  void (*forward)(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output);
+  /// input_gradient = the loss's gradient by the input, from the gradient by the output
+  void (*input_gradient)(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient);
+  /// weight_gradient in the weight's order, and bias_gradient [filters] unless null, from the gradient by the output and the forward's input
+  void (*weight_gradient)(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient);
+};
+
+/// The widest set that this processor allows.
+template <class T>
+const ConvolutionKernels<T>& convolution_kernels();
+
+/// Whether these kernels go by tiles of 6 x 6: square kernels of 3 and 5 with at least four channels and filters.
+bool uses_winograd(const ConvolutionShape& shape);
+
+/// Whether the three passes together take less time than oneDNN's for tensors of T; measured on one core of AMD Zen 4 with AVX-512 and bfloat16
+/// instructions, batches of 16, against LibTorch 2.11. A first layer of up to 3 channels counts without its gradient by the input.
+template <class T>
+bool is_worthwhile(const ConvolutionShape& shape);
+
+}  // namespace lockstep::nn::direct

@@ -1,0 +1,89 @@
+// The text of the convolution kernels, compiled once per instruction set; LOCKSTEP_CONVOLUTION_KERNELS names the function that returns them.
+#pragma once
+
+#include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/direct.h"
+#include "lockstep/nn/direct/winograd.h"
+
+namespace lockstep::nn::direct {
+namespace {
+
+/// The convolution that gives the gradient by the input: channels and filters change places, and the kernel is turned by half a circle.
+ConvolutionShape reversed(const ConvolutionShape& shape) {
+  ConvolutionShape result = shape;
+  result.channels = shape.filters;
+  result.filters = shape.channels;
+  result.height = shape.output_height();
+  result.width = shape.output_width();
+  result.padding_height = shape.kernel_height - 1 - shape.padding_height;
+  result.padding_width = shape.kernel_width - 1 - shape.padding_width;
+  return result;
+}
+
+WeightMatrix reversed_weight(const ConvolutionShape& shape) {
+  WeightMatrix matrix = weight_by_channels(shape);
+  matrix.flipped = true;
+  return matrix;
+}
+
+/// work(lanes) with the vectors' width as a compile-time constant: the wider if it adds no padding.
+template <class Work>
+void with_lanes(const ConvolutionShape& shape, Work&& work) {
+#if defined(__AVX512F__)
+  const auto padding_differs = [](int64_t count) { return divided_up(count, 16) * 2 != divided_up(count, 8); };
+  if (padding_differs(shape.channels) || padding_differs(shape.filters)) return work(std::integral_constant<int, 8>{});
+  work(std::integral_constant<int, 16>{});
+#elif defined(__AVX2__)
+  (void)shape;
+  work(std::integral_constant<int, 8>{});
+#else
+  (void)shape;
+  work(std::integral_constant<int, 4>{});
+#endif
+}
+
+template <class T>
+void convolve(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+  with_lanes(shape, [&](auto lanes) {
+    if (!uses_winograd(shape)) {
+      direct_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
+    } else if (shape.kernel_height == 3) {
+      winograd_convolution<T, lanes, 3>(shape, input, weight, matrix, bias, output);
+    } else {
+      winograd_convolution<T, lanes, 5>(shape, input, weight, matrix, bias, output);
+    }
+  });
+}
+
+template <class T>
+void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output) {
+  convolve(shape, input, weight, weight_by_filters(shape), bias, output);
+}
+
+template <class T>
+void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
+  convolve<T>(reversed(shape), gradient, weight, reversed_weight(shape), nullptr, input_gradient);
+}
+
+template <class T>
+void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
+  with_lanes(shape, [&](auto lanes) {
+    if (!uses_winograd(shape)) {
+      direct_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (shape.kernel_height == 3) {
+      winograd_weight_gradient<T, lanes, 3>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else {
+      winograd_weight_gradient<T, lanes, 5>(shape, gradient, input, weight_gradient, bias_gradient);
+    }
+  });
+}
+
+template <class T>
+constexpr ConvolutionKernels<T> kKernels{&forward<T>, &input_gradient<T>, &weight_gradient<T>};
+
+}  // namespace
+
+const ConvolutionKernels<float>& LOCKSTEP_CONVOLUTION_KERNELS(float) { return kKernels<float>; }
+const ConvolutionKernels<BFloat16>& LOCKSTEP_CONVOLUTION_KERNELS(BFloat16) { return kKernels<BFloat16>; }
+
+}  // namespace lockstep::nn::direct

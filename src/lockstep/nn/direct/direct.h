@@ -1,0 +1,138 @@
+// Convolutions as they are defined: a row of the kernel and all channels lie side by side in memory, so each output is a few dot products.
+#pragma once
+
+#include <type_traits>
+
+#include "lockstep/nn/direct/planes.h"
+#include "lockstep/nn/direct/register_tiles.h"
+#include "lockstep/nn/direct/workspace.h"
+
+namespace lockstep::nn::direct {
+namespace {
+
+/// Gives each picture of a batch as floats with its padding; floats without padding are used where they are.
+template <int kLanes, class T>
+class PictureReader {
+ public:
+  PictureReader(Workspace& workspace, const PictureSize& size, int64_t top, int64_t left, int64_t stride)
+      : size_(size), top_(top), left_(left), in_place_(std::is_same_v<T, float> && top == 0 && left == 0 && stride == size.channels) {
+    plane_ = {nullptr, size.height + 2 * top, size.width + 2 * left, stride};
+    if (in_place_) return;
+    plane_.data = workspace.take(plane_.size());
+    clear(plane_.data, plane_.size());
+  }
+
+  const Plane& layout() const { return plane_; }
+
+  const float* read(const T* pictures, int64_t picture) {
+    const T* source = pictures + picture * size_.size();
+    if constexpr (std::is_same_v<T, float>) {
+      if (in_place_) return source;
+    }
+    fill<kLanes>(plane_, source, size_, top_, left_);
+    return plane_.data;
+  }
+
+ private:
+  PictureSize size_;
+  int64_t top_;
+  int64_t left_;
+  bool in_place_;
+  Plane plane_{};
+};
+
+/// packed [rows, padded] to [panel][rows][the panel's lanes]
+template <int kLanes>
+inline void split_into_panels(const float* packed, int64_t rows, int64_t padded, float* split) {
+  const Panels panels{padded / kLanes};
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t begin = panels.begin(panel) * kLanes;
+    const int64_t width = panels.width(panel) * kLanes;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t lane = 0; lane < width; ++lane) split[begin * rows + row * width + lane] = packed[row * padded + begin + lane];
+    }
+  }
+}
+
+/// Stores a tile whose rows are pixels; `filters` counts those from the tile's first on.
+template <int kLanes, int kRows, int kVectors, class T>
+inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target, int64_t stride, int64_t filters) {
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const Vector<kLanes> shift = load<kLanes>(bias + v * kLanes);
+    const int64_t left = filters - v * kLanes;
+    T* column = target + v * kLanes;
+    if (left >= kLanes) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) store<kLanes>(tile.values[r][v] + shift, column + r * stride);
+    } else {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) store_some<kLanes>(tile.values[r][v] + shift, column + r * stride, left);
+    }
+  }
+}
+
+template <class T, int kLanes>
+void direct_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+  const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
+  const int64_t depth = matrix.taps * shape.channels;
+  const int64_t height = shape.output_height();
+  const int64_t width = shape.output_width();
+  Workspace workspace;
+  float* packed = workspace.take(depth * padded);
+  float* weights = workspace.take(depth * padded);
+  float* packed_bias = workspace.take(padded);
+  PictureReader<kLanes, T> reader(workspace, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, shape.channels);
+  pack_weights(matrix, weight, padded, packed);
+  pack_bias(bias, shape.filters, padded, packed_bias);
+  split_into_panels<kLanes>(packed, depth, padded, weights);
+  const Panels panels{padded / kLanes};
+  const int64_t row_size = reader.layout().row();
+  for (int64_t picture = 0; picture < shape.batch; ++picture) {
+    const float* plane = reader.read(input, picture);
+    for (int64_t panel = 0; panel < panels.count(); ++panel) {
+      const int64_t lane = panels.begin(panel) * kLanes;
+      with_width(panels.width(panel), [&](auto vectors) {
+        for (int64_t y = 0; y < height; ++y) {
+          T* target = output + (picture * height + y) * width * shape.filters + lane;
+          each_row_block(width, [&](int64_t x, auto count) {
+            const Rows rows{plane + y * row_size + x * shape.channels, shape.channels, shape.kernel_height, row_size, shape.kernel_width * shape.channels, 0};
+            store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * shape.filters, shape.filters,
+                         shape.filters - lane);
+          });
+        }
+      });
+    }
+  }
+}
+
+template <class T, int kLanes>
+void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
+  const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
+  const int64_t height = shape.output_height();
+  const int64_t width = shape.output_width();
+  const int64_t kernel_row = shape.kernel_width * shape.channels;
+  const WeightMatrix matrix = weight_by_filters(shape);
+  Workspace workspace;
+  float* sums = workspace.take(matrix.taps * shape.channels * padded);
+  float* bias_sums = workspace.take(padded);
+  PictureReader<kLanes, T> inputs(workspace, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, shape.channels);
+  PictureReader<kLanes, T> gradients(workspace, {height, width, shape.filters}, 0, 0, padded);
+  clear(sums, matrix.taps * shape.channels * padded);
+  clear(bias_sums, padded);
+  const int64_t row_size = inputs.layout().row();
+  for (int64_t picture = 0; picture < shape.batch; ++picture) {
+    const float* left = inputs.read(input, picture);
+    const float* right = gradients.read(gradient, picture);
+    for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
+      const Pairs pairs{left + ky * row_size, row_size, shape.channels, right, width * padded, padded, kLanes, height, width};
+      add_all_products<kLanes>(pairs, kernel_row, padded / kLanes, sums + ky * kernel_row * padded, padded);
+    }
+    for (int64_t lane = 0; lane < padded; lane += kLanes) add_rows<kLanes>(right + lane, height * width, padded, bias_sums + lane);
+  }
+  unpack_weights(matrix, sums, padded, weight_gradient);
+  if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
+}
+
+}  // namespace
+}  // namespace lockstep::nn::direct

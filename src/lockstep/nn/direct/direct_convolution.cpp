@@ -1,0 +1,162 @@
+#include "lockstep/nn/direct/direct_convolution.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "lockstep/device/dispatch_scope.h"
+#include "lockstep/nn/direct/convolution_kernels.h"
+
+namespace lockstep::nn {
+namespace {
+
+using direct::BFloat16;
+using direct::ConvolutionShape;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+thread_local bool enabled_here = false;
+
+ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, int64_t padding_height, int64_t padding_width) {
+  return {.batch = input.size(0), .channels = input.size(1), .height = input.size(2), .width = input.size(3), .filters = weight.size(0),
+          .kernel_height = weight.size(2), .kernel_width = weight.size(3), .padding_height = padding_height, .padding_width = padding_width,
+          .weight_channels_last = !weight.is_contiguous()};
+}
+
+template <class Visit>
+void visit_type(at::ScalarType type, Visit&& visit) {
+  if (type == at::kFloat) {
+    visit(float{});
+  } else {
+    visit(BFloat16{});
+  }
+}
+
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
+}
+
+/// weight and bias are float32 also for bfloat16 pictures: they are rounded here, and their gradients are not.
+class Convolution : public torch::autograd::Function<Convolution> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, int64_t padding_height,
+                            int64_t padding_width) {
+    const ConvolutionShape shape = shape_of(input, weight, padding_height, padding_width);
+    const at::Tensor own_weight = weight.to(input.scalar_type());
+    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()) : at::Tensor();
+    const at::Tensor output =
+        at::empty({shape.batch, shape.filters, shape.output_height(), shape.output_width()}, input.options().memory_format(at::MemoryFormat::ChannelsLast));
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      direct::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias), data<T>(output));
+    });
+    context->save_for_backward({input, own_weight});
+    context->saved_data["padding_height"] = padding_height;
+    context->saved_data["padding_width"] = padding_width;
+    context->saved_data["bias"] = bias.has_value();
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& input = saved[0];
+    const at::Tensor& weight = saved[1];
+    const ConvolutionShape shape = shape_of(input, weight, context->saved_data["padding_height"].toInt(), context->saved_data["padding_width"].toInt());
+    const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor weight_gradient = at::empty_like(weight, weight.options().dtype(at::kFloat));
+    at::Tensor input_gradient, bias_gradient;
+    if (context->saved_data["bias"].toBool()) bias_gradient = at::empty({shape.filters}, weight.options().dtype(at::kFloat));
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      const auto& kernels = direct::convolution_kernels<T>();
+      kernels.weight_gradient(shape, data<T>(gradient), data<T>(input), data<float>(weight_gradient), data<float>(bias_gradient));
+      if (context->needs_input_grad(0)) {
+        input_gradient = at::empty_like(input, input.options(), at::MemoryFormat::ChannelsLast);
+        kernels.input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
+      }
+    });
+    return {input_gradient, weight_gradient, bias_gradient, at::Tensor(), at::Tensor()};
+  }
+};
+
+/// What at::conv2d was called with.
+struct Call {
+  const at::Tensor& input;
+  const at::Tensor& weight;
+  c10::SymIntArrayRef stride;
+  c10::SymIntArrayRef padding;
+  c10::SymIntArrayRef dilation;
+  const c10::SymInt& groups;
+};
+
+bool are_all(c10::SymIntArrayRef values, int64_t wanted) {
+  return std::all_of(values.begin(), values.end(), [&](const c10::SymInt& value) { return value == wanted; });
+}
+
+bool has_fitting_layout(const Call& call) {
+  const auto is_dense = [](const at::Tensor& tensor) { return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast); };
+  return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 && call.weight.scalar_type() == at::kFloat &&
+         is_dense(call.weight) && call.input.is_contiguous(at::MemoryFormat::ChannelsLast) && call.input.size(1) == call.weight.size(1) && call.groups == 1 &&
+         are_all(call.stride, 1) && are_all(call.dilation, 1);
+}
+
+/// The padding when the kernels of this folder do this convolution in `type`.
+std::optional<std::pair<int64_t, int64_t>> padding_if_direct(const Call& call, at::ScalarType type) {
+  if (!enabled_here || (type != at::kFloat && type != at::kBFloat16) || !has_fitting_layout(call)) return std::nullopt;
+  const int64_t height = call.padding.front().guard_int(__FILE__, __LINE__), width = call.padding.back().guard_int(__FILE__, __LINE__);
+  if (height < 0 || width < 0 || height >= call.weight.size(2) || width >= call.weight.size(3)) return std::nullopt;
+  const ConvolutionShape shape = shape_of(call.input, call.weight, height, width);
+  if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
+  const bool worthwhile = type == at::kFloat ? direct::is_worthwhile<float>(shape) : direct::is_worthwhile<BFloat16>(shape);
+  return worthwhile ? std::optional(std::pair{height, width}) : std::nullopt;
+}
+
+/// The type that the engine would compute in: autocast comes after this key.
+at::ScalarType type_of(const Call& call) {
+  const bool autocast = at::autocast::is_autocast_enabled(at::kCPU) && (call.input.scalar_type() == at::kFloat || call.input.scalar_type() == at::kBFloat16);
+  if (autocast) return at::autocast::get_autocast_dtype(at::kCPU);
+  return call.input.scalar_type() == call.weight.scalar_type() ? call.input.scalar_type() : at::ScalarType::Undefined;
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                  c10::SymIntArrayRef dilation, c10::SymInt groups) {
+  const Call call{input, weight, stride, padding, dilation, groups};
+  const at::ScalarType type = type_of(call);
+  const auto direct_padding = padding_if_direct(call, type);
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  if (!direct_padding) return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
+  const auto [height, width] = *direct_padding;
+  const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
+  return Convolution::apply(input.to(type), weight, own_bias, height, width);
+}
+
+// Registered once for the process and kept for its life; without the key included nothing reaches this kernel.
+void meet_convolutions() {
+  static torch::Library library = [] {
+    device::let_other_operators_pass();
+    torch::Library made(torch::Library::IMPL, "aten", device::kScopeKey, __FILE__, __LINE__);
+    made.impl("conv2d", &conv2d);
+    return made;
+  }();
+}
+
+}  // namespace
+
+struct DirectConvolutions::Included {
+  c10::impl::IncludeDispatchKeyGuard guard{device::kScopeKey};
+};
+
+DirectConvolutions::DirectConvolutions(bool enabled) : outer_(enabled_here) {
+  meet_convolutions();
+  enabled_here = enabled;
+  included_ = std::make_unique<Included>();
+}
+
+DirectConvolutions::~DirectConvolutions() { enabled_here = outer_; }
+
+bool DirectConvolutions::enabled() { return enabled_here; }
+
+}  // namespace lockstep::nn

@@ -1,0 +1,27 @@
+// Convolutions by the kernels of this folder, in place of the engine's, where a measurement found them faster.
+#pragma once
+
+#include <memory>
+
+namespace lockstep::nn {
+
+/// While it lives, at::conv2d on this thread, and so every Conv2d module, runs on the kernels of this folder where they fit and are
+/// worthwhile: stride 1, one group, no dilation, float32 pictures stored channels last on a CPU, or any of these under autocast to bfloat16.
+/// Everything else goes to the engine as before. Scopes nest; the inner one counts.
+class DirectConvolutions {
+ public:
+  explicit DirectConvolutions(bool enabled);
+  ~DirectConvolutions();
+  DirectConvolutions(const DirectConvolutions&) = delete;
+  DirectConvolutions& operator=(const DirectConvolutions&) = delete;
+
+  /// Whether the innermost scope of this thread is there and enabled.
+  static bool enabled();
+
+ private:
+  struct Included;
+  bool outer_;
+  std::unique_ptr<Included> included_;
+};
+
+}  // namespace lockstep::nn

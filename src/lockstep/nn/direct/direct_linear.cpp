@@ -1,0 +1,80 @@
+#include "lockstep/nn/direct/direct_linear.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/modules/linear.h>
+
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/direct/linear_kernels.h"
+
+namespace lockstep::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Above it a matrix product of the engine's blocks better.
+constexpr int64_t kMostOutputs = 32;
+
+float* data(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+
+bool is_channels_last(const at::Tensor& input) {
+  return input.dim() == 4 && input.size(1) > 1 && input.size(2) * input.size(3) > 1 && input.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+direct::LinearShape shape_of(const at::Tensor& input, const at::Tensor& weight) { return {input.size(0), weight.size(1), weight.size(0)}; }
+
+/// [outputs, rows, columns] to [outputs, columns, rows]
+at::Tensor turned(const at::Tensor& matrices, int64_t rows, int64_t columns) {
+  at::Tensor result = at::empty_like(matrices);
+  direct::linear_kernels<float>().turn(data(matrices), matrices.numel() / (rows * columns), rows, columns, data(result));
+  return result;
+}
+
+class DirectLinear : public torch::autograd::Function<DirectLinear> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+    const at::Tensor ordered = is_channels_last(input) ? turned(weight, input.size(1), input.size(2) * input.size(3)) : weight;
+    const at::Tensor output = at::empty({input.size(0), weight.size(0)}, input.options());
+    direct::linear_kernels<float>().forward(shape_of(input, weight), data(input), data(ordered), bias ? data(*bias) : nullptr, data(output));
+    context->save_for_backward({input, ordered});
+    context->saved_data["bias"] = bias.has_value();
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& input = saved[0];
+    const at::Tensor& weight = saved[1];
+    const at::Tensor gradient = gradients[0].contiguous();
+    const auto& kernels = direct::linear_kernels<float>();
+    const auto shape = shape_of(input, weight);
+    at::Tensor input_gradient, bias_gradient;
+    at::Tensor weight_gradient = at::empty_like(weight);
+    if (context->saved_data["bias"].toBool()) bias_gradient = at::empty({shape.outputs}, weight.options());
+    kernels.weight_gradient(shape, data(gradient), data(input), data(weight_gradient), data(bias_gradient));
+    if (is_channels_last(input)) weight_gradient = turned(weight_gradient, input.size(2) * input.size(3), input.size(1));
+    if (context->needs_input_grad(0)) {
+      input_gradient = at::empty_like(input);
+      kernels.input_gradient(shape, data(gradient), data(weight), data(input_gradient));
+    }
+    return {input_gradient, weight_gradient, bias_gradient};
+  }
+};
+
+bool fits(const torch::nn::LinearImpl& module, const at::Tensor& input) {
+  const bool dense = input.is_contiguous() || is_channels_last(input);
+  return DirectConvolutions::enabled() && input.is_cpu() && dense && input.scalar_type() == at::kFloat && module.weight.scalar_type() == at::kFloat &&
+         module.weight.is_contiguous() && module.weight.size(0) <= kMostOutputs && input.numel() == input.size(0) * module.weight.size(1) &&
+         !at::autocast::is_autocast_enabled(at::kCPU);
+}
+
+}  // namespace
+
+at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
+  if (input.numel() > 0 && fits(module, input)) return DirectLinear::apply(input, module.weight, module.bias.defined() ? std::optional(module.bias) : std::nullopt);
+  return module.forward(input.dim() == 4 ? input.flatten(1) : input);
+}
+
+}  // namespace lockstep::nn

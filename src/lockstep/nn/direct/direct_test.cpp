@@ -1,0 +1,109 @@
+// The scope and its layers against the engine's operators, values and gradients.
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/direct/direct_linear.h"
+
+namespace lockstep::nn {
+namespace {
+
+struct Passes {
+  at::Tensor output;
+  std::vector<at::Tensor> gradients;  // of the input, then of the parameters
+};
+
+template <class Forward>
+Passes passes(const at::Tensor& input, const std::vector<at::Tensor>& parameters, Forward forward) {
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  const at::Tensor leaf = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_();
+  at::Tensor output = forward(leaf);
+  torch::manual_seed(9);
+  output.backward(at::randn_like(output, output.options().memory_format(at::MemoryFormat::Contiguous)));
+  Passes result{output.detach(), {leaf.grad()}};
+  for (const at::Tensor& parameter : parameters) result.gradients.push_back(parameter.grad().clone());
+  return result;
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max().clamp_min(1e-6)).item<double>();
+}
+
+void expect_near(const Passes& ours, const Passes& engine, double tolerance) {
+  EXPECT_EQ(ours.output.scalar_type(), engine.output.scalar_type());
+  EXPECT_LT(difference(ours.output, engine.output), tolerance);
+  ASSERT_EQ(ours.gradients.size(), engine.gradients.size());
+  for (size_t i = 0; i < ours.gradients.size(); ++i) {
+    EXPECT_EQ(ours.gradients[i].sizes(), engine.gradients[i].sizes());
+    EXPECT_LT(difference(ours.gradients[i], engine.gradients[i]), tolerance) << "gradient " << i;
+  }
+}
+
+void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRef input_shape, double tolerance = 2e-4) {
+  torch::manual_seed(4);
+  const torch::nn::Conv2d module(options);
+  const at::Tensor input = at::randn(input_shape).contiguous(at::MemoryFormat::ChannelsLast);
+  const auto forward = [&](const at::Tensor& leaf) { return torch::nn::Conv2d(module)->forward(leaf); };
+  const Passes engine = passes(input, module->parameters(), forward);
+  const DirectConvolutions scope(true);
+  expect_near(passes(input, module->parameters(), forward), engine, tolerance);
+}
+
+TEST(DirectConvolutions, GiveWhatTheEngineGives) {
+  compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24});
+  compare_convolution(torch::nn::Conv2dOptions(1, 20, 5), {4, 1, 28, 28});
+  compare_convolution(torch::nn::Conv2dOptions(20, 50, 5).bias(false), {8, 20, 12, 12});
+  compare_convolution(torch::nn::Conv2dOptions(7, 5, {3, 1}).padding({2, 0}), {1, 7, 9, 11});
+}
+
+TEST(DirectConvolutions, LeaveToTheEngineWhatDoesNotFit) {
+  compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).stride(2), {2, 8, 9, 9});
+  compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).dilation(2), {2, 8, 9, 9});
+  compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).groups(2), {2, 8, 9, 9});
+  compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).padding(4), {2, 8, 9, 9});
+}
+
+TEST(DirectConvolutions, UnderAutocastComputeInBfloat16AndKeepGradientsOfWeightsInFloat) {
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::autocast::set_autocast_cache_enabled(false);
+  compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24}, 3e-2);
+  compare_convolution(torch::nn::Conv2dOptions(1, 20, 5), {4, 1, 28, 28}, 3e-2);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+}
+
+TEST(DirectConvolutions, TheInnerScopeCounts) {
+  EXPECT_FALSE(DirectConvolutions::enabled());
+  const DirectConvolutions outer(true);
+  {
+    const DirectConvolutions inner(false);
+    EXPECT_FALSE(DirectConvolutions::enabled());
+  }
+  EXPECT_TRUE(DirectConvolutions::enabled());
+}
+
+void compare_linear(int64_t outputs, bool bias, const at::Tensor& input) {
+  torch::manual_seed(4);
+  torch::nn::Linear module(torch::nn::LinearOptions(input.numel() / input.size(0), outputs).bias(bias));
+  const auto forward = [&](const at::Tensor& leaf) { return linear(*module, leaf); };
+  const Passes engine = passes(input, module->parameters(), forward);
+  const DirectConvolutions scope(true);
+  expect_near(passes(input, module->parameters(), forward), engine, 1e-5);
+}
+
+TEST(DirectLinear, GivesWhatTheEngineGives) {
+  for (const int64_t outputs : {1, 2, 10, 31, 32, 40}) compare_linear(outputs, outputs % 2 == 0, at::randn({5, 37}));
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    compare_linear(10, true, at::randn({16, 20, 6, 7}).contiguous(format));
+    compare_linear(10, true, at::randn({1, 3, 1, 5}).contiguous(format));
+    compare_linear(3, false, at::randn({2, 1, 5, 5}).contiguous(format));
+  }
+  compare_linear(10, true, at::randn({4, 20, 6, 14}).narrow(3, 0, 7));
+}
+
+}  // namespace
+}  // namespace lockstep::nn

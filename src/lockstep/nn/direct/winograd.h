@@ -1,0 +1,284 @@
+// Convolutions on tiles of 6 x 6 inputs: transform, 36 matrix products (one for each point of a tile), transform back.
+#pragma once
+
+#include "lockstep/nn/direct/planes.h"
+#include "lockstep/nn/direct/register_tiles.h"
+#include "lockstep/nn/direct/winograd_transforms.h"
+#include "lockstep/nn/direct/workspace.h"
+
+namespace lockstep::nn::direct {
+namespace {
+
+/// Tiles of `side` x `side` outputs that cover the pictures of a batch.
+struct TileGrid {
+  int64_t rows;
+  int64_t columns;
+  int64_t batch;
+
+  TileGrid(const ConvolutionShape& shape, int64_t side)
+      : rows(divided_up(shape.output_height(), side)), columns(divided_up(shape.output_width(), side)), batch(shape.batch) {}
+
+  int64_t in_picture() const { return rows * columns; }
+  int64_t count() const { return batch * in_picture(); }
+};
+
+struct TilePlace {
+  int64_t picture;
+  int64_t row;
+  int64_t column;
+
+  TilePlace(const TileGrid& grid, int64_t tile)
+      : picture(tile / grid.in_picture()), row(tile % grid.in_picture() / grid.columns), column(tile % grid.columns) {}
+
+  void advance(const TileGrid& grid) {
+    if (++column < grid.columns) return;
+    column = 0;
+    if (++row < grid.rows) return;
+    row = 0;
+    ++picture;
+  }
+};
+
+/// Transformed tiles: [chunk][vectors][points][lanes], so that a tile's points are at fixed distances from each other.
+template <int kLanes>
+struct PointTiles {
+  static constexpr int64_t kVectorStride = kPoints * kLanes;
+
+  float* data;
+  int64_t vectors;
+
+  static PointTiles take(Workspace& workspace, int64_t chunk, int64_t vectors) { return {workspace.take(chunk * stride_of(vectors)), vectors}; }
+  // A cache line more than needed makes the stride an odd number of lines: a point's values spread over all sets of the cache.
+  static int64_t stride_of(int64_t vectors) { return vectors * kVectorStride + 16; }
+  int64_t stride() const { return stride_of(vectors); }
+  float* tile(int64_t index) const { return data + index * stride(); }
+  float* point(int64_t index) const { return data + index * kLanes; }
+};
+
+constexpr int64_t kSecondLevel = int64_t{1} << 17;
+constexpr int64_t kThirdLevel = int64_t{1} << 20;
+
+/// How many tiles go through the steps together: about as many as a cache with room for that many floats holds.
+inline int64_t chunk_size(const TileGrid& grid, int64_t floats_per_tile, int64_t room) {
+  const int64_t chunks = divided_up(grid.count(), larger(room / floats_per_tile, kTileRows));
+  const int64_t even = divided_up(grid.count(), chunks);
+  return divided_up(even, kTileRows) * kTileRows;
+}
+
+/// Transforms tiles of pictures; remembers which picture its planes hold, for chunks end anywhere.
+template <int kLanes, class Step, class T>
+class TileReader {
+ public:
+  /// A tile is kIn values high and wide, and begins every `step` rows and columns.
+  TileReader(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left, int64_t step)
+      : grid_(grid), size_(size), top_(top), left_(left), step_(step) {
+    planes_.height = larger((grid.rows - 1) * step + Step::kIn, size.height + top);
+    planes_.width = larger((grid.columns - 1) * step + Step::kIn, size.width + left);
+    planes_.count = divided_up(size.channels, kLanes);
+    planes_.data = workspace.take(planes_.count * planes_.size());
+    clear(planes_.data, planes_.count * planes_.size());
+  }
+
+  void read(const T* pictures, int64_t begin, int64_t count, const PointTiles<kLanes>& tiles) {
+    TilePlace place(grid_, begin);
+    for (int64_t i = 0; i < count; ++i, place.advance(grid_)) {
+      if (place.picture != held_) {
+        held_ = place.picture;
+        fill(planes_, pictures + held_ * size_.size(), size_, top_, left_);
+      }
+      const float* corner = planes_.data + (place.row * planes_.width + place.column) * step_ * kLanes;
+      for (int64_t v = 0; v < planes_.count; ++v) read_tile(corner + v * planes_.size(), tiles.tile(i) + v * PointTiles<kLanes>::kVectorStride);
+    }
+  }
+
+ private:
+  void read_tile(const float* corner, float* target) const {
+    const int64_t row = planes_.width * kLanes;
+    transform<kLanes, Step>([&](int y, int x) { return load<kLanes>(corner + y * row + x * kLanes); },
+                            [&](int y, int x, Vector<kLanes> value) { store<kLanes>(value, target + (y * kSide + x) * kLanes); });
+  }
+
+  TileGrid grid_;
+  PictureSize size_;
+  int64_t top_;
+  int64_t left_;
+  int64_t step_;
+  VectorPlanes<kLanes> planes_{};
+  int64_t held_ = -1;
+};
+
+/// packed [taps, depth, padded] to [points][panel][depth][the panel's lanes]
+template <int kLanes, int kKernel>
+inline void transform_weights(const float* packed, int64_t depth, int64_t padded, float* points) {
+  const Panels panels{padded / kLanes};
+  const int64_t size = depth * padded;
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t width = panels.width(panel) * kLanes;
+    const int64_t first_lane = panels.begin(panel) * kLanes;
+    for (int64_t d = 0; d < depth; ++d) {
+      for (int64_t lane = 0; lane < width; lane += kLanes) {
+        const float* source = packed + d * padded + first_lane + lane;
+        float* target = points + first_lane * depth + d * width + lane;
+        transform<kLanes, WeightStep<kKernel>>([&](int y, int x) { return load<kLanes>(source + (y * kKernel + x) * size); },
+                                               [&](int y, int x, Vector<kLanes> value) { store<kLanes>(value, target + (y * kSide + x) * size); });
+      }
+    }
+  }
+}
+
+/// right = left * weights, for one point; weights are [panel][depth][the panel's lanes].
+template <int kLanes>
+inline void multiply_point(const PointTiles<kLanes>& left, const PointTiles<kLanes>& right, int64_t point, int64_t rows, int64_t depth, const float* weights) {
+  constexpr int64_t kStride = PointTiles<kLanes>::kVectorStride;
+  const Panels panels{right.vectors};
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t vector = panels.begin(panel);
+    with_width(panels.width(panel), [&](auto width) {
+      each_row_block(rows, [&](int64_t row, auto count) {
+        const Rows part{left.point(point) + row * left.stride(), left.stride(), depth / kLanes, kStride, kLanes, depth % kLanes};
+        store_rows(multiply<kLanes, count, width>(part, weights + vector * kLanes * depth), right.point(point) + row * right.stride() + vector * kStride,
+                   right.stride(), kStride);
+      });
+    });
+  }
+}
+
+/// Adds to sums [filters, padded channels] the products of the gradients' and the inputs' tiles, for one point.
+template <int kLanes>
+inline void add_point_products(const PointTiles<kLanes>& gradients, const PointTiles<kLanes>& inputs, int64_t point, int64_t tiles, int64_t filters, float* sums) {
+  constexpr int64_t kStride = PointTiles<kLanes>::kVectorStride;
+  const int64_t padded = inputs.vectors * kLanes;
+  for (int64_t vector = 0; vector < gradients.vectors; ++vector) {
+    const int64_t filter = vector * kLanes;
+    const Pairs pairs{gradients.point(point) + vector * kStride, 0, gradients.stride(), inputs.point(point), 0, inputs.stride(), kStride, 1, tiles};
+    add_all_products<kLanes>(pairs, smaller(kLanes, filters - filter), inputs.vectors, sums + filter * padded, padded);
+  }
+}
+
+/// How much of a tile lies in the picture, and of its vector in the channels.
+struct Extent {
+  int64_t rows;
+  int64_t columns;
+  int64_t channels;
+};
+
+template <int kLanes, int kOutput, bool kWholeTile, bool kWholeVector, class T>
+inline void write_tile(const float* source, Vector<kLanes> bias, T* corner, const PictureSize& size, const Extent& extent) {
+  const int64_t row = size.width * size.channels;
+  transform<kLanes, OutputStep<kOutput>>([&](int y, int x) { return load<kLanes>(source + (y * kSide + x) * kLanes); },
+                                         [&](int y, int x, Vector<kLanes> value) {
+                                           if (!kWholeTile && (y >= extent.rows || x >= extent.columns)) return;
+                                           T* target = corner + y * row + x * size.channels;
+                                           if constexpr (kWholeVector) {
+                                             store<kLanes>(value + bias, target);
+                                           } else {
+                                             store_some<kLanes>(value + bias, target, extent.channels);
+                                           }
+                                         });
+}
+
+template <int kLanes, int kOutput, class T>
+inline void write_any_tile(const float* source, const float* bias, T* corner, const PictureSize& size, const Extent& extent) {
+  const Vector<kLanes> shift = load<kLanes>(bias);
+  const bool whole_tile = extent.rows >= kOutput && extent.columns >= kOutput;
+  if (whole_tile && extent.channels >= kLanes) return write_tile<kLanes, kOutput, true, true>(source, shift, corner, size, extent);
+  if (whole_tile) return write_tile<kLanes, kOutput, true, false>(source, shift, corner, size, extent);
+  if (extent.channels >= kLanes) return write_tile<kLanes, kOutput, false, true>(source, shift, corner, size, extent);
+  write_tile<kLanes, kOutput, false, false>(source, shift, corner, size, extent);
+}
+
+template <int kLanes, int kOutput, class T>
+inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles<kLanes>& tiles, int64_t begin, int64_t count, const float* bias, T* output) {
+  TilePlace place(grid, begin);
+  for (int64_t i = 0; i < count; ++i, place.advance(grid)) {
+    const int64_t y = place.row * kOutput;
+    const int64_t x = place.column * kOutput;
+    T* corner = output + place.picture * size.size() + (y * size.width + x) * size.channels;
+    for (int64_t v = 0; v < tiles.vectors; ++v) {
+      const int64_t c = v * kLanes;
+      write_any_tile<kLanes, kOutput>(tiles.tile(i) + v * PointTiles<kLanes>::kVectorStride, bias + c, corner + c, size,
+                                      {size.height - y, size.width - x, size.channels - c});
+    }
+  }
+}
+
+/// output = convolution of input with the weights that `matrix` (filters as lanes) finds in `weight`, plus bias unless null
+template <class T, int kLanes, int kKernel>
+void winograd_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+  constexpr int kOutput = kSide + 1 - kKernel;
+  const TileGrid grid(shape, kOutput);
+  const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
+  const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
+  const int64_t point_weights = shape.channels * padded_filters;
+  const int64_t chunk = chunk_size(grid, (padded_channels + padded_filters) * kPoints, kSecondLevel);
+  Workspace workspace;
+  float* packed = workspace.take(matrix.taps * point_weights);
+  float* weights = workspace.take(kPoints * point_weights);
+  float* packed_bias = workspace.take(padded_filters);
+  const auto inputs = PointTiles<kLanes>::take(workspace, chunk, padded_channels / kLanes);
+  const auto outputs = PointTiles<kLanes>::take(workspace, chunk, padded_filters / kLanes);
+  TileReader<kLanes, InputStep, T> reader(workspace, grid, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, kOutput);
+  pack_weights(matrix, weight, padded_filters, packed);
+  pack_bias(bias, shape.filters, padded_filters, packed_bias);
+  transform_weights<kLanes, kKernel>(packed, shape.channels, padded_filters, weights);
+  const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
+  for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
+    const int64_t count = smaller(chunk, grid.count() - begin);
+    reader.read(input, begin, count, inputs);
+    for (int64_t point = 0; point < kPoints; ++point) {
+      multiply_point<kLanes>(inputs, outputs, point, count, shape.channels, weights + point * point_weights);
+    }
+    write_tiles<kLanes, kOutput>(grid, output_size, outputs, begin, count, packed_bias, output);
+  }
+}
+
+/// points [36][filters, padded] to packed [taps, filters, padded]
+template <int kLanes, int kKernel>
+inline void transform_weight_gradient(const float* points, int64_t filters, int64_t padded, float* packed) {
+  const int64_t size = filters * padded;
+  for (int64_t i = 0; i < size; i += kLanes) {
+    transform<kLanes, WeightGradientStep<kKernel>>([&](int y, int x) { return load<kLanes>(points + (y * kSide + x) * size + i); },
+                                                   [&](int y, int x, Vector<kLanes> value) { store<kLanes>(value, packed + (y * kKernel + x) * size + i); });
+  }
+}
+
+template <class T, int kLanes, int kKernel>
+void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
+  constexpr int kOutput = kSide + 1 - kKernel;
+  constexpr int kSumPoint = kSide + 1;  // at the point (1, 1) a tile's transform is its sum
+  const TileGrid grid(shape, kOutput);
+  const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
+  const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
+  const int64_t point_weights = shape.filters * padded_channels;
+  const WeightMatrix matrix = weight_by_channels(shape);
+  // Each chunk reads and writes all sums: if these leave the second-level cache, then seldom.
+  const int64_t room = kPoints * point_weights <= kSecondLevel ? kSecondLevel : kThirdLevel;
+  const int64_t chunk = chunk_size(grid, (padded_channels + padded_filters) * kPoints, room);
+  Workspace workspace;
+  float* packed = workspace.take(matrix.taps * point_weights);
+  float* sums = workspace.take(kPoints * point_weights);
+  float* bias_sums = workspace.take(padded_filters);
+  const auto inputs = PointTiles<kLanes>::take(workspace, chunk, padded_channels / kLanes);
+  const auto gradients = PointTiles<kLanes>::take(workspace, chunk, padded_filters / kLanes);
+  TileReader<kLanes, InputStep, T> input_reader(workspace, grid, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, kOutput);
+  TileReader<kLanes, GradientStep<kOutput>, T> gradient_reader(workspace, grid, {shape.output_height(), shape.output_width(), shape.filters}, 0, 0, kOutput);
+  clear(sums, kPoints * point_weights);
+  clear(bias_sums, padded_filters);
+  for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
+    const int64_t count = smaller(chunk, grid.count() - begin);
+    input_reader.read(input, begin, count, inputs);
+    gradient_reader.read(gradient, begin, count, gradients);
+    for (int64_t point = 0; point < kPoints; ++point) {
+      add_point_products<kLanes>(gradients, inputs, point, count, shape.filters, sums + point * point_weights);
+    }
+    for (int64_t v = 0; v < gradients.vectors; ++v) {
+      add_rows<kLanes>(gradients.point(kSumPoint) + v * PointTiles<kLanes>::kVectorStride, count, gradients.stride(), bias_sums + v * kLanes);
+    }
+  }
+  transform_weight_gradient<kLanes, kKernel>(sums, shape.filters, padded_channels, packed);
+  unpack_weights(matrix, packed, padded_channels, weight_gradient);
+  if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
+}
+
+}  // namespace
+}  // namespace lockstep::nn::direct
