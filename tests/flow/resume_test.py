@@ -93,6 +93,13 @@ class Resume(runs.TestFolders, unittest.TestCase):
         (held_out / "3" / "zzz.png").rename(renamed)
         runs.train(self.digits, output, "--validation", held_out, "--resume")
 
+    def test_the_choice_of_precision_auto_is_kept(self):
+        output = self.stopped("auto", "--precision", "auto")
+        chosen = runs.of_kind(output, "plan")[-1]["values"]["precision"]
+        self.assertIn(chosen, ["32-true", "bf16-mixed"])
+        runs.train(self.digits, output, "--resume")
+        self.assertEqual(runs.of_kind(output, "plan")[-1]["values"]["precision"], chosen)
+
     def test_nothing_to_resume(self):
         self.assertIn("there is no run folder", runs.train(self.digits, self.folder / "nowhere", "--resume", status=1))
         self.assertFalse((self.folder / "nowhere").exists())

@@ -33,6 +33,7 @@ LayerRow row_of(const LayerGraph& graph, const GraphPlan& plan, size_t index) {
   for (const TensorPlan& tensor : planned.states) row.states.push_back({tensor.name, tensor.shape});
   row.learnable_count = count_of(planned.learnables);
   row.state_count = count_of(planned.states);
+  row.runs_direct = planned.runs_direct;
   return row;
 }
 

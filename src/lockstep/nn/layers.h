@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct LayerRow {
   std::vector<LayerTensor> states{};  ///< running statistics
   int64_t learnable_count = 0;      ///< numbers in all learnables
   int64_t state_count = 0;          ///< numbers in all states
+  /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or (half) bfloat16.
+  std::function<bool(int64_t batch, bool half)> runs_direct{};
 };
 
 /// A checked network: the rows in order of evaluation.

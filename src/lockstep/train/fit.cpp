@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/device/memory.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
@@ -37,7 +38,7 @@ io::RunFolder open_run_folder(const Job& job, const Options& options) {
 }
 
 Resolved resolved_of(const Json& plan) {
-  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0})};
+  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("precision", "")};
 }
 
 std::vector<std::unique_ptr<view::View>> make_views(const Job& job, const Options& options, const io::RunPaths& paths, int64_t attempt) {
@@ -187,7 +188,7 @@ class Run {
                   .output = folder_.paths().folder,
                   .weights = folder_.paths().weights()};
     Json values{{"reason", enum_names(reason)[static_cast<size_t>(reason)]}, {"seconds", result.seconds}, {"images_per_second", result.images_per_second},
-                {"best_step", state.best_step}, {"skipped_checkpoints", training.skipped_checkpoints()}};
+                {"best_step", state.best_step}, {"skipped_checkpoints", training.skipped_checkpoints()}, {"peak_memory_bytes", device::peak_memory_bytes()}};
     if (validated) values.update({{"accuracy", result.accuracy}, {"loss", result.loss}, {"best_accuracy", result.best_accuracy}});
     if (test.count > 0) values.update({{"test_accuracy", test.accuracy}, {"test_loss", test.loss}});
     if (reason != EndReason::stopped) values["weights_path"] = result.weights.string();

@@ -51,8 +51,8 @@ struct Training::Worker {
   Worker(Training& training, Share own, nn::Instance instance)
       : share(own),
         replica(std::move(instance), training.weights_, training.norms_,
-                {.format = {type_of(training.setup_.options.precision), device_of(training.setup_.plan, own.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
-                 .precision = training.setup_.options.precision,
+                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
+                 .precision = training.setup_.plan.precision,
                  .accumulate = training.setup_.options.accumulate,
                  .seed = training.setup_.options.seed,
                  .kernels = training.setup_.options.kernels}),
@@ -63,7 +63,7 @@ struct Training::Worker {
 Training::Training(TrainingSetup setup, nn::Instance prototype)
     : setup_(std::move(setup)),
       prototype_(std::move(prototype)),
-      weights_(prototype_, type_of(setup_.options.precision), device_of(setup_.plan, 0)),
+      weights_(prototype_, type_of(setup_.plan.precision), device_of(setup_.plan, 0)),
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
       optimizer_(resolve_rule(setup_.options), weights_),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,

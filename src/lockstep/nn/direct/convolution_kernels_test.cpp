@@ -239,5 +239,19 @@ TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
   }
 }
 
+TEST(ConvolutionKernels, GiveTheSameBitsWithEverySetThatFusesMultiplyAdds) {
+  const std::vector<NamedKernels<float>> present = present_kernels<float>();
+  if (present.size() < 3) GTEST_SKIP() << "this processor has no AVX-512";
+  for (const ConvolutionShape& shape : {ConvolutionShape{3, 20, 24, 24, 20, 3, 3, 1, 1, false}, ConvolutionShape{2, 16, 9, 13, 48, 5, 5, 0, 0, false},
+                                        ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}}) {
+    const Case<float> c(shape);
+    const Results<float> narrow(*present[1].kernels, c), wide(*present[2].kernels, c);
+    EXPECT_EQ(narrow.output, wide.output) << text(shape);
+    EXPECT_EQ(narrow.input_gradient, wide.input_gradient) << text(shape);
+    EXPECT_EQ(narrow.weight_gradient, wide.weight_gradient) << text(shape);
+    EXPECT_EQ(narrow.bias_gradient, wide.bias_gradient) << text(shape);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::nn::direct

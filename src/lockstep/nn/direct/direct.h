@@ -10,34 +10,40 @@
 namespace lockstep::nn::direct {
 namespace {
 
-/// Gives each picture of a batch as floats with its padding; floats without padding are used where they are.
+/// Gives each picture of a batch as floats with its padding, and with at least `lanes` floats to be read from each pixel's first on.
+/// Where the batch itself offers that, nothing is copied: then what follows a pixel's channels is the next pixel, not zeros.
 template <int kLanes, class T>
 class PictureReader {
  public:
-  PictureReader(Workspace& workspace, const PictureSize& size, int64_t top, int64_t left, int64_t stride)
-      : size_(size), top_(top), left_(left), in_place_(std::is_same_v<T, float> && top == 0 && left == 0 && stride == size.channels) {
-    plane_ = {nullptr, size.height + 2 * top, size.width + 2 * left, stride};
-    if (in_place_) return;
+  PictureReader(Workspace& workspace, const PictureSize& size, int64_t batch, int64_t top, int64_t left, int64_t lanes)
+      : size_(size), batch_(batch), top_(top), left_(left), lanes_(lanes), padded_(top > 0 || left > 0) {
+    plane_ = {nullptr, size.height + 2 * top, size.width + 2 * left, lanes};
     plane_.data = workspace.take(plane_.size());
     clear(plane_.data, plane_.size());
   }
 
-  const Plane& layout() const { return plane_; }
-
-  const float* read(const T* pictures, int64_t picture) {
+  Plane read(const T* pictures, int64_t picture) {
     const T* source = pictures + picture * size_.size();
     if constexpr (std::is_same_v<T, float>) {
-      if (in_place_) return source;
+      // The plane is only read, but its type serves those that are written, too.
+      if (is_readable_in_place(picture)) return {const_cast<float*>(source), size_.height, size_.width, size_.channels};
     }
     fill<kLanes>(plane_, source, size_, top_, left_);
-    return plane_.data;
+    return plane_;
   }
 
  private:
+  bool is_readable_in_place(int64_t picture) const {
+    const int64_t beyond = lanes_ - size_.channels;
+    return !padded_ && (beyond == 0 || (picture + 1 < batch_ && beyond <= size_.size()));
+  }
+
   PictureSize size_;
+  int64_t batch_;
   int64_t top_;
   int64_t left_;
-  bool in_place_;
+  int64_t lanes_;
+  bool padded_;
   Plane plane_{};
 };
 
@@ -82,21 +88,22 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
   float* packed = workspace.take(depth * padded);
   float* weights = workspace.take(depth * padded);
   float* packed_bias = workspace.take(padded);
-  PictureReader<kLanes, T> reader(workspace, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, shape.channels);
+  PictureReader<kLanes, T> reader(workspace, {shape.height, shape.width, shape.channels}, shape.batch, shape.padding_height, shape.padding_width,
+                                  shape.channels);
   pack_weights(matrix, weight, padded, packed);
   pack_bias(bias, shape.filters, padded, packed_bias);
   split_into_panels<kLanes>(packed, depth, padded, weights);
   const Panels panels{padded / kLanes};
-  const int64_t row_size = reader.layout().row();
   for (int64_t picture = 0; picture < shape.batch; ++picture) {
-    const float* plane = reader.read(input, picture);
+    const Plane plane = reader.read(input, picture);
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
       const int64_t lane = panels.begin(panel) * kLanes;
       with_width(panels.width(panel), [&](auto vectors) {
         for (int64_t y = 0; y < height; ++y) {
           T* target = output + (picture * height + y) * width * shape.filters + lane;
           each_row_block(width, [&](int64_t x, auto count) {
-            const Rows rows{plane + y * row_size + x * shape.channels, shape.channels, shape.kernel_height, row_size, shape.kernel_width * shape.channels, 0};
+            const float* corner = plane.data + y * plane.row() + x * plane.stride;
+            const Rows rows{corner, plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels, 0};
             store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * shape.filters, shape.filters,
                          shape.filters - lane);
           });
@@ -116,19 +123,19 @@ void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, co
   Workspace workspace;
   float* sums = workspace.take(matrix.taps * shape.channels * padded);
   float* bias_sums = workspace.take(padded);
-  PictureReader<kLanes, T> inputs(workspace, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, shape.channels);
-  PictureReader<kLanes, T> gradients(workspace, {height, width, shape.filters}, 0, 0, padded);
+  PictureReader<kLanes, T> inputs(workspace, {shape.height, shape.width, shape.channels}, shape.batch, shape.padding_height, shape.padding_width,
+                                  shape.channels);
+  PictureReader<kLanes, T> gradients(workspace, {height, width, shape.filters}, shape.batch, 0, 0, padded);
   clear(sums, matrix.taps * shape.channels * padded);
   clear(bias_sums, padded);
-  const int64_t row_size = inputs.layout().row();
   for (int64_t picture = 0; picture < shape.batch; ++picture) {
-    const float* left = inputs.read(input, picture);
-    const float* right = gradients.read(gradient, picture);
+    const Plane left = inputs.read(input, picture);
+    const Plane right = gradients.read(gradient, picture);
     for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
-      const Pairs pairs{left + ky * row_size, row_size, shape.channels, right, width * padded, padded, kLanes, height, width};
+      const Pairs pairs{left.data + ky * left.row(), left.row(), left.stride, right.data, right.row(), right.stride, kLanes, height, width};
       add_all_products<kLanes>(pairs, kernel_row, padded / kLanes, sums + ky * kernel_row * padded, padded);
     }
-    for (int64_t lane = 0; lane < padded; lane += kLanes) add_rows<kLanes>(right + lane, height * width, padded, bias_sums + lane);
+    for (int64_t lane = 0; lane < padded; lane += kLanes) add_rows<kLanes>(right.data + lane, height * width, right.stride, bias_sums + lane);
   }
   unpack_weights(matrix, sums, padded, weight_gradient);
   if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);

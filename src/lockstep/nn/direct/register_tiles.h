@@ -20,7 +20,7 @@ struct Panels {
   int64_t width(int64_t panel) const { return begin(panel + 1) - begin(panel); }
 };
 
-/// work(begin, rows) for pieces of at most kTileRows rows, of nearly equal height; `rows` is a compile-time constant.
+/// work(value) with the value, 1 to kTileRows, as a compile-time constant
 template <class Work>
 inline void with_constant(int64_t value, Work&& work) {
   switch (value) {
@@ -41,6 +41,7 @@ inline void with_constant(int64_t value, Work&& work) {
   }
 }
 
+/// work(begin, rows) for pieces of at most kTileRows rows, of nearly equal height; `rows` is a compile-time constant.
 template <class Work>
 inline void each_row_block(int64_t rows, Work&& work) {
   const int64_t blocks = divided_up(rows, kTileRows);

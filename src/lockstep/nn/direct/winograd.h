@@ -59,10 +59,13 @@ constexpr int64_t kSecondLevel = int64_t{1} << 17;
 constexpr int64_t kThirdLevel = int64_t{1} << 20;
 
 /// How many tiles go through the steps together: about as many as a cache with room for that many floats holds.
-inline int64_t chunk_size(const TileGrid& grid, int64_t floats_per_tile, int64_t room) {
-  const int64_t chunks = divided_up(grid.count(), larger(room / floats_per_tile, kTileRows));
+/// Sums end with a chunk, so its size must depend neither on the vectors' width nor on the number of registers.
+inline int64_t chunk_size(const ConvolutionShape& shape, const TileGrid& grid, int64_t room) {
+  constexpr int64_t kRound = 8;
+  const int64_t floats_per_tile = (divided_up(shape.channels, 16) + divided_up(shape.filters, 16)) * 16 * kPoints;
+  const int64_t chunks = divided_up(grid.count(), larger(room / floats_per_tile, kRound));
   const int64_t even = divided_up(grid.count(), chunks);
-  return divided_up(even, kTileRows) * kTileRows;
+  return divided_up(even, kRound) * kRound;
 }
 
 /// Transforms tiles of pictures; remembers which picture its planes hold, for chunks end anywhere.
@@ -145,7 +148,8 @@ inline void multiply_point(const PointTiles<kLanes>& left, const PointTiles<kLan
 
 /// Adds to sums [filters, padded channels] the products of the gradients' and the inputs' tiles, for one point.
 template <int kLanes>
-inline void add_point_products(const PointTiles<kLanes>& gradients, const PointTiles<kLanes>& inputs, int64_t point, int64_t tiles, int64_t filters, float* sums) {
+inline void add_point_products(const PointTiles<kLanes>& gradients, const PointTiles<kLanes>& inputs, int64_t point, int64_t tiles, int64_t filters,
+                               float* sums) {
   constexpr int64_t kStride = PointTiles<kLanes>::kVectorStride;
   const int64_t padded = inputs.vectors * kLanes;
   for (int64_t vector = 0; vector < gradients.vectors; ++vector) {
@@ -188,7 +192,8 @@ inline void write_any_tile(const float* source, const float* bias, T* corner, co
 }
 
 template <int kLanes, int kOutput, class T>
-inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles<kLanes>& tiles, int64_t begin, int64_t count, const float* bias, T* output) {
+inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles<kLanes>& tiles, int64_t begin, int64_t count, const float* bias,
+                        T* output) {
   TilePlace place(grid, begin);
   for (int64_t i = 0; i < count; ++i, place.advance(grid)) {
     const int64_t y = place.row * kOutput;
@@ -210,18 +215,19 @@ void winograd_convolution(const ConvolutionShape& shape, const T* input, const T
   const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t point_weights = shape.channels * padded_filters;
-  const int64_t chunk = chunk_size(grid, (padded_channels + padded_filters) * kPoints, kSecondLevel);
+  const int64_t chunk = chunk_size(shape, grid, kSecondLevel);
   Workspace workspace;
   float* packed = workspace.take(matrix.taps * point_weights);
   float* weights = workspace.take(kPoints * point_weights);
   float* packed_bias = workspace.take(padded_filters);
   const auto inputs = PointTiles<kLanes>::take(workspace, chunk, padded_channels / kLanes);
   const auto outputs = PointTiles<kLanes>::take(workspace, chunk, padded_filters / kLanes);
-  TileReader<kLanes, InputStep, T> reader(workspace, grid, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, kOutput);
+  const PictureSize input_size{shape.height, shape.width, shape.channels};
+  const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
+  TileReader<kLanes, InputStep, T> reader(workspace, grid, input_size, shape.padding_height, shape.padding_width, kOutput);
   pack_weights(matrix, weight, padded_filters, packed);
   pack_bias(bias, shape.filters, padded_filters, packed_bias);
   transform_weights<kLanes, kKernel>(packed, shape.channels, padded_filters, weights);
-  const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
     const int64_t count = smaller(chunk, grid.count() - begin);
     reader.read(input, begin, count, inputs);
@@ -252,16 +258,18 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
   const int64_t point_weights = shape.filters * padded_channels;
   const WeightMatrix matrix = weight_by_channels(shape);
   // Each chunk reads and writes all sums: if these leave the second-level cache, then seldom.
-  const int64_t room = kPoints * point_weights <= kSecondLevel ? kSecondLevel : kThirdLevel;
-  const int64_t chunk = chunk_size(grid, (padded_channels + padded_filters) * kPoints, room);
+  const int64_t room = kPoints * shape.filters * shape.channels <= kSecondLevel ? kSecondLevel : kThirdLevel;
+  const int64_t chunk = chunk_size(shape, grid, room);
   Workspace workspace;
   float* packed = workspace.take(matrix.taps * point_weights);
   float* sums = workspace.take(kPoints * point_weights);
   float* bias_sums = workspace.take(padded_filters);
   const auto inputs = PointTiles<kLanes>::take(workspace, chunk, padded_channels / kLanes);
   const auto gradients = PointTiles<kLanes>::take(workspace, chunk, padded_filters / kLanes);
-  TileReader<kLanes, InputStep, T> input_reader(workspace, grid, {shape.height, shape.width, shape.channels}, shape.padding_height, shape.padding_width, kOutput);
-  TileReader<kLanes, GradientStep<kOutput>, T> gradient_reader(workspace, grid, {shape.output_height(), shape.output_width(), shape.filters}, 0, 0, kOutput);
+  const PictureSize input_size{shape.height, shape.width, shape.channels};
+  const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
+  TileReader<kLanes, InputStep, T> input_reader(workspace, grid, input_size, shape.padding_height, shape.padding_width, kOutput);
+  TileReader<kLanes, GradientStep<kOutput>, T> gradient_reader(workspace, grid, output_size, 0, 0, kOutput);
   clear(sums, kPoints * point_weights);
   clear(bias_sums, padded_filters);
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {

@@ -2,12 +2,12 @@
 //
 // Any channel count fills vectors: [rows, channels] is walked as one flat array in strides of lcm(channels, 16) values, and what belongs to
 // a channel is repeated along a stride. Sums are kept for each place of a stride and folded at the end in a fixed order, so the bits do not
-// depend on the width of the vectors.
+// depend on the width of the vectors. What belongs to a place of a stride stays in registers.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/nn/fused/channel_kernels.h"
@@ -15,28 +15,46 @@
 namespace lockstep::nn::fused {
 namespace {
 
-inline float to_float(float value) { return value; }
-inline float to_float(BFloat16 value) {
-  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+constexpr int kRegisters = 32;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+constexpr int kRegisters = 16;
+#else
+constexpr int kLanes = 4;
+constexpr int kRegisters = 16;
+#endif
+
+typedef float Floats __attribute__((vector_size(kLanes * 4)));
+typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
+typedef int32_t Mask __attribute__((vector_size(kLanes * 4)));
+typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));
+
+inline Floats load(const float* source) {
+  Floats result;
+  std::memcpy(&result, source, sizeof(result));
   return result;
 }
-inline void store(float value, float& target) { target = value; }
-// Round to nearest, ties to even; a NaN stays one, for its quiet bit is set.
-inline void store(float value, BFloat16& target) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const uint32_t nan = (bits >> 16) | 0x40;
-  target.bits = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+inline Floats load(const BFloat16* source) {
+  Halves halves;
+  std::memcpy(&halves, source, sizeof(halves));
+  return reinterpret_cast<Floats>(__builtin_convertvector(halves, Words) << 16);
 }
-
-constexpr int64_t kLanes = 16;
+inline void store(Floats value, float* target) { std::memcpy(target, &value, sizeof(value)); }
+// Round to nearest, ties to even; a NaN stays one, for its quiet bit is set.
+inline void store(Floats value, BFloat16* target) {
+  const Words bits = reinterpret_cast<Words>(value);
+  const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const Words nan = (bits >> 16) | 0x40;
+  const Halves halves = __builtin_convertvector((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded, Halves);
+  std::memcpy(target, &halves, sizeof(halves));
+}
 
 class Strides {
  public:
-  Strides(int64_t rows, int64_t channels) : channels_(channels), size_(std::lcm(channels, kLanes)), count_(rows * channels) {}
+  Strides(int64_t rows, int64_t channels)
+      : channels_(channels), size_(stride_of(channels)), whole_(rows * channels / size_), rest_(rows * channels % size_) {}
 
   int64_t size() const { return size_; }
 
@@ -44,14 +62,6 @@ class Strides {
     std::vector<float> result(static_cast<size_t>(size_));
     for (int64_t i = 0; i < size_; i += channels_) std::copy(values, values + channels_, result.data() + i);
     return result;
-  }
-
-  /// work(begin, size): whole strides, then the rest.
-  template <class Work>
-  void each(Work&& work) const {
-    int64_t begin = 0;
-    for (; begin + size_ <= count_; begin += size_) work(begin, size_);
-    if (begin < count_) work(begin, count_ - begin);
   }
 
   void fold(const std::vector<float>& places, float* sums) const {
@@ -62,77 +72,221 @@ class Strides {
     }
   }
 
+  /// kernel.run<vectors>(place, begin, strides, size) for blocks of a stride's vectors, at most kMost wide, over as many strides as the
+  /// first-level cache holds; then kernel.run_rest(begin, count) for the values after the last whole stride.
+  template <int kMost, class Kernel>
+  void each(const Kernel& kernel) const {
+    const int64_t chunk = std::max<int64_t>(1, 2048 / size_);
+    for (int64_t stride = 0; stride < whole_; stride += chunk) {
+      each_block<kMost>(size_ / kLanes, [&](int64_t vector, auto count) {
+        kernel.template run<count>(vector * kLanes, stride * size_ + vector * kLanes, std::min(chunk, whole_ - stride), size_);
+      });
+    }
+    if (rest_ > 0) kernel.run_rest(whole_ * size_, rest_);
+  }
+
  private:
+  template <int kMost, class Work>
+  static void each_block(int64_t vectors, Work&& work) {
+    const int64_t blocks = (vectors + kMost - 1) / kMost;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = vectors * block / blocks;
+      with_constant<kMost>(vectors * (block + 1) / blocks - begin, [&](auto count) { work(begin, count); });
+    }
+  }
+
+  template <int kMost, class Work>
+  static void with_constant(int64_t value, Work&& work) {
+    if (value == kMost) return work(std::integral_constant<int, kMost>{});
+    if constexpr (kMost > 1) with_constant<kMost - 1>(value, work);
+  }
+
+  // Not std::lcm: g++ 12 gives -16 for lcm(1, 16) here with -O2 -mavx512dq.
+  static int64_t stride_of(int64_t channels) {
+    int64_t result = channels;
+    while (result % 16 != 0) result += channels;
+    return result;
+  }
+
   int64_t channels_;
   int64_t size_;
-  int64_t count_;
+  int64_t whole_;
+  int64_t rest_;
+};
+
+/// Some vectors side by side, in registers.
+template <int kVectors>
+struct Block {
+  Floats values[kVectors];
+
+  static Block from(const float* source) {
+    Block block;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) block.values[v] = load(source + v * kLanes);
+    return block;
+  }
+  void to(float* target) const {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store(values[v], target + v * kLanes);
+  }
+};
+
+inline float scalar(const float* source) { return *source; }
+inline float scalar(const BFloat16* source) {
+  const uint32_t bits = static_cast<uint32_t>(source->bits) << 16;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+template <class T>
+void store_scalar(float value, T* target) {
+  T values[kLanes];
+  store(value - Floats{}, values);
+  *target = values[0];
+}
+
+template <class T>
+struct Sum {
+  const T* input;
+  float* sums;
+
+  template <int kVectors>
+  void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
+    auto sum = Block<kVectors>::from(sums + place);
+    const T* x = input + begin;
+    for (int64_t s = 0; s < strides; ++s, x += step) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum.values[v] += load(x + v * kLanes);
+    }
+    sum.to(sums + place);
+  }
+  void run_rest(int64_t begin, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) sums[i] += scalar(input + begin + i);
+  }
+};
+
+template <class T>
+struct SumOfSquares {
+  const T* input;
+  const float* means;
+  float* sums;
+
+  template <int kVectors>
+  void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
+    auto sum = Block<kVectors>::from(sums + place);
+    const auto mean = Block<kVectors>::from(means + place);
+    const T* x = input + begin;
+    for (int64_t s = 0; s < strides; ++s, x += step) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Floats delta = load(x + v * kLanes) - mean.values[v];
+        sum.values[v] += delta * delta;
+      }
+    }
+    sum.to(sums + place);
+  }
+  void run_rest(int64_t begin, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const float delta = scalar(input + begin + i) - means[i];
+      sums[i] += delta * delta;
+    }
+  }
 };
 
 template <class T>
 void moments(const T* input, int64_t rows, int64_t channels, float* mean, float* deviation) {
   const Strides strides(rows, channels);
   std::vector<float> sums(static_cast<size_t>(strides.size()));
-  float* s = sums.data();
-  strides.each([&](int64_t begin, int64_t size) {
-    const T* x = input + begin;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < size; ++i) s[i] += to_float(x[i]);
-  });
+  strides.each<8>(Sum<T>{input, sums.data()});
   strides.fold(sums, mean);
   for (int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(rows);
   const std::vector<float> means = strides.repeated(mean);
-  const float* m = means.data();
   std::fill(sums.begin(), sums.end(), 0.0F);
-  strides.each([&](int64_t begin, int64_t size) {
-    const T* x = input + begin;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < size; ++i) {
-      const float delta = to_float(x[i]) - m[i];
-      s[i] += delta * delta;
-    }
-  });
+  strides.each<kRegisters / 4>(SumOfSquares<T>{input, means.data(), sums.data()});
   strides.fold(sums, deviation);
 }
 
-template <bool relu, class T>
-void transform_rows(const T* input, const Strides& strides, const float* a, const float* b, T* output) {
-  strides.each([&](int64_t begin, int64_t size) {
-    const T* x = input + begin;
-    T* y = output + begin;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = to_float(x[i]) * a[i] + b[i];
-      store(relu ? (value < 0.0F ? 0.0F : value) : value, y[i]);
+template <bool kRelu, class T>
+struct Transform {
+  const T* input;
+  const float* scale;
+  const float* shift;
+  T* output;
+
+  template <int kVectors>
+  void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
+    const auto a = Block<kVectors>::from(scale + place);
+    const auto b = Block<kVectors>::from(shift + place);
+    for (int64_t s = 0; s < strides; ++s, begin += step) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Floats value = load(input + begin + v * kLanes) * a.values[v] + b.values[v];
+        store(kRelu ? (value < 0.0F ? Floats{} : value) : value, output + begin + v * kLanes);
+      }
     }
-  });
-}
+  }
+  void run_rest(int64_t begin, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = scalar(input + begin + i) * scale[i] + shift[i];
+      store_scalar(kRelu && value < 0.0F ? 0.0F : value, output + begin + i);
+    }
+  }
+};
 
 template <class T>
 void transform(const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift, bool relu, T* output) {
   const Strides strides(rows, channels);
   const std::vector<float> a = strides.repeated(scale);
   const std::vector<float> b = strides.repeated(shift);
+  constexpr int kMost = kRegisters / 4;
   if (relu) {
-    transform_rows<true>(input, strides, a.data(), b.data(), output);
+    strides.each<kMost>(Transform<true, T>{input, a.data(), b.data(), output});
   } else {
-    transform_rows<false>(input, strides, a.data(), b.data(), output);
+    strides.each<kMost>(Transform<false, T>{input, a.data(), b.data(), output});
   }
 }
 
-template <bool relu, class T>
-void gradient_sums_rows(const T* gradient, const T* input, const Strides& strides, const float* a, const float* b, const float* m, float* s, float* p) {
-  strides.each([&](int64_t begin, int64_t size) {
-    const T* x = input + begin;
-    const T* dy = gradient + begin;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = to_float(x[i]);
-      const float g = relu && !(value * a[i] + b[i] > 0.0F) ? 0.0F : to_float(dy[i]);
-      s[i] += g;
-      p[i] += g * (value - m[i]);
-    }
-  });
+/// The output's gradient, zero where relu cut the output.
+template <bool kRelu>
+inline Floats passed(Floats gradient, Floats value, Floats scale, Floats shift) {
+  return kRelu ? (value * scale + shift > 0.0F ? gradient : Floats{}) : gradient;
 }
+
+template <bool kRelu, class T>
+struct GradientSums {
+  const T* gradient;
+  const T* input;
+  const float* scale;
+  const float* shift;
+  const float* mean;
+  float* sums;
+  float* products;
+
+  template <int kVectors>
+  void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
+    const auto a = Block<kVectors>::from(scale + place), b = Block<kVectors>::from(shift + place), m = Block<kVectors>::from(mean + place);
+    auto sum = Block<kVectors>::from(sums + place), product = Block<kVectors>::from(products + place);
+    for (int64_t s = 0; s < strides; ++s, begin += step) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Floats value = load(input + begin + v * kLanes);
+        const Floats g = passed<kRelu>(load(gradient + begin + v * kLanes), value, a.values[v], b.values[v]);
+        sum.values[v] += g;
+        product.values[v] += g * (value - m.values[v]);
+      }
+    }
+    sum.to(sums + place);
+    product.to(products + place);
+  }
+  void run_rest(int64_t begin, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = scalar(input + begin + i);
+      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : scalar(gradient + begin + i);
+      sums[i] += g;
+      products[i] += g * (value - mean[i]);
+    }
+  }
+};
 
 template <class T>
 void gradient_sums(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift, const float* mean, bool relu,
@@ -140,30 +294,48 @@ void gradient_sums(const T* gradient, const T* input, int64_t rows, int64_t chan
   const Strides strides(rows, channels);
   const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift), m = strides.repeated(mean);
   std::vector<float> sums(static_cast<size_t>(strides.size())), products(static_cast<size_t>(strides.size()));
+  constexpr int kMost = kRegisters / 6;
   if (relu) {
-    gradient_sums_rows<true>(gradient, input, strides, a.data(), b.data(), m.data(), sums.data(), products.data());
+    strides.each<kMost>(GradientSums<true, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
   } else {
-    gradient_sums_rows<false>(gradient, input, strides, a.data(), b.data(), m.data(), sums.data(), products.data());
+    strides.each<kMost>(GradientSums<false, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
   }
   strides.fold(sums, sum);
   strides.fold(products, sum_of_products);
 }
 
-template <bool relu, class T>
-void input_gradient_rows(const T* gradient, const T* input, const Strides& strides, const float* a, const float* b, const float* m, const float* k, const float* o,
-                         T* input_gradient) {
-  strides.each([&](int64_t begin, int64_t size) {
-    const T* x = input + begin;
-    const T* dy = gradient + begin;
-    T* dx = input_gradient + begin;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = to_float(x[i]);
-      const float g = relu && !(value * a[i] + b[i] > 0.0F) ? 0.0F : to_float(dy[i]);
-      store(g * a[i] + (value - m[i]) * k[i] + o[i], dx[i]);
+template <bool kRelu, class T>
+struct InputGradient {
+  const T* gradient;
+  const T* input;
+  const float* scale;
+  const float* shift;
+  const float* mean;
+  const float* slope;
+  const float* offset;
+  T* result;
+
+  template <int kVectors>
+  void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
+    const auto a = Block<kVectors>::from(scale + place), b = Block<kVectors>::from(shift + place), m = Block<kVectors>::from(mean + place);
+    const auto k = Block<kVectors>::from(slope + place), o = Block<kVectors>::from(offset + place);
+    for (int64_t s = 0; s < strides; ++s, begin += step) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Floats value = load(input + begin + v * kLanes);
+        const Floats g = passed<kRelu>(load(gradient + begin + v * kLanes), value, a.values[v], b.values[v]);
+        store(g * a.values[v] + (value - m.values[v]) * k.values[v] + o.values[v], result + begin + v * kLanes);
+      }
     }
-  });
-}
+  }
+  void run_rest(int64_t begin, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = scalar(input + begin + i);
+      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : scalar(gradient + begin + i);
+      store_scalar(g * scale[i] + (value - mean[i]) * slope[i] + offset[i], result + begin + i);
+    }
+  }
+};
 
 template <class T>
 void input_gradient(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift, const float* mean,
@@ -171,10 +343,11 @@ void input_gradient(const T* gradient, const T* input, int64_t rows, int64_t cha
   const Strides strides(rows, channels);
   const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift), m = strides.repeated(mean);
   const std::vector<float> k = strides.repeated(slope), o = strides.repeated(offset);
+  constexpr int kMost = kRegisters / 6;
   if (relu) {
-    input_gradient_rows<true>(gradient, input, strides, a.data(), b.data(), m.data(), k.data(), o.data(), input_gradient);
+    strides.each<kMost>(InputGradient<true, T>{gradient, input, a.data(), b.data(), m.data(), k.data(), o.data(), input_gradient});
   } else {
-    input_gradient_rows<false>(gradient, input, strides, a.data(), b.data(), m.data(), k.data(), o.data(), input_gradient);
+    strides.each<kMost>(InputGradient<false, T>{gradient, input, a.data(), b.data(), m.data(), k.data(), o.data(), input_gradient});
   }
 }
 

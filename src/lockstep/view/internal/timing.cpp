@@ -20,6 +20,14 @@ double median(std::vector<double> values) {
   return (values[middle] + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) / 2;
 }
 
+void keep(double value, size_t place, std::vector<double>& kept) {
+  if (place < kept.size()) {
+    kept[place] = value;
+  } else {
+    kept.push_back(value);
+  }
+}
+
 std::string milliseconds(double seconds) { return padded_left(fixed(seconds * 1e3, seconds < 0.1 ? 2 : 1), 9) + " ms"; }
 
 }  // namespace
@@ -34,15 +42,12 @@ void Timing::add(const io::Event& step) {
     const double seconds = io::number(step, std::string(kStepParts[part]) + "_seconds", 0);
     if (!std::isfinite(seconds)) continue;
     sums_[part] += seconds;
-    if (place < kept_[part].size()) {
-      kept_[part][place] = seconds;
-    } else {
-      kept_[part].push_back(seconds);
-    }
+    keep(seconds, place, kept_[part]);
   }
+  keep(io::number(step, "page_faults", 0), place, kept_faults_);
 }
 
-std::vector<Line> Timing::table(int columns, bool colour) const {
+std::vector<Line> Timing::table(const io::Event& end, int columns, bool colour) const {
   const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   if (step_count_ == 0 || total <= 0) return {};
   std::vector<Line> lines;
@@ -58,6 +63,9 @@ std::vector<Line> Timing::table(int columns, bool colour) const {
     lines.push_back(Line(colour).add("  " + padded_right(kStepParts[part], 10) + milliseconds(middle) + padded_left(fixed(share * 100, 1), 7) + " %  ").add(bar, Tint::train));
   }
   lines.push_back(Line(colour).add("  " + padded_right("all", 10) + milliseconds(sum_of_medians) + "  100.0 %"));
+  lines.push_back(Line(colour).add("  page faults" + padded_left(fixed(median(kept_faults_), 0), 7) + " a step"));
+  const double peak = io::number(end, "peak_memory_bytes", 0);
+  if (peak > 0) lines.push_back(Line(colour).add("  peak memory " + padded_left(as_bytes(static_cast<int64_t>(peak)), 12)));
   return lines;
 }
 

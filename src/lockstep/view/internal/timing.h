@@ -17,8 +17,9 @@ class Timing {
  public:
   void add(const io::Event& step);
 
-  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its share of all steps' time. Nothing without steps.
-  std::vector<Line> table(int columns, bool colour) const;
+  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its share of all steps' time; then the
+  /// memory's behaviour, of the run that ended with `end`. Nothing without steps.
+  std::vector<Line> table(const io::Event& end, int columns, bool colour) const;
 
  private:
   static constexpr size_t kKeptSteps = 4096;
@@ -27,6 +28,7 @@ class Timing {
   bool past_first_ = false;
   std::array<double, kStepParts.size()> sums_{};
   std::array<std::vector<double>, kStepParts.size()> kept_;
+  std::vector<double> kept_faults_;
 };
 
 }  // namespace lockstep::view

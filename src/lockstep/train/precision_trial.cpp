@@ -1,0 +1,85 @@
+#include "lockstep/train/precision_trial.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/random_scope.h"
+#include "lockstep/nn/safetensors.h"
+#include "lockstep/nn/state.h"
+#include "lockstep/train/training.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kFewestSteps = 10;
+constexpr int64_t kMostSteps = 60;
+constexpr double kSeconds = 4;               // about, for each precision
+constexpr int64_t kMostHeldOut = 2000;
+constexpr double kLeastGain = 1.1;           // below it a trial so short cannot tell
+
+struct TrialResult {
+  double images_per_second = 0;
+  double accuracy = 0;
+};
+
+std::shared_ptr<const data::PictureSet> part_of_held_out(const data::Dataset& held_out, const data::PictureFormat& format) {
+  std::vector<int64_t> indices;
+  const int64_t stride = (held_out.size() + kMostHeldOut - 1) / kMostHeldOut;
+  for (int64_t i = 0; i < held_out.size(); i += stride) indices.push_back(i);
+  return std::make_shared<const data::PictureSet>(held_out.subset(std::move(indices)), format, /*most_bytes=*/0);
+}
+
+class Trial {
+ public:
+  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, std::stop_token stop)
+      : prepared_(prepared), options_(options), stop_(std::move(stop)), held_out_(part_of_held_out(held_out, prepared.plan.format)) {
+    options_.patience = 0;
+    options_.max_time = 0;
+  }
+
+  TrialResult run(Precision precision, int64_t steps) {
+    Plan plan = prepared_.plan;
+    plan.precision = precision;
+    plan.max_epochs = (steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
+    plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
+    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_}, instance());
+    if (training.run() == EndReason::stopped) throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
+    return {training.images_per_second(), training.state().validation_accuracy};
+  }
+
+  int64_t held_out_count() const { return held_out_->size(); }
+
+ private:
+  nn::Instance instance() const {
+    const device::RandomScope random(at::kCPU, static_cast<uint64_t>(options_.seed));
+    nn::Instance instance = prepared_.network.make(prepared_.plan.input);
+    if (!options_.weights.empty()) nn::load_state(*instance.module, nn::read_safetensors(options_.weights), options_.weights);
+    return instance;
+  }
+
+  const Prepared& prepared_;
+  Options options_;
+  std::stop_token stop_;
+  std::shared_ptr<const data::PictureSet> held_out_;
+};
+
+}  // namespace
+
+PrecisionChoice try_precisions(const Prepared& prepared, const Options& options, const data::Dataset& held_out, std::stop_token stop) {
+  Trial trial(prepared, options, held_out, std::move(stop));
+  const double speed = trial.run(Precision::single, 3).images_per_second;
+  const double fitting = kSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);
+  const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestSteps, kMostSteps);
+  const TrialResult single = trial.run(Precision::single, steps);
+  const TrialResult half = trial.run(Precision::bf16_mixed, steps);
+  const double gain = half.images_per_second / single.images_per_second;
+  const double error = std::sqrt(single.accuracy * (1 - single.accuracy) / static_cast<double>(trial.held_out_count()));
+  const bool faster = gain >= kLeastGain, as_good = half.accuracy >= single.accuracy - error;
+  return {faster && as_good ? Precision::bf16_mixed : Precision::single,
+          "bf16-mixed is " + fixed(gain, 2) + " times as fast, held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4) + " after " +
+              std::to_string(steps) + " steps of trial"};
+}
+
+}  // namespace lockstep::train
