@@ -1,6 +1,8 @@
 """What the benches share: where things are, how Lockstep is run and read, what machine this is."""
 
 import argparse
+import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -14,20 +16,22 @@ CACHE = Path(os.environ.get("LOCKSTEP_CACHE", Path.home() / ".cache" / "lockstep
 PEERS_PYTHON = CACHE / "peers" / "bin" / "python"
 TORCHRUN = CACHE / "peers" / "bin" / "torchrun"
 TEST_DATA = Path(os.environ.get("LOCKSTEP_TEST_DATA", ROOT / ".." / "shared" / "data")).resolve()
-WORK = ROOT / "build" / "bench"
+# An installed bench must not write beside itself.
+WORK = ROOT / "build" / "bench" if (ROOT / "CMakeLists.txt").exists() else CACHE / "bench"
+# Blocks of up to 1 GiB stay with the process, as they do in Lockstep's, instead of going back to the system after each use.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 
 
-def use_peers_python():
+def use_peers_python(program=Path(sys.argv[0]).name):
     """Starts the script again in the Python that scripts/setup --peers installs, unless torch is already here."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        if not PEERS_PYTHON.exists():
-            sys.exit(f"{sys.argv[0]}: there is no PyTorch to compare with\n  hint: run scripts/setup --peers")
-        if "LOCKSTEP_BENCH_RESTARTED" in os.environ:
-            sys.exit(f"{sys.argv[0]}: {PEERS_PYTHON} has no torch\n  hint: run scripts/setup --peers again")
-        os.environ["LOCKSTEP_BENCH_RESTARTED"] = "1"
-        os.execv(PEERS_PYTHON, [str(PEERS_PYTHON), *sys.argv])
+    if importlib.util.find_spec("torch"):
+        return
+    if not PEERS_PYTHON.exists():
+        sys.exit(f"{program}: there is no PyTorch to compare with\n  hint: run scripts/setup --peers")
+    if "LOCKSTEP_BENCH_RESTARTED" in os.environ:
+        sys.exit(f"{program}: {PEERS_PYTHON} has no torch\n  hint: run scripts/setup --peers again")
+    os.environ["LOCKSTEP_BENCH_RESTARTED"] = "1"
+    os.execv(PEERS_PYTHON, [str(PEERS_PYTHON), *sys.argv])
 
 
 def parser(description, **more):
@@ -89,11 +93,8 @@ def versions(lockstep):
     changed = subprocess.run(["git", "-C", str(ROOT), "status", "--porcelain", "src"], capture_output=True, text=True).stdout.strip()
     if commit:
         parts.append(f"sources {commit}{' with changes' if changed else ''}")
-    try:
-        import torch
-        parts.append(f"PyTorch {torch.__version__}, Python {platform.python_version()}")
-    except ImportError:
-        pass
+    if importlib.util.find_spec("torch"):
+        parts.append(f"PyTorch {importlib.metadata.version('torch')}, Python {platform.python_version()}")
     return "; ".join(parts)
 
 

@@ -74,7 +74,8 @@ FEATURES = {
     "order never drawn": {"shuffle": "never", "learning-rate": 1e-3},
 }
 
-CASES = [Case(name, network, options) for name, options in {**OPTIMIZERS, **FEATURES}.items() for network in peer.NETWORKS]
+NETWORKS = ("digits_cnn", "lenet")
+CASES = [Case(name, network, options) for name, options in {**OPTIMIZERS, **FEATURES}.items() for network in NETWORKS]
 
 
 class PooledStatistics:

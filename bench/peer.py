@@ -1,6 +1,7 @@
 """PyTorch's side: the same networks, and the same order of samples, written anew from their description."""
 
 import gzip
+import json
 import math
 
 import numpy
@@ -28,7 +29,56 @@ def lenet(classes=10):
     return model
 
 
-NETWORKS = {"digits_cnn": digits_cnn, "lenet": lenet}
+def resnet18(classes=10):
+    from torchvision import models
+    return models.resnet18(num_classes=classes)
+
+
+def squeezenet(classes=10):
+    from torchvision import models
+    return models.squeezenet1_0(num_classes=classes)
+
+
+NETWORKS = {"digits_cnn": digits_cnn, "lenet": lenet, "resnet18": resnet18, "squeezenet": squeezenet}
+
+
+def layer_of(entry, classes):
+    """A layer of a graph in JSON; what it takes is found at its first forward."""
+    kind = entry["type"]
+    if kind == "conv2d":
+        return nn.LazyConv2d(entry["filters"], entry["kernel"], entry.get("stride", 1), entry.get("padding", 0), bias=entry.get("bias", True))
+    if kind == "linear":
+        return nn.LazyLinear(classes if entry["features"] == "classes" else entry["features"])
+    if kind == "max_pool":
+        return nn.MaxPool2d(entry["kernel"])
+    return {"batch_norm": nn.LazyBatchNorm2d, "relu": nn.ReLU, "flatten": nn.Flatten}[kind]()
+
+
+def from_graph(path, shape, classes=10):
+    """The network of a layer graph in the short form, for pictures of this shape (channels, height, width)."""
+    model = nn.Sequential(*(layer_of(entry, classes) for entry in json.loads(path.read_text())))
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, *shape))
+    return model.train()
+
+
+def training_flops(model, shape):
+    """Floating-point operations to train on one picture: convolutions and linear layers three times (the result, the gradients of input and of
+    weight), but for the first one's gradient of its input, which nobody needs. All else is left out."""
+    multiply_adds = []
+
+    def count(module, _, output):
+        per_output = module.weight[0].numel()
+        multiply_adds.append(output[0].numel() * per_output)
+
+    hooks = [module.register_forward_hook(count) for module in model.modules() if isinstance(module, (nn.Conv2d, nn.Linear))]
+    training = model.training
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, *shape))
+    model.train(training)
+    for hook in hooks:
+        hook.remove()
+    return 2 * (3 * sum(multiply_adds) - multiply_adds[0])
 
 
 def mixed(value):

@@ -13,13 +13,14 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+# NDEBUG in both: without it LibTorch's classes have other members than in its libraries.
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -DNDEBUG")
 
 # -Wrestrict misfires on std::string in g++ 12. Fused multiply-adds would give each instruction set its own rounding.
 add_compile_options(-Wall -Wextra -Wno-restrict -ffp-contract=off)
 
 if(LOCKSTEP_SANITIZE)
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1)  # lines are enough for their reports
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 

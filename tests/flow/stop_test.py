@@ -84,7 +84,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
         if not shim:
             self.fail("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
         output = self.folder / "twice"
-        process = self.train(output, "--workers", "2", environment={"LD_PRELOAD": shim, "LOCKSTEP_FSYNC_MILLISECONDS": "3000"})
+        process = self.train(output, "--workers", "2", environment={"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0", "LOCKSTEP_FSYNC_MILLISECONDS": "3000"})
         wait_for(lambda: steps_done(output) > 2)
         process.send_signal(signal.SIGINT)
         self.assertTrue(select.select([process.stdout], [], [], 30)[0])

@@ -22,9 +22,9 @@ std::string help_hint(const Verb& verb) { return "lockstep " + verb.name + " --h
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
   const std::vector<std::string> wanted = verb.words.empty() ? std::vector<std::string>{} : split(verb.words, ' ');
-  const bool open_end = !wanted.empty() && wanted.back().ends_with("...");
+  const bool open_end = !wanted.empty() && (wanted.back().ends_with("...") || wanted.back().ends_with("...]"));
   const std::string hint = "usage: lockstep " + verb.name + " " + verb.words + (verb.words.empty() ? "" : " ") + "[options]";
-  if (words.size() < wanted.size()) {
+  if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
     throw Error(ErrorCode::invalid_option, "lockstep " + verb.name + " needs a " + wanted[words.size()], hint);
   }
   if (words.size() > wanted.size() && !open_end) {

@@ -30,7 +30,7 @@ struct Call {
 
 struct Verb {
   std::string name;      ///< one word, or two: "network show"
-  std::string words;     ///< what it needs, e.g. "FOLDER"; the last one ends in "..." when there may be more of it
+  std::string words;     ///< what it needs, e.g. "FOLDER"; the last one ends in "..." when there may be more of it, and "[NAME...]" may be none
   std::string summary;   ///< one line for the list of commands
   std::string details;   ///< sentences for its own help
   std::vector<FieldInfo> (*fields)();

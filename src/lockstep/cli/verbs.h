@@ -34,6 +34,15 @@ int run_diff(const Call& call, Console& console);
 std::vector<FieldInfo> doctor_fields();
 int run_doctor(const Call& call, Console& console);
 
+std::vector<FieldInfo> bench_fields();
+int run_bench(const Call& call, Console& console);
+
+std::vector<FieldInfo> bench_limits_fields();
+int run_bench_limits(const Call& call, Console& console);
+
+std::vector<FieldInfo> bench_all_reduce_fields();
+int run_bench_all_reduce(const Call& call, Console& console);
+
 std::vector<FieldInfo> options_markdown_fields();
 int run_options_markdown(const Call& call, Console& console);
 

@@ -20,23 +20,25 @@ void pause_cpu() {
 }  // namespace
 
 void ThreadGroup::barrier() {
-  const uint64_t mine = generation_.load(std::memory_order_acquire);
-  const auto over = [&] { return generation_.load(std::memory_order_acquire) != mine || failed_.load(std::memory_order_acquire); };
-  {
+  const uint64_t mine = generation_.load();
+  const auto over = [&] { return generation_.load() != mine || failed_.load(); };
+  if (!failed_.load() && arrived_.fetch_add(1) + 1 == size_) {
+    arrived_.store(0);
+    generation_.store(mine + 1);
+    // Whoever is counted as a sleeper after this look sees the new generation before it sleeps.
+    if (sleepers_.load() == 0) return;
     const std::lock_guard lock(mutex_);
-    if (!failed_ && ++arrived_ == size_) {
-      arrived_ = 0;
-      generation_.fetch_add(1, std::memory_order_release);
-      changed_.notify_all();
-      return;
-    }
+    changed_.notify_all();
+    return;
   }
   for (const auto until = std::chrono::steady_clock::now() + kSpin; !over() && std::chrono::steady_clock::now() < until;) pause_cpu();
   if (!over()) {
     std::unique_lock lock(mutex_);
+    sleepers_.fetch_add(1);
     changed_.wait(lock, over);
+    sleepers_.fetch_sub(1);
   }
-  if (generation_.load(std::memory_order_acquire) == mine) throw Error(ErrorCode::cancelled, "another worker failed");
+  if (generation_.load() == mine) throw Error(ErrorCode::cancelled, "another worker failed");
 }
 
 void ThreadGroup::fail(std::exception_ptr error) {

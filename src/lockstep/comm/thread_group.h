@@ -34,11 +34,12 @@ class ThreadGroup {
 
  private:
   const int64_t size_;
+  std::atomic<int64_t> arrived_{0};
   std::atomic<uint64_t> generation_{0};
+  std::atomic<int64_t> sleepers_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t arrived_ = 0;
   std::exception_ptr error_;
 };
 

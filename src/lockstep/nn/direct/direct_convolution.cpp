@@ -99,7 +99,7 @@ bool are_all(c10::SymIntArrayRef values, int64_t wanted) {
 bool has_fitting_layout(const Call& call) {
   const auto is_dense = [](const at::Tensor& tensor) { return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast); };
   return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 && call.weight.scalar_type() == at::kFloat &&
-         is_dense(call.weight) && call.input.is_contiguous(at::MemoryFormat::ChannelsLast) && call.input.size(1) == call.weight.size(1) && call.groups == 1 &&
+         is_dense(call.weight) && is_dense(call.input) && call.input.size(1) == call.weight.size(1) && call.groups == 1 &&
          are_all(call.stride, 1) && are_all(call.dilation, 1);
 }
 
@@ -130,7 +130,11 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::
   if (!direct_padding) return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
   const auto [height, width] = *direct_padding;
   const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
-  return Convolution::apply(input.to(type), weight, own_bias, height, width);
+  const bool channels_last = input.is_contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor output = Convolution::apply(ordered, weight, own_bias, height, width);
+  // The engine's convolutions hand the layout on, and a module may count on it: view() fails on the other one.
+  return channels_last ? output : output.contiguous();
 }
 
 // Registered once for the process and kept for its life; without the key included nothing reaches this kernel.

@@ -14,8 +14,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Above it a matrix product of the engine's blocks better.
-constexpr int64_t kMostOutputs = 32;
+// Above both, a matrix product of the engine's blocks better.
+constexpr int64_t kFewOutputs = 32;
+constexpr int64_t kFewPictures = 16;
 
 float* data(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
 
@@ -66,13 +67,15 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
 bool fits(const torch::nn::LinearImpl& module, const at::Tensor& input) {
   const bool dense = input.is_contiguous() || is_channels_last(input);
   return DirectConvolutions::enabled() && input.is_cpu() && dense && input.scalar_type() == at::kFloat && module.weight.scalar_type() == at::kFloat &&
-         module.weight.is_contiguous() && module.weight.size(0) <= kMostOutputs && input.numel() == input.size(0) * module.weight.size(1) &&
+         module.weight.is_contiguous() && (module.weight.size(0) <= kFewOutputs || input.size(0) <= kFewPictures) && input.numel() == input.size(0) * module.weight.size(1) &&
          !at::autocast::is_autocast_enabled(at::kCPU);
 }
 
 }  // namespace
 
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
+  // What is smaller, the weight or the input, is put into the other's order.
+  if (is_channels_last(input) && input.size(0) < module.weight.size(0)) return linear(module, input.flatten(1));
   if (input.numel() > 0 && fits(module, input)) return DirectLinear::apply(input, module.weight, module.bias.defined() ? std::optional(module.bias) : std::nullopt);
   return module.forward(input.dim() == 4 ? input.flatten(1) : input);
 }

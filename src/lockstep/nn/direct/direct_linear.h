@@ -10,7 +10,7 @@ class LinearImpl;
 namespace lockstep::nn {
 
 /// What module->forward(input.flatten(1)) gives, for input [b,features] or pictures [b,C,H,W]. Inside an enabled DirectConvolutions scope, with
-/// few outputs and float32 on a CPU, pictures stored channels last are not put into another order: the weight is.
+/// few outputs or few pictures in float32 on a CPU, it runs on the kernels of this folder.
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input);
 
 }  // namespace lockstep::nn

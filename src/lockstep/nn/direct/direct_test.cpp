@@ -43,14 +43,17 @@ void expect_near(const Passes& ours, const Passes& engine, double tolerance) {
   }
 }
 
-void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRef input_shape, double tolerance = 2e-4) {
+void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRef input_shape, double tolerance = 2e-4,
+                         at::MemoryFormat format = at::MemoryFormat::ChannelsLast) {
   torch::manual_seed(4);
   const torch::nn::Conv2d module(options);
-  const at::Tensor input = at::randn(input_shape).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor input = at::randn(input_shape).contiguous(format);
   const auto forward = [&](const at::Tensor& leaf) { return torch::nn::Conv2d(module)->forward(leaf); };
   const Passes engine = passes(input, module->parameters(), forward);
   const DirectConvolutions scope(true);
-  expect_near(passes(input, module->parameters(), forward), engine, tolerance);
+  const Passes ours = passes(input, module->parameters(), forward);
+  expect_near(ours, engine, tolerance);
+  EXPECT_TRUE(ours.output.is_contiguous(format));
 }
 
 TEST(DirectConvolutions, GiveWhatTheEngineGives) {
@@ -58,6 +61,11 @@ TEST(DirectConvolutions, GiveWhatTheEngineGives) {
   compare_convolution(torch::nn::Conv2dOptions(1, 20, 5), {4, 1, 28, 28});
   compare_convolution(torch::nn::Conv2dOptions(20, 50, 5).bias(false), {8, 20, 12, 12});
   compare_convolution(torch::nn::Conv2dOptions(7, 5, {3, 1}).padding({2, 0}), {1, 7, 9, 11});
+}
+
+TEST(DirectConvolutions, HandTheLayoutOn) {
+  compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24}, 2e-4, at::MemoryFormat::Contiguous);
+  compare_convolution(torch::nn::Conv2dOptions(3, 20, 5), {4, 3, 28, 28}, 2e-4, at::MemoryFormat::Contiguous);
 }
 
 TEST(DirectConvolutions, LeaveToTheEngineWhatDoesNotFit) {
@@ -101,6 +109,8 @@ TEST(DirectLinear, GivesWhatTheEngineGives) {
     compare_linear(10, true, at::randn({16, 20, 6, 7}).contiguous(format));
     compare_linear(10, true, at::randn({1, 3, 1, 5}).contiguous(format));
     compare_linear(3, false, at::randn({2, 1, 5, 5}).contiguous(format));
+    compare_linear(50, true, at::randn({8, 6, 4, 4}).contiguous(format));
+    compare_linear(50, true, at::randn({40, 6, 4, 4}).contiguous(format));
   }
   compare_linear(10, true, at::randn({4, 20, 6, 14}).narrow(3, 0, 7));
 }

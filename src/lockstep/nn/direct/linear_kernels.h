@@ -1,4 +1,4 @@
-// Fully connected layers with few outputs, such as a classifier's last, on one thread: every pass reads the input and the weight once.
+// Fully connected layers with few outputs, such as a classifier's last, or for few samples, on one thread: each pass streams the input and the weight.
 #pragma once
 
 #include <cstdint>

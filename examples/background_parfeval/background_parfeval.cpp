@@ -1,0 +1,67 @@
+// Trains networks in the background: the program goes on at once, hears of their progress, and takes results as they come. When one network is
+// good enough, the trainings that have not ended are cancelled.
+//
+//   build/background_parfeval/background_parfeval FOLDER
+//
+// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see examples/own_network). Its last line:
+//   3 trainings: 2 finished, 1 cancelled
+#include <cstdio>
+
+#include "lockstep/lockstep.h"
+#include "lockstep/pool/run.h"
+
+using namespace lockstep;
+using namespace lockstep::pool;
+
+// What workers send while they train. Its members are named once more in `describe`, so that it could come from another process too.
+struct Progress {
+  std::string network{};
+  int64_t epoch = 0;
+  double accuracy = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("network", self.network, "which one");
+    field("epoch", self.epoch, "that has ended");
+    field("accuracy", self.accuracy, "on images held out");
+  };
+};
+
+// Trains one network, and tells the client at each validation. It stops early when its call is cancelled.
+double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images, int64_t epochs) {
+  const train::Job job{.dataset = images,
+                       .network = nn::find_network(network),
+                       .observer = [&](const io::Event& event) {
+                         if (event.kind == "validation") worker.send(Progress{network, event.epoch, io::number(event, "accuracy")});
+                         return io::Control::go;
+                       },
+                       .stop = worker.stop_token()};
+  return train::fit(job, {.workers = 1, .mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
+}
+
+void client(Session& session) {
+  if (session.arguments().size() != 1) throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: background_parfeval FOLDER");
+  const data::ImageFolder images(session.arguments().front());  // all trainings share it
+  const Pool pool = session.open_pool({.workers = 3});
+  const DataQueue<Progress> queue([](const Progress& progress) {  // called here, at the client, for one value at a time
+    std::printf("  %s, epoch %lld: %.3f\n", progress.network.c_str(), static_cast<long long>(progress.epoch), progress.accuracy);
+  });
+
+  const std::vector<std::string> networks{"mlp", "lenet", "digits_cnn"};
+  const std::vector<int64_t> epochs{2, 2, 1000};  // the last one would take all day
+  std::vector<Future<double>> trainings;
+  for (size_t i = 0; i < networks.size(); ++i) {
+    trainings.push_back(pool.parfeval({.queue = queue}, [&, i](Worker& worker) { return train_in_background(worker, networks[i], images, epochs[i]); }));
+  }
+  std::printf("%zu trainings run in the background\n", trainings.size());
+
+  size_t finished = 0;
+  while (finished < 2) {
+    const size_t next = next_finished(trainings).value();  // in the order in which they end
+    std::printf("%s has finished with accuracy %.3f\n", networks[next].c_str(), trainings[next].get());
+    ++finished;
+  }
+  trainings.back().cancel();
+  trainings.back().wait(std::chrono::minutes(1));
+  std::printf("%zu trainings: %zu finished, %d cancelled\n", trainings.size(), finished, trainings.back().state() == FutureState::cancelled);
+}
+
+int main(int argc, char** argv) { return run(argc, argv, {}, client); }

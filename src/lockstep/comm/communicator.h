@@ -1,0 +1,84 @@
+// What the ranks of a group say to each other. One interface for a group of one, of threads and of processes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
+#include "lockstep/comm/group_memory.h"
+
+namespace lockstep::comm {
+
+enum class Reduction { sum, mean, max };
+enum class FlagReduction { and_, or_ };
+
+/// How long a rank waits for the others.
+struct WaitOptions {
+  std::optional<std::chrono::milliseconds> timeout{};///< empty: what the communicator was made with
+  std::stop_token stop{};                            ///< beside the communicator's own
+};
+
+/// One rank's side of a group. Every rank calls the same members in the same order (collectives); one thread of a rank at a time, except abort.
+/// A member throws
+///   timeout    naming the ranks that did not come in time
+///   cancelled  after a stop, or when another rank failed, with that rank's reason
+///   invalid_option  when ranks called different members, or with tensors that do not fit together
+/// After any of these the group is broken: all its members throw cancelled on every rank, and tensors that were being written are undefined.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual Share share() const = 0;
+  int64_t rank() const { return share().rank; }
+  int64_t size() const { return share().size; }
+
+  /// Returns when all ranks are here: what they wrote before is then visible to all.
+  virtual void barrier(const WaitOptions& wait = {}) = 0;
+
+  /// Every tensor becomes the sum, mean or largest value over the ranks, in place. The ranks' tensors have equal types and sizes.
+  /// Sums go in rank order, ((rank 0 + rank 1) + rank 2) + ..., so they are equal on all ranks and for threads and processes, but their bits
+  /// depend on the number of ranks; the tree over shards (shard_tree.h) does not. 16-bit floats are added in 32 bits and rounded once.
+  virtual void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait = {}) = 0;
+
+  /// One number for each rank, or one flag.
+  double all_reduce(double value, Reduction reduction, const WaitOptions& wait = {});
+  bool all_reduce(bool flag, FlagReduction reduction, const WaitOptions& wait = {});
+
+  /// Every rank's tensors become those of rank `root`, in place.
+  virtual void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait = {}) = 0;
+
+  /// The ranks' tensors in rank order, of one type and any sizes: on rank `root` (elsewhere the list is empty), or on every rank.
+  std::vector<at::Tensor> gather(const at::Tensor& tensor, int64_t root, const WaitOptions& wait = {}) { return collect(tensor, root, wait); }
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const WaitOptions& wait = {}) { return collect(tensor, kEveryRank, wait); }
+
+  /// The ranks' tensors put one behind the other along `dimension`, on every rank.
+  at::Tensor cat(const at::Tensor& tensor, int64_t dimension = 0, const WaitOptions& wait = {});
+
+  /// Breaks the group: this rank cannot go on, for this reason. Any thread.
+  virtual void abort(const Error& reason) = 0;
+
+ protected:
+  static constexpr int64_t kEveryRank = -1;
+  virtual std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) = 0;
+};
+
+/// What a communicator does when a call says nothing else.
+struct CommunicatorOptions {
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  std::stop_token stop{};
+};
+
+/// The group of one.
+std::unique_ptr<Communicator> make_communicator(CommunicatorOptions options = {});
+
+/// Rank `rank` of the group that shares `memory`, be it with threads or with processes.
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<GroupMemory> memory, int64_t rank, CommunicatorOptions options = {});
+
+}  // namespace lockstep::comm

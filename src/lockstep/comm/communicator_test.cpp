@@ -1,0 +1,254 @@
+// One text for every kind of communicator: a group of one, of threads, of processes.
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <ATen/Parallel.h>
+#include <torch/utils.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Kind {
+  const char* name;
+  bool processes;
+  int64_t size;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.size << " " << kind.name; }
+
+// In a process EXPECT would tell nobody.
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("it does not hold that " + what);
+}
+
+using Work = std::function<void(Communicator&)>;
+
+std::unique_ptr<Communicator> communicator_of(const std::shared_ptr<GroupMemory>& memory, int64_t rank, const CommunicatorOptions& options) {
+  return memory == nullptr ? make_communicator(options) : make_communicator(memory, rank, options);
+}
+
+std::string text_of_failure(const std::function<void()>& work) {
+  try {
+    work();
+    return "";
+  } catch (const Error& error) {
+    return std::string(name_of(error.code())) + ": " + error.message();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+void run_process(int pipe, const std::function<void()>& work) {
+  const std::string text = text_of_failure(work);
+  [[maybe_unused]] const ssize_t written = ::write(pipe, text.data(), text.size());
+  ::_exit(0);
+}
+
+// What each rank failed with; empty where it did not.
+std::vector<std::string> failures(const Kind& kind, const Work& work, const CommunicatorOptions& options = {.timeout = 20s}) {
+  const auto memory = kind.size == 1 ? nullptr : GroupMemory::make(kind.size);
+  std::vector<std::string> texts(static_cast<size_t>(kind.size));
+  const auto rank_work = [&](int64_t rank) {
+    return [&, rank] {
+      at::set_num_threads(1);
+      work(*communicator_of(memory, rank, options));
+    };
+  };
+  if (!kind.processes) {
+    std::vector<std::jthread> threads;
+    for (int64_t rank = 0; rank < kind.size; ++rank) threads.emplace_back([&, rank] { texts[static_cast<size_t>(rank)] = text_of_failure(rank_work(rank)); });
+    return threads.clear(), texts;
+  }
+  std::vector<int> pipes;
+  std::vector<pid_t> pids;
+  for (int64_t rank = 0; rank < kind.size; ++rank) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
+    pids.push_back(::fork());
+    if (pids.back() == 0) run_process(ends[1], rank_work(rank));
+    ::close(ends[1]);
+    pipes.push_back(ends[0]);
+  }
+  for (size_t rank = 0; rank < pipes.size(); ++rank) {
+    char buffer[4096];
+    for (ssize_t got = 0; (got = ::read(pipes[rank], buffer, sizeof buffer)) > 0;) texts[rank].append(buffer, static_cast<size_t>(got));
+    ::close(pipes[rank]);
+    ::waitpid(pids[rank], nullptr, 0);
+  }
+  return texts;
+}
+
+class CommunicatorContract : public testing::TestWithParam<Kind> {
+ protected:
+  void run(const Work& work) {
+    const auto texts = failures(GetParam(), work);
+    for (size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], "") << "rank " << rank;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract,
+                         testing::Values(Kind{"one", false, 1}, Kind{"threads", false, 2}, Kind{"threads", false, 3}, Kind{"processes", true, 2},
+                                         Kind{"processes", true, 3}),
+                         [](const auto& info) { return std::string(info.param.name) + "_" + std::to_string(info.param.size); });
+
+at::Tensor values_of(int64_t rank, int64_t count, at::ScalarType type) {
+  return (at::arange(count, at::kDouble) * 0.37 + static_cast<double>(rank) * 1.0001).sin().mul(90).to(type);
+}
+
+TEST_P(CommunicatorContract, SumsInRankOrder) {
+  run([](Communicator& comm) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kLong, at::kInt, at::kShort, at::kChar}) {
+      for (const int64_t count : {0, 1, 2, 5000, 300'001}) {
+        at::Tensor expected = values_of(0, count, type);
+        for (int64_t rank = 1; rank < comm.size(); ++rank) expected = expected + values_of(rank, count, type);
+        const at::Tensor sum = values_of(comm.rank(), count, type);
+        comm.all_reduce({sum}, Reduction::sum);
+        expect(at::equal(sum, expected), "the sum of " + std::to_string(count) + " of type " + c10::toString(type) + " is that in rank order");
+      }
+    }
+  });
+}
+
+TEST_P(CommunicatorContract, MeanAndMaxOfAList) {
+  run([](Communicator& comm) {
+    const auto n = static_cast<double>(comm.size());
+    const at::Tensor first = at::full({3, 2}, static_cast<double>(comm.rank()), at::kFloat);
+    const at::Tensor every_other = at::zeros({8}, at::kDouble).slice(0, 0, 8, 2).fill_(static_cast<double>(comm.rank() + 1));
+    const at::Tensor half = at::full({4}, static_cast<double>(comm.rank()), at::kBFloat16);
+    comm.all_reduce({first, every_other, half}, Reduction::mean);
+    expect(at::equal(first, at::full({3, 2}, static_cast<float>((n - 1) / 2))), "the mean of ranks is (n - 1) / 2");
+    expect(at::equal(every_other, at::full({4}, (n + 1) / 2, at::kDouble)), "a tensor with strides is written in place");
+    expect(at::equal(half, at::full({4}, (n - 1) / 2, at::kBFloat16)), "bf16 has a mean");
+    const at::Tensor odd = at::tensor({static_cast<float>(comm.rank()), comm.rank() == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0F});
+    comm.all_reduce({odd}, Reduction::max);
+    expect(odd[0].item<double>() == n - 1, "max is the last rank");
+    expect(std::isnan(odd[1].item<float>()), "a NaN stays");
+  });
+}
+
+TEST_P(CommunicatorContract, NumbersAndFlags) {
+  run([](Communicator& comm) {
+    const auto n = static_cast<double>(comm.size());
+    expect(comm.all_reduce(2.5, Reduction::sum) == 2.5 * n, "numbers add");
+    expect(comm.all_reduce(static_cast<double>(comm.rank()), Reduction::max) == n - 1, "numbers have a maximum");
+    expect(comm.all_reduce(true, FlagReduction::and_), "all true");
+    expect(comm.all_reduce(comm.rank() == 0, FlagReduction::and_) == (comm.size() == 1), "one false is enough");
+    expect(comm.all_reduce(comm.rank() == 0, FlagReduction::or_), "one true is enough");
+    expect(!comm.all_reduce(false, FlagReduction::or_), "none true");
+  });
+}
+
+TEST_P(CommunicatorContract, BroadcastFromEachRank) {
+  run([](Communicator& comm) {
+    for (int64_t root = 0; root < comm.size(); ++root) {
+      const at::Tensor large = values_of(comm.rank(), 300'000, at::kFloat);
+      const at::Tensor flags = at::full({5}, comm.rank() == root, at::kBool);
+      comm.broadcast({large, flags}, root);
+      expect(at::equal(large, values_of(root, 300'000, at::kFloat)), "the values are those of the root");
+      expect(flags.all().item<bool>(), "each type of a list is sent");
+    }
+  });
+}
+
+TEST_P(CommunicatorContract, GatherOfUnequalSizes) {
+  run([](Communicator& comm) {
+    const auto own = [](int64_t rank) { return values_of(rank, rank == 0 ? 300'000 : 2 * rank, at::kFloat).view({-1, 2}); };
+    std::vector<at::Tensor> expected;
+    for (int64_t rank = 0; rank < comm.size(); ++rank) expected.push_back(own(rank));
+    expect(at::equal(comm.cat(own(comm.rank())), at::cat(expected)), "cat puts one behind the other");
+    const int64_t root = comm.size() - 1;
+    const auto parts = comm.gather(own(comm.rank()), root);
+    expect(parts.size() == (comm.rank() == root ? expected.size() : 0), "only the root has the list");
+    for (size_t i = 0; i < parts.size(); ++i) expect(at::equal(parts[i], expected[i]), "each part is a rank's");
+    expect(comm.all_gather(at::zeros({comm.rank(), 3})).back().sizes() == at::IntArrayRef({comm.size() - 1, 3}), "a rank may have nothing");
+  });
+}
+
+TEST_P(CommunicatorContract, ManyBarriersAndMixedCalls) {
+  run([](Communicator& comm) {
+    for (int step = 0; step < 500; ++step) {
+      comm.barrier();
+      const double sum = comm.all_reduce(static_cast<double>(step), Reduction::sum);
+      expect(sum == static_cast<double>(step * comm.size()), "no rank is a step behind");
+    }
+  });
+}
+
+TEST_P(CommunicatorContract, AStopEndsTheGroup) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    std::stop_source stop;
+    if (comm.rank() == 0) stop.request_stop();
+    comm.barrier({.timeout = 20s, .stop = stop.get_token()});
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank 0 was stopped");
+}
+
+TEST_P(CommunicatorContract, AFailureEndsTheGroupForGood) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    if (comm.rank() == comm.size() - 1) comm.abort(Error(ErrorCode::io, "the disk is gone"));
+    const std::string first = text_of_failure([&] { comm.barrier(); });
+    expect(text_of_failure([&] { comm.all_reduce(1.0, Reduction::sum); }) == first, "the group stays broken");
+    throw std::runtime_error(first);
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank " + std::to_string(GetParam().size - 1) + " failed: the disk is gone");
+}
+
+class SeveralRanks : public CommunicatorContract {};
+INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    if (comm.rank() == 1) std::this_thread::sleep_for(600ms);
+    comm.all_reduce({at::ones({3})}, Reduction::sum, {.timeout = 200ms});
+  });
+  const std::string reason = "rank 1 of 3 did not come to all_reduce within 0.2 s";
+  for (const std::string& text : texts) EXPECT_TRUE(text == "timeout: " + reason || text == "cancelled: " + reason) << text;
+  EXPECT_TRUE(texts[0].starts_with("timeout") || texts[2].starts_with("timeout"));
+}
+
+TEST_P(SeveralRanks, DifferentCallsAreNamed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    if (comm.rank() == 2) comm.barrier();
+    comm.all_reduce({at::ones({1200})}, Reduction::sum);
+  });
+  EXPECT_NE(texts[0].find("rank 2 came with barrier where rank 0 came with all_reduce of 1,200 elements of type Float"), std::string::npos) << texts[0];
+  const auto sizes = failures(GetParam(), [](Communicator& comm) { comm.all_reduce({at::ones({3 + comm.rank() / 2})}, Reduction::sum); });
+  EXPECT_NE(sizes[1].find("rank 2 came with all_reduce of 4 elements"), std::string::npos) << sizes[1];
+}
+
+TEST_P(SeveralRanks, AWaitingRankIsStopped) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    std::stop_source stop;
+    std::jthread later;
+    if (comm.rank() == 0) later = std::jthread([&] { std::this_thread::sleep_for(100ms); stop.request_stop(); });
+    if (comm.rank() == 2) std::this_thread::sleep_for(400ms);
+    comm.barrier({.timeout = 20s, .stop = stop.get_token()});
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank 0 was stopped");
+}
+
+TEST(GroupMemory, RefusesForeignMemory) {
+  EXPECT_THROW(GroupMemory::open(::memfd_create("other", MFD_CLOEXEC)), Error);
+  EXPECT_THROW(GroupMemory::make(0), Error);
+}
+
+TEST(Communicator, RefusesSumsThatHaveNoMeaning) {
+  const auto texts = failures({"threads", false, 2}, [](Communicator& comm) { comm.all_reduce({at::ones({2}, at::kLong)}, Reduction::mean); });
+  EXPECT_EQ(texts[0], "invalid_option: all_reduce cannot make the mean of tensors of type Long");
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,59 @@
+#include "lockstep/pool/data_queue.h"
+
+#include "lockstep/pool/internal/failure.h"
+#include "lockstep/pool/internal/queue_core.h"
+
+namespace lockstep::pool {
+
+AnyDataQueue::AnyDataQueue(DataQueueOptions options, std::function<void(const Packet&)> handle)
+    : core_(std::make_shared<QueueCore>(options.capacity, std::move(handle))) {
+  if (options.capacity < 1) throw Error(ErrorCode::invalid_option, "a DataQueue cannot have a capacity of " + std::to_string(options.capacity), "1 or more");
+}
+
+QueueCore::QueueCore(int64_t capacity, std::function<void(const Packet&)> handle)
+    : capacity_(capacity),
+      handle_(std::make_shared<const std::function<void(const Packet&)>>(std::move(handle))),
+      thread_([this] { serve(); }) {}
+
+QueueCore::~QueueCore() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void QueueCore::push(std::function<void()> item) {
+  const std::lock_guard lock(mutex_);
+  items_.push_back(std::move(item));
+  changed_.notify_all();
+}
+
+void QueueCore::put(std::shared_ptr<QueueUse> use, Packet packet, std::function<void()> handled) {
+  push([use = std::move(use), packet = std::move(packet), handled = std::move(handled), handle = handle_] {
+    try {
+      if (!use->error) (*handle)(packet);
+    } catch (...) {
+      use->error = error_of(std::current_exception());
+      use->error->add_context("in the handler of a DataQueue");
+    }
+    handled();
+  });
+}
+
+void QueueCore::after(std::function<void()> then) { push(std::move(then)); }
+
+void QueueCore::serve() {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    if (items_.empty()) return;
+    const auto item = std::move(items_.front());
+    items_.pop_front();
+    lock.unlock();
+    item();
+  }
+}
+
+}  // namespace lockstep::pool

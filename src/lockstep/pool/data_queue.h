@@ -1,0 +1,43 @@
+// Values that any worker sends while its task runs, and a handler at the client.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lockstep/pool/packet.h"
+
+namespace lockstep::pool {
+
+class QueueCore;
+
+struct DataQueueOptions {
+  int64_t capacity = 64;  ///< how many values of one rank may be on their way; then its send waits
+};
+
+/// A queue of any type, as a call takes it.
+class AnyDataQueue {
+ public:
+  AnyDataQueue() = default;
+  explicit operator bool() const { return core_ != nullptr; }
+  const std::shared_ptr<QueueCore>& core() const { return core_; }
+
+ protected:
+  AnyDataQueue(DataQueueOptions options, std::function<void(const Packet&)> handle);
+  std::shared_ptr<QueueCore> core_;
+};
+
+/// The handler runs on a thread of the queue's own, one value at a time: values of one rank in the order they were sent, those of different
+/// ranks as they come. A call that names the queue ends after all its values were handled, so what the handler wrote can be read then.
+/// What the handler throws fails the call whose value it was, and the rest of that call's values are dropped.
+/// A handle: copies are of one queue. Its thread ends with the last copy and the last call that uses it.
+template <Described Value>
+class DataQueue : public AnyDataQueue {
+ public:
+  using Handler = std::function<void(const Value&)>;
+  explicit DataQueue(Handler handler) : DataQueue({}, std::move(handler)) {}
+  DataQueue(DataQueueOptions options, Handler handler)
+      : AnyDataQueue(options, [handler = std::move(handler)](const Packet& packet) { handler(unpack<Value>(packet)); }) {}
+};
+
+}  // namespace lockstep::pool

@@ -1,0 +1,276 @@
+#include "lockstep/pool/internal/dispatcher.h"
+
+#include <algorithm>
+
+namespace lockstep::pool {
+namespace {
+
+Error pool_is_closed() { return {ErrorCode::cancelled, "the pool was closed"}; }
+Error call_was_cancelled() { return {ErrorCode::cancelled, "the call was cancelled"}; }
+
+}  // namespace
+
+Dispatcher::~Dispatcher() { close(); }
+
+void Dispatcher::open(const MakeCrew& make_crew, std::chrono::milliseconds timeout) {
+  crew_ = make_crew(*this);
+  std::unique_lock lock(mutex_);
+  const auto all_ready = [&] { return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state != SlotState::starting; }); };
+  const bool in_time = changed_.wait_for(lock, timeout, [&] { return start_failure_ || all_ready(); });
+  open_ = in_time && !start_failure_;
+  if (open_) return;
+  const Error error =
+      start_failure_.value_or(Error(ErrorCode::timeout, "the workers of the pool did not start within " + std::to_string(timeout.count()) + " ms"));
+  lock.unlock();
+  close();
+  throw Error(error);
+}
+
+std::vector<WorkerInfo> Dispatcher::workers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<WorkerInfo> infos;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const SlotState state = slots_[i].state;
+    infos.push_back({.index = static_cast<int64_t>(i),
+                     .process = crew_ == nullptr ? 0 : crew_->process(i),
+                     .ready = state == SlotState::idle || state == SlotState::busy,
+                     .busy = state == SlotState::busy});
+  }
+  return infos;
+}
+
+bool Dispatcher::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return open_ && !closing_;
+}
+
+void Dispatcher::check_may_wait() const {
+  if (crew_ == nullptr || !crew_->is_worker_thread()) return;
+  throw Error(ErrorCode::invalid_option, "a task cannot wait for the pool that it runs in",
+              "the worker that would do it may be this one; start it with parfeval and wait at the client");
+}
+
+std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const AnyDataQueue& queue) {
+  if (ranks < 1 || ranks > size()) {
+    throw Error(ErrorCode::invalid_option, "a call cannot have " + std::to_string(ranks) + " workers in a pool of " + std::to_string(size()),
+                "open a larger pool");
+  }
+  if (!is_open()) throw pool_is_closed();
+  crew_->prepare(work);
+  const auto call = std::make_shared<Call>();
+  call->work = std::make_shared<const Work>(std::move(work));
+  call->queue = queue.core();
+  call->queue_use = std::make_shared<QueueUse>();
+  call->results.resize(static_cast<size_t>(ranks));
+  if (ranks > 1) call->group = comm::GroupMemory::make(ranks);
+  Later later;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) throw pool_is_closed();
+    call->number = next_call_++;
+    call->record = std::make_shared<CallRecord>([pool = weak_from_this(), number = call->number] {
+      if (const auto alive = pool.lock()) alive->cancel(number);
+    });
+    pending_.push_back(call);
+    schedule(later);
+  }
+  run(later);
+  return call->record;
+}
+
+// In the order of calls: a large group is not overtaken for ever by small ones.
+void Dispatcher::schedule(Later& later) {
+  while (!pending_.empty()) {
+    const CallPointer call = pending_.front();
+    const auto count_of = [&](auto&& holds) { return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds)); };
+    if (count_of([](const Slot& slot) { return slot.state != SlotState::gone; }) < call->results.size()) {
+      pending_.pop_front();
+      call->cause =
+          Error(ErrorCode::cluster, "too few workers of the pool are left for a call of " + std::to_string(call->results.size()), "open the pool again");
+      settle(call, later);
+      continue;
+    }
+    if (count_of([](const Slot& slot) { return slot.state == SlotState::idle; }) < call->results.size()) return;
+    pending_.pop_front();
+    assign(call);
+  }
+}
+
+void Dispatcher::assign(const CallPointer& call) {
+  running_[call->number] = call;
+  call->record->start();
+  int64_t rank = 0;
+  for (size_t worker = 0; worker < slots_.size() && rank < static_cast<int64_t>(call->results.size()); ++worker) {
+    Slot& slot = slots_[worker];
+    if (slot.state != SlotState::idle) continue;
+    slot = {.state = SlotState::busy, .call = call->number, .rank = rank};
+    call->at_work.insert(worker);
+    crew_->begin(
+        worker,
+        {.call = call->number, .rank = rank, .work = call->work, .group = call->group, .credits = call->queue == nullptr ? 0 : call->queue->capacity()});
+    ++rank;
+  }
+}
+
+void Dispatcher::cancel(int64_t number) {
+  Later later;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto waiting = std::find_if(pending_.begin(), pending_.end(), [&](const CallPointer& call) { return call->number == number; });
+    if (waiting != pending_.end()) {
+      const CallPointer call = *waiting;
+      pending_.erase(waiting);
+      call->cancel_requested = true;
+      settle(call, later);
+      schedule(later);
+    } else if (const auto found = running_.find(number); found != running_.end() && !found->second->settled) {
+      found->second->cancel_requested = true;
+      tell_workers(*found->second, "the call was cancelled", later);
+    }
+  }
+  run(later);
+}
+
+void Dispatcher::ready(size_t worker) {
+  Later later;
+  {
+    const std::lock_guard lock(mutex_);
+    slots_[worker] = {.state = SlotState::idle, .call = -1, .rank = 0};
+    changed_.notify_all();
+    if (open_) schedule(later);
+  }
+  run(later);
+}
+
+void Dispatcher::sent(size_t worker, int64_t number, Packet value) {
+  std::shared_ptr<QueueCore> queue;
+  std::shared_ptr<QueueUse> use;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = running_.find(number);
+    if (found == running_.end() || found->second->settled) return;  // its client was told already
+    queue = found->second->queue;
+    use = found->second->queue_use;
+  }
+  if (queue == nullptr) return;
+  queue->put(std::move(use), std::move(value), [pool = weak_from_this(), worker, number] {
+    if (const auto alive = pool.lock(); alive != nullptr && alive->is_open()) alive->crew_->credit(worker, number);
+  });
+}
+
+void Dispatcher::ended(size_t worker, int64_t number, Outcome outcome) {
+  Later later;
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_[worker];
+    if (slot.call != number) return;
+    slot.state = SlotState::idle;
+    worker_left(slot, worker, later, [&](Call& call) {
+      if (outcome.error) return note_failure(call, slot, *outcome.error, later);
+      call.results[static_cast<size_t>(slot.rank)] = std::move(outcome.result);
+    });
+  }
+  run(later);
+}
+
+void Dispatcher::lost(size_t worker, const Error& error, bool for_good) {
+  Later later;
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_[worker];
+    slot.state = for_good ? SlotState::gone : SlotState::starting;
+    if (!open_ && !start_failure_) start_failure_ = error;
+    worker_left(slot, worker, later, [&](Call& call) { note_failure(call, slot, error, later); });
+    changed_.notify_all();
+  }
+  run(later);
+}
+
+// The worker has no order any more; `note` says what came of it.
+void Dispatcher::worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note) {
+  const auto found = running_.find(slot.call);
+  if (found != running_.end()) {
+    const CallPointer call = found->second;
+    note(*call);
+    call->at_work.erase(worker);
+    settle_if_over(call, later);
+    if (call->at_work.empty()) running_.erase(call->number);
+  }
+  slot.call = -1;
+  if (open_ && !closing_) schedule(later);
+}
+
+void Dispatcher::note_failure(Call& call, const Slot& slot, Error error, Later& later) {
+  const auto size = static_cast<int64_t>(call.results.size());
+  const std::string reason = "rank " + std::to_string(slot.rank) + " failed: " + error.message();
+  error.add_context("in " + call.work->name + (size > 1 ? ", rank " + std::to_string(slot.rank) + " of " + std::to_string(size) : ""));
+  const bool echo = error.code() == ErrorCode::cancelled;
+  std::optional<Error>& place = echo ? call.echo : call.cause;
+  if (!place) place = std::move(error);
+  if (!echo) tell_workers(call, reason, later);
+}
+
+// Later, for a stop runs what a task has hung on its token.
+void Dispatcher::tell_workers(const Call& call, const std::string& reason, Later& later) {
+  if (call.group != nullptr) call.group->fail(reason);
+  for (const size_t worker : call.at_work) later.push_back([this, worker, number = call.number] { crew_->stop(worker, number); });
+}
+
+// A failure of a task ends the call at once, though other ranks may take a while to see it. All else waits for the last rank: a lambda may
+// refer to what its caller has on the stack.
+void Dispatcher::settle_if_over(const CallPointer& call, Later& later) {
+  const bool at_once = call->cause && !call->cancel_requested && call->work->is_task;
+  if (!call->settled && (call->at_work.empty() || at_once)) settle(call, later);
+}
+
+void Dispatcher::settle(const CallPointer& call, Later& later) {
+  call->settled = true;
+  std::function<void(CallRecord&)> end;
+  if (closing_ || call->cancel_requested) {
+    end = [error = closing_ ? pool_is_closed() : call_was_cancelled()](CallRecord& record) { record.end_cancelled(error); };
+  } else if (call->cause || call->echo) {
+    end = [error = call->cause ? *call->cause : *call->echo](CallRecord& record) { record.fail(error); };
+  } else {
+    end = [results = std::move(call->results)](CallRecord& record) { record.finish(results); };
+  }
+  later.push_back([call, end = std::move(end)] { finish(call, end); });
+}
+
+void Dispatcher::finish(const CallPointer& call, const std::function<void(CallRecord&)>& end) {
+  // Moved out, so that the queue's thread never holds the last use of its queue.
+  const std::shared_ptr<QueueCore> queue = std::move(call->queue);
+  if (queue == nullptr) return end(*call->record);
+  queue->after([record = call->record, use = call->queue_use, end] {
+    if (use->error) record->fail(*use->error);
+    end(*record);
+  });
+}
+
+void Dispatcher::run(Later& later) {
+  for (const auto& work : later) work();
+}
+
+void Dispatcher::close() {
+  Later later;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_ || crew_ == nullptr) return;
+    closing_ = true;
+    for (const CallPointer& call : pending_) settle(call, later);
+    pending_.clear();
+    for (const auto& [number, call] : running_) tell_workers(*call, "the pool was closed", later);
+  }
+  run(later);
+  later.clear();
+  crew_->close();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, call] : running_) {
+      if (!call->settled) settle(call, later);
+    }
+    running_.clear();
+  }
+  run(later);
+}
+
+}  // namespace lockstep::pool

@@ -1,0 +1,64 @@
+// The client's record of a call, which its futures look at.
+#pragma once
+
+#include <any>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/pool/future.h"
+
+namespace lockstep::pool {
+
+/// Rung when any of several calls ends.
+struct Bell {
+  std::mutex mutex;
+  std::condition_variable rung;
+  uint64_t count = 0;
+};
+
+/// Any thread may call any member.
+class CallRecord {
+ public:
+  /// `cancel` asks the pool to end the call; it may be called after the pool is gone.
+  explicit CallRecord(std::function<void()> cancel) : cancel_(std::move(cancel)) {}
+
+  void start();
+  void finish(std::vector<std::any> results);
+  void fail(Error error);
+  void end_cancelled(Error error);
+
+  FutureState state() const;
+  std::optional<Error> error() const;
+  void cancel() const { cancel_(); }
+  bool wait(std::optional<std::chrono::milliseconds> timeout) const;
+  const std::vector<std::any>& results() const;
+
+  /// When the call ended, unless it has not or was taken before.
+  std::optional<std::chrono::steady_clock::time_point> untaken_end() const;
+  bool taken() const;
+  /// True for the first who takes it.
+  bool take();
+  void ring_at_end(std::shared_ptr<Bell> bell);
+
+ private:
+  void end(FutureState state, std::vector<std::any> results, std::optional<Error> error);
+
+  const std::function<void()> cancel_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  FutureState state_ = FutureState::pending;
+  std::vector<std::any> results_;
+  std::optional<Error> error_;
+  std::chrono::steady_clock::time_point ended_at_;
+  bool taken_ = false;
+  std::vector<std::shared_ptr<Bell>> bells_;
+};
+
+}  // namespace lockstep::pool

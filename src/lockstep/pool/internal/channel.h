@@ -1,0 +1,88 @@
+// Frames over a socket between a client and a worker: a JSON header, bytes behind it, and now and then a file descriptor.
+// The sockets are pairs that the client made and the worker inherited. They have no name and no port, nobody else can reach them, and so there
+// is nothing to encrypt or to authenticate.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+
+namespace lockstep::pool {
+
+/// A file descriptor that is closed with its owner.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return value_; }
+  int release();
+  explicit operator bool() const { return value_ >= 0; }
+
+ private:
+  int value_ = -1;
+};
+
+struct Frame {
+  Json header;
+  std::shared_ptr<const std::string> bytes{};  ///< tensors; may be null
+  Descriptor descriptor{};                     ///< sent along; may be none
+};
+
+/// What one side may send at most. A longer length is refused before anything is allocated for it.
+inline constexpr uint64_t kMostHeaderBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMostFrameBytes = uint64_t{64} << 30;
+
+/// Throws invalid_option for texts that are not UTF-8 and for what is too large to be sent.
+void check_frame(const Frame& frame);
+
+/// One end of the socket, which does not block. One thread at a time.
+class Channel {
+ public:
+  explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
+
+  int socket() const { return socket_.get(); }
+  /// Throws what check_frame throws.
+  void put(Frame frame);
+  bool has_to_send() const { return !out_.empty(); }
+  /// Sends what the socket takes now. False when the other end is gone.
+  bool flush();
+  /// The frames that came whole by now. Throws corrupt_data for anything that is no frame.
+  std::vector<Frame> receive();
+  bool closed() const { return closed_; }
+  /// Counts all bytes that came.
+  uint64_t received() const { return received_; }
+
+ private:
+  struct Outgoing {
+    std::string head;  ///< lengths and header
+    std::shared_ptr<const std::string> bytes;
+    Descriptor descriptor;
+    size_t sent = 0;
+  };
+  bool send_some(Outgoing& frame);
+  bool read_some();
+  void take_prefix(const std::string& text);
+  void take_header(const std::string& text);
+
+  Descriptor socket_;
+  std::deque<Outgoing> out_;
+  bool closed_ = false;
+  uint64_t received_ = 0;
+
+  enum class Stage { prefix, header, bytes, whole } stage_ = Stage::prefix;
+  std::string in_;
+  size_t wanted_ = 0;
+  uint64_t bytes_wanted_ = 0;
+  Frame frame_;
+  bool would_block_ = false;
+};
+
+}  // namespace lockstep::pool

@@ -1,0 +1,69 @@
+// Those who do a pool's work, behind one interface: threads or processes. The dispatcher above decides who does what, and cannot tell.
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/group_memory.h"
+#include "lockstep/pool/pool_options.h"
+#include "lockstep/pool/task.h"
+#include "lockstep/pool/work.h"
+
+namespace lockstep::pool {
+
+/// What one worker has to do.
+struct Order {
+  int64_t call = 0;
+  int64_t rank = 0;
+  std::shared_ptr<const Work> work;
+  std::shared_ptr<comm::GroupMemory> group;      ///< none: a group of one
+  int64_t credits = 0;                           ///< values that may be on their way to the DataQueue; 0: there is none
+};
+
+struct Outcome {
+  std::any result{};
+  std::optional<Error> error{};
+};
+
+/// Called by a crew's own threads, or within its members, never with a lock of the crew's held.
+class CrewListener {
+ public:
+  virtual ~CrewListener() = default;
+  virtual void ready(size_t worker) = 0;
+  virtual void sent(size_t worker, int64_t call, Packet value) = 0;
+  virtual void ended(size_t worker, int64_t call, Outcome outcome) = 0;
+  /// The worker is gone, with its order if it had one, and another one is being started in its place, unless `for_good`.
+  virtual void lost(size_t worker, const Error& error, bool for_good) = 0;
+};
+
+/// Any thread may call any member; none waits for a worker but close.
+class Crew {
+ public:
+  virtual ~Crew() = default;
+  /// Makes what can be made ready of the work before it is given to anybody. Throws when this crew cannot do it.
+  virtual void prepare(Work& work) const = 0;
+  /// Gives a worker that is ready and free an order.
+  virtual void begin(size_t worker, Order order) = 0;
+  /// Requests the stop of an order; nothing happens when it has ended.
+  virtual void stop(size_t worker, int64_t call) = 0;
+  /// A value of the order was handled.
+  virtual void credit(size_t worker, int64_t call) = 0;
+  virtual pid_t process(size_t worker) const = 0;
+  /// Whether the calling thread is one of the workers.
+  virtual bool is_worker_thread() const = 0;
+  /// Stops all orders and ends all workers. Nothing is called afterwards.
+  virtual void close() = 0;
+};
+
+std::unique_ptr<Crew> make_thread_crew(int64_t workers, int64_t gpus, CrewListener& listener);
+std::unique_ptr<Crew> make_process_crew(int64_t workers, int64_t gpus, const PoolOptions& options, CrewListener& listener);
+
+/// Worker i of a machine with GPUs owns GPU i.
+at::Device device_of(size_t worker, int64_t gpus);
+
+}  // namespace lockstep::pool

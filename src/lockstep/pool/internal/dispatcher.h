@@ -1,0 +1,94 @@
+// Who does what: takes calls, gives their ranks to free workers in the order of calls, and ends each call once.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "lockstep/pool/internal/call_record.h"
+#include "lockstep/pool/internal/crew.h"
+#include "lockstep/pool/internal/queue_core.h"
+
+namespace lockstep::pool {
+
+/// Any thread may call any member.
+class Dispatcher : public CrewListener, public std::enable_shared_from_this<Dispatcher> {
+ public:
+  using MakeCrew = std::function<std::unique_ptr<Crew>(CrewListener&)>;
+  explicit Dispatcher(int64_t workers) : slots_(static_cast<size_t>(workers)) {}
+  ~Dispatcher() override;
+
+  /// Before anything else: makes the crew and waits until all its workers are ready. Throws what the first one failed with, or timeout.
+  void open(const MakeCrew& make_crew, std::chrono::milliseconds timeout);
+
+  int64_t size() const { return static_cast<int64_t>(slots_.size()); }
+  std::vector<WorkerInfo> workers() const;
+  bool is_open() const;
+
+  /// Throws at once for work that the crew cannot do, or when the pool is closed.
+  std::shared_ptr<CallRecord> submit(Work work, int64_t ranks, const AnyDataQueue& queue);
+  /// Throws where waiting would be for oneself.
+  void check_may_wait() const;
+  void cancel(int64_t call);
+
+  /// Ends all calls as cancelled and all workers.
+  void close();
+
+  void ready(size_t worker) override;
+  void sent(size_t worker, int64_t call, Packet value) override;
+  void ended(size_t worker, int64_t call, Outcome outcome) override;
+  void lost(size_t worker, const Error& error, bool for_good) override;
+
+ private:
+  enum class SlotState { starting, idle, busy, gone };
+  struct Slot {
+    SlotState state = SlotState::starting;
+    int64_t call = -1;
+    int64_t rank = 0;
+  };
+  struct Call {
+    int64_t number = 0;
+    std::shared_ptr<const Work> work;
+    std::shared_ptr<CallRecord> record;
+    std::shared_ptr<QueueCore> queue;
+    std::shared_ptr<QueueUse> queue_use;
+    std::shared_ptr<comm::GroupMemory> group;
+    std::vector<std::any> results;
+    std::set<size_t> at_work;            ///< workers that have not ended it
+    std::optional<Error> cause;          ///< the first failure that is not the echo of another one
+    std::optional<Error> echo;           ///< the first "cancelled" of a rank
+    bool cancel_requested = false;
+    bool settled = false;
+  };
+  using CallPointer = std::shared_ptr<Call>;
+  /// What is to be done without the lock.
+  using Later = std::vector<std::function<void()>>;
+
+  void schedule(Later& later);
+  void assign(const CallPointer& call);
+  void worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note);
+  void note_failure(Call& call, const Slot& slot, Error error, Later& later);
+  void tell_workers(const Call& call, const std::string& reason, Later& later);
+  void settle_if_over(const CallPointer& call, Later& later);
+  void settle(const CallPointer& call, Later& later);
+  static void finish(const CallPointer& call, const std::function<void(CallRecord&)>& end);
+  static void run(Later& later);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Slot> slots_;
+  std::deque<CallPointer> pending_;
+  std::map<int64_t, CallPointer> running_;
+  int64_t next_call_ = 1;
+  bool open_ = false;
+  bool closing_ = false;
+  std::optional<Error> start_failure_;
+  std::unique_ptr<Crew> crew_;
+};
+
+}  // namespace lockstep::pool

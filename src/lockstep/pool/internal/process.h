@@ -1,0 +1,43 @@
+// A worker process: how it is started, and what is left of it when it has ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <sys/types.h>
+
+#include "lockstep/pool/internal/channel.h"
+
+namespace lockstep::pool {
+
+/// The argument that makes a program a worker; the client's process id stands behind it.
+inline constexpr const char* kWorkerArgument = "--lockstep-worker";
+/// Where a worker finds its socket.
+inline constexpr int kWorkerSocket = 3;
+
+struct StartedProcess {
+  pid_t id = 0;
+  Descriptor socket;
+  Descriptor errors;  ///< reads what it writes on standard error
+};
+
+/// Starts this program again as a worker. The kernel kills it when the calling *thread* ends, so that has to be one that lives as long as
+/// the pool. Throws io.
+StartedProcess start_worker_process();
+
+/// How it ended: "was killed by signal 9 (Killed)", "ended with status 3". Waits a little for a process that is ending; kills it else.
+std::string end_of(pid_t process);
+
+/// Reads what is there of a worker's standard error, passes it on to ours, and keeps its last lines.
+class LastWords {
+ public:
+  /// Any amount, without waiting. False when nothing will come any more.
+  bool read(int descriptor);
+  /// The last lines, or empty.
+  std::string text() const;
+
+ private:
+  std::string tail_;
+};
+
+}  // namespace lockstep::pool

@@ -1,0 +1,147 @@
+// A described struct on its way between a client and a worker: its fields as JSON, its tensors beside them.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/base/error.h"
+#include "lockstep/nn/safetensors.h"
+
+namespace lockstep::pool {
+
+/// What travels. Tensors are on the CPU and belong to nobody's graph; they are there as they are, or as the bytes of a safetensors file.
+struct Packet {
+  Json fields = Json::object();
+  nn::NamedTensors tensors{};
+  std::shared_ptr<const std::string> bytes{};  ///< when set, the tensors are in here
+};
+
+/// The tensors as the bytes of a safetensors file; nothing where there are none. Throws for a type that the format does not have.
+std::shared_ptr<const std::string> tensor_bytes(const nn::NamedTensors& tensors);
+
+/// The packet's tensors, read from its bytes where it has any. Throws corrupt_data.
+nn::NamedTensors open_tensors(const Packet& packet);
+
+namespace packet_detail {
+
+at::Tensor travelling(const at::Tensor& tensor);
+const at::Tensor& find_tensor(const nn::NamedTensors& tensors, const std::string& name);
+const Json& find_field(const Json& fields, const std::string& name);
+void check_names(const Json& fields, const std::vector<std::string>& known);
+double number_in(const std::string& name, const Json& json);
+Json number_json(double value);
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <Described T>
+void write_struct(const T& value, const std::string& prefix, Json& fields, nn::NamedTensors& tensors);
+template <Described T>
+void read_struct(const Json& fields, const std::string& prefix, const nn::NamedTensors& tensors, T& value);
+
+template <class T>
+Json write_value(const T& value, const std::string& name, nn::NamedTensors& tensors) {
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    if (value.defined()) tensors.emplace_back(name, travelling(value));
+    return value.defined();
+  } else if constexpr (Described<T>) {
+    Json json = Json::object();
+    write_struct(value, name + ".", json, tensors);
+    return json;
+  } else if constexpr (IsVector<T>::value) {
+    Json list = Json::array();
+    for (size_t i = 0; i < value.size(); ++i) list.push_back(write_value<typename T::value_type>(value[i], name + "." + std::to_string(i), tensors));
+    return list;
+  } else if constexpr (std::is_enum_v<T>) {
+    return describe_detail::as_text(value);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return number_json(value);
+  } else {
+    static_assert(std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::string>,
+                  "a field that travels is bool, int64_t, double, std::string, an enum, at::Tensor, a described struct, or a vector of these");
+    return value;
+  }
+}
+
+template <class T>
+void read_value(const Json& json, const std::string& name, const nn::NamedTensors& tensors, T& value) {
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    value = json == true ? find_tensor(tensors, name) : at::Tensor();
+  } else if constexpr (Described<T>) {
+    read_struct(json, name + ".", tensors, value);
+  } else if constexpr (IsVector<T>::value) {
+    if (!json.is_array()) throw Error(ErrorCode::corrupt_data, "the field \"" + name + "\" that came is no list");
+    value.clear();
+    for (size_t i = 0; i < json.size(); ++i) {
+      typename T::value_type item{};
+      read_value(json[i], name + "." + std::to_string(i), tensors, item);
+      value.push_back(std::move(item));
+    }
+  } else if constexpr (std::is_same_v<T, double>) {
+    value = number_in(name, json);
+  } else {
+    describe_detail::from_json(name, json, {}, value);
+  }
+}
+
+template <Described T>
+void write_struct(const T& value, const std::string& prefix, Json& fields, nn::NamedTensors& tensors) {
+  T::describe(value, describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, Limits) {
+                fields[field] = write_value<std::remove_cvref_t<decltype(item)>>(item, prefix + field, tensors);
+              }});
+}
+
+template <Described T>
+void read_struct(const Json& fields, const std::string& prefix, const nn::NamedTensors& tensors, T& value) {
+  std::vector<std::string> known;
+  T::describe(value, describe_detail::FieldVisitor{[&](const char* field, auto& item, const char*, Limits) {
+                known.emplace_back(field);
+                read_value(find_field(fields, field), prefix + field, tensors, item);
+              }});
+  check_names(fields, known);
+}
+
+[[noreturn]] void not_all_described(size_t described, size_t members);
+
+}  // namespace packet_detail
+
+/// Throws internal unless every member of the struct has its line in `describe`. (A struct that holds tensors cannot be asked when it is compiled.)
+template <Described T>
+void check_travels() {
+  size_t count = 0;
+  T value{};
+  T::describe(value, describe_detail::FieldVisitor{[&](auto&&...) { ++count; }});
+  if (count != describe_detail::arity<T>()) packet_detail::not_all_described(count, describe_detail::arity<T>());
+}
+
+/// The struct, ready to travel.
+template <Described T>
+Packet pack(const T& value) {
+  Packet packet;
+  packet_detail::write_struct(value, "", packet.fields, packet.tensors);
+  return packet;
+}
+
+/// The struct that was packed. Throws corrupt_data when the packet is of another struct.
+template <Described T>
+T unpack(const Packet& packet) {
+  T value{};
+  packet_detail::read_struct(packet.fields, "", open_tensors(packet), value);
+  return value;
+}
+
+/// What a task without an input or a result takes or gives.
+struct Nothing {
+  static constexpr auto describe = [](auto&, auto&&) {};
+};
+
+}  // namespace lockstep::pool

@@ -1,0 +1,38 @@
+#include "lockstep/pool/pool.h"
+
+#include "lockstep/pool/internal/dispatcher.h"
+
+namespace lockstep::pool {
+
+int64_t Pool::size() const { return dispatcher_->size(); }
+bool Pool::is_open() const { return dispatcher_->is_open(); }
+std::vector<WorkerInfo> Pool::workers() const { return dispatcher_->workers(); }
+
+void Pool::close() const {
+  check_may_wait();
+  dispatcher_->close();
+}
+
+void Pool::check_may_wait() const { dispatcher_->check_may_wait(); }
+
+std::shared_ptr<CallRecord> Pool::start(Work work, const CallOptions& options, int64_t default_workers) const {
+  return dispatcher_->submit(std::move(work), options.workers == 0 ? default_workers : options.workers, options.queue);
+}
+
+void Pool::wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all) {
+  std::optional<Error> first;
+  while (const auto next = next_finished_of(futures, std::nullopt)) {
+    first = futures[*next].error();
+    if (!first) continue;
+    first->add_context("in parfor, input " + std::to_string(*next + 1) + " of " + std::to_string(futures.size()));
+    break;
+  }
+  if (!first) return;
+  for (const AnyFuture& future : futures) future.cancel();
+  // A lambda may refer to what its caller has on the stack.
+  while (wait_for_all && next_finished_of(futures, std::nullopt)) {
+  }
+  throw Error(*first);
+}
+
+}  // namespace lockstep::pool

@@ -1,0 +1,178 @@
+// A pool of workers, and the three ways to use it: spmd, parfor, parfeval.
+#pragma once
+
+#include <any>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/pool/future.h"
+#include "lockstep/pool/pool_options.h"
+#include "lockstep/pool/task.h"
+#include "lockstep/pool/work.h"
+
+namespace lockstep::pool {
+
+class Dispatcher;
+
+namespace pool_detail {
+
+template <class Out, bool packed>
+Out read_one(const std::any& result) {
+  if constexpr (std::is_void_v<Out>) {
+    return;
+  } else if constexpr (packed) {
+    return unpack<Out>(std::any_cast<const Packet&>(result));
+  } else {
+    return std::any_cast<const Out&>(result);
+  }
+}
+
+template <class Out, bool packed>
+Out read_first(const std::vector<std::any>& results) {
+  return read_one<Out, packed>(results.front());
+}
+
+template <class Out>
+using ListOf =
+    std::conditional_t<std::is_void_v<Out>, std::type_identity<void>, std::type_identity<std::vector<std::conditional_t<std::is_void_v<Out>, int, Out>>>>::type;
+
+template <class Out, bool packed>
+ListOf<Out> read_all(const std::vector<std::any>& results) {
+  if constexpr (!std::is_void_v<Out>) {
+    std::vector<Out> list;
+    for (const std::any& result : results) list.push_back(read_one<Out, packed>(result));
+    return list;
+  }
+}
+
+template <class Call>
+std::any call_to_any(Call&& call) {
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    return {};
+  } else {
+    return std::any(call());
+  }
+}
+
+template <auto function>
+Work work_of(Task<function> task, const typename Task<function>::Input& input) {
+  Packet packet = pack(input);
+  return {.name = std::string(task.name),
+          .input = packet,
+          .run = [packet](Worker& worker) { return std::any(Task<function>::run(worker, packet)); },
+          .is_task = true};
+}
+
+template <class F>
+Work work_of_lambda(F f) {
+  return {.name = "a lambda",
+          .input = {},
+          .run = [f = std::make_shared<const F>(std::move(f))](Worker& worker) { return call_to_any([&] { return (*f)(worker); }); },
+          .is_task = false};
+}
+
+}  // namespace pool_detail
+
+/// A handle: copies are of one pool, which closes with its Session, by close(), or when the session opens another. Any thread may call any
+/// member, but a task may not wait for its own pool (spmd, parfor and close throw invalid_option there).
+///
+/// Each way takes a task with its input, or a lambda; a lambda needs a pool of threads, and gets no input but what it has captured. A task's input
+/// and result are copied; its tensors are shared with the caller in a pool of threads, so it does not write to them in place.
+///
+/// What a rank throws is thrown here as an Error whose context names the task and the rank. The other ranks are told: their collectives throw
+/// cancelled, their stop tokens are set. A process that dies or hangs is an Error too, with its last words, and is replaced.
+class Pool {
+ public:
+  explicit Pool(std::shared_ptr<Dispatcher> dispatcher, PoolKind kind) : dispatcher_(std::move(dispatcher)), kind_(kind) {}
+
+  int64_t size() const;
+  PoolKind kind() const { return kind_; }
+  bool is_open() const;
+  std::vector<WorkerInfo> workers() const;
+  /// Ends all calls as cancelled. Waits for the tasks of threads to return; processes are ended after 2 s.
+  void close() const;
+
+  /// Runs the task on all workers at once, as one group that can communicate; one result for each rank. Waits.
+  template <auto function>
+  auto spmd(Task<function> task, const typename Task<function>::Input& input = {}, const CallOptions& options = {}) const {
+    return start_spmd<typename Task<function>::Output, true>(pool_detail::work_of(task, input), options).get();
+  }
+  template <std::invocable<Worker&> F>
+  auto spmd(const CallOptions& options, F f) const {
+    return start_spmd<std::invoke_result_t<F&, Worker&>, false>(pool_detail::work_of_lambda(std::move(f)), options).get();
+  }
+  template <std::invocable<Worker&> F>
+  auto spmd(F f) const {
+    return spmd(CallOptions{}, std::move(f));
+  }
+
+  /// Runs the task once for each input, each in a group of one, as many at a time as there are workers; results in the order of inputs. Waits.
+  /// The first failure cancels the others and is thrown.
+  template <auto function>
+  auto parfor(Task<function> task, const std::vector<typename Task<function>::Input>& inputs, const CallOptions& options = {}) const {
+    using Out = typename Task<function>::Output;
+    check_may_wait();
+    std::vector<Future<Out>> futures;
+    for (const auto& input : inputs) futures.push_back(parfeval(task, input, options));
+    return collect(futures, /*wait_for_all=*/false);
+  }
+  template <class In, std::invocable<Worker&, const In&> F>
+  auto parfor(const std::vector<In>& inputs, F f) const {
+    using Out = std::invoke_result_t<F&, Worker&, const In&>;
+    check_may_wait();
+    std::vector<Future<Out>> futures;
+    const auto shared = std::make_shared<const F>(std::move(f));
+    for (const In& input : inputs) futures.push_back(parfeval([shared, input](Worker& worker) { return (*shared)(worker, input); }));
+    return collect(futures, /*wait_for_all=*/true);
+  }
+
+  /// Runs the task when a worker is free and returns at once. With options.workers = k it runs on a group of k, and the result is rank 0's.
+  template <auto function>
+  Future<typename Task<function>::Output> parfeval(Task<function> task, const typename Task<function>::Input& input = {},
+                                                   const CallOptions& options = {}) const {
+    using Out = typename Task<function>::Output;
+    return {start(pool_detail::work_of(task, input), options, 1), pool_detail::read_first<Out, true>};
+  }
+  template <std::invocable<Worker&> F>
+  auto parfeval(const CallOptions& options, F f) const {
+    using Out = std::invoke_result_t<F&, Worker&>;
+    return Future<Out>(start(pool_detail::work_of_lambda(std::move(f)), options, 1), pool_detail::read_first<Out, false>);
+  }
+  template <std::invocable<Worker&> F>
+  auto parfeval(F f) const {
+    return parfeval(CallOptions{}, std::move(f));
+  }
+
+ private:
+  std::shared_ptr<CallRecord> start(Work work, const CallOptions& options, int64_t default_workers) const;
+  void check_may_wait() const;
+  static void wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all);
+
+  template <class Out, bool packed>
+  Future<pool_detail::ListOf<Out>> start_spmd(Work work, const CallOptions& options) const {
+    check_may_wait();
+    return {start(std::move(work), options, size()), pool_detail::read_all<Out, packed>};
+  }
+
+  template <class Out>
+  pool_detail::ListOf<Out> collect(const std::vector<Future<Out>>& futures, bool wait_for_all) const {
+    wait_for({futures.begin(), futures.end()}, wait_for_all);
+    if constexpr (!std::is_void_v<Out>) {
+      std::vector<Out> results;
+      for (const auto& future : futures) results.push_back(future.get());
+      return results;
+    }
+  }
+
+  std::shared_ptr<Dispatcher> dispatcher_;
+  PoolKind kind_;
+};
+
+}  // namespace lockstep::pool

@@ -1,0 +1,41 @@
+// What a pool is asked to be.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "lockstep/pool/data_queue.h"
+
+namespace lockstep::pool {
+
+enum class PoolKind { threads, processes };
+constexpr std::array<const char*, 2> enum_names(PoolKind) { return {"threads", "processes"}; }
+
+struct PoolOptions {
+  PoolKind kind = PoolKind::threads;         ///< threads share the client's memory and take lambdas; processes are safe from each other's crashes
+  int64_t workers = 0;                       ///< 0: one for each GPU, without GPUs one for each core
+  bool quiet = false;                        ///< without the line that says that the pool is open
+  std::chrono::milliseconds silence{3500};   ///< a process that says nothing for so long is ended and replaced
+  std::chrono::milliseconds start_time{60'000};  ///< how long processes may take to start
+};
+
+/// How one call differs from others.
+struct CallOptions {
+  int64_t workers = 0;  ///< ranks of the group: 0 is all workers of the pool for spmd, and one for parfeval
+  AnyDataQueue queue{}; ///< where Worker::send sends to
+};
+
+/// One worker of a pool, as it is now.
+struct WorkerInfo {
+  int64_t index = 0;
+  pid_t process = 0;   ///< the client's own for a pool of threads
+  bool ready = false;  ///< false while a process starts
+  bool busy = false;
+};
+
+}  // namespace lockstep::pool

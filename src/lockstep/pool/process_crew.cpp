@@ -1,0 +1,309 @@
+// Workers that are processes: this program, started again by the crew's thread, which also does all talking with them. It alone touches the
+// members; other threads hand it commands.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <mutex>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+
+#include "lockstep/base/text.h"
+#include "lockstep/pool/internal/channel.h"
+#include "lockstep/pool/internal/crew.h"
+#include "lockstep/pool/internal/failure.h"
+#include "lockstep/pool/internal/process.h"
+
+namespace lockstep::pool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{100};
+// Longer than this between two looks, the client itself did not run (Ctrl-Z, a busy machine): that is no worker's silence.
+constexpr milliseconds kMostTick{250};
+constexpr milliseconds kClosingTime{2000};
+constexpr int64_t kMostFailedStarts = 3;
+
+struct Member {
+  pid_t process = 0;
+  std::unique_ptr<Channel> channel;
+  Descriptor errors{};
+  LastWords last_words{};
+  bool is_ready = false;
+  uint64_t received = 0;  ///< bytes at the last look
+  milliseconds silent{0};
+  int64_t failed_starts = 0;  ///< in a row
+  int64_t call = -1;
+  bool gone = false;      ///< not started again
+};
+
+class ProcessCrew : public Crew {
+ public:
+  ProcessCrew(int64_t workers, int64_t gpus, const PoolOptions& options, CrewListener& listener)
+      : listener_(listener),
+        options_(options),
+        gpus_(gpus),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        members_(static_cast<size_t>(workers)),
+        processes_(static_cast<size_t>(workers)) {
+    if (!wake_) throw errno_error(errno, "make", "an event");
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~ProcessCrew() override { close(); }
+
+  void prepare(Work& work) const override;
+  void begin(size_t worker, Order order) override;
+  void stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "stop"}, {"call", call}}); }
+  void credit(size_t worker, int64_t call) override { tell(worker, {{"kind", "credit"}, {"call", call}}); }
+  pid_t process(size_t worker) const override { return processes_[worker].load(); }
+  bool is_worker_thread() const override { return false; }
+  void close() override;
+
+ private:
+  struct Command {
+    size_t worker = 0;
+    Frame frame;
+    int64_t begins = -1;  ///< the call that the worker gets with this
+    pid_t process = 0;    ///< for whom it is: not for the one that comes in its place
+  };
+  void give(Command command);
+  void tell(size_t worker, Json header) { give({.worker = worker, .frame = {.header = std::move(header)}}); }
+
+  void serve();
+  void start(size_t worker);
+  void start_or_give_up(size_t worker);
+  void take_commands();
+  void wait_for_something();
+  void look_after(size_t worker, milliseconds passed);
+  void read_frames(size_t worker);
+  void answer(size_t worker, Frame frame);
+  void bury(size_t worker, const std::string& how, ErrorCode code);
+  void end_all();
+
+  CrewListener& listener_;
+  const PoolOptions options_;
+  const int64_t gpus_;
+  const Descriptor wake_;
+  std::vector<Member> members_;
+  std::vector<std::atomic<pid_t>> processes_;
+  std::mutex mutex_;
+  std::vector<Command> commands_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+void ProcessCrew::prepare(Work& work) const {
+  if (!work.is_task) {
+    throw Error(ErrorCode::invalid_option, "a pool of processes cannot run a lambda, for it has no name that another process could find it by",
+                "make it a function, name it with task<function>(\"name\"), list that in run(); or open a pool of threads");
+  }
+  work.input.bytes = tensor_bytes(work.input.tensors);
+  if (work.input.bytes != nullptr) work.input.tensors.clear();
+  work.run = nullptr;  // it holds the input once more
+  check_frame({.header = work.input.fields, .bytes = work.input.bytes});  // refused here, and not when the call's turn comes
+}
+
+void ProcessCrew::begin(size_t worker, Order order) {
+  Frame frame{.header = {{"kind", "begin"},
+                         {"call", order.call},
+                         {"task", order.work->name},
+                         {"rank", order.rank},
+                         {"size", order.group == nullptr ? 1 : order.group->size()},
+                         {"credits", order.credits},
+                         {"gpus", gpus_},
+                         {"worker", worker},
+                         {"input", order.work->input.fields}},
+              .bytes = order.work->input.bytes};
+  if (order.group != nullptr) frame.descriptor = Descriptor(::fcntl(order.group->descriptor(), F_DUPFD_CLOEXEC, 0));
+  give({.worker = worker, .frame = std::move(frame), .begins = order.call});
+}
+
+void ProcessCrew::give(Command command) {
+  command.process = processes_[command.worker].load();
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+void ProcessCrew::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+}
+
+void ProcessCrew::serve() {
+  for (size_t worker = 0; worker < members_.size(); ++worker) start_or_give_up(worker);
+  auto last = Clock::now();
+  while (true) {
+    wait_for_something();
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) break;
+    }
+    const auto now = Clock::now();
+    const auto passed = std::min(std::chrono::duration_cast<milliseconds>(now - last), kMostTick);
+    last = now;
+    take_commands();
+    for (size_t worker = 0; worker < members_.size(); ++worker) look_after(worker, passed);
+  }
+  end_all();
+}
+
+void ProcessCrew::start(size_t worker) {
+  StartedProcess started = start_worker_process();
+  Member& member = members_[worker];
+  member = {.process = started.id,
+            .channel = std::make_unique<Channel>(std::move(started.socket)),
+            .errors = std::move(started.errors),
+            .failed_starts = member.failed_starts};
+  processes_[worker] = started.id;
+}
+
+void ProcessCrew::start_or_give_up(size_t worker) {
+  try {
+    if (members_[worker].failed_starts < kMostFailedStarts) return start(worker);
+    members_[worker].gone = true;
+  } catch (const Error& error) {
+    members_[worker].gone = true;
+    listener_.lost(worker, error, /*for_good=*/true);
+  }
+}
+
+void ProcessCrew::take_commands() {
+  std::vector<Command> commands;
+  {
+    const std::lock_guard lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (Command& command : commands) {
+    Member& member = members_[command.worker];
+    if (member.channel == nullptr || member.process != command.process) continue;
+    if (command.begins >= 0) member.call = command.begins;
+    member.channel->put(std::move(command.frame));
+  }
+}
+
+void ProcessCrew::wait_for_something() {
+  std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
+  for (const Member& member : members_) {
+    if (member.channel == nullptr) continue;
+    waits.push_back({member.channel->socket(), static_cast<short>(member.channel->has_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
+    if (member.errors) waits.push_back({member.errors.get(), POLLIN, 0});
+  }
+  ::poll(waits.data(), waits.size(), static_cast<int>(kTick.count()));
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
+}
+
+void ProcessCrew::look_after(size_t worker, milliseconds passed) {
+  Member& member = members_[worker];
+  if (member.channel == nullptr) return;
+  if (member.errors && !member.last_words.read(member.errors.get())) member.errors = Descriptor();
+  member.channel->flush();
+  try {
+    read_frames(worker);
+  } catch (const std::exception& error) {
+    return bury(worker, "sent what cannot be read and was ended: " + std::string(error.what()), ErrorCode::corrupt_data);
+  }
+  if (member.channel->closed()) return bury(worker, "", ErrorCode::communication);
+  const bool spoke = member.channel->received() != member.received;
+  member.received = member.channel->received();
+  member.silent = spoke ? milliseconds(0) : member.silent + passed;
+  const milliseconds most = member.is_ready ? options_.silence : options_.start_time;
+  if (member.silent > most)
+    bury(worker, "said nothing for " + shortest(static_cast<double>(most.count()) / 1000) + " s and was ended", ErrorCode::communication);
+}
+
+void ProcessCrew::read_frames(size_t worker) {
+  for (Frame& frame : members_[worker].channel->receive()) answer(worker, std::move(frame));
+}
+
+void ProcessCrew::answer(size_t worker, Frame frame) {
+  Member& member = members_[worker];
+  const auto kind = frame.header.at("kind").get<std::string>();
+  if (kind == "beat") return;
+  if (kind == "ready") {
+    member.is_ready = true;
+    member.failed_starts = 0;
+    return listener_.ready(worker);
+  }
+  const auto call = frame.header.at("call").get<int64_t>();
+  if (call != member.call) throw Error(ErrorCode::corrupt_data, "it speaks of call " + std::to_string(call));
+  if (kind == "value") return listener_.sent(worker, call, {.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)});
+  member.call = -1;
+  if (kind == "result")
+    return listener_.ended(worker, call, {.result = Packet{.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)}});
+  if (kind != "failure") throw Error(ErrorCode::corrupt_data, "it speaks of \"" + kind + "\"");
+  Error error = error_of(frame.header.at("error"));
+  error.add_context("in process " + std::to_string(member.process));
+  listener_.ended(worker, call, {.error = std::move(error)});
+}
+
+// `how` is empty for a process that went by itself.
+void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
+  Member& member = members_[worker];
+  if (!how.empty()) ::kill(member.process, SIGKILL);
+  const std::string end = end_of(member.process);
+  if (member.errors) member.last_words.read(member.errors.get());
+  Error error(code, "worker process " + std::to_string(member.process) + " " + (how.empty() ? end : how));
+  if (const std::string words = member.last_words.text(); !words.empty()) error.add_context("its last words: " + words);
+  if (!member.is_ready) ++member.failed_starts;
+  member.channel = nullptr;
+  member.errors = Descriptor();
+  member.call = -1;
+  listener_.lost(worker, error, member.failed_starts >= kMostFailedStarts);
+  start_or_give_up(worker);
+}
+
+void ProcessCrew::end_all() {
+  const auto until = Clock::now() + kClosingTime;
+  const auto left = [&] { return std::count_if(members_.begin(), members_.end(), [](const Member& member) { return member.channel != nullptr; }); };
+  take_commands();
+  for (Member& member : members_) {
+    if (member.channel != nullptr) member.channel->put({.header = {{"kind", "close"}}});
+  }
+  while (left() > 0 && Clock::now() < until) {
+    wait_for_something();
+    for (Member& member : members_) {
+      if (member.channel == nullptr) continue;
+      if (member.errors && !member.last_words.read(member.errors.get())) member.errors = Descriptor();
+      member.channel->flush();
+      try {
+        member.channel->receive();  // results that nobody waits for
+      } catch (const Error&) {
+        ::kill(member.process, SIGKILL);
+      }
+      if (member.channel->closed()) {
+        end_of(member.process);
+        member.channel = nullptr;
+      }
+    }
+  }
+  for (Member& member : members_) {
+    if (member.channel == nullptr) continue;
+    ::kill(member.process, SIGKILL);
+    end_of(member.process);
+    member.channel = nullptr;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Crew> make_process_crew(int64_t workers, int64_t gpus, const PoolOptions& options, CrewListener& listener) {
+  return std::make_unique<ProcessCrew>(workers, gpus, options, listener);
+}
+
+}  // namespace lockstep::pool

@@ -1,0 +1,221 @@
+// A worker process has two threads: the main one does orders, the other one talks with the client, so that a long task does not look dead.
+#include "lockstep/pool/internal/process_worker.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <mutex>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/pool/internal/channel.h"
+#include "lockstep/pool/internal/credits.h"
+#include "lockstep/pool/internal/crew.h"
+#include "lockstep/pool/internal/failure.h"
+#include "lockstep/pool/internal/process.h"
+
+namespace lockstep::pool {
+namespace {
+
+constexpr std::chrono::milliseconds kBeat{250};
+
+struct Job {
+  Frame frame;
+  int64_t call;
+  std::stop_source stop;
+  Credits credits;
+  explicit Job(Frame begin) : frame(std::move(begin)), call(frame.header.at("call").get<int64_t>()), credits(frame.header.at("credits").get<int64_t>()) {}
+};
+
+// Checked here, on the task's own thread, so that what cannot be sent is the task's error.
+Frame frame_of(const char* kind, int64_t call, Packet packet) {
+  Frame frame{.header = {{"kind", kind}, {"call", call}, {"value", std::move(packet.fields)}}, .bytes = tensor_bytes(packet.tensors)};
+  check_frame(frame);
+  return frame;
+}
+
+std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
+  const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
+  if (job.frame.header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
+  if (!job.frame.descriptor) throw Error(ErrorCode::io, "the memory of its group did not reach a worker", "raise the limit of open files (ulimit -n)");
+  return comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()), job.frame.header.at("rank").get<int64_t>(), options);
+}
+
+class ProcessWorker {
+ public:
+  explicit ProcessWorker(const TaskTable& tasks) : tasks_(tasks), channel_(Descriptor(kWorkerSocket)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!wake_) throw errno_error(errno, "make", "an event");
+  }
+
+  void run();
+
+ private:
+  void talk();
+  void take_frames();
+  void take_outbox();
+  void obey(Frame frame);
+  std::shared_ptr<Job> next_job();
+  Frame perform(Job& job);
+  Packet run_task(Job& job, comm::Communicator& comm);
+  void send(Frame frame);
+  void wake();
+
+  const TaskTable& tasks_;
+  Channel channel_;  ///< the talking thread's
+  const Descriptor wake_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Job>> jobs_;  ///< the first one is being done
+  std::vector<Frame> outbox_;
+  bool closing_ = false;   ///< the client said so
+  bool finished_ = false;  ///< the main thread has nothing more to say
+};
+
+void ProcessWorker::run() {
+  at::set_num_threads(1);
+  send({.header = {{"kind", "ready"}}});
+  std::thread talking([this] { talk(); });
+  while (const auto job = next_job()) {
+    Frame answer = perform(*job);
+    std::fflush(nullptr);  // what the task printed stands there before its result
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.pop_front();
+    }
+    send(std::move(answer));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+  }
+  wake();
+  talking.join();
+}
+
+std::shared_ptr<Job> ProcessWorker::next_job() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
+  return jobs_.empty() ? nullptr : jobs_.front();
+}
+
+Frame ProcessWorker::perform(Job& job) {
+  std::unique_ptr<comm::Communicator> comm;
+  try {
+    comm = communicator_for(job);
+    return frame_of("result", job.call, run_task(job, *comm));
+  } catch (...) {
+    const Error error = error_of(std::current_exception());
+    if (comm != nullptr) comm->abort(error);
+    return {.header = {{"kind", "failure"}, {"call", job.call}, {"error", json_of(error)}}};
+  }
+}
+
+Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
+  Json& header = job.frame.header;
+  const auto deliver = [&](Packet packet) {
+    job.credits.take(job.stop.get_token());
+    send(frame_of("value", job.call, std::move(packet)));
+  };
+  const bool has_queue = header.at("credits").get<int64_t>() > 0;
+  Worker worker({.comm = comm,
+                 .stop = job.stop.get_token(),
+                 .device = device_of(header.at("worker").get<size_t>(), header.at("gpus").get<int64_t>()),
+                 .deliver = has_queue ? deliver : std::function<void(Packet)>()});
+  return find_task(tasks_, header.at("task").get<std::string>()).run(worker, {.fields = std::move(header.at("input")), .bytes = job.frame.bytes});
+}
+
+void ProcessWorker::send(Frame frame) {
+  {
+    const std::lock_guard lock(mutex_);
+    outbox_.push_back(std::move(frame));
+  }
+  wake();
+}
+
+void ProcessWorker::wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+void ProcessWorker::talk() {
+  auto last_beat = std::chrono::steady_clock::now();
+  while (true) {
+    take_outbox();
+    if (std::chrono::steady_clock::now() - last_beat >= kBeat && !channel_.has_to_send()) {
+      channel_.put({.header = {{"kind", "beat"}}});
+      last_beat = std::chrono::steady_clock::now();
+    }
+    channel_.flush();
+    take_frames();
+    if (channel_.closed()) ::_exit(1);  // the client is gone; there is nobody to tell
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_ && outbox_.empty() && !channel_.has_to_send()) return;
+    }
+    std::array<pollfd, 2> waits{pollfd{channel_.socket(), static_cast<short>(channel_.has_to_send() ? POLLIN | POLLOUT : POLLIN), 0},
+                                pollfd{wake_.get(), POLLIN, 0}};
+    ::poll(waits.data(), waits.size(), static_cast<int>(kBeat.count()));
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
+  }
+}
+
+void ProcessWorker::take_outbox() {
+  std::vector<Frame> frames;
+  {
+    const std::lock_guard lock(mutex_);
+    frames.swap(outbox_);
+  }
+  for (Frame& frame : frames) channel_.put(std::move(frame));
+}
+
+void ProcessWorker::take_frames() {
+  try {
+    for (Frame& frame : channel_.receive()) obey(std::move(frame));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "a worker process cannot understand its client: %s\n", error.what());
+    ::_exit(1);
+  }
+}
+
+void ProcessWorker::obey(Frame frame) {
+  const auto kind = frame.header.at("kind").get<std::string>();
+  const bool close = kind == "close";
+  std::vector<std::shared_ptr<Job>> meant;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& job : jobs_) {
+      if (close || job->call == frame.header.at("call").get<int64_t>()) meant.push_back(job);
+    }
+    if (kind == "begin") jobs_.push_back(std::make_shared<Job>(std::move(frame)));
+    closing_ = closing_ || close;
+    changed_.notify_all();
+  }
+  // Without the lock: a stop runs what the task has hung on its token.
+  for (const auto& job : meant) {
+    if (kind == "credit") job->credits.give(1);
+    if (kind == "stop" || close) job->stop.request_stop();
+  }
+}
+
+}  // namespace
+
+void work_for(pid_t client, const TaskTable& tasks) {
+  if (::getppid() != client || ::fcntl(kWorkerSocket, F_SETFD, FD_CLOEXEC) != 0) {
+    throw Error(ErrorCode::invalid_option, std::string(kWorkerArgument) + " is what a pool starts its workers with, and not to be typed");
+  }
+  const int open_to_the_end = ::fcntl(kWorkerSocket, F_DUPFD_CLOEXEC, 0);  // its closing tells the client that the process has ended
+  if (open_to_the_end < 0) throw errno_error(errno, "use", "the connection to the client");
+  ProcessWorker(tasks).run();
+}
+
+}  // namespace lockstep::pool

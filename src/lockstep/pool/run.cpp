@@ -1,0 +1,45 @@
+#include "lockstep/pool/run.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "lockstep/pool/internal/failure.h"
+#include "lockstep/pool/internal/process.h"
+#include "lockstep/pool/internal/process_worker.h"
+
+namespace lockstep::pool {
+namespace {
+
+// 0 for what is no number, which is nobody's client.
+pid_t process_in(const char* text) {
+  pid_t process = 0;
+  std::from_chars(text, text + std::strlen(text), process);
+  return process;
+}
+
+}  // namespace
+
+int run_client(std::vector<std::string> arguments, const TaskTable& tasks, const std::function<int(Session&)>& client) {
+  check_tasks(tasks);
+  Session session(std::move(arguments));
+  return client(session);
+}
+
+int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client) {
+  try {
+    if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {
+      work_for(process_in(argv[2]), tasks);
+      return 0;
+    }
+    return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, tasks, client);
+  } catch (...) {
+    const Error error = error_of(std::current_exception());
+    const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "lockstep";
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
+    return exit_status(error.code());
+  }
+}
+
+}  // namespace lockstep::pool

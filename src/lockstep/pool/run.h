@@ -1,0 +1,33 @@
+// The main of a program that has tasks:
+//
+//   int main(int argc, char** argv) { return run(argc, argv, {digits_task}, client); }
+#pragma once
+
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/pool/session.h"
+
+namespace lockstep::pool {
+
+/// See run.
+int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client);
+
+/// Becomes a worker when the program was started as one; else calls client(session), an int or void function, and gives the exit status.
+/// What the client throws is printed on standard error, and the status is 2 for what was typed, 1 for the rest. Call it first and once: a worker
+/// is to do nothing else.
+template <std::invocable<Session&> Client>
+int run(int argc, char** argv, const TaskTable& tasks, Client client) {
+  return run_program(argc, argv, tasks, [&](Session& session) {
+    if constexpr (std::is_void_v<std::invoke_result_t<Client&, Session&>>) {
+      client(session);
+      return 0;
+    } else {
+      return client(session);
+    }
+  });
+}
+
+}  // namespace lockstep::pool

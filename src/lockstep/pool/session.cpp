@@ -1,0 +1,103 @@
+#include "lockstep/pool/session.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "lockstep/base/text.h"
+#include "lockstep/device/inventory.h"
+#include "lockstep/pool/internal/dispatcher.h"
+
+namespace lockstep::pool {
+namespace {
+
+constexpr int64_t kMostWorkers = 4096;
+constexpr std::chrono::milliseconds kLeastSilence{1000};  // four beats
+
+struct Resources {
+  int64_t workers;
+  int64_t gpus;
+};
+
+Resources resources_for(const PoolOptions& options) {
+  if (options.workers < 0 || options.workers > kMostWorkers) {
+    throw Error(ErrorCode::invalid_option, "a pool cannot have " + std::to_string(options.workers) + " workers",
+                "from 1 to 4096, or 0 for one on each GPU or core");
+  }
+  if (options.silence < kLeastSilence)
+    throw Error(ErrorCode::invalid_option, "a worker's silence of " + std::to_string(options.silence.count()) + " ms is too short to tell that it hangs",
+                "1 s or more");
+  const device::Inventory machine = device::inspect();
+  const auto gpus = static_cast<int64_t>(machine.gpus.size());
+  return {options.workers > 0 ? options.workers : gpus > 0 ? gpus : machine.cores, gpus};
+}
+
+bool fits(const Pool& pool, const PoolOptions& options) {
+  return pool.is_open() && pool.kind() == options.kind && (options.workers == 0 || options.workers == pool.size());
+}
+
+std::string size_text(int64_t workers, PoolKind kind) {
+  const std::string plural = enum_names(kind)[static_cast<size_t>(kind)];
+  return std::to_string(workers) + " " + (workers != 1 ? plural : kind == PoolKind::threads ? "thread" : "process");
+}
+
+Pool open(const PoolOptions& options) {
+  const Resources resources = resources_for(options);
+  const auto dispatcher = std::make_shared<Dispatcher>(resources.workers);
+  const auto start = std::chrono::steady_clock::now();
+  if (!options.quiet) std::fprintf(stderr, "starting a pool of %s ... ", size_text(resources.workers, options.kind).c_str());
+  const auto make_crew = [&](CrewListener& listener) {
+    return options.kind == PoolKind::threads ? make_thread_crew(resources.workers, resources.gpus, listener)
+                                             : make_process_crew(resources.workers, resources.gpus, options, listener);
+  };
+  try {
+    dispatcher->open(make_crew, options.start_time);
+  } catch (...) {
+    if (!options.quiet) std::fprintf(stderr, "failed\n");
+    throw;
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!options.quiet) std::fprintf(stderr, "connected after %s s\n", fixed(seconds, 1).c_str());
+  return Pool(dispatcher, options.kind);
+}
+
+}  // namespace
+
+Session::~Session() {
+  if (pool_) pool_->close();
+}
+
+Pool Session::open_pool(const PoolOptions& options) {
+  const std::lock_guard opening(opening_);
+  if (const auto current = current_pool(); current && fits(*current, options)) return *current;
+  if (options.kind == PoolKind::processes && !processes_allowed_) {
+    throw Error(ErrorCode::invalid_option, "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
+                "each worker is this program started again, and run is what makes it a worker; take the Session that run gives to the client");
+  }
+  close_pool();
+  const Pool pool = open(options);
+  const std::lock_guard lock(mutex_);
+  pool_ = pool;
+  return pool;
+}
+
+std::optional<Pool> Session::current_pool() const {
+  const std::lock_guard lock(mutex_);
+  return pool_ && pool_->is_open() ? pool_ : std::nullopt;
+}
+
+Pool Session::pool() {
+  if (const auto current = current_pool()) return *current;
+  return open_pool();
+}
+
+void Session::close_pool() {
+  std::optional<Pool> pool;
+  {
+    const std::lock_guard lock(mutex_);
+    pool.swap(pool_);
+  }
+  // Without the lock: a task that is being ended may ask for the current pool.
+  if (pool) pool->close();
+}
+
+}  // namespace lockstep::pool

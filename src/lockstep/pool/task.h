@@ -1,0 +1,86 @@
+// Tasks: plain functions with a name. The name is what travels to another process, for a function cannot.
+#pragma once
+
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/pool/worker.h"
+
+namespace lockstep::pool {
+
+namespace task_detail {
+
+template <class F>
+struct Signature;
+template <class Out, class In>
+struct Signature<Out (*)(Worker&, const In&)> {
+  using Input = In;
+  using Output = Out;
+};
+template <class Out>
+struct Signature<Out (*)(Worker&)> {
+  using Input = Nothing;
+  using Output = Out;
+};
+
+}  // namespace task_detail
+
+/// The task of `function`, an Out(Worker&, const In&) or Out(Worker&); Out may be void. In and Out are described structs.
+template <auto function>
+struct Task {
+  using Input = typename task_detail::Signature<decltype(function)>::Input;
+  using Output = typename task_detail::Signature<decltype(function)>::Output;
+  static constexpr bool gives_nothing = std::is_void_v<Output>;
+  using Travelling = std::conditional_t<gives_nothing, Nothing, Output>;
+  static_assert(Described<Input> && Described<Travelling>, "a task's input and result are structs with a member `describe`; see base/describe.h");
+
+  std::string_view name;
+
+  static Packet run(Worker& worker, const Packet& packet) {
+    const auto input = unpack<Input>(packet);
+    const auto call = [&] {
+      if constexpr (std::is_invocable_v<decltype(function), Worker&>) {
+        return function(worker);
+      } else {
+        return function(worker, input);
+      }
+    };
+    if constexpr (gives_nothing) {
+      call();
+      return {};
+    } else {
+      return pack(call());
+    }
+  }
+};
+
+/// constexpr auto digits_task = task<digits>("digits");
+template <auto function>
+constexpr Task<function> task(std::string_view name) {
+  return {name};
+}
+
+/// A task without its types, as `run` lists them.
+struct AnyTask {
+  std::string_view name;
+  Packet (*run)(Worker&, const Packet&);
+  void (*check)();  ///< throws when its structs cannot travel
+
+  template <auto function>
+  AnyTask(const Task<function>& task)  // NOLINT: to be listed in braces
+      : name(task.name), run(Task<function>::run), check([] {
+          check_travels<typename Task<function>::Input>();
+          check_travels<typename Task<function>::Travelling>();
+        }) {}
+};
+
+using TaskTable = std::vector<AnyTask>;
+
+/// The task of this name. Throws not_found with the nearest name.
+const AnyTask& find_task(const TaskTable& tasks, std::string_view name);
+
+/// Throws for tasks of one name and for structs that cannot travel.
+void check_tasks(const TaskTable& tasks);
+
+}  // namespace lockstep::pool

@@ -1,0 +1,148 @@
+// Workers that are threads of the client.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <unistd.h>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/pool/internal/credits.h"
+#include "lockstep/pool/internal/crew.h"
+#include "lockstep/pool/internal/failure.h"
+
+namespace lockstep::pool {
+namespace {
+
+struct Job {
+  Order order;
+  std::stop_source stop;
+  Credits credits;
+  explicit Job(Order given) : order(std::move(given)), credits(order.credits) {}
+};
+
+class ThreadCrew : public Crew {
+ public:
+  ThreadCrew(int64_t workers, int64_t gpus, CrewListener& listener) : listener_(listener), gpus_(gpus), seats_(static_cast<size_t>(workers)) {
+    for (size_t worker = 0; worker < seats_.size(); ++worker) seats_[worker].thread = std::thread([this, worker] { serve(worker); });
+    for (const Seat& seat : seats_) threads_.push_back(seat.thread.get_id());
+    for (size_t worker = 0; worker < seats_.size(); ++worker) listener_.ready(worker);
+  }
+  ~ThreadCrew() override { close(); }
+
+  void prepare(Work&) const override {}
+  void begin(size_t worker, Order order) override;
+  void stop(size_t worker, int64_t call) override;
+  void credit(size_t worker, int64_t call) override;
+  pid_t process(size_t) const override { return ::getpid(); }
+  bool is_worker_thread() const override { return std::find(threads_.begin(), threads_.end(), std::this_thread::get_id()) != threads_.end(); }
+  void close() override;
+
+ private:
+  struct Seat {
+    std::thread thread;
+    std::shared_ptr<Job> job;  ///< given and not ended
+    bool fresh = false;        ///< given and not begun
+  };
+
+  void serve(size_t worker);
+  Outcome perform(size_t worker, Job& job);
+  std::shared_ptr<Job> job_of(size_t worker, int64_t call);
+
+  CrewListener& listener_;
+  const int64_t gpus_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Seat> seats_;
+  std::vector<std::thread::id> threads_;  ///< does not change after construction
+  bool closing_ = false;
+};
+
+void ThreadCrew::begin(size_t worker, Order order) {
+  const std::lock_guard lock(mutex_);
+  seats_[worker].job = std::make_shared<Job>(std::move(order));
+  seats_[worker].fresh = true;
+  changed_.notify_all();
+}
+
+std::shared_ptr<Job> ThreadCrew::job_of(size_t worker, int64_t call) {
+  const std::lock_guard lock(mutex_);
+  const auto& job = seats_[worker].job;
+  return job != nullptr && job->order.call == call ? job : nullptr;
+}
+
+void ThreadCrew::stop(size_t worker, int64_t call) {
+  if (const auto job = job_of(worker, call)) job->stop.request_stop();
+}
+
+void ThreadCrew::credit(size_t worker, int64_t call) {
+  if (const auto job = job_of(worker, call)) job->credits.give(1);
+}
+
+void ThreadCrew::serve(size_t worker) {
+  at::set_num_threads(1);  // the cores are for the workers; and so the bits are those of a process, which does the same
+  while (true) {
+    std::unique_lock lock(mutex_);
+    Seat& seat = seats_[worker];
+    changed_.wait(lock, [&] { return closing_ || seat.fresh; });
+    if (!seat.fresh) return;
+    seat.fresh = false;
+    const std::shared_ptr<Job> job = seat.job;
+    lock.unlock();
+    Outcome outcome = perform(worker, *job);
+    lock.lock();
+    seat.job = nullptr;
+    lock.unlock();
+    listener_.ended(worker, job->order.call, std::move(outcome));
+  }
+}
+
+Outcome ThreadCrew::perform(size_t worker, Job& job) {
+  const Order& order = job.order;
+  const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
+  const auto comm = order.group == nullptr ? comm::make_communicator(options) : comm::make_communicator(order.group, order.rank, options);
+  const auto deliver = [&](Packet packet) {
+    job.credits.take(job.stop.get_token());
+    listener_.sent(worker, order.call, std::move(packet));
+  };
+  try {
+    Worker place({.comm = *comm,
+                  .stop = job.stop.get_token(),
+                  .device = device_of(worker, gpus_),
+                  .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>()});
+    return {.result = order.work->run(place)};
+  } catch (...) {
+    Error error = error_of(std::current_exception());
+    comm->abort(error);
+    return {.error = std::move(error)};
+  }
+}
+
+void ThreadCrew::close() {
+  std::vector<std::shared_ptr<Job>> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    for (const Seat& seat : seats_) jobs.push_back(seat.job);
+    changed_.notify_all();
+  }
+  for (const auto& job : jobs) {
+    if (job != nullptr) job->stop.request_stop();
+  }
+  for (Seat& seat : seats_) {
+    if (seat.thread.joinable()) seat.thread.join();
+  }
+}
+
+}  // namespace
+
+at::Device device_of(size_t worker, int64_t gpus) {
+  return static_cast<int64_t>(worker) < gpus ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(worker)) : at::Device(at::kCPU);
+}
+
+std::unique_ptr<Crew> make_thread_crew(int64_t workers, int64_t gpus, CrewListener& listener) { return std::make_unique<ThreadCrew>(workers, gpus, listener); }
+
+}  // namespace lockstep::pool

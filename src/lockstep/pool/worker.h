@@ -1,0 +1,53 @@
+// What a task sees of where it runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/base/share.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/pool/packet.h"
+
+namespace lockstep::pool {
+
+/// One rank of the group on which a task runs, be it a thread or a process. For the thread that runs the task, but for stop_token and send.
+class Worker {
+ public:
+  /// What a pool gives each of its workers.
+  struct Place {
+    comm::Communicator& comm;
+    std::stop_token stop{};
+    at::Device device = at::kCPU;
+    std::function<void(Packet)> deliver{};///< empty when the call has no DataQueue
+  };
+  explicit Worker(Place place) : place_(std::move(place)) {}
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  int64_t rank() const { return place_.comm.rank(); }
+  int64_t size() const { return place_.comm.size(); }
+  /// Which part of the work is this rank's: part_of(total, size, rank), or a MiniBatchQueue's share.
+  Share share() const { return place_.comm.share(); }
+  comm::Communicator& comm() const { return place_.comm; }
+  /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at it now and then.
+  std::stop_token stop_token() const { return place_.stop; }
+  /// GPU i for worker i on a machine that has GPUs, else the CPU.
+  at::Device device() const { return place_.device; }
+
+  /// Sends a value to the call's DataQueue. Values of one rank arrive in order. Waits while as many as the queue's capacity are on their way.
+  /// Any thread. Throws cancelled after a stop, invalid_option when the call has no queue.
+  template <Described Value>
+  void send(const Value& value) {
+    deliver(pack(value));
+  }
+
+ private:
+  void deliver(Packet packet);
+
+  Place place_;
+};
+
+}  // namespace lockstep::pool
