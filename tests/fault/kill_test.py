@@ -41,7 +41,7 @@ class Kills:
     def start(self, output, workers, slow):
         environment = dict(os.environ)
         if slow:
-            environment.update({"LD_PRELOAD": os.environ["LOCKSTEP_SLOW_FSYNC"], "LOCKSTEP_FSYNC_MILLISECONDS": SLOW_MILLISECONDS})
+            environment.update({"ASAN_OPTIONS": "verify_asan_link_order=0", "LD_PRELOAD": os.environ["LOCKSTEP_SLOW_FSYNC"], "LOCKSTEP_FSYNC_MILLISECONDS": SLOW_MILLISECONDS})
         return subprocess.Popen(runs.command("train", self.train, "--output", output, "--validation", self.held_out, *ARGUMENTS, "--workers", workers),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
 

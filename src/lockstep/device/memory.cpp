@@ -9,6 +9,7 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2147483647);
   mallopt(M_TOP_PAD, 16 << 20);
+  mallopt(M_ARENA_MAX, 1);  // those of threads are small, and give back what does not fit
 }
 
 int64_t peak_memory_bytes() {

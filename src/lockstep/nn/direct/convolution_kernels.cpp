@@ -41,6 +41,12 @@ int64_t tile_count(const ConvolutionShape& shape) {
   return shape.batch * ((shape.output_height() + side - 1) / side) * ((shape.output_width() + side - 1) / side);
 }
 
+// A tile costs its 36 products of a channel and a filter also where little of it lies in the picture, as in pictures of 2x2.
+bool saves_half(const ConvolutionShape& shape) {
+  const int64_t direct = shape.batch * shape.output_height() * shape.output_width() * shape.kernel_height * shape.kernel_width;
+  return direct >= 2 * 36 * tile_count(shape);
+}
+
 }  // namespace
 
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
@@ -56,7 +62,7 @@ template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;
   // Winograd's algorithm transforms all weights in each pass, for which there must be enough tiles.
-  if (uses_winograd(shape)) return shape.channels * shape.filters <= (kFloat ? 4096 : 512) * tile_count(shape);
+  if (uses_winograd(shape)) return saves_half(shape) && shape.channels * shape.filters <= (kFloat ? 4096 : 512) * tile_count(shape);
   if (shape.channels == 1) return true;
   if (!kFloat) return false;
   return shape.channels <= 3 ? shape.filters <= 32 : pads_less(shape.channels) && pads_less(shape.filters);

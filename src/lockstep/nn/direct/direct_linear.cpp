@@ -18,7 +18,19 @@ using torch::autograd::variable_list;
 constexpr int64_t kFewOutputs = 32;
 constexpr int64_t kFewPictures = 16;
 
-float* data(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
+}
+
+template <class Visit>
+void visit_type(at::ScalarType type, Visit&& visit) {
+  if (type == at::kFloat) {
+    visit(float{});
+  } else {
+    visit(direct::BFloat16{});
+  }
+}
 
 bool is_channels_last(const at::Tensor& input) {
   return input.dim() == 4 && input.size(1) > 1 && input.size(2) * input.size(3) > 1 && input.is_contiguous(at::MemoryFormat::ChannelsLast);
@@ -29,16 +41,25 @@ direct::LinearShape shape_of(const at::Tensor& input, const at::Tensor& weight) 
 /// [outputs, rows, columns] to [outputs, columns, rows]
 at::Tensor turned(const at::Tensor& matrices, int64_t rows, int64_t columns) {
   at::Tensor result = at::empty_like(matrices);
-  direct::linear_kernels<float>().turn(data(matrices), matrices.numel() / (rows * columns), rows, columns, data(result));
+  visit_type(matrices.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    direct::linear_kernels<T>().turn(data<T>(matrices), matrices.numel() / (rows * columns), rows, columns, data<T>(result));
+  });
   return result;
 }
 
+/// weight and bias are float32 also for bfloat16 inputs: they are rounded here, and their gradients are not.
 class DirectLinear : public torch::autograd::Function<DirectLinear> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
-    const at::Tensor ordered = is_channels_last(input) ? turned(weight, input.size(1), input.size(2) * input.size(3)) : weight;
+    const at::Tensor own_weight = weight.to(input.scalar_type());
+    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()) : at::Tensor();
+    const at::Tensor ordered = is_channels_last(input) ? turned(own_weight, input.size(1), input.size(2) * input.size(3)) : own_weight;
     const at::Tensor output = at::empty({input.size(0), weight.size(0)}, input.options());
-    direct::linear_kernels<float>().forward(shape_of(input, weight), data(input), data(ordered), bias ? data(*bias) : nullptr, data(output));
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      direct::linear_kernels<T>().forward(shape_of(input, weight), data<T>(input), data<T>(ordered), data<T>(own_bias), data<T>(output));
+    });
     context->save_for_backward({input, ordered});
     context->saved_data["bias"] = bias.has_value();
     return output;
@@ -48,27 +69,34 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];
-    const at::Tensor gradient = gradients[0].contiguous();
-    const auto& kernels = direct::linear_kernels<float>();
+    const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous();
     const auto shape = shape_of(input, weight);
     at::Tensor input_gradient, bias_gradient;
-    at::Tensor weight_gradient = at::empty_like(weight);
-    if (context->saved_data["bias"].toBool()) bias_gradient = at::empty({shape.outputs}, weight.options());
-    kernels.weight_gradient(shape, data(gradient), data(input), data(weight_gradient), data(bias_gradient));
-    if (is_channels_last(input)) weight_gradient = turned(weight_gradient, input.size(2) * input.size(3), input.size(1));
-    if (context->needs_input_grad(0)) {
+    at::Tensor weight_gradient = at::empty_like(weight, weight.options().dtype(at::kFloat));
+    if (context->saved_data["bias"].toBool()) bias_gradient = at::empty({shape.outputs}, weight.options().dtype(at::kFloat));
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      const auto& kernels = direct::linear_kernels<T>();
+      kernels.weight_gradient(shape, data<T>(gradient), data<T>(input), data<float>(weight_gradient), data<float>(bias_gradient));
+      if (!context->needs_input_grad(0)) return;
       input_gradient = at::empty_like(input);
-      kernels.input_gradient(shape, data(gradient), data(weight), data(input_gradient));
-    }
+      kernels.input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
+    });
+    if (is_channels_last(input)) weight_gradient = turned(weight_gradient, input.size(2) * input.size(3), input.size(1));
     return {input_gradient, weight_gradient, bias_gradient};
   }
 };
 
+/// The type that the engine would compute in.
+at::ScalarType type_of(const at::Tensor& input) {
+  return at::autocast::is_autocast_enabled(at::kCPU) ? at::autocast::get_autocast_dtype(at::kCPU) : input.scalar_type();
+}
+
 bool fits(const torch::nn::LinearImpl& module, const at::Tensor& input) {
   const bool dense = input.is_contiguous() || is_channels_last(input);
-  return DirectConvolutions::enabled() && input.is_cpu() && dense && input.scalar_type() == at::kFloat && module.weight.scalar_type() == at::kFloat &&
-         module.weight.is_contiguous() && (module.weight.size(0) <= kFewOutputs || input.size(0) <= kFewPictures) && input.numel() == input.size(0) * module.weight.size(1) &&
-         !at::autocast::is_autocast_enabled(at::kCPU);
+  return DirectConvolutions::enabled() && input.is_cpu() && dense && module.weight.scalar_type() == at::kFloat &&
+         (type_of(input) == at::kFloat || (type_of(input) == at::kBFloat16 && input.scalar_type() != at::kDouble)) &&
+         module.weight.is_contiguous() && (module.weight.size(0) <= kFewOutputs || input.size(0) <= kFewPictures) && input.numel() == input.size(0) * module.weight.size(1);
 }
 
 }  // namespace
@@ -76,7 +104,7 @@ bool fits(const torch::nn::LinearImpl& module, const at::Tensor& input) {
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
   // What is smaller, the weight or the input, is put into the other's order.
   if (is_channels_last(input) && input.size(0) < module.weight.size(0)) return linear(module, input.flatten(1));
-  if (input.numel() > 0 && fits(module, input)) return DirectLinear::apply(input, module.weight, module.bias.defined() ? std::optional(module.bias) : std::nullopt);
+  if (input.numel() > 0 && fits(module, input)) return DirectLinear::apply(input.to(type_of(input)), module.weight, module.bias.defined() ? std::optional(module.bias) : std::nullopt);
   return module.forward(input.dim() == 4 ? input.flatten(1) : input);
 }
 

@@ -56,6 +56,15 @@ void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRe
   EXPECT_TRUE(ours.output.is_contiguous(format));
 }
 
+void compare_linear(int64_t outputs, bool bias, const at::Tensor& input, double tolerance = 1e-5) {
+  torch::manual_seed(4);
+  torch::nn::Linear module(torch::nn::LinearOptions(input.numel() / input.size(0), outputs).bias(bias));
+  const auto forward = [&](const at::Tensor& leaf) { return linear(*module, leaf); };
+  const Passes engine = passes(input, module->parameters(), forward);
+  const DirectConvolutions scope(true);
+  expect_near(passes(input, module->parameters(), forward), engine, tolerance);
+}
+
 TEST(DirectConvolutions, GiveWhatTheEngineGives) {
   compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24});
   compare_convolution(torch::nn::Conv2dOptions(1, 20, 5), {4, 1, 28, 28});
@@ -81,6 +90,7 @@ TEST(DirectConvolutions, UnderAutocastComputeInBfloat16AndKeepGradientsOfWeights
   at::autocast::set_autocast_cache_enabled(false);
   compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24}, 3e-2);
   compare_convolution(torch::nn::Conv2dOptions(1, 20, 5), {4, 1, 28, 28}, 3e-2);
+  compare_linear(10, true, at::randn({16, 20, 6, 7}).contiguous(at::MemoryFormat::ChannelsLast), 3e-2);
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
@@ -92,15 +102,6 @@ TEST(DirectConvolutions, TheInnerScopeCounts) {
     EXPECT_FALSE(DirectConvolutions::enabled());
   }
   EXPECT_TRUE(DirectConvolutions::enabled());
-}
-
-void compare_linear(int64_t outputs, bool bias, const at::Tensor& input) {
-  torch::manual_seed(4);
-  torch::nn::Linear module(torch::nn::LinearOptions(input.numel() / input.size(0), outputs).bias(bias));
-  const auto forward = [&](const at::Tensor& leaf) { return linear(*module, leaf); };
-  const Passes engine = passes(input, module->parameters(), forward);
-  const DirectConvolutions scope(true);
-  expect_near(passes(input, module->parameters(), forward), engine, 1e-5);
 }
 
 TEST(DirectLinear, GivesWhatTheEngineGives) {
