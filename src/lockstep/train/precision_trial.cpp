@@ -5,9 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/device/random_scope.h"
-#include "lockstep/nn/safetensors.h"
-#include "lockstep/nn/state.h"
 #include "lockstep/train/training.h"
 
 namespace lockstep::train {
@@ -44,7 +41,7 @@ class Trial {
     plan.precision = precision;
     plan.max_epochs = (steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
-    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_}, instance());
+    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_}, first_instance(prepared_.network, plan.input, options_));
     if (training.run() == EndReason::stopped) throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
     return {training.images_per_second(), training.state().validation_accuracy};
   }
@@ -52,13 +49,6 @@ class Trial {
   int64_t held_out_count() const { return held_out_->size(); }
 
  private:
-  nn::Instance instance() const {
-    const device::RandomScope random(at::kCPU, static_cast<uint64_t>(options_.seed));
-    nn::Instance instance = prepared_.network.make(prepared_.plan.input);
-    if (!options_.weights.empty()) nn::load_state(*instance.module, nn::read_safetensors(options_.weights), options_.weights);
-    return instance;
-  }
-
   const Prepared& prepared_;
   Options options_;
   std::stop_token stop_;

@@ -167,9 +167,7 @@ class Preparation {
       network_reason_ = "given";
     }
     plan().network = prepared_.network.name();
-    const device::RandomScope random(at::kCPU, static_cast<uint64_t>(options_.seed));
-    prepared_.prototype = prepared_.network.make(plan().input);
-    if (!options_.weights.empty()) nn::load_state(*prepared_.prototype.module, nn::read_safetensors(options_.weights), options_.weights);
+    prepared_.prototype = first_instance(prepared_.network, plan().input, options_);
     for (const auto& parameter : prepared_.prototype.module->parameters()) plan().parameter_count += parameter.numel();
   }
 
@@ -337,6 +335,13 @@ class Preparation {
 };
 
 }  // namespace
+
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options) {
+  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(options.seed));
+  nn::Instance instance = network.make(input);
+  if (!options.weights.empty()) nn::load_state(*instance.module, nn::read_safetensors(options.weights), options.weights);
+  return instance;
+}
 
 Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier) { return Preparation(job, options, dry, earlier).make(); }
 

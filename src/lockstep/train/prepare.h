@@ -30,6 +30,9 @@ struct Resolved {
   std::string precision;  ///< as --precision names it
 };
 
+/// The network with the weights that a run begins with: by options.seed, or from the file options.weights.
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options);
+
 /// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad samples).
 Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier = nullptr);
 

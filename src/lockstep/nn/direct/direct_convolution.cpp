@@ -8,6 +8,7 @@
 
 #include "lockstep/device/dispatch_scope.h"
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
 namespace {
@@ -23,20 +24,6 @@ ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, int
   return {.batch = input.size(0), .channels = input.size(1), .height = input.size(2), .width = input.size(3), .filters = weight.size(0),
           .kernel_height = weight.size(2), .kernel_width = weight.size(3), .padding_height = padding_height, .padding_width = padding_width,
           .weight_channels_last = !weight.is_contiguous()};
-}
-
-template <class Visit>
-void visit_type(at::ScalarType type, Visit&& visit) {
-  if (type == at::kFloat) {
-    visit(float{});
-  } else {
-    visit(BFloat16{});
-  }
-}
-
-template <class T>
-T* data(const at::Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
 }
 
 /// weight and bias are float32 also for bfloat16 pictures: they are rounded here, and their gradients are not.

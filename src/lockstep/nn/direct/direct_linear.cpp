@@ -7,6 +7,7 @@
 
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/direct/linear_kernels.h"
+#include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
 namespace {
@@ -17,20 +18,6 @@ using torch::autograd::variable_list;
 // Above both, a matrix product of the engine's blocks better.
 constexpr int64_t kFewOutputs = 32;
 constexpr int64_t kFewPictures = 16;
-
-template <class T>
-T* data(const at::Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
-}
-
-template <class Visit>
-void visit_type(at::ScalarType type, Visit&& visit) {
-  if (type == at::kFloat) {
-    visit(float{});
-  } else {
-    visit(direct::BFloat16{});
-  }
-}
 
 bool is_channels_last(const at::Tensor& input) {
   return input.dim() == 4 && input.size(1) > 1 && input.size(2) * input.size(3) > 1 && input.is_contiguous(at::MemoryFormat::ChannelsLast);

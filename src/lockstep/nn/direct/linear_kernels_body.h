@@ -9,15 +9,7 @@
 namespace lockstep::nn::direct {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kWidth = 16;
-#elif defined(__AVX2__)
-constexpr int kWidth = 8;
-#else
-constexpr int kWidth = 4;
-#endif
-
-using Wide = Vector<kWidth>;
+using Wide = Vector<kWidest>;
 constexpr int64_t kTile = 4;
 
 template <int... kCounts, class Work>
@@ -34,7 +26,7 @@ void in_tiles(int64_t count, Work&& work) {
 }
 
 inline float sum_of(Wide values) {
-  for (int half = kWidth / 2; half > 0; half /= 2) {
+  for (int half = kWidest / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) values[i] += values[i + half];
   }
   return values[0];
@@ -44,25 +36,25 @@ inline float sum_of(Wide values) {
 template <class Work>
 void over_features(int64_t features, Work&& work) {
   int64_t place = 0;
-  for (; place + kWidth <= features; place += kWidth) work(place, std::integral_constant<int, kWidth>{});
+  for (; place + kWidest <= features; place += kWidest) work(place, std::integral_constant<int, kWidest>{});
   if (place < features) work(place, features - place);
 }
 
 template <class T, class Count>
 inline Wide load_part(const T* source, Count count) {
-  if constexpr (std::is_same_v<Count, std::integral_constant<int, kWidth>>) {
-    return load<kWidth>(source);
+  if constexpr (std::is_same_v<Count, std::integral_constant<int, kWidest>>) {
+    return load<kWidest>(source);
   } else {
-    return load_some<kWidth>(source, count);
+    return load_some<kWidest>(source, count);
   }
 }
 
 template <class T, class Count>
 inline void store_part(Wide value, T* target, Count count) {
-  if constexpr (std::is_same_v<Count, std::integral_constant<int, kWidth>>) {
-    store<kWidth>(value, target);
+  if constexpr (std::is_same_v<Count, std::integral_constant<int, kWidest>>) {
+    store<kWidest>(value, target);
   } else {
-    store_some<kWidth>(value, target, count);
+    store_some<kWidest>(value, target, count);
   }
 }
 
@@ -79,8 +71,8 @@ void forward_tile(const LinearShape& shape, const T* input, const T* weight, con
   });
   for (int n = 0; n < kRows; ++n) {
     for (int k = 0; k < kColumns; ++k) {
-      const Wide sum = splat<kWidth>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k])));
-      store_some<kWidth>(sum, output + n * shape.outputs + k, 1);
+      const Wide sum = splat<kWidest>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k])));
+      store_some<kWidest>(sum, output + n * shape.outputs + k, 1);
     }
   }
 }
@@ -101,7 +93,7 @@ void linear_input_gradient(const LinearShape& shape, const T* gradient, const T*
       Wide sums[rows] = {};
       for (int64_t k = 0; k < shape.outputs; ++k) {
         const Wide column = load_part(weight + k * shape.features + place, count);
-        for (int i = 0; i < rows; ++i) sums[i] = multiply_add(splat<kWidth>(to_float(gradient[(n + i) * shape.outputs + k])), column, sums[i]);
+        for (int i = 0; i < rows; ++i) sums[i] = multiply_add(splat<kWidest>(to_float(gradient[(n + i) * shape.outputs + k])), column, sums[i]);
       }
       for (int i = 0; i < rows; ++i) store_part(sums[i], input_gradient + (n + i) * shape.features + place, count);
     });
@@ -115,7 +107,7 @@ void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T
       Wide sums[columns] = {};
       for (int64_t n = 0; n < shape.batch; ++n) {
         const Wide row = load_part(input + n * shape.features + place, count);
-        for (int i = 0; i < columns; ++i) sums[i] = multiply_add(splat<kWidth>(to_float(gradient[n * shape.outputs + k + i])), row, sums[i]);
+        for (int i = 0; i < columns; ++i) sums[i] = multiply_add(splat<kWidest>(to_float(gradient[n * shape.outputs + k + i])), row, sums[i]);
       }
       for (int i = 0; i < columns; ++i) store_part(sums[i], weight_gradient + (k + i) * shape.features + place, count);
     });

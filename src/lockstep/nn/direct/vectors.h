@@ -1,4 +1,4 @@
-// Vectors of floats for the convolution kernels, for the instruction set that the including file is compiled for.
+// Vectors of floats for the kernels of direct/ and fused/, for the instruction set that the including file is compiled for.
 // Everything is in an unnamed namespace: files compiled for different instruction sets must not share functions.
 #pragma once
 
@@ -8,14 +8,21 @@
 #include <immintrin.h>
 #endif
 
-#include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/fused/channel_kernels.h"
 
 namespace lockstep::nn::direct {
 namespace {
 
+using fused::BFloat16;
+
 #if defined(__AVX512F__)
+constexpr int kWidest = 16;  // floats in a vector of the widest kind
 constexpr bool kManyRegisters = true;
+#elif defined(__AVX2__)
+constexpr int kWidest = 8;
+constexpr bool kManyRegisters = false;
 #else
+constexpr int kWidest = 4;
 constexpr bool kManyRegisters = false;
 #endif
 

@@ -10,45 +10,25 @@
 #include <type_traits>
 #include <vector>
 
+#include "lockstep/nn/direct/vectors.h"
 #include "lockstep/nn/fused/channel_kernels.h"
 
 namespace lockstep::nn::fused {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-constexpr int kRegisters = 32;
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
-constexpr int kRegisters = 16;
-#else
-constexpr int kLanes = 4;
-constexpr int kRegisters = 16;
-#endif
+constexpr int kLanes = direct::kWidest;
+constexpr int kRegisters = direct::kManyRegisters ? 32 : 16;
 
-typedef float Floats __attribute__((vector_size(kLanes * 4)));
-typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
+using Floats = direct::Vector<kLanes>;
 typedef int32_t Mask __attribute__((vector_size(kLanes * 4)));
-typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));
 
-inline Floats load(const float* source) {
-  Floats result;
-  std::memcpy(&result, source, sizeof(result));
-  return result;
+template <class T>
+inline Floats load(const T* source) {
+  return direct::load<kLanes>(source);
 }
-inline Floats load(const BFloat16* source) {
-  Halves halves;
-  std::memcpy(&halves, source, sizeof(halves));
-  return reinterpret_cast<Floats>(__builtin_convertvector(halves, Words) << 16);
-}
-inline void store(Floats value, float* target) { std::memcpy(target, &value, sizeof(value)); }
-// Round to nearest, ties to even; a NaN stays one, for its quiet bit is set.
-inline void store(Floats value, BFloat16* target) {
-  const Words bits = reinterpret_cast<Words>(value);
-  const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const Words nan = (bits >> 16) | 0x40;
-  const Halves halves = __builtin_convertvector((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded, Halves);
-  std::memcpy(target, &halves, sizeof(halves));
+template <class T>
+inline void store(Floats value, T* target) {
+  direct::store<kLanes>(value, target);
 }
 
 class Strides {

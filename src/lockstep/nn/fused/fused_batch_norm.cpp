@@ -8,6 +8,7 @@
 #include <torch/nn/modules/batchnorm.h>
 
 #include "lockstep/nn/fused/channel_kernels.h"
+#include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
 namespace {
@@ -20,20 +21,6 @@ bool is_fusible(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& inpu
          module.weight.scalar_type() == at::kFloat && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
          input.numel() > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
          input.is_contiguous(at::MemoryFormat::ChannelsLast);
-}
-
-template <class Visit>
-void visit_type(const at::Tensor& tensor, Visit&& visit) {
-  if (tensor.scalar_type() == at::kFloat) {
-    visit(float{});
-  } else {
-    visit(fused::BFloat16{});
-  }
-}
-
-template <class T>
-T* data(const at::Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
@@ -49,7 +36,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     float* inverse = mean + channels;
     std::vector<float> deviation(static_cast<size_t>(channels));
     const at::Tensor output = at::empty_like(input);
-    visit_type(input, [&](auto type) {
+    visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       const auto& kernels = fused::channel_kernels<T>();
       kernels.moments(data<T>(input), rows, channels, mean, deviation.data());
@@ -83,7 +70,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     const at::Tensor bias_gradient = at::empty({channels}, at::kFloat);
     std::vector<float> products(static_cast<size_t>(channels)), slope(static_cast<size_t>(channels)), offset(static_cast<size_t>(channels));
     float* sum = data<float>(bias_gradient);
-    visit_type(input, [&](auto type) {
+    visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       const auto& kernels = fused::channel_kernels<T>();
       kernels.gradient_sums(data<T>(gradient), data<T>(input), rows, channels, scale, shift, mean, relu, sum, products.data());
@@ -124,7 +111,7 @@ at::Tensor inference(const torch::nn::BatchNorm2dImpl& module, const at::Tensor&
     shift[i] = data<float>(module.bias)[c] - data<float>(module.running_mean)[c] * scale[i];
   }
   const at::Tensor output = at::empty_like(input);
-  visit_type(input, [&](auto type) {
+  visit_type(input.scalar_type(), [&](auto type) {
     using T = decltype(type);
     fused::channel_kernels<T>().transform(data<T>(input), input.numel() / channels, channels, scale.data(), shift.data(), relu, data<T>(output));
   });
