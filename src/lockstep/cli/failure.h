@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-/// Any exception as an Error: LibTorch's and the standard library's are put in a short sentence, without stack frames.
+/// Any exception as an Error (device/failure.h). One that nobody foresaw is called a fault of the program's.
 Error as_error(const std::exception_ptr& exception);
 
 /// `lockstep: message`, its context and its hint, a line each.

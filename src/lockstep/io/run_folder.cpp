@@ -13,16 +13,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
 
 namespace lockstep::io {
 namespace {
 
 std::string quoted(const std::filesystem::path& path) { return "\"" + path.string() + "\""; }
-
-std::string this_host() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
 
 // A lone lock is what a program leaves that was killed before it wrote anything.
 bool is_used(const RunPaths& paths) {
@@ -100,7 +96,7 @@ class RunFolder::Lock {
   }
 
   void write_holder(const RunPaths& paths) {
-    const std::string holder = "process " + std::to_string(::getpid()) + " on " + this_host() + "\n";
+    const std::string holder = "process " + std::to_string(::getpid()) + " on " + host_name() + "\n";
     const bool written = ::ftruncate(descriptor_, 0) == 0 && ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
     if (written) return;
     const int reason = errno;

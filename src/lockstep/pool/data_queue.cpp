@@ -1,6 +1,6 @@
 #include "lockstep/pool/data_queue.h"
 
-#include "lockstep/pool/internal/failure.h"
+#include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/queue_core.h"
 
 namespace lockstep::pool {
@@ -35,7 +35,7 @@ void QueueCore::put(std::shared_ptr<QueueUse> use, Packet packet, std::function<
     try {
       if (!use->error) (*handle)(packet);
     } catch (...) {
-      use->error = error_of(std::current_exception());
+      use->error = device::error_of(std::current_exception());
       use->error->add_context("in the handler of a DataQueue");
     }
     handled();

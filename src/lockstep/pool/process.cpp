@@ -33,8 +33,14 @@ std::string program_path() {
   return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : "lockstep-worker";
 }
 
+// Made before the fork.
+struct Start {
+  char* const* arguments;
+  char* const* environment;
+};
+
 // In the child of a program with threads only system calls may be made, and nothing allocated.
-[[noreturn]] void become_worker(pid_t client, int socket, int errors, char* const* arguments) {
+[[noreturn]] void become_worker(pid_t client, int socket, int errors, const Start& start) {
   // Before anything else, so that a client that dies while its workers start leaves none. (posix_spawn cannot do this.)
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != client) ::_exit(1);
@@ -48,21 +54,38 @@ std::string program_path() {
   if (socket == kWorkerSocket) ::fcntl(socket, F_SETFD, 0);
   if (socket != kWorkerSocket) ::dup2(socket, kWorkerSocket);
   // Not by its path: a program that was built anew meanwhile would be another one.
-  ::execve("/proc/self/exe", arguments, environ);
+  ::execve("/proc/self/exe", start.arguments, start.environment);
   constexpr std::string_view kWords = "this program cannot be started again\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWords.data(), kWords.size());
   ::_exit(127);
 }
 
-pid_t fork_worker(int socket, int errors) {
+// The first of two of one name counts for getenv; ours are left out where `changes` has the name, for a program may look at them all.
+std::vector<std::string> merged_environment(const std::vector<std::string>& changes) {
+  std::vector<std::string> all = changes;
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string own = *entry;
+    const std::string name = own.substr(0, own.find('=') + 1);
+    const bool changed = std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return change.starts_with(name); });
+    if (!changed) all.push_back(own);
+  }
+  return all;
+}
+
+pid_t fork_worker(int socket, int errors, const std::vector<std::string>& changes) {
   std::string name = program_path();
   std::string argument = kWorkerArgument;
   const pid_t own = ::getpid();
   std::string client = std::to_string(own);
   const std::array<char*, 4> arguments{name.data(), argument.data(), client.data(), nullptr};
+  std::vector<std::string> entries = merged_environment(changes);
+  std::vector<char*> environment;
+  for (std::string& entry : entries) environment.push_back(entry.data());
+  environment.push_back(nullptr);
+  const Start start{.arguments = arguments.data(), .environment = environment.data()};
   const pid_t process = ::fork();
   if (process < 0) cannot_start(errno);
-  if (process == 0) become_worker(own, socket, errors, arguments.data());
+  if (process == 0) become_worker(own, socket, errors, start);
   return process;
 }
 
@@ -73,7 +96,7 @@ std::string text_of_status(int status) {
 
 }  // namespace
 
-StartedProcess start_worker_process() {
+StartedProcess start_worker_process(const std::vector<std::string>& environment) {
   std::array<int, 2> sockets{};
   std::array<int, 2> errors{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) cannot_start(errno);
@@ -83,7 +106,7 @@ StartedProcess start_worker_process() {
   Descriptor own_errors(errors[0]);
   const Descriptor its_errors(errors[1]);
   ::fcntl(own_errors.get(), F_SETFL, O_NONBLOCK);
-  const pid_t process = fork_worker(its_socket.get(), its_errors.get());
+  const pid_t process = fork_worker(its_socket.get(), its_errors.get(), environment);
   return {.id = process, .socket = std::move(own_socket), .errors = std::move(own_errors)};
 }
 

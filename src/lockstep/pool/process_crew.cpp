@@ -12,6 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/crew.h"
@@ -163,7 +164,7 @@ void ProcessCrew::serve() {
 }
 
 void ProcessCrew::start(size_t worker) {
-  StartedProcess started = start_worker_process();
+  StartedProcess started = start_worker_process(options_.environment);
   Member& member = members_[worker];
   member = {.process = started.id,
             .channel = std::make_unique<Channel>(std::move(started.socket)),
@@ -248,7 +249,7 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
     return listener_.ended(worker, call, {.result = Packet{.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)}});
   if (kind != "failure") throw Error(ErrorCode::corrupt_data, "it speaks of \"" + kind + "\"");
   Error error = error_of(frame.header.at("error"));
-  error.add_context("in process " + std::to_string(member.process));
+  error.add_context("in process " + std::to_string(member.process) + " on " + host_name());
   listener_.ended(worker, call, {.error = std::move(error)});
 }
 
@@ -258,7 +259,7 @@ void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   if (!how.empty()) ::kill(member.process, SIGKILL);
   const std::string end = end_of(member.process);
   if (member.errors) member.last_words.read(member.errors.get());
-  Error error(code, "worker process " + std::to_string(member.process) + " " + (how.empty() ? end : how));
+  Error error(code, "worker process " + std::to_string(member.process) + " on " + host_name() + " " + (how.empty() ? end : how));
   if (const std::string words = member.last_words.text(); !words.empty()) error.add_context("its last words: " + words);
   if (!member.is_ready) ++member.failed_starts;
   member.channel = nullptr;

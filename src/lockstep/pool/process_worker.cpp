@@ -17,6 +17,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/credits.h"
 #include "lockstep/pool/internal/crew.h"
@@ -113,7 +114,7 @@ Frame ProcessWorker::perform(Job& job) {
     comm = communicator_for(job);
     return frame_of("result", job.call, run_task(job, *comm));
   } catch (...) {
-    const Error error = error_of(std::current_exception());
+    const Error error = device::error_of(std::current_exception());
     if (comm != nullptr) comm->abort(error);
     return {.header = {{"kind", "failure"}, {"call", job.call}, {"error", json_of(error)}}};
   }

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "lockstep/pool/internal/failure.h"
+#include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/internal/process_worker.h"
 
@@ -35,7 +35,7 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
     }
     return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, tasks, client);
   } catch (...) {
-    const Error error = error_of(std::current_exception());
+    const Error error = device::error_of(std::current_exception());
     const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "lockstep";
     std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
     return exit_status(error.code());

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/pool/internal/dispatcher.h"
@@ -31,8 +32,20 @@ Resources resources_for(const PoolOptions& options) {
   return {options.workers > 0 ? options.workers : gpus > 0 ? gpus : machine.cores, gpus};
 }
 
-bool fits(const Pool& pool, const PoolOptions& options) {
-  return pool.is_open() && pool.kind() == options.kind && (options.workers == 0 || options.workers == pool.size());
+bool fits(const Pool& pool, const PoolOptions& opened_with, const PoolOptions& asked) {
+  return pool.is_open() && pool.kind() == asked.kind && (asked.workers == 0 || asked.workers == pool.size()) &&
+         (asked.environment.empty() || asked.environment == opened_with.environment);
+}
+
+void check_environment(const PoolOptions& options) {
+  for (const std::string& entry : options.environment) {
+    const size_t sign = entry.find('=');
+    if (sign != 0 && sign != std::string::npos && entry.find('\0') == std::string::npos) continue;
+    throw Error(ErrorCode::invalid_option, "a worker's environment cannot have \"" + entry + "\"", "write NAME=value, as in OMP_NUM_THREADS=1");
+  }
+  if (options.environment.empty() || options.kind == PoolKind::processes) return;
+  throw Error(ErrorCode::invalid_option, "a pool of threads cannot have an environment of its own: its workers are threads of this program and share what it was started with",
+              "open a pool of processes, or set the variable before the program starts");
 }
 
 std::string size_text(int64_t workers, PoolKind kind) {
@@ -42,21 +55,18 @@ std::string size_text(int64_t workers, PoolKind kind) {
 
 Pool open(const PoolOptions& options) {
   const Resources resources = resources_for(options);
+  check_environment(options);
   const auto dispatcher = std::make_shared<Dispatcher>(resources.workers);
   const auto start = std::chrono::steady_clock::now();
-  if (!options.quiet) std::fprintf(stderr, "starting a pool of %s ... ", size_text(resources.workers, options.kind).c_str());
+  const std::string what = size_text(resources.workers, options.kind);
+  if (!options.quiet) std::fprintf(stderr, "starting a pool of %s on %s\n", what.c_str(), host_name().c_str());
   const auto make_crew = [&](CrewListener& listener) {
     return options.kind == PoolKind::threads ? make_thread_crew(resources.workers, resources.gpus, listener)
                                              : make_process_crew(resources.workers, resources.gpus, options, listener);
   };
-  try {
-    dispatcher->open(make_crew, options.start_time);
-  } catch (...) {
-    if (!options.quiet) std::fprintf(stderr, "failed\n");
-    throw;
-  }
+  dispatcher->open(make_crew, options.start_time);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!options.quiet) std::fprintf(stderr, "connected after %s s\n", fixed(seconds, 1).c_str());
+  if (!options.quiet) std::fprintf(stderr, "connected to %s after %s s\n", what.c_str(), fixed(seconds, 1).c_str());
   return Pool(dispatcher, options.kind);
 }
 
@@ -68,7 +78,7 @@ Session::~Session() {
 
 Pool Session::open_pool(const PoolOptions& options) {
   const std::lock_guard opening(opening_);
-  if (const auto current = current_pool(); current && fits(*current, options)) return *current;
+  if (const auto current = current_pool(); current && fits(*current, opened_with_, options)) return *current;
   if (options.kind == PoolKind::processes && !processes_allowed_) {
     throw Error(ErrorCode::invalid_option, "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
                 "each worker is this program started again, and run is what makes it a worker; take the Session that run gives to the client");
@@ -77,6 +87,7 @@ Pool Session::open_pool(const PoolOptions& options) {
   const Pool pool = open(options);
   const std::lock_guard lock(mutex_);
   pool_ = pool;
+  opened_with_ = options;
   return pool;
 }
 

@@ -21,8 +21,9 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  /// The pool that is open, if it is what was asked for; else closes it and opens one. Waits until all workers are ready, and says so in a line on
-  /// standard error. Throws what a worker that could not start ended with, or timeout.
+  /// The pool that is open, if it is what was asked for (0 workers and no environment ask for nothing); else closes it and opens one. Waits until
+  /// all workers are ready; a line on standard error says that it starts, and one that it is connected.
+  /// Throws what a worker that could not start ended with, or timeout.
   Pool open_pool(const PoolOptions& options = {});
   /// The pool that is open; opens nothing.
   std::optional<Pool> current_pool() const;
@@ -40,6 +41,7 @@ class Session {
   std::mutex opening_;         ///< held while a pool is opened
   mutable std::mutex mutex_;   ///< held for pool_ alone
   std::optional<Pool> pool_;
+  PoolOptions opened_with_;
   std::vector<std::string> arguments_;
   bool processes_allowed_ = false;
 };

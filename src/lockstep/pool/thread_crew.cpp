@@ -10,9 +10,9 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/credits.h"
 #include "lockstep/pool/internal/crew.h"
-#include "lockstep/pool/internal/failure.h"
 
 namespace lockstep::pool {
 namespace {
@@ -115,7 +115,7 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>()});
     return {.result = order.work->run(place)};
   } catch (...) {
-    Error error = error_of(std::current_exception());
+    Error error = device::error_of(std::current_exception());
     comm->abort(error);
     return {.error = std::move(error)};
   }

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/view/internal/crc32c.h"
 #include "lockstep/view/views.h"
@@ -96,11 +97,9 @@ class TensorBoard final : public View {
     const std::filesystem::path folder = io::RunPaths{run_folder}.tensorboard();
     make_folders(folder);
     const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    std::array<char, 256> host{};
-    if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
     // TensorBoard reads a folder's files in the order of their names.
     const std::string attempt_digits = std::to_string(100000 + attempt).substr(1);
-    path_ = folder / ("events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." + attempt_digits + "." + host.data());
+    path_ = folder / ("events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." + attempt_digits + "." + host_name());
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (descriptor_ < 0) throw errno_error(errno, "create", path_.string());
     append_record(pending_, Message().float64(kEventWallTime, now).bytes(kEventFileVersion, "brain.Event:2").data());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -21,9 +22,9 @@ struct StartedProcess {
   Descriptor errors;  ///< reads what it writes on standard error
 };
 
-/// Starts this program again as a worker. The kernel kills it when the calling *thread* ends, so that has to be one that lives as long as
+/// Starts this program again as a worker; `environment` ("NAME=value") goes before our own. The kernel kills it when the calling *thread* ends, so that has to be one that lives as long as
 /// the pool. Throws io.
-StartedProcess start_worker_process();
+StartedProcess start_worker_process(const std::vector<std::string>& environment);
 
 /// How it ended: "was killed by signal 9 (Killed)", "ended with status 3". Waits a little for a process that is ending; kills it else.
 std::string end_of(pid_t process);

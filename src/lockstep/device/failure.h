@@ -1,0 +1,13 @@
+// The one translator of other people's exceptions: LibTorch's and the standard library's.
+#pragma once
+
+#include <exception>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::device {
+
+/// Any exception as an Error in a short sentence, without stack frames. An Error stays as it is; what nobody foresaw has the code internal.
+Error error_of(const std::exception_ptr& exception);
+
+}  // namespace lockstep::device

@@ -1,0 +1,144 @@
+// What only pools of processes can do: workers that die, hang, or do not listen.
+#include <csignal>
+#include "lockstep/base/host.h"
+#include "lockstep/pool/test_tasks.h"
+
+namespace lockstep::pool {
+namespace {
+
+TEST(Processes, RefuseLambdas) {
+  const Error error = error_from([] { open(PoolKind::processes, 2).spmd([](Worker&) {}); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_option);
+  EXPECT_THAT(error.message(), HasSubstr("cannot run a lambda"));
+}
+
+TEST(Processes, NeedRun) {
+  Session plain;
+  EXPECT_THAT(error_from([&] { plain.open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true}); }).message(), HasSubstr("whose main is run("));
+  EXPECT_EQ(plain.open_pool({.workers = 1, .quiet = true}).size(), 1);
+}
+
+// What became of a worker: the message that names it, and how long it took.
+struct Loss {
+  Error error{ErrorCode::internal, ""};
+  double seconds = 0;
+  pid_t process = 0;
+};
+
+Loss lose(const Pool& pool, const std::string& collective, int signal) {
+  std::atomic<bool> started = false;
+  const DataQueue<Note> queue([&](const Note&) { started = true; });
+  const auto future = pool.parfeval(circle_task, {.what = collective}, {.workers = pool.size(), .queue = queue});
+  while (!started && !future.done()) std::this_thread::sleep_for(1ms);
+  const pid_t victim = pool.workers()[1].process;
+  const auto start = std::chrono::steady_clock::now();
+  ::kill(victim, signal);
+  EXPECT_TRUE(future.wait(20s));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {error_from([&] { future.get(); }), seconds, victim};
+}
+
+void expect_named(const Loss& loss, const std::string& how) {
+  EXPECT_LT(loss.seconds, 5.0);
+  EXPECT_EQ(loss.error.code(), ErrorCode::communication);
+  EXPECT_EQ(loss.error.message(), "worker process " + std::to_string(loss.process) + " on " + host_name() + " " + how);
+  EXPECT_THAT(loss.error.context(), testing::Contains("in circle, rank 1 of 3"));
+}
+
+// Repeated by --gtest_repeat.
+TEST(Processes, AKilledWorkerIsNamedInEveryCollective) {
+  const Pool three = open(PoolKind::processes, 3);
+  for (const char* collective : {"barrier", "all_reduce", "broadcast", "gather", "cat"}) {
+    expect_named(lose(three, collective, SIGKILL), "was killed by signal 9 (Killed)");
+    EXPECT_EQ(three.spmd(place_task, {.value = 1}).back().sum, 6) << "after " << collective;
+  }
+}
+
+// All at once, for each takes seconds to be noticed: five groups of two, of which each loses rank 1.
+TEST(Processes, AStoppedWorkerIsNamedInEveryCollective) {
+  const Pool ten = open(PoolKind::processes, 10);
+  std::atomic<int> started = 0;
+  const DataQueue<Note> queue([&](const Note&) { ++started; });
+  std::vector<Future<void>> futures;
+  for (const char* collective : {"barrier", "all_reduce", "broadcast", "gather", "cat"})
+    futures.push_back(ten.parfeval(circle_task, {.what = collective}, {.workers = 2, .queue = queue}));
+  while (started < 5) std::this_thread::sleep_for(1ms);
+  const auto workers = ten.workers();
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t group = 0; group < 5; ++group) ::kill(workers[2 * group + 1].process, SIGSTOP);
+  for (size_t group = 0; group < 5; ++group) {
+    ASSERT_TRUE(futures[group].wait(20s));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+    const Error error = error_from([&] { futures[group].get(); });
+    EXPECT_EQ(error.message(), "worker process " + std::to_string(workers[2 * group + 1].process) + " on " + host_name() + " said nothing for 3.5 s and was ended");
+    EXPECT_THAT(error.context(), testing::Contains("in circle, rank 1 of 2"));
+  }
+  EXPECT_EQ(ten.spmd(place_task, {.value = 1}).back().sum, 55);
+}
+
+TEST(Processes, HaveThePoolsEnvironmentForTheirLife) {
+  const PoolOptions options{.kind = PoolKind::processes, .workers = 2, .quiet = true, .environment = {"LOCKSTEP_TEST_MOOD=calm = good", "PATH="}};
+  const Pool two = session->open_pool(options);
+  const auto expect_set = [&] {
+    EXPECT_EQ(two.parfeval(variable_task, {.value = "LOCKSTEP_TEST_MOOD"}).get().value, "calm = good");
+    EXPECT_EQ(two.parfeval(variable_task, {.value = "PATH"}).get().value, "");
+    EXPECT_EQ(two.parfeval(variable_task, {.value = "HOME"}).get().value, std::getenv("HOME"));
+  };
+  expect_set();
+  error_from([&] { two.spmd(die_task, {.what = "exit", .rank = 0}); });
+  expect_set();
+  EXPECT_TRUE(session->open_pool({.kind = PoolKind::processes, .workers = 2, .quiet = true}).is_open());
+  EXPECT_TRUE(two.is_open()) << "nothing else was asked for";
+  EXPECT_EQ(open(PoolKind::processes, 1).parfeval(variable_task, {.value = "LOCKSTEP_TEST_MOOD"}).get().value, "not set");
+  EXPECT_FALSE(two.is_open());
+}
+
+TEST(Processes, AnEnvironmentThatCannotBeIsRefused) {
+  EXPECT_THAT(error_from([] { session->open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true, .environment = {"=calm"}}); }).message(), HasSubstr("\"=calm\""));
+  EXPECT_THAT(error_from([] { session->open_pool({.workers = 1, .quiet = true, .environment = {"MOOD=calm"}}); }).message(), HasSubstr("a pool of threads cannot have an environment"));
+}
+
+TEST(Processes, LastWordsAreKept) {
+  const Error error = error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "abort", .rank = 1}); });
+  EXPECT_THAT(error.message(), HasSubstr("was killed by signal 6 (Aborted)"));
+  EXPECT_THAT(error.context(), testing::Contains("its last words: first words | the sky is falling"));
+  EXPECT_THAT(error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "exit", .rank = 0}); }).message(), HasSubstr("ended with status 3"));
+}
+
+TEST(Processes, ADiedWorkerDoesNotTakeOtherCallsWithIt) {
+  const Pool two = open(PoolKind::processes, 2);
+  const auto nap = two.parfeval(nap_task, {.value = 0.5});
+  const auto death = two.parfeval(die_task, {.what = "exit", .rank = 0});
+  const auto next = two.parfeval(nap_task, {.value = 0.1});
+  EXPECT_EQ(error_from([&] { death.get(); }).code(), ErrorCode::communication);
+  EXPECT_EQ(nap.get().value, 0.5);
+  EXPECT_EQ(next.get().value, 0.1);
+}
+
+TEST(Processes, TextsThatAreNotUtf8AreRefused) {
+  const Pool one = open(PoolKind::processes, 1);
+  EXPECT_THAT(error_from([&] { one.parfeval(fail_task, {.what = "\xff\xfe"}); }).message(), HasSubstr("not UTF-8"));
+  EXPECT_EQ(one.parfeval(nap_task, {.value = 0}).get().value, 0);
+}
+
+TEST(Processes, ALongTaskIsNotTakenForDead) {
+  session->close_pool();
+  const Pool one = session->open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true, .silence = 1000ms});
+  EXPECT_EQ(one.parfeval(sleep_task, {.value = 2}).get().value, 2);
+  session->close_pool();
+}
+
+TEST(Processes, ClosingEndsTasksThatDoNotListen) {
+  const Pool one = open(PoolKind::processes, 1);
+  const auto future = one.parfeval(sleep_task, {.value = 60});
+  const pid_t process = one.workers()[0].process;
+  std::this_thread::sleep_for(100ms);
+  const auto start = std::chrono::steady_clock::now();
+  session->close_pool();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 4s);
+  EXPECT_EQ(::kill(process, 0), -1);
+  EXPECT_EQ(future.state(), FutureState::cancelled);
+}
+
+}  // namespace
+}  // namespace lockstep::pool

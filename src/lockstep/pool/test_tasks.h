@@ -1,0 +1,213 @@
+// What the tests of pools run on their workers, and the session that they share: pool_test_main.cpp has the main, for the program is its own worker.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <torch/utils.h>
+
+#include "lockstep/device/random_scope.h"
+#include "lockstep/pool/run.h"
+
+namespace lockstep::pool {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// main's, for all tests of the program.
+inline Session* session = nullptr;
+
+enum class Mood { calm, wild };
+constexpr std::array<const char*, 2> enum_names(Mood) { return {"calm", "wild"}; }
+
+struct Part {
+  int64_t number = 0;
+  at::Tensor values{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("number", self.number, "");
+    field("values", self.values, "");
+  };
+};
+
+struct Everything {
+  bool flag = false;
+  int64_t count = 0;
+  double number = 0;
+  std::string text{};
+  Mood mood = Mood::calm;
+  std::vector<int64_t> counts{};
+  std::vector<double> numbers{};
+  std::vector<std::string> texts{};
+  at::Tensor values{};
+  at::Tensor nothing{};
+  Part part{};
+  std::vector<Part> parts{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("flag", self.flag, "");
+    field("count", self.count, "");
+    field("number", self.number, "");
+    field("text", self.text, "");
+    field("mood", self.mood, "");
+    field("counts", self.counts, "");
+    field("numbers", self.numbers, "");
+    field("texts", self.texts, "");
+    field("values", self.values, "");
+    field("nothing", self.nothing, "");
+    field("part", self.part, "");
+    field("parts", self.parts, "");
+  };
+};
+
+struct Number {
+  double value = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) { field("value", self.value, ""); };
+};
+
+struct Place {
+  int64_t rank = 0;
+  int64_t size = 0;
+  double sum = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("rank", self.rank, "");
+    field("size", self.size, "");
+    field("sum", self.sum, "");
+  };
+};
+
+struct Note {
+  int64_t rank = 0;
+  int64_t index = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("rank", self.rank, "");
+    field("index", self.index, "");
+  };
+};
+
+struct Fate {
+  std::string what{};
+  int64_t rank = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("what", self.what, "");
+    field("rank", self.rank, "");
+  };
+};
+
+inline Everything echo(Worker&, const Everything& input) {
+  Everything result = input;
+  if (result.values.defined()) result.values = result.values * 2;
+  return result;
+}
+
+inline Place place(Worker& worker, const Number& input) {
+  return {worker.rank(), worker.size(), worker.comm().all_reduce(input.value * static_cast<double>(worker.rank() + 1), comm::Reduction::sum)};
+}
+
+inline Number square(Worker&, const Number& input) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(static_cast<int>(40 - 4 * input.value)));
+  return {input.value * input.value};
+}
+
+inline Number nap(Worker& worker, const Number& seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds.value);
+  while (std::chrono::steady_clock::now() < end) {
+    if (worker.stop_token().stop_requested()) throw Error(ErrorCode::cancelled, "woken");
+    std::this_thread::sleep_for(2ms);
+  }
+  return seconds;
+}
+
+// Does not look at its stop token.
+inline Number sleep_tight(Worker&, const Number& seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds.value));
+  return seconds;
+}
+
+inline void fail(Worker& worker, const Fate& fate) {
+  if (worker.rank() == fate.rank) {
+    if (fate.what == "error")
+      throw with_context([] { return "while reading"; }, []() -> Error { return {ErrorCode::io, "the disk is gone", "buy another one"}; });
+    if (fate.what == "exception") throw std::runtime_error("odd");
+    if (fate.what == "torch") at::ones({2}) + at::ones({3});
+  }
+  worker.comm().barrier();
+}
+
+inline void talk(Worker& worker, const Number& count) {
+  for (int64_t i = 0; i < static_cast<int64_t>(count.value); ++i) worker.send(Note{worker.rank(), i});
+}
+
+inline Number all_weights(Worker& worker, const Number& seed) {
+  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(seed.value + worker.rank()));  // the engine's own generator is one for all threads
+  at::Tensor weights = at::randn({300, 7});
+  for (int step = 0; step < 5; ++step) {
+    const at::Tensor gradients = (weights * static_cast<double>(worker.rank() + 1)).sin();
+    worker.comm().all_reduce({gradients}, comm::Reduction::mean);
+    worker.comm().broadcast({weights}, step % worker.size());
+    weights -= 0.1 * gradients;
+  }
+  return {weights.sum().item<double>()};
+}
+
+// Round and round in one collective until somebody ends it.
+inline void circle(Worker& worker, const Fate& fate) {
+  const at::Tensor large = at::ones({400'000});
+  for (int round = 0; round < 1'000'000; ++round) {
+    if (fate.what == "barrier") worker.comm().barrier();
+    if (fate.what == "all_reduce") worker.comm().all_reduce({large}, comm::Reduction::mean);
+    if (fate.what == "broadcast") worker.comm().broadcast({large}, round % worker.size());
+    if (fate.what == "gather") worker.comm().gather(large, 0);
+    if (fate.what == "cat") worker.comm().cat(large);
+    if (worker.rank() == 0 && round == 2) worker.send(Note{});
+  }
+}
+
+inline void die(Worker& worker, const Fate& fate) {
+  if (worker.rank() != fate.rank) return worker.comm().barrier();
+  std::fprintf(stderr, "first words\nthe sky is falling\n");
+  if (fate.what == "abort") std::abort();
+  if (fate.what == "exit") std::_Exit(3);
+}
+
+struct Text {
+  std::string value{};
+  static constexpr auto describe = [](auto& self, auto&& field) { field("value", self.value, ""); };
+};
+
+inline Text variable(Worker&, const Text& name) {
+  const char* value = std::getenv(name.value.c_str());
+  return {value == nullptr ? "not set" : value};
+}
+
+constexpr auto echo_task = task<echo>("echo");
+constexpr auto place_task = task<place>("place");
+constexpr auto square_task = task<square>("square");
+constexpr auto nap_task = task<nap>("nap");
+constexpr auto sleep_task = task<sleep_tight>("sleep_tight");
+constexpr auto fail_task = task<fail>("fail");
+constexpr auto talk_task = task<talk>("talk");
+constexpr auto weights_task = task<all_weights>("all_weights");
+constexpr auto circle_task = task<circle>("circle");
+constexpr auto die_task = task<die>("die");
+constexpr auto variable_task = task<variable>("variable");
+
+inline Pool open(PoolKind kind, int64_t workers) { return session->open_pool({.kind = kind, .workers = workers, .quiet = true}); }
+
+inline Error error_from(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::internal, "nothing was thrown"};
+}
+
+}  // namespace lockstep::pool
