@@ -19,6 +19,10 @@ class IdentityCommunicator : public Communicator {
     check(wait);
     check_root(root);
   }
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t, const WaitOptions& wait) override {
+    check(wait);
+    return nodes;
+  }
   void abort(const Error& reason) override {
     const std::lock_guard lock(mutex_);
     if (reason_.empty()) reason_ = "rank 0 failed: " + reason.message();

@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/comm/group_memory.h"
+#include "lockstep/comm/shard_tree.h"
 
 namespace lockstep::comm {
 
@@ -60,6 +61,18 @@ class Communicator {
 
   /// The ranks' tensors put one behind the other along `dimension`, on every rank.
   at::Tensor cat(const at::Tensor& tensor, int64_t dimension = 0, const WaitOptions& wait = {});
+
+  /// The fixed tree over the shards of all ranks: the sum of all `shard_count` shards' vectors, on every rank, with the same bits for any number
+  /// of ranks. Each rank gives the nodes of the shards that it has (NodeStack::nodes(), or those of several stacks): shards that follow each
+  /// other, none for a rank without shards, each shard on one rank. Vectors are flat [n], float or double, of one size and type on all ranks. The
+  /// sum may lie in one of the nodes or in memory that the next call uses again when nobody holds it any more.
+  at::Tensor reduce_tree(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait = {}) {
+    return finish_whole(exchange_nodes(nodes, shard_count, wait), shard_count);
+  }
+
+  /// The part of reduce_tree that needs the others: nodes with which this rank can finish the tree by itself (finish_block, finish_whole). A group
+  /// of one gives them back as they are, so nothing is added or copied that the reader of a block would not add anyway.
+  virtual std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait = {}) = 0;
 
   /// Breaks the group: this rank cannot go on, for this reason. Any thread.
   virtual void abort(const Error& reason) = 0;

@@ -176,6 +176,55 @@ TEST_P(CommunicatorContract, GatherOfUnequalSizes) {
   });
 }
 
+// `stacks` stand for the threads of a rank: each adds a part of the rank's shards.
+std::vector<NodeStack> stacks_of(Share share, const std::vector<at::Tensor>& shards, int64_t stacks) {
+  const auto shard_count = static_cast<int64_t>(shards.size());
+  std::vector<NodeStack> filled;
+  for (int64_t thread = 0; thread < stacks; ++thread) {
+    const Range own = part_of(shard_count, share.size * stacks, share.rank * stacks + thread);
+    NodeStack& stack = filled.emplace_back(shards[0].numel(), shards[0].scalar_type(), at::kCPU);
+    stack.begin(own, shard_count);
+    for (int64_t shard = own.begin; shard < own.end; ++shard) {
+      const at::Tensor& vector = shards[static_cast<size_t>(shard)];
+      stack.take([&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
+    }
+  }
+  return filled;
+}
+
+TEST_P(CommunicatorContract, TheTreeHasTheSameBitsForAnyNumberOfRanks) {
+  run([](Communicator& comm) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+      for (const int64_t shard_count : {1, 2, 3, 5, 8, 13}) {
+        for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{5000}, shard_count == 5 ? int64_t{300'001} : int64_t{7}}) {
+          std::vector<at::Tensor> shards;
+          for (int64_t i = 0; i < shard_count; ++i) shards.push_back(values_of(i, count, type).mul_(std::pow(10.0, i % 5)));
+          const at::Tensor expected = fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
+          for (const int64_t stacks : {1, 3}) {
+            std::vector<Node> nodes;
+            const std::vector<NodeStack> filled = stacks_of(comm.share(), shards, stacks);
+            for (const NodeStack& stack : filled) nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
+            expect(at::equal(comm.reduce_tree(nodes, shard_count), expected), std::to_string(shard_count) + " shards of " + std::to_string(count) + " add up in the tree");
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_P(CommunicatorContract, ASumThatIsHeldStays) {
+  run([](Communicator& comm) {
+    const auto sum_of = [&](float value) {
+      std::vector<Node> nodes;
+      if (comm.rank() == 0) nodes.push_back({{0, 1}, at::full({100}, value)});
+      return comm.reduce_tree(nodes, 1);
+    };
+    const at::Tensor first = sum_of(1);
+    const at::Tensor second = sum_of(2);
+    expect(at::equal(first, at::full({100}, 1.0F)) && at::equal(second, at::full({100}, 2.0F)), "the second sum is not written over the first");
+  });
+}
+
 TEST_P(CommunicatorContract, ManyBarriersAndMixedCalls) {
   run([](Communicator& comm) {
     for (int step = 0; step < 500; ++step) {
@@ -227,6 +276,15 @@ TEST_P(SeveralRanks, DifferentCallsAreNamed) {
   EXPECT_NE(texts[0].find("rank 2 came with barrier where rank 0 came with all_reduce of 1,200 elements of type Float"), std::string::npos) << texts[0];
   const auto sizes = failures(GetParam(), [](Communicator& comm) { comm.all_reduce({at::ones({3 + comm.rank() / 2})}, Reduction::sum); });
   EXPECT_NE(sizes[1].find("rank 2 came with all_reduce of 4 elements"), std::string::npos) << sizes[1];
+}
+
+TEST_P(SeveralRanks, AShardOnNoRankOrOnTwoIsNamed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    std::vector<Node> nodes;
+    if (comm.rank() < 2) nodes.push_back({{0, 1}, at::ones({3})});
+    comm.reduce_tree(nodes, 1);
+  });
+  EXPECT_NE(texts[2].find("shard 0 of 1 is on 2 ranks, not on one"), std::string::npos) << texts[2];
 }
 
 TEST_P(SeveralRanks, AWaitingRankIsStopped) {

@@ -1,5 +1,6 @@
 #include "lockstep/comm/shard_tree.h"
 
+#include <algorithm>
 #include <bit>
 
 #include <ATen/Functions.h>
@@ -8,6 +9,37 @@
 #include "lockstep/device/kernels.h"
 
 namespace lockstep::comm {
+namespace {
+
+void descend(int64_t lo, int64_t hi, Range own, std::vector<Range>& whole) {
+  if (hi <= own.begin || own.end <= lo) return;
+  if (own.begin <= lo && hi <= own.end) {
+    whole.push_back({lo, hi});
+    return;
+  }
+  const int64_t middle = middle_of(lo, hi);
+  descend(lo, middle, own, whole);
+  descend(middle, hi, own, whole);
+}
+
+}  // namespace
+
+std::vector<Range> whole_nodes(Range own, int64_t shard_count) {
+  std::vector<Range> whole;
+  if (own.count() > 0) descend(0, shard_count, own, whole);
+  return whole;
+}
+
+Range shards_of(const std::vector<Node>& nodes) {
+  if (nodes.empty()) return {};
+  std::vector<Range> parts;
+  for (const Node& node : nodes) parts.push_back(node.shards);
+  std::sort(parts.begin(), parts.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].begin != parts[i - 1].end) throw Error(ErrorCode::internal, "the nodes of one rank leave out shard " + std::to_string(parts[i - 1].end) + ", or have it twice");
+  }
+  return {parts.front().begin, parts.back().end};
+}
 
 size_t NodeStack::take_buffer() {
   if (free_.empty()) {
@@ -29,20 +61,11 @@ void NodeStack::begin(Range own, int64_t shard_count) {
   nodes_.clear();
   free_.clear();
   for (size_t buffer = buffers_.size(); buffer > 0; --buffer) free_.push_back(buffer - 1);
-  if (own.count() > 0) descend(0, shard_count, own);
-}
-
-void NodeStack::descend(int64_t lo, int64_t hi, Range own) {
-  if (hi <= own.begin || own.end <= lo) return;
-  if (own.begin <= lo && hi <= own.end) {
+  for (const Range node : whole_nodes(own, shard_count)) {
     const size_t buffer = take_buffer();
-    compute(lo, hi, buffer);
-    nodes_.push_back({{lo, hi}, buffers_[buffer]});
-    return;
+    compute(node.begin, node.end, buffer);
+    nodes_.push_back({node, buffers_[buffer]});
   }
-  const int64_t middle = middle_of(lo, hi);
-  descend(lo, middle, own);
-  descend(middle, hi, own);
 }
 
 void NodeStack::compute(int64_t lo, int64_t hi, size_t buffer) {
@@ -71,20 +94,30 @@ void NodeStack::take(const std::function<void(const at::Tensor& buffer, bool add
 
 namespace {
 
-const Node* find(const std::vector<Node>& nodes, int64_t lo, int64_t hi) {
-  for (const Node& node : nodes) {
+template <class N>
+const N* find(const std::vector<N>& nodes, int64_t lo, int64_t hi) {
+  for (const N& node : nodes) {
     if (node.shards.begin == lo && node.shards.end == hi) return &node;
   }
   return nullptr;
+}
+
+template <class T>
+const T* elements_of(const Node& node) {
+  return node.sum.const_data_ptr<T>();
+}
+template <class T>
+const T* elements_of(const NodeElements<T>& node) {
+  return node.elements;
 }
 
 void expect_inner(int64_t lo, int64_t hi) {
   if (hi - lo <= 1) throw Error(ErrorCode::internal, "no worker holds shard " + std::to_string(lo));
 }
 
-template <class T>
-const T* finish(const std::vector<Node>& nodes, int64_t lo, int64_t hi, int64_t begin, int64_t count, T* scratch) {
-  if (const Node* node = find(nodes, lo, hi)) return node->sum.const_data_ptr<T>() + begin;
+template <class T, class N>
+const T* finish(const std::vector<N>& nodes, int64_t lo, int64_t hi, int64_t begin, int64_t count, T* scratch) {
+  if (const N* node = find(nodes, lo, hi)) return elements_of<T>(*node) + begin;
   expect_inner(lo, hi);
   const int64_t middle = middle_of(lo, hi);
   const T* left = finish(nodes, lo, middle, begin, count, scratch);
@@ -111,6 +144,13 @@ const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64
 }
 template const float* finish_block<float>(const std::vector<Node>&, int64_t, int64_t, int64_t, float*);
 template const double* finish_block<double>(const std::vector<Node>&, int64_t, int64_t, int64_t, double*);
+
+template <class T>
+const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, int64_t begin, int64_t count, T* scratch) {
+  return finish(nodes, shards.begin, shards.end, begin, count, scratch);
+}
+template const float* finish_block<float>(const std::vector<NodeElements<float>>&, Range, int64_t, int64_t, float*);
+template const double* finish_block<double>(const std::vector<NodeElements<double>>&, Range, int64_t, int64_t, double*);
 
 int64_t scratch_blocks(int64_t shard_count) { return std::bit_width(static_cast<uint64_t>(shard_count)) + 1; }
 

@@ -29,6 +29,12 @@ struct Node {
   at::Tensor sum;
 };
 
+/// The nodes that whoever has the shards `own` of `shard_count` can make whole, the largest ones, in order.
+std::vector<Range> whole_nodes(Range own, int64_t shard_count);
+
+/// The contiguous shards that these nodes cover; empty without nodes. Throws internal where they leave a gap or overlap.
+Range shards_of(const std::vector<Node>& nodes);
+
 /// One worker's side of the tree: takes the vectors of its shards in order, adds as soon as two halves are there, and so needs no
 /// more than log2(shards) + 1 buffers. One thread at a time.
 class NodeStack {
@@ -51,7 +57,6 @@ class NodeStack {
     bool add;
     std::vector<std::pair<size_t, size_t>> merges;  ///< afterwards: first += second
   };
-  void descend(int64_t lo, int64_t hi, Range own);
   void compute(int64_t lo, int64_t hi, size_t buffer);
   size_t take_buffer();
 
@@ -71,6 +76,17 @@ class NodeStack {
 /// (count * depth elements, depth from scratch_blocks) or one of the nodes itself. T is float or double; CPU only.
 template <class T>
 const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch);
+
+/// A node's elements where they lie.
+template <class T>
+struct NodeElements {
+  Range shards;
+  const T* elements;
+};
+
+/// The same for the sum over `shards`, which must be a node of the tree: elements [begin, begin + count).
+template <class T>
+const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, int64_t begin, int64_t count, T* scratch);
 
 /// The same with whole tensors, for buffers on any device: the sum is a new tensor on the device of the first node, or one of the nodes itself.
 at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count);

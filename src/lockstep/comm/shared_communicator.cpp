@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{20};
 constexpr int64_t kSliceMilliseconds = 50;  // a stop or the time's end that comes between a look and the sleep is seen after this
 
-enum class Collective : uint32_t { barrier = 1, all_reduce, broadcast, gather };
-constexpr std::array<const char*, 5> kCollectiveNames{"nothing", "barrier", "all_reduce", "broadcast", "gather"};
+enum class Collective : uint32_t { barrier = 1, all_reduce, broadcast, gather, reduce_tree };
+constexpr std::array<const char*, 6> kCollectiveNames{"nothing", "barrier", "all_reduce", "broadcast", "gather", "reduce_tree"};
 
 const char* name_of_collective(uint32_t collective) { return kCollectiveNames[collective < kCollectiveNames.size() ? collective : 0]; }
 
@@ -38,7 +38,13 @@ std::string described(const Announcement& said) {
   return text + " of " + with_commas(said.elements) + " elements of type " + c10::toString(static_cast<at::ScalarType>(said.type));
 }
 
+// A rank without shards has no vector to tell the size and type of.
+bool has_vectors(const Announcement& said) { return said.sizes[0] < said.sizes[1]; }
+
 bool fit_together(const Announcement& a, const Announcement& b) {
+  if (a.collective == static_cast<uint32_t>(Collective::reduce_tree) && b.collective == a.collective) {
+    return a.sizes[2] == b.sizes[2] && (!has_vectors(a) || !has_vectors(b) || (a.type == b.type && a.elements == b.elements));
+  }
   const bool any_size = a.collective == static_cast<uint32_t>(Collective::gather);
   return a.collective == b.collective && a.type == b.type && a.reduction == b.reduction && a.root == b.root && (any_size || a.elements == b.elements);
 }
@@ -102,6 +108,27 @@ std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(const st
   return parts;
 }
 
+/// Who has which nodes of a tree, the same on every rank.
+struct TreePlan {
+  int64_t shard_count = 0;
+  at::ScalarType type = at::kFloat;
+  int64_t elements = 0;
+  std::vector<std::vector<Range>> nodes;  // of each rank
+  int64_t chunk = 0;                      // elements of each node that a rank's buffer holds
+
+  TreePlan(const std::vector<Announcement>& said, int64_t shards) : shard_count(shards) {
+    size_t most = 1;
+    for (const Announcement& rank : said) {
+      nodes.push_back(whole_nodes({rank.sizes[0], rank.sizes[1]}, shards));
+      most = std::max(most, nodes.back().size());
+      if (!has_vectors(rank)) continue;
+      type = static_cast<at::ScalarType>(rank.type);
+      elements = rank.elements;
+    }
+    chunk = kChunkBytes / static_cast<int64_t>(c10::elementSize(type)) / static_cast<int64_t>(most);
+  }
+};
+
 class SharedCommunicator : public Communicator {
  public:
   SharedCommunicator(std::shared_ptr<GroupMemory> memory, int64_t rank, CommunicatorOptions options)
@@ -111,6 +138,7 @@ class SharedCommunicator : public Communicator {
   void barrier(const WaitOptions& wait) override { meet({.collective = static_cast<uint32_t>(Collective::barrier)}, deadline(wait)); }
   void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override;
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override;
   void abort(const Error& reason) override { memory_->fail("rank " + std::to_string(rank_) + " failed: " + reason.message()); }
 
  protected:
@@ -129,6 +157,9 @@ class SharedCommunicator : public Communicator {
 
   void reduce_part(at::ScalarType type, const FlatList& list, Reduction reduction, const Deadline& until);
   void broadcast_part(at::ScalarType type, const FlatList& list, int64_t root, const Deadline& until);
+  TreePlan meet_for_tree(const std::vector<Node>& nodes, int64_t shard_count, const Deadline& until);
+  template <class T>
+  void finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const at::Tensor& sum, const Deadline& until);
   void check_root(int64_t root) const;
 
   /// Says what this rank does, waits for all, compares. Afterwards half_ is the half in which all ranks' chunks lie.
@@ -150,6 +181,7 @@ class SharedCommunicator : public Communicator {
   int64_t size_;
   CommunicatorOptions options_;
   int64_t half_ = 0;
+  at::Tensor tree_sum_;  // of the last tree, used again when nobody else has it
 };
 
 void SharedCommunicator::leave(ErrorCode code, const std::string& why, const std::string& hint) const {
@@ -255,6 +287,82 @@ void SharedCommunicator::reduce_part(at::ScalarType type, const FlatList& list, 
     }
     begin += count;
   } while (begin < list.elements());
+}
+
+TreePlan SharedCommunicator::meet_for_tree(const std::vector<Node>& nodes, int64_t shard_count, const Deadline& until) {
+  const Range own = shards_of(nodes);
+  Announcement announcement{.collective = static_cast<uint32_t>(Collective::reduce_tree)};
+  announcement.sizes[0] = own.begin;
+  announcement.sizes[1] = own.end;
+  announcement.sizes[2] = shard_count;
+  if (!nodes.empty()) {
+    announcement.type = static_cast<int32_t>(nodes.front().sum.scalar_type());
+    announcement.elements = nodes.front().sum.numel();
+  }
+  meet(announcement, until);
+  std::vector<Announcement> said;
+  for (int64_t rank = 0; rank < size_; ++rank) said.push_back(memory_->slot(rank).announcements[static_cast<size_t>(half_)]);
+  std::vector<int64_t> owners(static_cast<size_t>(std::max<int64_t>(shard_count, 0)));
+  for (const Announcement& rank : said) {
+    for (int64_t shard = rank.sizes[0]; shard < rank.sizes[1] && shard < shard_count; ++shard) ++owners[static_cast<size_t>(shard)];
+  }
+  for (size_t shard = 0; shard < owners.size(); ++shard) {
+    if (owners[shard] != 1) leave(ErrorCode::invalid_option, "shard " + std::to_string(shard) + " of " + std::to_string(shard_count) + " is on " + std::to_string(owners[shard]) + " ranks, not on one");
+  }
+  return {said, shard_count};
+}
+
+// Each rank shows its nodes, chunk by chunk; finishes the tree for its slice of the chunk; takes the others' slices.
+template <class T>
+void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const at::Tensor& sum, const Deadline& until) {
+  constexpr int64_t kBlock = 4096;
+  const auto elements_at = [&](int64_t rank, size_t node, int64_t half) { return reinterpret_cast<T*>(memory_->buffer(rank, half)) + static_cast<int64_t>(node) * plan.chunk; };
+  const auto own = static_cast<size_t>(rank_);
+  std::vector<T> scratch(static_cast<size_t>(scratch_blocks(plan.shard_count) * kBlock));
+  std::vector<NodeElements<T>> given;
+  for (const Node& node : nodes) given.push_back({node.shards, node.sum.const_data_ptr<T>()});
+  const Announcement announcement{.collective = static_cast<uint32_t>(Collective::reduce_tree), .sizes = {0, 0, plan.shard_count}};
+  for (int64_t begin = 0; begin < plan.elements; begin += plan.chunk) {
+    const int64_t count = std::min(plan.chunk, plan.elements - begin);
+    for (size_t node = 0; node < plan.nodes[own].size(); ++node) {
+      T* to = elements_at(rank_, node, 1 - half_);
+      for (int64_t at = 0; at < count; at += kBlock) {
+        const int64_t size = std::min(kBlock, count - at);
+        std::copy_n(finish_block(given, plan.nodes[own][node], begin + at, size, scratch.data()), size, to + at);
+      }
+    }
+    meet(announcement, until);
+    std::vector<NodeElements<T>> all;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      const auto& ranges = plan.nodes[static_cast<size_t>(rank)];
+      for (size_t node = 0; node < ranges.size(); ++node) all.push_back({ranges[node], elements_at(rank, node, half_)});
+    }
+    // In place: nobody but this rank reads its slice before the next barrier.
+    const Range slice = part_of(count, size_, rank_);
+    for (int64_t at = slice.begin; at < slice.end; at += kBlock) {
+      const int64_t size = std::min(kBlock, slice.end - at);
+      const T* block = finish_block(all, {0, plan.shard_count}, at, size, scratch.data());
+      if (block != elements_at(rank_, 0, half_) + at) std::copy_n(block, size, elements_at(rank_, 0, half_) + at);
+    }
+    cross("reduce_tree", until);
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      const Range part = part_of(count, size_, rank);
+      std::copy_n(elements_at(rank, 0, half_) + part.begin, part.count(), sum.mutable_data_ptr<T>() + begin + part.begin);
+    }
+  }
+}
+
+std::vector<Node> SharedCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) {
+  const Deadline until = deadline(wait);
+  const TreePlan plan = meet_for_tree(nodes, shard_count, until);
+  if (plan.type != at::kFloat && plan.type != at::kDouble) throw Error(ErrorCode::invalid_option, std::string("reduce_tree takes float or double, not ") + c10::toString(plan.type));
+  if (!tree_sum_.defined() || tree_sum_.use_count() > 1 || tree_sum_.numel() != plan.elements || tree_sum_.scalar_type() != plan.type) {
+    tree_sum_ = at::empty({plan.elements}, at::TensorOptions().dtype(plan.type));
+  }
+  std::vector<Node> host;
+  for (const Node& node : nodes) host.push_back({node.shards, node.sum.detach().to(at::kCPU).contiguous()});
+  plan.type == at::kFloat ? finish_tree<float>(host, plan, tree_sum_, until) : finish_tree<double>(host, plan, tree_sum_, until);
+  return {{{0, shard_count}, nodes.empty() ? tree_sum_ : tree_sum_.to(nodes.front().sum.device())}};
 }
 
 void SharedCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) {
