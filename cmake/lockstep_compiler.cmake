@@ -19,7 +19,9 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -DNDEBUG")
 # -Wrestrict misfires on std::string in g++ 12. Fused multiply-adds would give each instruction set its own rounding.
 add_compile_options(-Wall -Wextra -Wno-restrict -ffp-contract=off)
 
+set(LOCKSTEP_TEST_SECONDS 600)  # after which a test is taken to hang
 if(LOCKSTEP_SANITIZE)
+  set(LOCKSTEP_TEST_SECONDS 3600)
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1)  # lines are enough for their reports
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()

@@ -12,6 +12,9 @@ function(lockstep_module name)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
+  if(LOCKSTEP_SANITIZE)  # what links an installed library of such a build needs the same run-time library
+    target_link_options(${target} INTERFACE $<INSTALL_INTERFACE:-fsanitize=${LOCKSTEP_SANITIZE}>)
+  endif()
   foreach(dep ${arg_DEPS})
     target_link_libraries(${target} PUBLIC lockstep_${dep})
   endforeach()
@@ -36,7 +39,7 @@ function(lockstep_module name)
       target_precompile_headers(${target}_test REUSE_FROM lockstep_precompiled_engine)
     endif()
     add_test(NAME unit_${name} COMMAND ${target}_test)
-    set_tests_properties(unit_${name} PROPERTIES LABELS unit TIMEOUT 300
+    set_tests_properties(unit_${name} PROPERTIES LABELS unit TIMEOUT ${LOCKSTEP_TEST_SECONDS}
       ENVIRONMENT "LOCKSTEP_SOURCE=${PROJECT_SOURCE_DIR}")
   endif()
 endfunction()
