@@ -33,12 +33,26 @@ struct Filling {
   int64_t pieces() const { return (count() + kPieceSamples - 1) / kPieceSamples; }
 };
 
-// Shards [begin, end) of a mini-batch of `count` samples, counted from the worker's first sample.
-std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Range owned, int64_t count, int64_t shard_count) {
+// Into how many shards a mini-batch of `count` samples is cut.
+int64_t shards_of(const QueueOptions& options, int64_t count) {
+  if (options.shard_size == 0) return used_shards(options.shards, count);
+  const bool single = options.shard_size > 1 && count > 1 && count % options.shard_size == 1;
+  return (count + options.shard_size - 1) / options.shard_size - single;
+}
+
+// The samples of one of them, counted from the mini-batch's first.
+Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_count, int64_t index) {
+  if (options.shard_size == 0) return part_of(count, shard_count, index);
+  const int64_t begin = index * options.shard_size;
+  return {begin, index + 1 == shard_count ? count : begin + options.shard_size};
+}
+
+// This worker's shards out of the tensors that hold them.
+std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Range owned, const QueueOptions& options, const Batch& batch) {
   std::vector<Shard> shards;
-  const int64_t first = owned.count() > 0 ? part_of(count, shard_count, owned.begin).begin : 0;
+  const int64_t first = shard_range(options, batch.global_count, batch.shard_count, owned.begin).begin;
   for (int64_t index = owned.begin; index < owned.end; ++index) {
-    const Range range = part_of(count, shard_count, index);
+    const Range range = shard_range(options, batch.global_count, batch.shard_count, index);
     shards.push_back({index, pictures.narrow(0, range.begin - first, range.count()), target.narrow(0, range.begin - first, range.count()),
                       range.count()});
   }
@@ -46,7 +60,7 @@ std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Ran
 }
 
 QueueOptions checked(QueueOptions options) {
-  const bool sizes_fit = options.mini_batch_size > 0 && options.shards > 0 && options.read_ahead > 0 && options.threads > 0;
+  const bool sizes_fit = options.mini_batch_size > 0 && options.shards > 0 && options.shard_size >= 0 && options.read_ahead > 0 && options.threads > 0;
   if (!sizes_fit || options.start.epoch < 0 || options.start.step < 0) {
     throw Error(ErrorCode::invalid_option,
                 "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 and a start of at least 0");
@@ -102,11 +116,11 @@ struct MiniBatchQueue::State {
     Batch& batch = filling->batch;
     batch.cursor = cursor;
     batch.global_count = range.count();
-    batch.shard_count = used_shards(options.shards, range.count());
+    batch.shard_count = shards_of(options, range.count());
     const Range owned = part_of(batch.shard_count, share.size, share.rank);
     if (owned.count() == 0) return filling;
-    const int64_t begin = range.begin + part_of(range.count(), batch.shard_count, owned.begin).begin;
-    const int64_t end = range.begin + part_of(range.count(), batch.shard_count, owned.end - 1).end;
+    const int64_t begin = range.begin + shard_range(options, range.count(), batch.shard_count, owned.begin).begin;
+    const int64_t end = range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
     const PictureFormat& format = pictures->format();
@@ -116,7 +130,7 @@ struct MiniBatchQueue::State {
     filling->pictures = planes.data_ptr<uint8_t>();
     filling->target = target.data_ptr<int64_t>();
     filling->pieces_left = filling->pieces();
-    batch.shards = cut(planes, target, owned, range.count(), batch.shard_count);
+    batch.shards = cut(planes, target, owned, options, batch);
     return filling;
   }
 

@@ -31,12 +31,14 @@ struct Batch {
   Cursor cursor;                ///< the step this mini-batch is for
   std::vector<Shard> shards;    ///< the shards this worker owns, in order
   int64_t global_count = 0;     ///< samples in the mini-batch over all workers
-  int64_t shard_count = 0;      ///< shards in the mini-batch over all workers (used_shards)
+  int64_t shard_count = 0;      ///< shards in the mini-batch over all workers
 };
 
 struct QueueOptions {
   int64_t mini_batch_size = 128;
-  int64_t shards = 8;
+  int64_t shards = 8;           ///< even parts (used_shards, part_of)
+  int64_t shard_size = 0;       ///< above 0: instead of even parts, shards of so many samples each, as far as the mini-batch goes; a single sample
+                                ///< that is left joins the last of them
   Order order = {};             ///< seed and shuffle rule
   Augment augment = {};         ///< applied to the u8 pictures, seeded by (seed, epoch, sample)
   Cursor start = {};            ///< the first mini-batch to give

@@ -43,7 +43,7 @@ Resolved resolved_of(const Json& plan) {
 
 std::vector<std::unique_ptr<view::View>> make_views(const Job& job, const Options& options, const io::RunPaths& paths, int64_t attempt) {
   std::vector<std::unique_ptr<view::View>> views;
-  if (job.console) views.push_back(view::progress(stdout, {.plot = options.plot, .timing = options.timing, .verbose = options.verbose}));
+  if (job.console) views.push_back(view::progress(stdout, {.plot = options.plot, .timing = options.timing, .verbose = options.verbose, .averages = options.report_score_after_averaging}));
   views.push_back(view::svg_curves(paths.folder));
   views.push_back(view::tensorboard(paths.folder, attempt));
   return views;
@@ -135,8 +135,8 @@ class Run {
       }
     };
     copy_into(training.weights().state(), "model.safetensors");
-    copy_into(training.optimizer().state(training.weights()), "optimizer.safetensors");
     training.state() = checkpoint_->state;
+    copy_into(training.optimizer_state(), "optimizer.safetensors");
   }
 
   Result train(Reporter& reporter) {

@@ -25,10 +25,12 @@ double seconds_between(Clock::time_point from, Clock::time_point to) { return st
 data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step) {
   return {.mini_batch_size = plan.mini_batch_size,
           .shards = plan.shards,
+          .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
           .order = {.seed = options.seed, .shuffle = options.shuffle},
           .augment = options.augment == "none" ? data::Augment{} : data::Augment::parse(options.augment),
           .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
           .epochs = plan.max_epochs,
+          .read_ahead = plan.read_ahead,
           .pinned = plan.device == "cuda"};
 }
 
@@ -36,6 +38,22 @@ at::ScalarType type_of(Precision precision) { return precision == Precision::dou
 
 at::Device device_of(const Plan& plan, int64_t rank) {
   return open_device(plan.device, plan.devices, rank);
+}
+
+nn::Instance make_instance(const TrainingSetup& setup) {
+  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(setup.options.seed));
+  return setup.network.make(setup.plan.input);
+}
+
+AveragingOptions averaging_options(const TrainingSetup& setup) {
+  const Options& options = setup.options;
+  return {.frequency = options.averaging_frequency,
+          .last_round = setup.plan.total_steps,
+          .average_updaters = options.average_updaters,
+          .outer = options.outer_optimizer,
+          .outer_learning_rate = options.outer_learning_rate,
+          .outer_momentum = options.outer_momentum,
+          .gradient_clip = options.gradient_clip};
 }
 
 }  // namespace
@@ -71,17 +89,22 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       group_(setup_.plan.workers),
       exchange_(group_, weights_, optimizer_, setup_.options.gradient_clip),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
-      thread_ids_(static_cast<size_t>(setup_.plan.workers)) {}
+      thread_ids_(static_cast<size_t>(setup_.plan.workers)) {
+  if (setup_.options.exchange == ExchangeKind::tree) return;
+  std::vector<nn::Instance> instances;
+  for (int64_t i = 0; i < setup_.plan.shards; ++i) instances.push_back(make_instance(setup_));
+  averaging_ = std::make_unique<Averaging>(group_, weights_, optimizer_, std::move(instances), norms_, averaging_options(setup_));
+}
 
 EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
+  if (averaging_) averaging_->begin(state_.step);
   group_.run([&](Share share) {
     at::set_num_threads(1);
     thread_ids_[static_cast<size_t>(share.rank)] = ::syscall(SYS_gettid);
     nn::Instance instance = prototype_;
     if (share.rank != 0) {
-      const device::RandomScope random(at::kCPU, static_cast<uint64_t>(setup_.options.seed));
-      instance = setup_.network.make(setup_.plan.input);
+      instance = make_instance(setup_);
       weights_.alias(instance);
     }
     Worker worker(*this, share, std::move(instance));
@@ -106,6 +129,10 @@ void Training::walk(Worker& worker) {
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.share.rank == 0) save_if_due();
   }
+  if (averaging_ && !averaging_->is_average(worker.step)) {
+    averaging_->average(worker.share, worker.step);
+    group_.barrier();
+  }
   if (setup_.test != nullptr) {
     const Score result = score(worker, *setup_.test);
     if (worker.share.rank != 0) return;
@@ -116,8 +143,15 @@ void Training::walk(Worker& worker) {
 
 bool Training::is_last(int64_t step) const { return step >= setup_.plan.total_steps; }
 
+// In averaging mode what is due waits for the next average.
+bool Training::is_due(int64_t step, int64_t every) const {
+  if (!averaging_) return step % every == 0;
+  const int64_t frequency = setup_.options.averaging_frequency;
+  return averaging_->is_average(step) && step / every > (step - 1) / frequency * frequency / every;
+}
+
 bool Training::validation_is_due(int64_t step) const {
-  return setup_.validation != nullptr && step > 0 && (step % setup_.plan.validate_every == 0 || is_last(step));
+  return setup_.validation != nullptr && step > 0 && (is_due(step, setup_.plan.validate_every) || is_last(step));
 }
 
 // One optimizer step. False when the run has ended; the step is then not made.
@@ -130,22 +164,27 @@ bool Training::train_step(Worker& worker) {
     if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
     end_with(EndReason::stopped);
   } else {
-    exchange_.begin(worker.share, batch->shard_count);
-    for (const data::Shard& shard : batch->shards) {
+    if (averaging_) {
+      averaging_->offer(worker.share, batch->shards);
+    } else {
+      exchange_.begin(worker.share, batch->shard_count);
+    }
+    for (size_t done = 0; const auto shard = next_shard(worker, *batch, done); ++done) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
-      ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
-      result = worker.replica.train(shard, batch->global_count, worker.step);
-      worker.times.forward += result.forward_seconds;
-      worker.times.backward += result.backward_seconds;
-      exchange_.take(worker.share, worker.replica.gradients());
+      train_shard(worker, *shard, batch->global_count);
     }
   }
   group_.barrier();
   if (ended_) return false;
 
   const auto arrived = Clock::now();
-  exchange_.step(worker.share, batch->shard_count, optimizer_.rule_at(worker.step, schedule_.at(worker.step)));
+  const device::UpdateRule rule = optimizer_.rule_at(worker.step, schedule_.at(worker.step));
+  if (averaging_) {
+    averaging_->update(worker.share, batch->shard_count, rule);
+  } else {
+    exchange_.step(worker.share, batch->shard_count, rule);
+  }
   Score score;
   if (worker.share.rank == 0) {
     score = fold_step(batch->shard_count);
@@ -154,8 +193,9 @@ bool Training::train_step(Worker& worker) {
   }
   group_.barrier();
 
-  const auto updated = Clock::now();
   ++worker.step;
+  if (averaging_ && averaging_->is_average(worker.step)) average(worker, score);
+  const auto updated = Clock::now();
   StepTimes& times = worker.times;
   times.exchange = seconds_between(start, arrived) - times.queue - times.forward - times.backward;
   times.update = seconds_between(arrived, updated);
@@ -164,15 +204,42 @@ bool Training::train_step(Worker& worker) {
   return true;
 }
 
+// The next shard that this worker computes: of its own, or in averaging mode any that is free.
+std::optional<data::Shard> Training::next_shard(Worker& worker, const data::Batch& batch, size_t done) {
+  if (averaging_) return averaging_->take(worker.share);
+  return done < batch.shards.size() ? std::optional(batch.shards[done]) : std::nullopt;
+}
+
+void Training::train_shard(Worker& worker, const data::Shard& shard, int64_t global_count) {
+  ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
+  if (averaging_) {
+    result = worker.replica.train(averaging_->network(shard.index), shard, shard.count, worker.step);
+    averaging_->keep_gradients(shard.index);
+  } else {
+    result = worker.replica.train(shard, global_count, worker.step);
+    exchange_.take(worker.share, worker.replica.gradients());
+  }
+  worker.times.forward += result.forward_seconds;
+  worker.times.backward += result.backward_seconds;
+}
+
+void Training::average(Worker& worker, const Score& score) {
+  const auto start = Clock::now();
+  averaging_->average(worker.share, worker.step);
+  group_.barrier();
+  if (worker.share.rank == 0) report_average(seconds_between(start, Clock::now()), score);
+}
+
 // The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
 Score Training::fold_step(int64_t shard_count) {
   settle(shard_results_, shard_count, norms_);
+  if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
     ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .moments = {}};
     for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(pooled(left.moments[i], right.moments[i]));
     return both;
   });
-  if (!norms_.empty()) apply_moments(weights_, norms_, sum.moments);
+  if (!norms_.empty() && !averaging_) apply_moments(weights_, norms_, sum.moments);
   const auto count = static_cast<double>(sum.count);
   return {sum.loss / count, static_cast<double>(sum.correct) / count, sum.count};
 }
@@ -206,6 +273,7 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
 
 void Training::validate(Worker& worker) {
   worker.replica.check_aliases();
+  if (averaging_ && worker.share.rank == 0) averaging_->check_aliases();
   const auto start = Clock::now();
   const Score result = score(worker, *setup_.validation);
   if (worker.share.rank != 0) return;
@@ -234,10 +302,10 @@ void Training::save_if_due() {
   const Plan& plan = setup_.plan;
   const auto start = Clock::now();
   state_.seconds = now_seconds() - started_;
-  if (state_.step % plan.hash_every == 0 || is_last(state_.step)) say("hash", {{"weights", as_hex(weights_.hash())}});
+  if (is_due(state_.step, plan.hash_every) || is_last(state_.step)) say("hash", {{"weights", as_hex(weights_.hash())}});
   if (setup_.writer == nullptr) return;
   const bool best = std::exchange(best_pending_, false);
-  bool due = state_.step % plan.checkpoint_every == 0 && !is_last(state_.step);
+  bool due = is_due(state_.step, plan.checkpoint_every) && !is_last(state_.step);
   if (due && !best && setup_.writer->busy()) {
     ++skipped_checkpoints_;
     due = false;
@@ -245,6 +313,8 @@ void Training::save_if_due() {
   if (due || best) setup_.writer->submit(snapshot(due, best));
   checkpoint_seconds_ += seconds_between(start, Clock::now());
 }
+
+nn::NamedTensors Training::optimizer_state() const { return averaging_ ? averaging_->state(state_.step) : optimizer_.state(weights_); }
 
 Snapshot Training::snapshot(bool checkpoint, bool best) const {
   const auto copies = [](nn::NamedTensors tensors) {
@@ -254,7 +324,7 @@ Snapshot Training::snapshot(bool checkpoint, bool best) const {
   return {.state = state_,
           .fingerprint = setup_.fingerprint,
           .weights = copies(weights_.state()),
-          .optimizer = checkpoint ? copies(optimizer_.state(weights_)) : nn::NamedTensors{},
+          .optimizer = checkpoint ? copies(optimizer_state()) : nn::NamedTensors{},
           .checkpoint = checkpoint,
           .best = best};
 }

@@ -24,6 +24,8 @@ class Optimizer {
  public:
   Optimizer(device::UpdateRule rule, const SharedWeights& weights);
 
+  const device::UpdateRule& rule() const { return rule_; }
+
   /// The rule for step `step` (from 0) at this learning rate.
   device::UpdateRule rule_at(int64_t step, double learning_rate) const;
 

@@ -21,6 +21,14 @@ constexpr std::array<const char*, 5> enum_names(Execution) { return {"auto", "cp
 enum class ScaleWithWorkers { none, batch, batch_and_rate };
 constexpr std::array<const char*, 3> enum_names(ScaleWithWorkers) { return {"none", "batch", "batch-and-rate"}; }
 
+/// How the shards' work becomes one network's: gradients added in the tree at every step, or replicas averaged every few steps.
+enum class ExchangeKind { tree, average };
+constexpr std::array<const char*, 2> enum_names(ExchangeKind) { return {"tree", "average"}; }
+
+/// What is made of an average of replicas: the new weights, or the gradient of a step (DiLoCo, arXiv:2311.08105).
+enum class OuterOptimizer { none, nesterov };
+constexpr std::array<const char*, 2> enum_names(OuterOptimizer) { return {"none", "nesterov"}; }
+
 enum class Color { auto_, grey, rgb };
 constexpr std::array<const char*, 3> enum_names(Color) { return {"auto", "grey", "rgb"}; }
 
@@ -67,9 +75,19 @@ struct Options {
   int64_t shards = 0;
   std::vector<int64_t> devices;
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
+  int64_t prefetch = 0;
   Precision precision = Precision::single;
   Isa isa = Isa::auto_;
   Kernels kernels = Kernels::auto_;
+
+  // Averaging mode
+  ExchangeKind exchange = ExchangeKind::tree;
+  int64_t averaging_frequency = 1;
+  bool average_updaters = true;
+  OuterOptimizer outer_optimizer = OuterOptimizer::none;
+  double outer_learning_rate = 0.7;
+  double outer_momentum = 0.9;
+  bool report_score_after_averaging = false;
 
   // How long
   int64_t mini_batch_size = 128;
@@ -129,11 +147,20 @@ struct Options {
     field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", at_least(0));
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says", at_least(0));
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
+    field("prefetch", self.prefetch, "mini-batches read ahead; 0: 4, and 16 over all replicas in averaging mode", at_least(0));
     field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
+    field("Averaging mode");
+    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged");
+    field("averaging-frequency", self.averaging_frequency, "average: steps from one average to the next; there is one at the end too", at_least(1));
+    field("average-updaters", self.average_updaters, "average: the optimizer's state is averaged too; false: each replica keeps its own");
+    field("outer-optimizer", self.outer_optimizer, "average: none: the average is the new weights; nesterov: it is the gradient of an SGD step (DiLoCo)");
+    field("outer-learning-rate", self.outer_learning_rate, "outer optimizer: step size", at_least(0));
+    field("outer-momentum", self.outer_momentum, "outer optimizer: share of the last step kept", between(0, 1));
+    field("report-score-after-averaging", self.report_score_after_averaging, "average: print the averaged score (loss) and the averaging's time");
     field("How long");
-    field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers", between(1, 1e7));
+    field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers; in averaging mode, of each replica", between(1, 1e7));
     field("max-epochs", self.max_epochs, "most passes over the training images; 0: by their number, from 6 to 30", at_least(0));
     field("max-steps", self.max_steps, "most steps; 0: no limit", at_least(0));
     field("max-time", self.max_time, "most seconds of training; 0: no limit", at_least(0));

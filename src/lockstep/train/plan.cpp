@@ -24,6 +24,7 @@ Json to_json(const Plan& plan) {
           {"learning_rate", plan.learning_rate},
           {"lr_schedule", enum_names(plan.lr_schedule)[static_cast<size_t>(plan.lr_schedule)]},
           {"shards", plan.shards},
+          {"read_ahead", plan.read_ahead},
           {"precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)]},
           {"max_epochs", plan.max_epochs},
           {"steps_per_epoch", plan.steps_per_epoch},

@@ -34,10 +34,10 @@ struct Plan {
   uint64_t listing_hash = 0;             ///< of the training images, before the split
   uint64_t validation_listing_hash = 0;  ///< of held-out images that are not split off
 
-  int64_t mini_batch_size = 128;     ///< after scaling with workers
+  int64_t mini_batch_size = 128;     ///< samples in a step, after scaling with workers; in averaging mode over all replicas
   double learning_rate = 0.01;       ///< after scaling with workers
   ScheduleKind lr_schedule = ScheduleKind::cosine;
-  int64_t shards = 8;
+  int64_t shards = 8;                ///< in averaging mode replicas
   Precision precision = Precision::single;  ///< never auto_
   int64_t max_epochs = 8;
   int64_t max_steps = 0;             ///< 0: no limit of its own
@@ -51,6 +51,7 @@ struct Plan {
   std::vector<int64_t> devices;      ///< GPU of each worker; empty on a CPU
   int64_t workers = 1;
   int64_t cores = 1;                 ///< allowed by affinity and control group
+  int64_t read_ahead = 4;            ///< steps whose samples are read ahead
   bool keep_pictures = true;
   std::string fingerprint;           ///< arithmetic: instruction set, libraries, build
   std::vector<PlanLine> lines;       ///< all of it for people, in order

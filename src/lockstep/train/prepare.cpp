@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include <torch/nn/module.h>
 
@@ -26,6 +27,8 @@ constexpr int64_t kMixedSize = 224;         // the side that larger pictures of 
 constexpr int64_t kEpochSteps = 500;        // about how many steps a run has when the user does not say
 constexpr int64_t kFewestEpochs = 6;
 constexpr int64_t kMostEpochs = 30;
+constexpr int64_t kPrefetch = 4;            // mini-batches read ahead
+constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrapper's default
 
 class Preparation {
  public:
@@ -33,6 +36,7 @@ class Preparation {
       : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(device::inspect()) {}
 
   Prepared make() {
+    check_exchange();
     open_data();
     choose_format();
     if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip) leave_out_bad_samples();
@@ -56,6 +60,21 @@ class Preparation {
     prepared_.skipped.insert(prepared_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (kind_.empty()) kind_ = source.kind;
     return source.dataset;
+  }
+
+  bool averages() const { return options_.exchange == ExchangeKind::average; }
+
+  void check_exchange() const {
+    if (averages()) {
+      if (options_.scale_with_workers == ScaleWithWorkers::none) return;
+      throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");
+    }
+    const Options defaults;
+    for (const char* name : {"averaging-frequency", "average-updaters", "outer-optimizer", "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
+      if (field_text(options_, name) != field_text(defaults, name)) {
+        throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange tree", "add --exchange average, or leave it out");
+      }
+    }
   }
 
   void open_data() {
@@ -177,7 +196,8 @@ class Preparation {
     plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_.optimizer);
     plan.lr_schedule = options_.lr_schedule;
     if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
-    plan.shards = options_.shards > 0 ? options_.shards : default_shards(plan.parameter_count, plan.mini_batch_size);
+    plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.parameter_count, plan.mini_batch_size);
+    if (averages()) plan.mini_batch_size *= plan.shards;
     if (earlier_ == nullptr && options_.scale_with_workers != ScaleWithWorkers::none) {
       const auto workers = resolve_placement(options_, plan.shards, inventory_).workers;
       plan.mini_batch_size = std::min(plan.mini_batch_size * workers, plan.train_count);
@@ -200,7 +220,12 @@ class Preparation {
     plan.validate_every = options_.validate_every > 0 ? options_.validate_every : plan.steps_per_epoch;
     plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
     plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
+    const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch : averages() ? kReplicaPrefetch : kPrefetch;
+    plan.read_ahead = averages() ? (prefetch + plan.shards - 1) / plan.shards : prefetch;
   }
+
+  // A replica for each worker.
+  int64_t default_replicas() const { return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_).workers; }
 
   void place() {
     placement_ = resolve_placement(options_, plan().shards, inventory_);
@@ -268,8 +293,12 @@ class Preparation {
     line("network", plan.network, network_reason_ + "; " + with_commas(plan.parameter_count) + " learnables");
     line("device", plan.device == "cpu" ? "cpu" : "gpu " + describe_detail::text_of(plan.devices), placement_.device_reason);
     line("workers", std::to_string(plan.workers), placement_.workers_reason);
-    line("shards", std::to_string(plan.shards), shards_reason());
-    line("mini-batch", std::to_string(plan.mini_batch_size), batch_reason());
+    if (averages()) {
+      describe_averaging();
+    } else {
+      line("shards", std::to_string(plan.shards), shards_reason());
+      line("mini-batch", std::to_string(plan.mini_batch_size), batch_reason());
+    }
     line("steps", with_commas(plan.total_steps) + " in " + std::to_string(plan.max_epochs) + " epochs",
          std::to_string(plan.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
              (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : ""));
@@ -278,6 +307,22 @@ class Preparation {
     if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
     line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
     line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
+  }
+
+  void describe_averaging() {
+    const Plan& plan = prepared_.plan;
+    const bool asked = options_.shards > 0;
+    const std::string count = std::to_string(plan.shards), size = std::to_string(plan.mini_batch_size / plan.shards);
+    const int64_t bytes = plan.precision == Precision::double_ ? 8 : 4;
+    const int64_t vectors = 3 + resolve_rule(options_).state_count();  // weights, gradients twice, the optimizer's state
+    line("replicas", count, (asked ? "asked for (--shards)" : "one a worker") + std::string("; each with weights, gradients and optimizer of its own: ") + as_bytes(plan.shards * vectors * plan.parameter_count * bytes));
+    line("mini-batch", size + " a replica", std::to_string(plan.mini_batch_size) + " in a step of all");
+    std::string rule = options_.outer_optimizer == OuterOptimizer::none
+                           ? "weighted by samples"
+                           : "outer Nesterov step, rate " + shortest(options_.outer_learning_rate) + ", momentum " + shortest(options_.outer_momentum);
+    rule += options_.average_updaters ? "; the optimizer's state is averaged too" : "; each replica keeps its optimizer's state";
+    line("exchange", options_.averaging_frequency == 1 ? "average at every step" : "average every " + std::to_string(options_.averaging_frequency) + " steps", rule);
+    line("same weights", "yes", asked ? "for any number of workers: the replicas decide the weights" : "for any number of workers with --shards " + count + "; without it, other workers mean other replicas and other weights");
   }
 
   std::string shards_reason() const {

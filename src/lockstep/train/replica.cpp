@@ -72,25 +72,44 @@ AutocastScope::~AutocastScope() {
 
 void AutocastScope::forget_casts() { at::autocast::clear_cache(); }
 
+NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased, const std::vector<BatchNormInfo>& info)
+    : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(instance.module->parameters()) {}
+
+std::vector<at::Tensor> NetworkCopy::gradients() const {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters.size());
+  for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+void NetworkCopy::check_aliases() const {
+  const auto expected = weights->views(weights->flat());
+  const auto now = instance.module->parameters();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (now.size() != expected.size() || now[i].const_data_ptr() != expected[i].const_data_ptr()) {
+      throw Error(ErrorCode::invalid_option, "the network replaced its parameter \"" + weights->slots()[i].name + "\" during training", "change parameters in place only");
+    }
+  }
+}
+
 Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms, ReplicaOptions options)
-    : instance_(std::move(instance)),
-      weights_(weights),
-      norms_(instance_, norms),
-      parameters_(instance_.module->parameters()),
+    : own_(std::move(instance), weights, norms),
       options_(std::move(options)),
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_) {}
 
-at::Tensor Replica::logits_of(const at::Tensor& pictures) {
-  at::Tensor logits = instance_.forward(data::to_input(pictures, options_.format));
+at::Tensor Replica::logits_of(NetworkCopy& copy, const at::Tensor& pictures) {
+  at::Tensor logits = copy.instance.forward(data::to_input(pictures, options_.format));
   check_logits(logits, pictures.size(0));
   return logits;
 }
 
-ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64_t step) {
-  if (!training_) instance_.module->train();
-  training_ = true;
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64_t step) { return train(own_, shard, global_count, step); }
+
+ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t global_count, int64_t step) {
+  if (!copy.training) copy.instance.module->train();
+  copy.training = true;
+  for (at::Tensor& parameter : copy.parameters) parameter.mutable_grad().reset();
   ShardResult result;
   const int64_t pieces = used_shards(options_.accumulate, shard.count);
   for (int64_t piece = 0; piece < pieces; ++piece) {
@@ -102,11 +121,11 @@ ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64
     at::Tensor wide;
     {
       const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
-      const at::Tensor logits = logits_of(shard.pictures.narrow(0, part.begin, part.count()));
+      const at::Tensor logits = logits_of(copy, shard.pictures.narrow(0, part.begin, part.count()));
       wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
       loss = at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum);
     }
-    result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, norms_.statistics()));
+    result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, copy.norms.statistics()));
     result.unread_counts.push_back(part.count());
     result.count += part.count();
     const auto middle = std::chrono::steady_clock::now();
@@ -117,23 +136,16 @@ ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64
   return result;
 }
 
-std::vector<at::Tensor> Replica::gradients() const {
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(parameters_.size());
-  for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
-  return gradients;
-}
-
 void Replica::begin_evaluation() {
-  instance_.module->eval();
-  training_ = false;
-  norms_.load(weights_);
+  own_.instance.module->eval();
+  own_.training = false;
+  own_.norms.load(*own_.weights);
 }
 
 ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits) {
   const torch::NoGradGuard no_grad;
   const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
-  const at::Tensor raw = logits_of(shard.pictures);
+  const at::Tensor raw = logits_of(own_, shard.pictures);
   const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
   ShardResult result;
   result.count = shard.count;
@@ -144,16 +156,6 @@ ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits) {
   }
   if (logits != nullptr) *logits = wide.cpu();
   return result;
-}
-
-void Replica::check_aliases() const {
-  const auto expected = weights_.views(weights_.flat());
-  const auto now = instance_.module->parameters();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (now.size() != expected.size() || now[i].const_data_ptr() != expected[i].const_data_ptr()) {
-      throw Error(ErrorCode::invalid_option, "the network replaced its parameter \"" + weights_.slots()[i].name + "\" during training", "change parameters in place only");
-    }
-  }
 }
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// One worker's instance of the network: runs shards, knows nothing of ranks.
+// Runs shards on an instance of the network, knows nothing of ranks.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,24 @@ struct ReplicaOptions {
   Kernels kernels = Kernels::auto_;
 };
 
+/// An instance of the network, its parameters being aliases of some weights. One thread at a time.
+struct NetworkCopy {
+  /// `instance`'s parameters must already alias `weights`.
+  NetworkCopy(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms);
+
+  /// The gradients of the last training pass, one per parameter, undefined where a parameter took no part.
+  std::vector<at::Tensor> gradients() const;
+
+  /// Throws invalid_option when a parameter no longer aliases the weights (a module that replaced its own parameter).
+  void check_aliases() const;
+
+  nn::Instance instance;
+  const SharedWeights* weights;
+  BatchNorms norms;
+  std::vector<at::Tensor> parameters;
+  bool training = false;  ///< in training mode
+};
+
 /// Belongs to one thread, which must run on one core (at::set_num_threads(1)) for repeatable bits.
 class Replica {
  public:
@@ -50,8 +68,11 @@ class Replica {
   /// Forward and backward of one shard of step `step`, scaled by 1 / global_count; gradients() then holds its gradients.
   ShardResult train(const data::Shard& shard, int64_t global_count, int64_t step);
 
-  /// The gradients of the last train(), one per parameter, undefined where a parameter took no part.
-  std::vector<at::Tensor> gradients() const;
+  /// The same on another copy of the network, which then holds the gradients.
+  ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t global_count, int64_t step);
+
+  /// The gradients of the last train() on this replica's own copy.
+  std::vector<at::Tensor> gradients() const { return own_.gradients(); }
 
   /// Forward only, in evaluation mode. logits, when given, receives [b,classes] in float32 or float64.
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr);
@@ -59,20 +80,16 @@ class Replica {
   /// Switches to evaluation mode with the masters' statistics.
   void begin_evaluation();
 
-  /// Throws invalid_option when a parameter no longer aliases the shared weights (a module that replaced its own parameter).
-  void check_aliases() const;
+  /// Of this replica's own copy.
+  void check_aliases() const { own_.check_aliases(); }
 
  private:
-  at::Tensor logits_of(const at::Tensor& pictures);
+  at::Tensor logits_of(NetworkCopy& copy, const at::Tensor& pictures);
 
-  nn::Instance instance_;
-  const SharedWeights& weights_;
-  BatchNorms norms_;
-  std::vector<at::Tensor> parameters_;
+  NetworkCopy own_;
   ReplicaOptions options_;
   device::RandomScope random_;
   nn::DirectConvolutions convolutions_;
-  bool training_ = false;
 };
 
 /// Casts of the weights that autocast makes: kept over the shards of a step, or made anew each time (where no gradient is recorded,

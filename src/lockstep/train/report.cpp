@@ -57,6 +57,13 @@ void Training::report_step(const StepTimes& times, const Score& score) {
   page_faults_ = device::page_faults();
 }
 
+// As often in the log as steps are, if not asked for.
+void Training::report_average(double seconds, const Score& score) {
+  const int64_t frequency = setup_.options.averaging_frequency;
+  const bool log = setup_.options.report_score_after_averaging || is_logged(state_.step / frequency, setup_.plan.steps_per_epoch / frequency);
+  if (log || setup_.observer) say("average", {{"score", score.loss}, {"seconds", seconds}}, log);
+}
+
 double Training::images_per_second() const { return timed_seconds_ > 0 ? static_cast<double>(timed_images_) / timed_seconds_ : 0; }
 
 void Training::end_with(EndReason reason) {

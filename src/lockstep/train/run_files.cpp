@@ -30,7 +30,7 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
 }
 
 const std::vector<std::string>& options_free_at_resume() {
-  static const std::vector<std::string> names{"execution", "workers", "devices", "memory-share", "max-time", "patience", "checkpoint-every", "hash-every",
+  static const std::vector<std::string> names{"execution", "workers", "devices", "memory-share", "prefetch", "report-score-after-averaging", "max-time", "patience", "checkpoint-every", "hash-every",
                                               "output", "resume", "plot", "timing", "verbose"};
   return names;
 }
@@ -56,6 +56,7 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
   options.plot = asked.plot;
   options.timing = asked.timing;
   options.verbose = asked.verbose;
+  options.report_score_after_averaging = asked.report_score_after_averaging;
   options.max_time = asked.max_time;
   return options;
 }

@@ -12,6 +12,7 @@
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/io/event.h"
+#include "lockstep/train/averaging.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/exchange.h"
@@ -63,7 +64,8 @@ class Training {
   Training(TrainingSetup setup, nn::Instance prototype);
 
   SharedWeights& weights() { return weights_; }
-  Optimizer& optimizer() { return optimizer_; }
+  /// What a resume needs beside the weights, as views of the live tensors: the optimizer's state; state() says of which step.
+  nn::NamedTensors optimizer_state() const;
   RunState& state() { return state_; }
 
   /// Trains from state() to the end, with one thread per worker. Returns why it ended; state() and weights() are then of the last
@@ -81,9 +83,13 @@ class Training {
   // The loop, in the order in which it happens: every worker.
   void walk(Worker& worker);
   bool train_step(Worker& worker);
+  std::optional<data::Shard> next_shard(Worker& worker, const data::Batch& batch, size_t done);
+  void train_shard(Worker& worker, const data::Shard& shard, int64_t global_count);
+  void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
   bool is_last(int64_t step) const;
+  bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
   void end_with(EndReason reason);
 
@@ -91,6 +97,7 @@ class Training {
   Score fold_step(int64_t shard_count);
   void report_start();
   void report_step(const StepTimes& times, const Score& score);
+  void report_average(double seconds, const Score& score);
   void note_validation(const Score& score);
   void save_if_due();
   void say(const char* kind, Json values, bool log = true);
@@ -102,7 +109,8 @@ class Training {
   Optimizer optimizer_;
   Schedule schedule_;
   comm::ThreadGroup group_;
-  Exchange exchange_;
+  Exchange exchange_;                            // of the tree
+  std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;
 
   std::vector<ShardResult> shard_results_;       // of the step's shards, each written by its worker

@@ -55,6 +55,10 @@ class Progress final : public View {
     if (event.kind == "first_step") print("first step after " + fixed(io::number(event, "seconds"), 2) + " s", Tint::dim);
     if (event.kind == "validation") show_validation(event);
     if (event.kind == "checkpoint" && options_.verbose) show_checkpoint(event);
+    if (event.kind == "average" && options_.averages) {
+      print("averaged score " + fixed(io::number(event, "score"), 4) + " after step " + with_commas(event.step) + ", averaging time " +
+                fixed(1000 * io::number(event, "seconds"), 1) + " ms", Tint::dim);
+    }
     if (event.kind == "message") show_message(event);
     if (event.kind == "end") show_end(event);
   }

@@ -23,6 +23,7 @@ struct ProgressOptions {
   bool plot = false;     ///< redraw the curves in the terminal during the run
   bool timing = false;   ///< print the step's breakdown at the end
   bool verbose = false;  ///< a line for every step event
+  bool averages = false; ///< a line for every average event
 };
 
 /// Progress on `out`: a redrawn bar when it is a terminal, lines (at most one in two seconds, and each validation) when it is not.
