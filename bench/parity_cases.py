@@ -192,7 +192,7 @@ def ours(case, size, start, lockstep, data, output, seed=0):
                "mini-batch-size": size.mini_batch, "max-steps": STEPS, "seed": seed} | case.options
     words = []
     for name, value in options.items():
-        words += [f"--{name}"] if value is True else [f"--{name}", value]
+        words += [f"--{name}={str(value).lower()}"] if isinstance(value, bool) else [f"--{name}", value]
     events = common.train(lockstep, data, output, *words)
     return load_file(Path(output) / "model.safetensors"), [values["loss"] for values in common.values_of(events, "step")]
 

@@ -33,6 +33,10 @@ SETTINGS = {
     "16 shards, last mini-batch of 3": ["--shards", "16", "--mini-batch-size", "40"],
     "no shuffle, all at once": ["--shuffle", "never", "--mini-batch-size", "203", "--max-epochs", "4"],
     "more shards than pairs": ["--shards", "32"],
+    "averaged": ["--exchange", "average", "--averaging-frequency", "3", "--shards", "4", "--mini-batch-size", "8", "--gradient-clip", "0.5"],
+    "averaged lenet": ["--exchange", "average", "--averaging-frequency", "2", "--shards", "4", "--mini-batch-size", "8", "--network", "lenet", "--image-size", "20x20"],
+    "averaged, all else": ["--exchange", "average", "--shards", "5", "--mini-batch-size", "7", "--averaging-frequency", "4", "--average-updaters=false", "--outer-optimizer",
+                           "nesterov", "--optimizer", "adamw", "--augment", "flip,shift", "--accumulate", "2", "--precision", "bf16-mixed", "--patience", "1"],
     "everything": ["--augment", "flip,shift=1", "--gradient-clip", "1", "--accumulate", "2", "--normalize", "mean-std", "--optimizer", "adamw", "--weight-decay", "0.1",
                    "--precision", "bf16-mixed", "--validate-every", "5"],
 }
@@ -54,7 +58,7 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
                 expected, ends, owners = self.outcome(setting, 1)
                 self.assertEqual(set(owners), {0})
                 seen[setting] = expected[0]
-                for workers in WORKERS[1:] if setting in ("digits_cnn", "squeezenet", "everything") else WORKERS[2::2]:
+                for workers in WORKERS[1:] if setting in ("digits_cnn", "squeezenet", "averaged", "everything") else WORKERS[2::2]:
                     found, found_ends, owners = self.outcome(setting, workers)
                     self.assertEqual(found, expected, f"{workers} workers")
                     self.assertEqual(found_ends, ends, f"{workers} workers: losses and accuracies")

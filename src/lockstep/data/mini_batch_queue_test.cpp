@@ -93,6 +93,20 @@ TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
   EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
 }
 
+TEST(MiniBatchQueue, ShardsOfOneSize) {
+  QueueOptions options = options_of(2);
+  options.shard_size = 10;
+  const auto sizes_of = [&](int64_t count) {
+    options.epochs = 1;
+    std::vector<size_t> sizes;
+    for (const Given& given : all_given(3, numbers(count), options)) sizes.push_back(given.target.size());
+    return sizes;
+  };
+  EXPECT_EQ(sizes_of(57), (std::vector<size_t>{10, 10, 10, 10, 10, 7}));
+  EXPECT_EQ(sizes_of(61), (std::vector<size_t>{10, 10, 10, 10, 10, 11}));  // none of a single sample,
+  EXPECT_EQ(sizes_of(41), (std::vector<size_t>{10, 10, 10, 10, 1}));       // unless the mini-batch has no more
+}
+
 TEST(MiniBatchQueue, EveryEpochHasEverySampleWithItsLabel) {
   QueueOptions options = options_of(2);
   options.augment = {};

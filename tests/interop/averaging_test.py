@@ -1,0 +1,134 @@
+"""Averaging mode against replicas in PyTorch: three of them, a few steps, in double precision.
+
+usage: averaging_test.py PATH-OF-lockstep     (needs torch, safetensors and Pillow)
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import parity_cases  # noqa: E402
+import peer  # noqa: E402
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from torch import nn  # noqa: E402
+
+REPLICAS = 3
+STEPS = 8
+IMAGES_OF_A_CLASS = 9
+MOST_DIFFERENCE = 1e-9
+
+# Mini-batches of a replica, so that an epoch's last step has 8, 8 and 2 of its 90 samples for the three, or 6 for the first alone.
+CASES = [
+    (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3}),
+    (8, "lenet", {"optimizer": "adam"}, {"averaging-frequency": 2}),
+    (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 3, "average-updaters": False, "outer-optimizer": "nesterov"}),
+    (7, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 3}),
+    (8, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 1, "outer-optimizer": "nesterov", "outer-learning-rate": 0.5, "outer-momentum": 0.8}),
+]
+
+
+def mean_of(tensors, samples):
+    mean = sum(tensor.double() * count for tensor, count in zip(tensors, samples)) / sum(samples)
+    return mean if tensors[0].is_floating_point() else mean.round().to(tensors[0].dtype)
+
+
+class Group:
+    """Replicas and the model that they become."""
+
+    def __init__(self, network, start, training, averaging):
+        self.models = [peer.NETWORKS[network]().double() for _ in range(REPLICAS + 1)]
+        for model in self.models:
+            model.load_state_dict(load_file(start), strict=True)
+            model.train()
+        self.average_model = self.models.pop()
+        self.optimizers = [parity_cases.make_optimizer(model.parameters(), training) for model in self.models]
+        self.schedules = [parity_cases.make_schedule(optimizer, training, 1, STEPS) for optimizer in self.optimizers]
+        self.clip = training.get("gradient-clip")
+        self.averages_updaters = averaging.get("average-updaters", True)
+        self.outer = None
+        if averaging.get("outer-optimizer") == "nesterov":
+            self.outer = torch.optim.SGD(self.average_model.parameters(), averaging.get("outer-learning-rate", 0.7), averaging.get("outer-momentum", 0.9), nesterov=True)
+        self.samples = [0] * REPLICAS
+
+    def step(self, replica, inputs, labels):
+        model, optimizer = self.models[replica], self.optimizers[replica]
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        if self.clip:
+            nn.utils.clip_grad_norm_(model.parameters(), self.clip)
+        optimizer.step()
+        self.samples[replica] += len(labels)
+
+    @torch.no_grad()
+    def average(self):
+        taking_part = [i for i in range(REPLICAS) if self.samples[i]]
+        samples = [self.samples[i] for i in taking_part]
+        states = [self.models[i].state_dict() for i in taking_part]
+        mean = {name: mean_of([state[name] for state in states], samples) for name in states[0]}
+        if self.outer:
+            for name, parameter in self.average_model.named_parameters():
+                parameter.grad = parameter - mean[name]
+            self.outer.step()
+            mean |= {name: parameter.detach().clone() for name, parameter in self.average_model.named_parameters()}
+        for model in (self.average_model, *self.models):
+            model.load_state_dict(mean)
+        if self.averages_updaters:
+            self.average_updaters(taking_part, samples)
+        self.samples = [0] * REPLICAS
+
+    def average_updaters(self, taking_part, samples):
+        for parameters in zip(*(model.parameters() for model in self.models)):
+            states = [optimizer.state[parameter] for optimizer, parameter in zip(self.optimizers, parameters)]
+            for key in states[taking_part[0]]:
+                if key == "step":
+                    continue
+                mean = mean_of([states[i][key] for i in taking_part], samples)
+                for state in states:
+                    state[key].copy_(mean)
+
+
+def pytorch(mini_batch, network, start, training, averaging, pictures, labels):
+    group = Group(network, start, training, averaging)
+    inputs = pictures.double() / 255
+    count, size = len(labels), REPLICAS * mini_batch
+    steps_per_epoch = -(-count // size)
+    for step in range(STEPS):
+        epoch, place = divmod(step, steps_per_epoch)
+        order = torch.tensor(peer.permutation(count, peer.seed_of([0, epoch]))[place * size:(place + 1) * size])
+        for replica, batch in enumerate(order.split(mini_batch)):
+            group.step(replica, inputs[batch], labels[batch])
+        for schedule in group.schedules:
+            schedule.step()
+        if (step + 1) % averaging["averaging-frequency"] == 0 or step + 1 == STEPS:
+            group.average()
+    return group.average_model.state_dict()
+
+
+def main():
+    lockstep = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pictures, labels = parity_cases.make_data(folder / "data", parity_cases.Size(IMAGES_OF_A_CLASS, 0))
+        for number, (mini_batch, network, training, averaging) in enumerate(CASES):
+            start = folder / f"{network}.safetensors"
+            if not start.exists():
+                torch.manual_seed(7)
+                save_file(peer.NETWORKS[network]().double().state_dict(), start)
+            options = {"exchange": "average", "shards": REPLICAS, "max-steps": STEPS} | training | averaging
+            found, _ = parity_cases.ours(parity_cases.Case("averaging", network, options), parity_cases.Size(IMAGES_OF_A_CLASS, mini_batch), start, lockstep, folder / "data", folder / str(number))
+            expected = pytorch(mini_batch, network, start, training, averaging, pictures, labels)
+            apart = parity_cases.largest_differences(found, expected)
+            worst = max(apart, key=apart.get)
+            moved = max(parity_cases.largest_differences(load_file(start), expected).values())
+            passes = apart[worst] <= MOST_DIFFERENCE < moved and list(found) == list(expected)
+            failed += not passes
+            print(f"{'ok  ' if passes else 'FAIL'} {network}: {training | averaging}: differs by {apart[worst]:.1e} in {worst}", flush=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())
