@@ -7,4 +7,5 @@
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/fit.h"
+#include "lockstep/train/parallel_wrapper.h"
 #include "lockstep/train/predict.h"
