@@ -3,6 +3,7 @@
 
 #include "lockstep/nn/direct/convolution_kernels.h"
 #include "lockstep/nn/direct/direct.h"
+#include "lockstep/nn/direct/places.h"
 #include "lockstep/nn/direct/processor.h"
 #include "lockstep/nn/direct/winograd.h"
 
@@ -46,7 +47,7 @@ void with_lanes(const ConvolutionShape& shape, Work&& work) {
 template <class T>
 void convolve(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
   with_lanes(shape, [&](auto lanes) {
-    if (!uses_winograd(shape)) {
+    if (method_of(shape) != ConvolutionMethod::winograd) {
       direct_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
     } else if (shape.kernel_height == 3) {
       winograd_convolution<T, lanes, 3>(shape, input, weight, matrix, bias, output);
@@ -58,18 +59,31 @@ void convolve(const ConvolutionShape& shape, const T* input, const T* weight, co
 
 template <class T>
 void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output) {
+  if (method_of(shape) == ConvolutionMethod::places) {
+    const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(), shape.height * shape.width};
+    return with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, input, weight, weight_by_filters(shape), bias, output); });
+  }
   convolve(shape, input, weight, weight_by_filters(shape), bias, output);
 }
 
 template <class T>
 void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
+  if (shape.is_strided() || method_of(shape) == ConvolutionMethod::places) {
+    const Direction direction{&Link::input, &Link::output, shape.height * shape.width, shape.output_height() * shape.output_width()};
+    return with_lanes(shape, [&](auto lanes) {
+      convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), static_cast<const T*>(nullptr), input_gradient);
+    });
+  }
   convolve<T>(reversed(shape), gradient, weight, reversed_weight(shape), nullptr, input_gradient);
 }
 
 template <class T>
 void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
   with_lanes(shape, [&](auto lanes) {
-    if (!uses_winograd(shape)) {
+    const ConvolutionMethod method = method_of(shape);
+    if (method == ConvolutionMethod::places) {
+      weight_gradient_of_places<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (method == ConvolutionMethod::direct) {
       direct_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
     } else if (shape.kernel_height == 3) {
       winograd_weight_gradient<T, lanes, 3>(shape, gradient, input, weight_gradient, bias_gradient);

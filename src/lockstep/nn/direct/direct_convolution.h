@@ -6,7 +6,7 @@
 namespace lockstep::nn {
 
 /// While it lives, at::conv2d on this thread, and so every Conv2d module, runs on the kernels of this folder where they fit and are
-/// worthwhile: stride 1, one group, no dilation, float32 pictures on a CPU, or any of these under autocast to bfloat16. The output is stored as the input is.
+/// worthwhile: one group, no dilation, float32 pictures on a CPU, or any of these under autocast to bfloat16. The output is stored as the input is.
 /// Everything else goes to the engine as before. Scopes nest; the inner one counts.
 class DirectConvolutions {
  public:
