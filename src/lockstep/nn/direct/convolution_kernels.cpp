@@ -3,24 +3,12 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "lockstep/device/isa.h"
+#include "lockstep/nn/direct/kernel_table.h"
 #include "lockstep/nn/direct/processor.h"
 
 namespace lockstep::nn::direct {
 
-#define LOCKSTEP_DECLARE(name)                      \
-  const ConvolutionKernels<float>& name(float);     \
-  const ConvolutionKernels<BFloat16>& name(BFloat16);
-LOCKSTEP_DECLARE(plain_convolution_kernels)
-LOCKSTEP_DECLARE(avx2_convolution_kernels)
-LOCKSTEP_DECLARE(avx512_convolution_kernels)
-#undef LOCKSTEP_DECLARE
-
-template <class T>
-const ConvolutionKernels<T>& convolution_kernels() {
-  static const auto& chosen = device::for_vector_unit(plain_convolution_kernels(T{}), avx2_convolution_kernels(T{}), avx512_convolution_kernels(T{}));
-  return chosen;
-}
+LOCKSTEP_CHOOSE_KERNELS(ConvolutionKernels, convolution_kernels)
 
 bool prefers_wide_vectors() {
   static const bool intel = __builtin_cpu_is("intel");
@@ -85,9 +73,9 @@ ConvolutionMethod method_of(const ConvolutionShape& shape) {
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;
-  // Winograd's algorithm transforms all weights in each pass, for which there must be enough tiles.
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd) {
+    // It transforms all weights in each pass, for which there must be enough tiles.
     return saves_half(shape) && shape.channels * shape.filters <= (kFloat ? 4096 : 512) * shape.batch * tiles_of_picture(shape);
   }
   if (method == ConvolutionMethod::places) return shape.height * shape.width <= kFewPlaces;
@@ -99,7 +87,5 @@ bool is_worthwhile(const ConvolutionShape& shape) {
 
 template bool is_worthwhile<float>(const ConvolutionShape& shape);
 template bool is_worthwhile<BFloat16>(const ConvolutionShape& shape);
-template const ConvolutionKernels<float>& convolution_kernels<float>();
-template const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>();
 
 }  // namespace lockstep::nn::direct

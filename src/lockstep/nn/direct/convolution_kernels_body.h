@@ -44,10 +44,11 @@ void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #endif
 }
 
+/// By tiles or as defined; `shape` may be a reversed one, so the method is the caller's.
 template <class T>
-void convolve(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
   with_lanes(shape, [&](auto lanes) {
-    if (method_of(shape) != ConvolutionMethod::winograd) {
+    if (method != ConvolutionMethod::winograd) {
       direct_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
     } else if (shape.kernel_height == 3) {
       winograd_convolution<T, lanes, 3>(shape, input, weight, matrix, bias, output);
@@ -59,22 +60,22 @@ void convolve(const ConvolutionShape& shape, const T* input, const T* weight, co
 
 template <class T>
 void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output) {
-  if (method_of(shape) == ConvolutionMethod::places) {
-    const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(), shape.height * shape.width};
-    return with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, input, weight, weight_by_filters(shape), bias, output); });
-  }
-  convolve(shape, input, weight, weight_by_filters(shape), bias, output);
+  const ConvolutionMethod method = method_of(shape);
+  const WeightMatrix matrix = weight_by_filters(shape);
+  if (method != ConvolutionMethod::places) return convolve(shape, method, input, weight, matrix, bias, output);
+  const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(), shape.height * shape.width};
+  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, input, weight, matrix, bias, output); });
 }
 
 template <class T>
 void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
-  if (shape.is_strided() || method_of(shape) == ConvolutionMethod::places) {
-    const Direction direction{&Link::input, &Link::output, shape.height * shape.width, shape.output_height() * shape.output_width()};
-    return with_lanes(shape, [&](auto lanes) {
-      convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), static_cast<const T*>(nullptr), input_gradient);
-    });
+  const ConvolutionMethod method = method_of(shape);
+  const T* no_bias = nullptr;
+  if (method != ConvolutionMethod::places && !shape.is_strided()) {
+    return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, input_gradient);
   }
-  convolve<T>(reversed(shape), gradient, weight, reversed_weight(shape), nullptr, input_gradient);
+  const Direction direction{&Link::input, &Link::output, shape.height * shape.width, shape.output_height() * shape.output_width()};
+  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, input_gradient); });
 }
 
 template <class T>

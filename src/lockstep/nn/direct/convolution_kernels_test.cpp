@@ -10,16 +10,11 @@
 #include <vector>
 
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/kernel_table.h"
 
 namespace lockstep::nn::direct {
 
-#define LOCKSTEP_DECLARE(name)                  \
-  const ConvolutionKernels<float>& name(float); \
-  const ConvolutionKernels<BFloat16>& name(BFloat16);
-LOCKSTEP_DECLARE(plain_convolution_kernels)
-LOCKSTEP_DECLARE(avx2_convolution_kernels)
-LOCKSTEP_DECLARE(avx512_convolution_kernels)
-#undef LOCKSTEP_DECLARE
+LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
 
 namespace {
 

@@ -11,6 +11,8 @@
 
 #include "lockstep/device/dispatch_scope.h"
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/direct_pooling.h"
+#include "lockstep/nn/fused/fused_relu.h"
 #include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
@@ -129,12 +131,39 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::
   return channels_last ? output : output.contiguous();
 }
 
-// Registered once for the process and kept for its life; without the key included nothing reaches this kernel.
-void meet_convolutions() {
+at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto window = [&](auto part) {
+    return Window{part(kernel), part(stride.empty() ? kernel : stride), part(padding), part(dilation), ceil_mode};
+  };
+  if (enabled_here && !kernel.empty() && !padding.empty() && !dilation.empty()) {
+    const auto output = direct_max_pool(input, window([](at::IntArrayRef pair) { return pair.front(); }), window([](at::IntArrayRef pair) { return pair.back(); }), false);
+    if (output) return *output;
+  }
+  return at::max_pool2d(input, kernel, stride, padding, dilation, ceil_mode);
+}
+
+at::Tensor relu(const at::Tensor& input) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return enabled_here && fits_fused_relu({input}) ? fused_relu(input, false) : at::relu(input);
+}
+
+at::Tensor& relu_in_place(at::Tensor& input) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  if (!enabled_here || !fits_fused_relu({input})) return at::relu_(input);
+  fused_relu(input, true);
+  return input;
+}
+
+// Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
+void meet_operators() {
   static torch::Library library = [] {
     device::let_other_operators_pass();
     torch::Library made(torch::Library::IMPL, "aten", device::kScopeKey, __FILE__, __LINE__);
     made.impl("conv2d", &conv2d);
+    made.impl("max_pool2d", &max_pool2d);
+    made.impl("relu", &relu);
+    made.impl("relu_", &relu_in_place);
     return made;
   }();
 }
@@ -146,7 +175,7 @@ struct DirectConvolutions::Included {
 };
 
 DirectConvolutions::DirectConvolutions(bool enabled) : outer_(enabled_here) {
-  meet_convolutions();
+  meet_operators();
   enabled_here = enabled;
   included_ = std::make_unique<Included>();
 }
