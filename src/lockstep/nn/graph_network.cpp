@@ -101,6 +101,20 @@ std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan, c
   return targets;
 }
 
+/// For each layer, whether it is a ReLU that its only reader may compute after itself: all inputs of the reader are such ReLUs.
+std::vector<bool> joined_by_readers(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses, const std::vector<size_t>& fused) {
+  std::vector<bool> joined(graph.layers.size());
+  const auto is_lone_relu = [&](size_t layer) {
+    return layer != kInputIndex && graph.layers[layer].type->name == "relu" && uses[layer] == 1 && fused[layer] == kInputIndex;
+  };
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const auto& inputs = graph.layers[i].inputs;
+    if (!plan.layers[i].relu_may_precede || !plan.layers[i].build_with_relu || !std::all_of(inputs.begin(), inputs.end(), is_lone_relu)) continue;
+    for (const size_t input : inputs) joined[input] = true;
+  }
+  return joined;
+}
+
 BuiltLayer pass_on() {
   return {nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0]; }};
 }
@@ -117,14 +131,17 @@ bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, cons
 std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan) {
   const std::vector<size_t> uses = use_counts(graph);
   const std::vector<size_t> fused = fused_into(graph, plan, uses);
+  const std::vector<bool> joined = joined_by_readers(graph, plan, uses, fused);
   std::vector<bool> has_relu(graph.layers.size());
-  for (const size_t target : fused) {
-    if (target != kInputIndex) has_relu[target] = true;
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const auto& inputs = graph.layers[i].inputs;
+    if (fused[i] != kInputIndex) has_relu[fused[i]] = true;
+    if (inputs.front() != kInputIndex && joined[inputs.front()]) has_relu[i] = true;
   }
   std::vector<BuiltLayer> built;
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const size_t from = graph.layers[i].inputs.front();
-    if (fused[i] != kInputIndex || is_flattened_by_reader(graph, plan, uses, i)) {
+    if (fused[i] != kInputIndex || joined[i] || is_flattened_by_reader(graph, plan, uses, i)) {
       built.push_back(pass_on());
       continue;
     }

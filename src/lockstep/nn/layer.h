@@ -70,6 +70,7 @@ struct LayerPlan {
   /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or (half) bfloat16.
   std::function<bool(int64_t batch, bool half)> runs_direct{};
   std::function<BuiltLayer(bool overwrite)> build{};
+  bool relu_may_precede = false;    ///< a ReLU of every input is a ReLU of the output, as with the largest of some numbers
   std::function<BuiltLayer()> build_with_relu{};  ///< where it is there: the layer and a ReLU after it in one
 };
 

@@ -9,6 +9,7 @@
 #include <torch/nn/modules.h>
 #include <torch/utils.h>
 
+#include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
 
@@ -54,6 +55,31 @@ TEST(Zoo, TablesSayWhatIsBuilt) {
     }
     EXPECT_EQ(planned, built) << name;
     EXPECT_EQ(instance.forward(torch::rand({2, 3, 64, 64})).sizes(), (std::vector<int64_t>{2, 7})) << name;
+  }
+}
+
+std::vector<at::Tensor> logits_and_gradients(const Instance& instance, const at::Tensor& pictures) {
+  instance.module->zero_grad();
+  torch::manual_seed(8);  // of dropout
+  const at::Tensor logits = instance.forward(pictures);
+  at::cross_entropy_loss(logits, torch::arange(pictures.size(0))).backward();
+  std::vector<at::Tensor> results{logits.detach()};
+  for (const at::Tensor& parameter : instance.module->parameters()) results.push_back(parameter.grad().clone());
+  return results;
+}
+
+TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
+  for (const std::string& name : builtin_network_names()) {
+    torch::manual_seed(7);
+    const Instance instance = find_network(name).make({3, 67, 67, 7});
+    const at::Tensor pictures = torch::rand({5, 3, 67, 67});
+    const std::vector<at::Tensor> engine = logits_and_gradients(instance, pictures);
+    const DirectConvolutions scope(true);
+    const std::vector<at::Tensor> own = logits_and_gradients(instance, pictures);
+    for (size_t i = 0; i < own.size(); ++i) {
+      // Rounding decides about some ReLUs, so single numbers may differ by more.
+      EXPECT_LE((own[i] - engine[i]).norm().item<double>(), 5e-2 * engine[i].norm().item<double>() + 1e-5) << name << ", " << i;
+    }
   }
 }
 

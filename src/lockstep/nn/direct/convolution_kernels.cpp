@@ -1,34 +1,18 @@
 #include "lockstep/nn/direct/convolution_kernels.h"
 
+#include <algorithm>
 #include <type_traits>
 
-#include "lockstep/device/isa.h"
+#include "lockstep/nn/direct/kernel_table.h"
 #include "lockstep/nn/direct/processor.h"
 
 namespace lockstep::nn::direct {
 
-#define LOCKSTEP_DECLARE(name)                      \
-  const ConvolutionKernels<float>& name(float);     \
-  const ConvolutionKernels<BFloat16>& name(BFloat16);
-LOCKSTEP_DECLARE(plain_convolution_kernels)
-LOCKSTEP_DECLARE(avx2_convolution_kernels)
-LOCKSTEP_DECLARE(avx512_convolution_kernels)
-#undef LOCKSTEP_DECLARE
-
-template <class T>
-const ConvolutionKernels<T>& convolution_kernels() {
-  static const auto& chosen = device::for_vector_unit(plain_convolution_kernels(T{}), avx2_convolution_kernels(T{}), avx512_convolution_kernels(T{}));
-  return chosen;
-}
+LOCKSTEP_CHOOSE_KERNELS(ConvolutionKernels, convolution_kernels)
 
 bool prefers_wide_vectors() {
   static const bool intel = __builtin_cpu_is("intel");
   return intel;
-}
-
-bool uses_winograd(const ConvolutionShape& shape) {
-  const bool kernel = shape.kernel_height == shape.kernel_width && (shape.kernel_height == 3 || shape.kernel_height == 5);
-  return kernel && shape.channels >= 4 && shape.filters >= 4;
 }
 
 namespace {
@@ -36,18 +20,46 @@ namespace {
 // oneDNN pads channels to 16 at least, these kernels to 8.
 bool pads_less(int64_t channels) { return (channels + 15) / 16 * 2 > (channels + 7) / 8; }
 
-int64_t tile_count(const ConvolutionShape& shape) {
+/// How many pairs of a place of the input and one of the output meet in one dimension.
+int64_t links_of(int64_t size, int64_t output, int64_t kernel, int64_t padding, int64_t stride) {
+  int64_t links = 0;
+  for (int64_t place = 0; place < output; ++place) {
+    const int64_t begin = place * stride - padding;
+    links += std::min(begin + kernel, size) - std::max<int64_t>(begin, 0);
+  }
+  return links;
+}
+
+// Of one channel and one filter; products with the padding do not count.
+int64_t products_of_picture(const ConvolutionShape& shape) {
+  return links_of(shape.height, shape.output_height(), shape.kernel_height, shape.padding_height, shape.stride_height) *
+         links_of(shape.width, shape.output_width(), shape.kernel_width, shape.padding_width, shape.stride_width);
+}
+
+int64_t tiles_of_picture(const ConvolutionShape& shape) {
   const int64_t side = 7 - shape.kernel_height;
-  return shape.batch * ((shape.output_height() + side - 1) / side) * ((shape.output_width() + side - 1) / side);
+  return ((shape.output_height() + side - 1) / side) * ((shape.output_width() + side - 1) / side);
+}
+
+bool fits_winograd(const ConvolutionShape& shape) {
+  const bool kernel = shape.kernel_height == shape.kernel_width && (shape.kernel_height == 3 || shape.kernel_height == 5);
+  return kernel && !shape.is_strided() && shape.channels >= 4 && shape.filters >= 4;
 }
 
 // A tile costs its 36 products of a channel and a filter also where little of it lies in the picture, as in pictures of 2x2.
-bool saves_half(const ConvolutionShape& shape) {
-  const int64_t direct = shape.batch * shape.output_height() * shape.output_width() * shape.kernel_height * shape.kernel_width;
-  return direct >= 2 * 36 * tile_count(shape);
-}
+bool saves_half(const ConvolutionShape& shape) { return products_of_picture(shape) >= 2 * 36 * tiles_of_picture(shape); }
+
+constexpr int64_t kFewPlaces = 64;  // of the input; above, its rows lie too far apart in memory
 
 }  // namespace
+
+ConvolutionMethod method_of(const ConvolutionShape& shape) {
+  const bool many = shape.channels >= 8 && shape.filters >= 8;
+  const bool kernel = shape.kernel_height > 1 || shape.kernel_width > 1;
+  const bool small = shape.height * shape.width <= kFewPlaces;
+  if (fits_winograd(shape) && (!small || !many || saves_half(shape))) return ConvolutionMethod::winograd;
+  return many && ((small && kernel) || shape.is_strided()) ? ConvolutionMethod::places : ConvolutionMethod::direct;
+}
 
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
 //   float     1->20 5x5 of 28x28:     0.11, -, 0.12       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37, -, 0.40     0.41, -, 0.48
@@ -61,8 +73,13 @@ bool saves_half(const ConvolutionShape& shape) {
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;
-  // Winograd's algorithm transforms all weights in each pass, for which there must be enough tiles.
-  if (uses_winograd(shape)) return saves_half(shape) && shape.channels * shape.filters <= (kFloat ? 4096 : 512) * tile_count(shape);
+  const ConvolutionMethod method = method_of(shape);
+  if (method == ConvolutionMethod::winograd) {
+    // It transforms all weights in each pass, for which there must be enough tiles.
+    return saves_half(shape) && shape.channels * shape.filters <= (kFloat ? 4096 : 512) * shape.batch * tiles_of_picture(shape);
+  }
+  if (method == ConvolutionMethod::places) return shape.height * shape.width <= kFewPlaces;
+  if (shape.is_strided()) return false;
   if (shape.channels == 1) return true;
   if (!kFloat) return false;
   return shape.channels <= 3 ? shape.filters <= 32 : pads_less(shape.channels) && pads_less(shape.filters);
@@ -70,7 +87,5 @@ bool is_worthwhile(const ConvolutionShape& shape) {
 
 template bool is_worthwhile<float>(const ConvolutionShape& shape);
 template bool is_worthwhile<BFloat16>(const ConvolutionShape& shape);
-template const ConvolutionKernels<float>& convolution_kernels<float>();
-template const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>();
 
 }  // namespace lockstep::nn::direct

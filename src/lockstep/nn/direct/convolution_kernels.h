@@ -1,6 +1,6 @@
-// Two-dimensional convolutions of stride 1 over pictures stored channels last, on one thread: Winograd's algorithm on tiles of 6 x 6 for
-// kernels of 3 x 3 and 5 x 5 with enough channels, a direct one for the rest. Vectors lie along the channels, padded to 8 (not to 16 or 32 as
-// in oneDNN), so that 20 channels waste a sixth. The reference that checks them is in convolution_kernels_test.cpp.
+// Two-dimensional convolutions over pictures stored channels last, on one thread: Winograd's algorithm on tiles of 6 x 6 for kernels of 3 x 3 and
+// 5 x 5 with enough channels, sums place by place for small pictures and strides, a direct one for the rest. Vectors lie along the channels, padded
+// to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. The reference that checks them is in convolution_kernels_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace lockstep::nn::direct {
 
 using fused::BFloat16;
 
-/// Stride 1, dilation 1, one group; padding is less than the kernel, and the kernel fits into the padded picture.
+/// Dilation 1, one group; padding is less than the kernel, and the kernel fits into the padded picture.
 struct ConvolutionShape {
   int64_t batch;
   int64_t channels;
@@ -24,9 +24,12 @@ struct ConvolutionShape {
   int64_t padding_width;
   /// Memory order of weights and their gradient: [filters, channels, kernel_height, kernel_width], or channels last (the channels innermost).
   bool weight_channels_last;
+  int64_t stride_height = 1;
+  int64_t stride_width = 1;
 
-  int64_t output_height() const { return height + 2 * padding_height - kernel_height + 1; }
-  int64_t output_width() const { return width + 2 * padding_width - kernel_width + 1; }
+  int64_t output_height() const { return (height + 2 * padding_height - kernel_height) / stride_height + 1; }
+  int64_t output_width() const { return (width + 2 * padding_width - kernel_width) / stride_width + 1; }
+  bool is_strided() const { return stride_height != 1 || stride_width != 1; }
 };
 
 /// One set, compiled for one instruction set. T is float or BFloat16: how pictures, weights and bias lie in memory; arithmetic and gradients of
@@ -47,8 +50,11 @@ struct ConvolutionKernels {
 template <class T>
 const ConvolutionKernels<T>& convolution_kernels();
 
-/// Whether these kernels go by tiles of 6 x 6: square kernels of 3 and 5 with at least four channels and filters.
-bool uses_winograd(const ConvolutionShape& shape);
+enum class ConvolutionMethod { winograd, places, direct };
+
+/// How these kernels do it: by tiles of 6 x 6 for square kernels of 3 and 5 with at least four channels and filters, where that saves products;
+/// place by place for other small pictures and for strides; as defined for the rest.
+ConvolutionMethod method_of(const ConvolutionShape& shape);
 
 /// Whether the three passes together take less time than oneDNN's for tensors of T; measured on one core of AMD Zen 4 with AVX-512 and bfloat16
 /// instructions, batches of 16, against LibTorch 2.11. A first layer of up to 3 channels counts without its gradient by the input.

@@ -3,6 +3,7 @@
 
 #include "lockstep/nn/direct/convolution_kernels.h"
 #include "lockstep/nn/direct/direct.h"
+#include "lockstep/nn/direct/places.h"
 #include "lockstep/nn/direct/processor.h"
 #include "lockstep/nn/direct/winograd.h"
 
@@ -43,10 +44,11 @@ void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #endif
 }
 
+/// By tiles or as defined; `shape` may be a reversed one, so the method is the caller's.
 template <class T>
-void convolve(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
   with_lanes(shape, [&](auto lanes) {
-    if (!uses_winograd(shape)) {
+    if (method != ConvolutionMethod::winograd) {
       direct_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
     } else if (shape.kernel_height == 3) {
       winograd_convolution<T, lanes, 3>(shape, input, weight, matrix, bias, output);
@@ -58,18 +60,31 @@ void convolve(const ConvolutionShape& shape, const T* input, const T* weight, co
 
 template <class T>
 void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output) {
-  convolve(shape, input, weight, weight_by_filters(shape), bias, output);
+  const ConvolutionMethod method = method_of(shape);
+  const WeightMatrix matrix = weight_by_filters(shape);
+  if (method != ConvolutionMethod::places) return convolve(shape, method, input, weight, matrix, bias, output);
+  const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(), shape.height * shape.width};
+  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, input, weight, matrix, bias, output); });
 }
 
 template <class T>
 void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
-  convolve<T>(reversed(shape), gradient, weight, reversed_weight(shape), nullptr, input_gradient);
+  const ConvolutionMethod method = method_of(shape);
+  const T* no_bias = nullptr;
+  if (method != ConvolutionMethod::places && !shape.is_strided()) {
+    return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, input_gradient);
+  }
+  const Direction direction{&Link::input, &Link::output, shape.height * shape.width, shape.output_height() * shape.output_width()};
+  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, input_gradient); });
 }
 
 template <class T>
 void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
   with_lanes(shape, [&](auto lanes) {
-    if (!uses_winograd(shape)) {
+    const ConvolutionMethod method = method_of(shape);
+    if (method == ConvolutionMethod::places) {
+      weight_gradient_of_places<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (method == ConvolutionMethod::direct) {
       direct_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
     } else if (shape.kernel_height == 3) {
       winograd_weight_gradient<T, lanes, 3>(shape, gradient, input, weight_gradient, bias_gradient);

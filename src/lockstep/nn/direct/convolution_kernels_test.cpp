@@ -10,16 +10,11 @@
 #include <vector>
 
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/kernel_table.h"
 
 namespace lockstep::nn::direct {
 
-#define LOCKSTEP_DECLARE(name)                  \
-  const ConvolutionKernels<float>& name(float); \
-  const ConvolutionKernels<BFloat16>& name(BFloat16);
-LOCKSTEP_DECLARE(plain_convolution_kernels)
-LOCKSTEP_DECLARE(avx2_convolution_kernels)
-LOCKSTEP_DECLARE(avx512_convolution_kernels)
-#undef LOCKSTEP_DECLARE
+LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
 
 namespace {
 
@@ -62,7 +57,7 @@ std::vector<T> random_values(int64_t count, uint32_t seed) {
 
 std::string text(const ConvolutionShape& s) {
   std::string result;
-  for (int64_t part : {s.batch, s.channels, s.height, s.width, s.filters, s.kernel_height, s.kernel_width, s.padding_height, s.padding_width}) {
+  for (int64_t part : {s.batch, s.channels, s.height, s.width, s.filters, s.kernel_height, s.kernel_width, s.padding_height, s.padding_width, s.stride_height, s.stride_width}) {
     result += std::to_string(part) + " ";
   }
   return result + (s.weight_channels_last ? "channels last" : "");
@@ -81,8 +76,8 @@ void each_product(const ConvolutionShape& s, Visit&& visit) {
       for (int64_t x = 0; x < s.output_width(); ++x)
         for (int64_t ky = 0; ky < s.kernel_height; ++ky)
           for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
-            const int64_t row = y + ky - s.padding_height;
-            const int64_t column = x + kx - s.padding_width;
+            const int64_t row = y * s.stride_height + ky - s.padding_height;
+            const int64_t column = x * s.stride_width + kx - s.padding_width;
             if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
             const int64_t output = ((n * s.output_height() + y) * s.output_width() + x) * s.filters;
             const int64_t input = ((n * s.height + row) * s.width + column) * s.channels;
@@ -204,11 +199,27 @@ TEST(ConvolutionKernels, FollowTheDefinitionForTheNetworksThatCount) {
   check<float>({3, 20, 12, 12, 50, 5, 5, 0, 0, false});
 }
 
+TEST(ConvolutionKernels, FollowTheDefinitionForSmallPicturesAndStrides) {
+  for (int64_t channels : {1, 3, 8, 9, 17, 64}) {
+    for (int64_t filters : {1, 8, 20, 48}) {
+      for (int64_t side : {1, 2, 3, 5}) {
+        check<float>({channels % 3 + 1, channels, side, side, filters, 3, 3, 1, 1, side == 2});
+        check<float>({9, channels, side, side + 1, filters, 3, 3, 1, 1, side == 1, 2, 2});
+        check<float>({2, channels, side + 4, side + 3, filters, 4, 2, 0, 1, false, 3, 2});
+      }
+      check<float>({1, channels, 4, 4, filters, 1, 1, 0, 0, true, 2, 2});
+    }
+  }
+  check<float>({2, 3, 18, 17, 64, 7, 7, 3, 3, false, 2, 2});
+}
+
 TEST(ConvolutionKernels, TakeHalfPrecision) {
   for (int64_t channels : {1, 3, 8, 20}) {
     check<BFloat16>({2, channels, 9, 10, 20, 3, 3, 1, 1, false});
     check<BFloat16>({1, channels, 11, 8, 16, 5, 5, 0, 0, true});
     check<BFloat16>({1, channels, 5, 8, 7, 1, 1, 0, 0, false});
+    check<BFloat16>({3, channels, 2, 2, 20, 3, 3, 1, 1, false});
+    check<BFloat16>({3, channels, 5, 4, 16, 3, 3, 1, 1, true, 2, 2});
   }
 }
 
@@ -243,7 +254,7 @@ TEST(ConvolutionKernels, GiveTheSameBitsWithEverySetThatFusesMultiplyAdds) {
   const std::vector<NamedKernels<float>> present = present_kernels<float>();
   if (present.size() < 3) GTEST_SKIP() << "this processor has no AVX-512";
   for (const ConvolutionShape& shape : {ConvolutionShape{3, 20, 24, 24, 20, 3, 3, 1, 1, false}, ConvolutionShape{2, 16, 9, 13, 48, 5, 5, 0, 0, false},
-                                        ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}}) {
+                                        ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}, ConvolutionShape{9, 64, 2, 2, 72, 3, 3, 1, 1, false}}) {
     const Case<float> c(shape);
     const Results<float> narrow(*present[1].kernels, c), wide(*present[2].kernels, c);
     EXPECT_EQ(narrow.output, wide.output) << text(shape);

@@ -60,24 +60,6 @@ inline void split_into_panels(const float* packed, int64_t rows, int64_t padded,
   }
 }
 
-/// Stores a tile whose rows are pixels; `filters` counts those from the tile's first on.
-template <int kLanes, int kRows, int kVectors, class T>
-inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target, int64_t stride, int64_t filters) {
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) {
-    const Vector<kLanes> shift = load<kLanes>(bias + v * kLanes);
-    const int64_t left = filters - v * kLanes;
-    T* column = target + v * kLanes;
-    if (left >= kLanes) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) store<kLanes>(tile.values[r][v] + shift, column + r * stride);
-    } else {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) store_some<kLanes>(tile.values[r][v] + shift, column + r * stride, left);
-    }
-  }
-}
-
 template <class T, int kLanes>
 void direct_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
   const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
@@ -102,8 +84,8 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
         for (int64_t y = 0; y < height; ++y) {
           T* target = output + (picture * height + y) * width * shape.filters + lane;
           each_row_block(width, [&](int64_t x, auto count) {
-            const float* corner = plane.data + y * plane.row() + x * plane.stride;
-            const Rows rows{corner, plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels, 0};
+            const float* corner = plane.data + y * shape.stride_height * plane.row() + x * shape.stride_width * plane.stride;
+            const Rows rows{corner, shape.stride_width * plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels, 0};
             store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * shape.filters, shape.filters,
                          shape.filters - lane);
           });
@@ -132,7 +114,8 @@ void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, co
     const Plane left = inputs.read(input, picture);
     const Plane right = gradients.read(gradient, picture);
     for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
-      const Pairs pairs{left.data + ky * left.row(), left.row(), left.stride, right.data, right.row(), right.stride, kLanes, height, width};
+      const Pairs pairs{left.data + ky * left.row(), shape.stride_height * left.row(), shape.stride_width * left.stride,
+                        right.data, right.row(), right.stride, kLanes, height, width};
       add_all_products<kLanes>(pairs, kernel_row, padded / kLanes, sums + ky * kernel_row * padded, padded);
     }
     for (int64_t lane = 0; lane < padded; lane += kLanes) add_rows<kLanes>(right.data + lane, height * width, right.stride, bias_sums + lane);

@@ -1,5 +1,8 @@
 #include "lockstep/nn/direct/direct_convolution.h"
 
+#include <algorithm>
+#include <array>
+
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -8,6 +11,8 @@
 
 #include "lockstep/device/dispatch_scope.h"
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/direct_pooling.h"
+#include "lockstep/nn/fused/fused_relu.h"
 #include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
@@ -20,18 +25,20 @@ using torch::autograd::variable_list;
 
 thread_local bool enabled_here = false;
 
-ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, int64_t padding_height, int64_t padding_width) {
+/// Padding and stride: of height, then of width.
+using Steps = std::array<int64_t, 4>;
+
+ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, const Steps& steps) {
   return {.batch = input.size(0), .channels = input.size(1), .height = input.size(2), .width = input.size(3), .filters = weight.size(0),
-          .kernel_height = weight.size(2), .kernel_width = weight.size(3), .padding_height = padding_height, .padding_width = padding_width,
-          .weight_channels_last = !weight.is_contiguous()};
+          .kernel_height = weight.size(2), .kernel_width = weight.size(3), .padding_height = steps[0], .padding_width = steps[1],
+          .weight_channels_last = !weight.is_contiguous(), .stride_height = steps[2], .stride_width = steps[3]};
 }
 
 /// weight and bias are float32 also for bfloat16 pictures: they are rounded here, and their gradients are not.
 class Convolution : public torch::autograd::Function<Convolution> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, int64_t padding_height,
-                            int64_t padding_width) {
-    const ConvolutionShape shape = shape_of(input, weight, padding_height, padding_width);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Steps& steps) {
+    const ConvolutionShape shape = shape_of(input, weight, steps);
     const at::Tensor own_weight = weight.to(input.scalar_type());
     const at::Tensor own_bias = bias ? bias->to(input.scalar_type()) : at::Tensor();
     const at::Tensor output =
@@ -41,8 +48,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
       direct::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias), data<T>(output));
     });
     context->save_for_backward({input, own_weight});
-    context->saved_data["padding_height"] = padding_height;
-    context->saved_data["padding_width"] = padding_width;
+    context->saved_data["steps"] = std::vector<int64_t>(steps.begin(), steps.end());
     context->saved_data["bias"] = bias.has_value();
     return output;
   }
@@ -51,7 +57,8 @@ class Convolution : public torch::autograd::Function<Convolution> {
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];
-    const ConvolutionShape shape = shape_of(input, weight, context->saved_data["padding_height"].toInt(), context->saved_data["padding_width"].toInt());
+    const auto steps = context->saved_data["steps"].toIntVector();
+    const ConvolutionShape shape = shape_of(input, weight, {steps[0], steps[1], steps[2], steps[3]});
     const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor weight_gradient = at::empty_like(weight, weight.options().dtype(at::kFloat));
     at::Tensor input_gradient, bias_gradient;
@@ -65,7 +72,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
         kernels.input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
       }
     });
-    return {input_gradient, weight_gradient, bias_gradient, at::Tensor(), at::Tensor()};
+    return {input_gradient, weight_gradient, bias_gradient, at::Tensor()};
   }
 };
 
@@ -87,18 +94,19 @@ bool has_fitting_layout(const Call& call) {
   const auto is_dense = [](const at::Tensor& tensor) { return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast); };
   return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 && call.weight.scalar_type() == at::kFloat &&
          is_dense(call.weight) && is_dense(call.input) && call.input.size(1) == call.weight.size(1) && call.groups == 1 &&
-         are_all(call.stride, 1) && are_all(call.dilation, 1);
+         are_all(call.dilation, 1);
 }
 
-/// The padding when the kernels of this folder do this convolution in `type`.
-std::optional<std::pair<int64_t, int64_t>> padding_if_direct(const Call& call, at::ScalarType type) {
+/// Padding and stride when the kernels of this folder do this convolution in `type`.
+std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
   if (!enabled_here || (type != at::kFloat && type != at::kBFloat16) || !has_fitting_layout(call)) return std::nullopt;
-  const int64_t height = call.padding.front().guard_int(__FILE__, __LINE__), width = call.padding.back().guard_int(__FILE__, __LINE__);
-  if (height < 0 || width < 0 || height >= call.weight.size(2) || width >= call.weight.size(3)) return std::nullopt;
-  const ConvolutionShape shape = shape_of(call.input, call.weight, height, width);
+  const auto value = [](const c10::SymInt& number) { return number.guard_int(__FILE__, __LINE__); };
+  const Steps steps{value(call.padding.front()), value(call.padding.back()), value(call.stride.front()), value(call.stride.back())};
+  if (steps[0] < 0 || steps[1] < 0 || steps[0] >= call.weight.size(2) || steps[1] >= call.weight.size(3) || steps[2] < 1 || steps[3] < 1) return std::nullopt;
+  const ConvolutionShape shape = shape_of(call.input, call.weight, steps);
   if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
   const bool worthwhile = type == at::kFloat ? direct::is_worthwhile<float>(shape) : direct::is_worthwhile<BFloat16>(shape);
-  return worthwhile ? std::optional(std::pair{height, width}) : std::nullopt;
+  return worthwhile ? std::optional(steps) : std::nullopt;
 }
 
 /// The type that the engine would compute in: autocast comes after this key.
@@ -112,24 +120,50 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::
                   c10::SymIntArrayRef dilation, c10::SymInt groups) {
   const Call call{input, weight, stride, padding, dilation, groups};
   const at::ScalarType type = type_of(call);
-  const auto direct_padding = padding_if_direct(call, type);
+  const auto steps = steps_if_direct(call, type);
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  if (!direct_padding) return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
-  const auto [height, width] = *direct_padding;
+  if (!steps) return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
   const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
   const bool channels_last = input.is_contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor output = Convolution::apply(ordered, weight, own_bias, height, width);
+  const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps);
   // The engine's convolutions hand the layout on, and a module may count on it: view() fails on the other one.
   return channels_last ? output : output.contiguous();
 }
 
-// Registered once for the process and kept for its life; without the key included nothing reaches this kernel.
-void meet_convolutions() {
+at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto window = [&](auto part) {
+    return Window{part(kernel), part(stride.empty() ? kernel : stride), part(padding), part(dilation), ceil_mode};
+  };
+  if (enabled_here && !kernel.empty() && !padding.empty() && !dilation.empty()) {
+    const auto output = direct_max_pool(input, window([](at::IntArrayRef pair) { return pair.front(); }), window([](at::IntArrayRef pair) { return pair.back(); }), false);
+    if (output) return *output;
+  }
+  return at::max_pool2d(input, kernel, stride, padding, dilation, ceil_mode);
+}
+
+at::Tensor relu(const at::Tensor& input) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return enabled_here && fits_fused_relu({input}) ? fused_relu(input, false) : at::relu(input);
+}
+
+at::Tensor& relu_in_place(at::Tensor& input) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  if (!enabled_here || !fits_fused_relu({input})) return at::relu_(input);
+  fused_relu(input, true);
+  return input;
+}
+
+// Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
+void meet_operators() {
   static torch::Library library = [] {
     device::let_other_operators_pass();
     torch::Library made(torch::Library::IMPL, "aten", device::kScopeKey, __FILE__, __LINE__);
     made.impl("conv2d", &conv2d);
+    made.impl("max_pool2d", &max_pool2d);
+    made.impl("relu", &relu);
+    made.impl("relu_", &relu_in_place);
     return made;
   }();
 }
@@ -141,7 +175,7 @@ struct DirectConvolutions::Included {
 };
 
 DirectConvolutions::DirectConvolutions(bool enabled) : outer_(enabled_here) {
-  meet_convolutions();
+  meet_operators();
   enabled_here = enabled;
   included_ = std::make_unique<Included>();
 }

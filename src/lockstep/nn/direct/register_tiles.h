@@ -110,6 +110,24 @@ inline void store_rows(const Tile<kLanes, kRows, kVectors>& tile, float* target,
   }
 }
 
+/// Stores a tile whose rows are pixels; `filters` counts those from the tile's first on.
+template <int kLanes, int kRows, int kVectors, class T>
+inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target, int64_t stride, int64_t filters) {
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const Vector<kLanes> shift = load<kLanes>(bias + v * kLanes);
+    const int64_t left = filters - v * kLanes;
+    T* column = target + v * kLanes;
+    if (left >= kLanes) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) store<kLanes>(tile.values[r][v] + shift, column + r * stride);
+    } else {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) store_some<kLanes>(tile.values[r][v] + shift, column + r * stride, left);
+    }
+  }
+}
+
 /// Pairs of rows to be multiplied: step s of segment g is at left + g * left_segment + s * left_step, and so on.
 /// The left numbers lie side by side, the right ones in vectors `right_vector` floats apart.
 struct Pairs {

@@ -111,13 +111,6 @@ struct Block {
   }
 };
 
-inline float scalar(const float* source) { return *source; }
-inline float scalar(const BFloat16* source) {
-  const uint32_t bits = static_cast<uint32_t>(source->bits) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
-}
 template <class T>
 void store_scalar(float value, T* target) {
   T values[kLanes];
@@ -141,7 +134,7 @@ struct Sum {
     sum.to(sums + place);
   }
   void run_rest(int64_t begin, int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) sums[i] += scalar(input + begin + i);
+    for (int64_t i = 0; i < count; ++i) sums[i] += direct::to_float(input[begin + i]);
   }
 };
 
@@ -167,7 +160,7 @@ struct SumOfSquares {
   }
   void run_rest(int64_t begin, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
-      const float delta = scalar(input + begin + i) - means[i];
+      const float delta = direct::to_float(input[begin + i]) - means[i];
       sums[i] += delta * delta;
     }
   }
@@ -207,7 +200,7 @@ struct Transform {
   }
   void run_rest(int64_t begin, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
-      const float value = scalar(input + begin + i) * scale[i] + shift[i];
+      const float value = direct::to_float(input[begin + i]) * scale[i] + shift[i];
       store_scalar(kRelu && value < 0.0F ? 0.0F : value, output + begin + i);
     }
   }
@@ -260,8 +253,8 @@ struct GradientSums {
   }
   void run_rest(int64_t begin, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
-      const float value = scalar(input + begin + i);
-      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : scalar(gradient + begin + i);
+      const float value = direct::to_float(input[begin + i]);
+      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : direct::to_float(gradient[begin + i]);
       sums[i] += g;
       products[i] += g * (value - mean[i]);
     }
@@ -310,8 +303,8 @@ struct InputGradient {
   }
   void run_rest(int64_t begin, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
-      const float value = scalar(input + begin + i);
-      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : scalar(gradient + begin + i);
+      const float value = direct::to_float(input[begin + i]);
+      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : direct::to_float(gradient[begin + i]);
       store_scalar(g * scale[i] + (value - mean[i]) * slope[i] + offset[i], result + begin + i);
     }
   }

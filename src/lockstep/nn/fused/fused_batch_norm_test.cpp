@@ -2,15 +2,14 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
+#include "lockstep/nn/direct/kernel_table.h"
 #include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/fused/fused_batch_norm.h"
 
 namespace lockstep::nn {
 
 namespace fused {
-const ChannelKernels<float>& plain_channel_kernels(float);
-const ChannelKernels<float>& avx2_channel_kernels(float);
-const ChannelKernels<float>& avx512_channel_kernels(float);
+LOCKSTEP_DECLARE_KERNELS(ChannelKernels, channel_kernels)
 }  // namespace fused
 
 namespace {

@@ -46,9 +46,9 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
                                {kernel.width, stride.width, padding.width, dilation.width, false});
   plan.learnables.push_back({"weight", {options.filters, input.shape[0] / options.groups, kernel.height, kernel.width}});
   if (options.bias) plan.learnables.push_back({"bias", {options.filters}});
-  const bool plain = stride.height == 1 && stride.width == 1 && dilation.height == 1 && dilation.width == 1 && options.groups == 1;
+  const bool plain = dilation.height == 1 && dilation.width == 1 && options.groups == 1;
   const bool overlaps = padding.height < kernel.height && padding.width < kernel.width;
-  const direct::ConvolutionShape shape{0, input.shape[0], input.shape[1], input.shape[2], options.filters, kernel.height, kernel.width, padding.height, padding.width, false};
+  const direct::ConvolutionShape shape{0, input.shape[0], input.shape[1], input.shape[2], options.filters, kernel.height, kernel.width, padding.height, padding.width, false, stride.height, stride.width};
   plan.runs_direct = [shape, possible = plain && overlaps](int64_t batch, bool half) { return possible && is_direct(shape, batch, half); };
   const auto settings = torch::nn::Conv2dOptions(input.shape[0], options.filters, {kernel.height, kernel.width})
                             .stride({stride.height, stride.width})

@@ -3,6 +3,9 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/fused/fused_relu.h"
+
 namespace lockstep::nn {
 namespace {
 
@@ -13,6 +16,14 @@ void check_several(const std::vector<LayerInput>& inputs) {
 [[noreturn]] void shapes_clash(const LayerInput& first, const LayerInput& other, const char* rule) {
   throw Misfit{"cannot join " + shape_text(first.shape) + " from \"" + first.name + "\" and " + shape_text(other.shape) + " from \"" + other.name +
       "\": " + rule, ""};
+}
+
+at::Tensor relu_of_sum(const std::vector<at::Tensor>& taken) {
+  return DirectConvolutions::enabled() && fits_fused_relu(taken) ? add_relu(taken[0], taken[1]) : at::add(taken[0], taken[1]).relu_();
+}
+
+at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken) {
+  return DirectConvolutions::enabled() && fits_concatenate_relu(taken) ? concatenate_relu(taken) : at::cat(taken, 1).relu_();
 }
 
 }  // namespace
@@ -30,6 +41,7 @@ LayerPlan plan_add(const NoOptions&, const std::vector<LayerInput>& inputs) {
                         return sum;
                       }};
   };
+  if (inputs.size() == 2) plan.build_with_relu = [] { return BuiltLayer{nullptr, &relu_of_sum}; };
   return plan;
 }
 
@@ -44,8 +56,9 @@ LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inpu
     output.front() += input.shape.front();
   }
   checked_count(output, "an output");
-  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true};
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true, .relu_may_precede = true};
   plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return at::cat(taken, 1); }}; };
+  plan.build_with_relu = [] { return BuiltLayer{nullptr, &relu_of_concatenation}; };
   return plan;
 }
 

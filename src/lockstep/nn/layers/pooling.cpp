@@ -6,6 +6,9 @@
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
 
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/direct/direct_pooling.h"
+
 namespace lockstep::nn {
 namespace {
 
@@ -42,13 +45,18 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
   const LayerInput& input = picture_input(inputs);
   const PoolWindows windows = windows_of(options);
   const Pair dilation = pair_of(options.dilation, "dilation", {1, 1});
-  LayerPlan plan{.detail = detail_of(windows, options.ceil_mode)};
-  plan.output = windowed_shape(input, input.shape[0], {windows.kernel.height, windows.stride.height, windows.padding.height, dilation.height, options.ceil_mode},
-                               {windows.kernel.width, windows.stride.width, windows.padding.width, dilation.width, options.ceil_mode});
-  plan.build = [windows, dilation, ceil_mode = options.ceil_mode](bool) {
+  LayerPlan plan{.detail = detail_of(windows, options.ceil_mode), .relu_may_precede = true};
+  const Window rows{windows.kernel.height, windows.stride.height, windows.padding.height, dilation.height, options.ceil_mode};
+  const Window columns{windows.kernel.width, windows.stride.width, windows.padding.width, dilation.width, options.ceil_mode};
+  plan.output = windowed_shape(input, input.shape[0], rows, columns);
+  const auto max_pool = [windows, dilation, ceil_mode = options.ceil_mode](const at::Tensor& tensor) {
+    return at::max_pool2d(tensor, array_of(windows.kernel), array_of(windows.stride), array_of(windows.padding), array_of(dilation), ceil_mode);
+  };
+  plan.build = [max_pool](bool) { return BuiltLayer{nullptr, [max_pool](const std::vector<at::Tensor>& taken) { return max_pool(taken[0]); }}; };
+  plan.build_with_relu = [max_pool, rows, columns] {
     return BuiltLayer{nullptr, [=](const std::vector<at::Tensor>& taken) {
-                        return at::max_pool2d(taken[0], array_of(windows.kernel), array_of(windows.stride), array_of(windows.padding),
-                            array_of(dilation), ceil_mode);
+                        const auto output = DirectConvolutions::enabled() ? direct_max_pool(taken[0], rows, columns, true) : std::nullopt;
+                        return output ? *output : max_pool(taken[0]).relu_();
                       }};
   };
   return plan;

@@ -1,0 +1,24 @@
+// How one text of kernels becomes a choice at run time: three functions of a set, for three instruction sets, and the one that takes what fits.
+#pragma once
+
+#include "lockstep/device/isa.h"
+
+/// Declares plain_NAME, avx2_NAME and avx512_NAME, which return a Set<T> for T of float and BFloat16.
+#define LOCKSTEP_DECLARE_KERNELS(Set, name)          \
+  const Set<float>& plain_##name(float);             \
+  const Set<BFloat16>& plain_##name(BFloat16);       \
+  const Set<float>& avx2_##name(float);              \
+  const Set<BFloat16>& avx2_##name(BFloat16);        \
+  const Set<float>& avx512_##name(float);            \
+  const Set<BFloat16>& avx512_##name(BFloat16);
+
+/// Defines NAME<T>(), the widest set that device::vector_unit() allows.
+#define LOCKSTEP_CHOOSE_KERNELS(Set, name)                                                                                   \
+  LOCKSTEP_DECLARE_KERNELS(Set, name)                                                                                        \
+  template <class T>                                                                                                         \
+  const Set<T>& name() {                                                                                                     \
+    static const auto& chosen = device::for_vector_unit(plain_##name(T{}), avx2_##name(T{}), avx512_##name(T{}));            \
+    return chosen;                                                                                                           \
+  }                                                                                                                          \
+  template const Set<float>& name<float>();                                                                                  \
+  template const Set<BFloat16>& name<BFloat16>();

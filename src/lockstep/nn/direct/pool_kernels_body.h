@@ -1,0 +1,152 @@
+// The text of the pooling kernels, compiled once per instruction set; LOCKSTEP_POOL_KERNELS names the function that returns them.
+#pragma once
+
+#include <type_traits>
+
+#include "lockstep/nn/direct/pool_kernels.h"
+#include "lockstep/nn/direct/vectors.h"
+
+namespace lockstep::nn::direct {
+namespace {
+
+using Floats = Vector<kWidest>;
+typedef int32_t Integers __attribute__((vector_size(kWidest * 4)));
+typedef uint8_t Bytes __attribute__((vector_size(kWidest)));
+
+constexpr int32_t kCut = 255;  // the place of no point
+
+/// work(channel, count): whole vectors of the channels, their count a compile-time constant, then what is left.
+template <class Work>
+inline void each_vector(int64_t channels, Work&& work) {
+  int64_t c = 0;
+  for (; c + kWidest <= channels; c += kWidest) work(c, std::integral_constant<int, kWidest>{});
+  if (c < channels) work(c, channels - c);
+}
+
+template <class T, class Count>
+inline Floats load_part(const T* source, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    return load_some<kWidest>(source, count);
+  } else {
+    return load<kWidest>(source);
+  }
+}
+
+template <class T, class Count>
+inline void store_part(Floats value, T* target, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    store_some<kWidest>(value, target, count);
+  } else {
+    store<kWidest>(value, target);
+  }
+}
+
+template <class Count>
+inline Integers load_bytes_part(const uint8_t* source, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    uint8_t values[kWidest] = {};
+    copy_some<kWidest / 2>(source, values, count);
+    return __builtin_convertvector(load_bytes<Bytes>(values), Integers);
+  } else {
+    return __builtin_convertvector(load_bytes<Bytes>(source), Integers);
+  }
+}
+
+template <class Count>
+inline void store_bytes_part(Integers value, uint8_t* target, Count count) {
+  const Bytes bytes = __builtin_convertvector(value, Bytes);
+  if constexpr (std::is_integral_v<Count>) {
+    uint8_t values[kWidest];
+    std::memcpy(values, &bytes, kWidest);
+    copy_some<kWidest / 2>(values, target, count);
+  } else {
+    std::memcpy(target, &bytes, kWidest);
+  }
+}
+
+/// The part of a window that lies in the picture, in one dimension: points [begin, end) of it, the first at `origin` + begin.
+struct Span {
+  int64_t origin;
+  int64_t begin;
+  int64_t end;
+
+  Span(int64_t place, int64_t stride, int64_t padding, int64_t kernel, int64_t size)
+      : origin(place * stride - padding), begin(larger(0, -origin)), end(smaller(kernel, size - origin)) {}
+};
+
+template <class T>
+void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* largest) {
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    const T* picture = input + n * shape.height * shape.width * shape.channels;
+    for (int64_t y = 0; y < shape.output_height; ++y) {
+      const Span rows(y, shape.stride_height, shape.padding_height, shape.kernel_height, shape.height);
+      for (int64_t x = 0; x < shape.output_width; ++x, output += shape.channels, largest += shape.channels) {
+        const Span columns(x, shape.stride_width, shape.padding_width, shape.kernel_width, shape.width);
+        const T* window = picture + (rows.origin * shape.width + columns.origin) * shape.channels;
+        each_vector(shape.channels, [&](int64_t c, auto count) {
+          const auto at = [&](int64_t ky, int64_t kx) { return load_part(window + (ky * shape.width + kx) * shape.channels + c, count); };
+          Floats best = at(rows.begin, columns.begin);
+          Integers place = Integers{} + static_cast<int32_t>(rows.begin * shape.kernel_width + columns.begin);
+          for (int64_t ky = rows.begin; ky < rows.end; ++ky) {
+            for (int64_t kx = columns.begin; kx < columns.end; ++kx) {
+              const Floats value = at(ky, kx);
+              const Integers better = (value > best) | (value != value);
+              best = better ? value : best;
+              place = better ? Integers{} + static_cast<int32_t>(ky * shape.kernel_width + kx) : place;
+            }
+          }
+          if (shape.relu) {
+            place = best <= 0.0F ? Integers{} + kCut : place;
+            best = best <= 0.0F ? Floats{} : best;
+          }
+          store_part(best, output + c, count);
+          store_bytes_part(place, largest + c, count);
+        });
+      }
+    }
+  }
+}
+
+/// The windows [begin, end) that a place of the input lies in, in one dimension.
+struct Cover {
+  int64_t begin;
+  int64_t end;
+
+  Cover(int64_t place, int64_t stride, int64_t padding, int64_t kernel, int64_t windows)
+      : begin(place + padding < kernel ? 0 : (place + padding - kernel) / stride + 1), end(smaller(windows, (place + padding) / stride + 1)) {}
+};
+
+template <class T>
+void max_pool_gradient(const PoolShape& shape, const T* gradient, const uint8_t* largest, T* input_gradient) {
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    const int64_t first = n * shape.output_height * shape.output_width;
+    for (int64_t row = 0; row < shape.height; ++row) {
+      const Cover rows(row, shape.stride_height, shape.padding_height, shape.kernel_height, shape.output_height);
+      for (int64_t column = 0; column < shape.width; ++column, input_gradient += shape.channels) {
+        const Cover columns(column, shape.stride_width, shape.padding_width, shape.kernel_width, shape.output_width);
+        each_vector(shape.channels, [&](int64_t c, auto count) {
+          Floats sum{};
+          for (int64_t y = rows.begin; y < rows.end; ++y) {
+            const int64_t ky = row + shape.padding_height - y * shape.stride_height;
+            for (int64_t x = columns.begin; x < columns.end; ++x) {
+              const int64_t place = (first + y * shape.output_width + x) * shape.channels + c;
+              const int64_t point = ky * shape.kernel_width + column + shape.padding_width - x * shape.stride_width;
+              sum += load_bytes_part(largest + place, count) == static_cast<int32_t>(point) ? load_part(gradient + place, count) : Floats{};
+            }
+          }
+          store_part(sum, input_gradient + c, count);
+        });
+      }
+    }
+  }
+}
+
+template <class T>
+constexpr PoolKernels<T> kKernels{&max_pool<T>, &max_pool_gradient<T>};
+
+}  // namespace
+
+const PoolKernels<float>& LOCKSTEP_POOL_KERNELS(float) { return kKernels<float>; }
+const PoolKernels<BFloat16>& LOCKSTEP_POOL_KERNELS(BFloat16) { return kKernels<BFloat16>; }
+
+}  // namespace lockstep::nn::direct

@@ -1,0 +1,25 @@
+// ReLU, alone and together with the sum or the concatenation around it, for float32 and bfloat16 on a CPU.
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::nn {
+
+/// Whether the next two functions take these tensors: on a CPU, float32 or bfloat16, all of one type and dense in one order.
+bool fits_fused_relu(const std::vector<at::Tensor>& tensors);
+
+/// relu(input); in place when asked, for an input that no backward pass needs.
+at::Tensor fused_relu(const at::Tensor& input, bool in_place);
+
+/// relu(a + b), of one shape
+at::Tensor add_relu(const at::Tensor& a, const at::Tensor& b);
+
+/// Whether concatenate_relu takes these tensors: pictures [b,C,H,W] stored channels last, on a CPU, float32 or bfloat16, all of one type.
+bool fits_concatenate_relu(const std::vector<at::Tensor>& parts);
+
+/// cat of relu(part) along the channels, for pictures that differ in C only.
+at::Tensor concatenate_relu(const std::vector<at::Tensor>& parts);
+
+}  // namespace lockstep::nn

@@ -1,0 +1,55 @@
+// The text of the ReLU kernels, compiled once per instruction set; LOCKSTEP_RELU_KERNELS names the function that returns them.
+// The loops are for the compiler to vectorise: bfloat16 is compared as whole numbers, twice as many in a vector as floats.
+#pragma once
+
+#include "lockstep/nn/direct/vectors.h"
+#include "lockstep/nn/fused/relu_kernels.h"
+
+namespace lockstep::nn::fused {
+namespace {
+
+inline float relu_of(float value) { return value < 0.0F ? 0.0F : value; }
+// From minus zero down to minus infinity; the NaNs lie beyond.
+inline bool is_negative(uint16_t bits) { return static_cast<uint16_t>(bits - 0x8000U) <= 0x7f80U; }
+inline BFloat16 relu_of(BFloat16 value) { return {is_negative(value.bits) ? uint16_t{0} : value.bits}; }
+
+inline float gradient_of(float gradient, float output) { return output <= 0.0F ? 0.0F : gradient; }
+inline BFloat16 gradient_of(BFloat16 gradient, BFloat16 output) {
+  return {is_negative(output.bits) || output.bits == 0 ? uint16_t{0} : gradient.bits};
+}
+
+template <class T>
+void relu(int64_t rows, int64_t columns, Rows<const T> input, Rows<T> output) {
+  for (int64_t row = 0; row < rows; ++row, input.data += input.step, output.data += output.step) {
+    for (int64_t i = 0; i < columns; ++i) output.data[i] = relu_of(input.data[i]);
+  }
+}
+
+template <class T>
+void relu_gradient(int64_t rows, int64_t columns, Rows<const T> gradient, Rows<const T> output, Rows<T> input_gradient) {
+  for (int64_t row = 0; row < rows; ++row, gradient.data += gradient.step, output.data += output.step, input_gradient.data += input_gradient.step) {
+    for (int64_t i = 0; i < columns; ++i) input_gradient.data[i] = gradient_of(gradient.data[i], output.data[i]);
+  }
+}
+
+template <class T>
+void add_relu(int64_t count, const T* a, const T* b, T* output) {
+  constexpr int kLanes = direct::kWidest;
+  int64_t i = 0;
+  const auto sum = [](direct::Vector<kLanes> left, direct::Vector<kLanes> right) {
+    const direct::Vector<kLanes> value = left + right;
+    return value < 0.0F ? direct::Vector<kLanes>{} : value;
+  };
+  for (; i + kLanes <= count; i += kLanes) direct::store<kLanes>(sum(direct::load<kLanes>(a + i), direct::load<kLanes>(b + i)), output + i);
+  if (i < count) direct::store_some<kLanes>(sum(direct::load_some<kLanes>(a + i, count - i), direct::load_some<kLanes>(b + i, count - i)), output + i, count - i);
+}
+
+template <class T>
+constexpr ReluKernels<T> kKernels{&relu<T>, &relu_gradient<T>, &add_relu<T>};
+
+}  // namespace
+
+const ReluKernels<float>& LOCKSTEP_RELU_KERNELS(float) { return kKernels<float>; }
+const ReluKernels<BFloat16>& LOCKSTEP_RELU_KERNELS(BFloat16) { return kKernels<BFloat16>; }
+
+}  // namespace lockstep::nn::fused
