@@ -12,6 +12,7 @@
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/train/on_worker.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/reporter.h"
 #include "lockstep/train/run_files.h"
@@ -210,7 +211,15 @@ class Run {
 
 }  // namespace
 
-Result fit(const Job& job, const Options& options) { return Run(job, options).make(); }
+Result fit(const Job& job, const Options& options) {
+  const pool::Worker* worker = pool::Worker::current();
+  if (worker == nullptr) return Run(job, options).make();
+  const EitherStop stop(job.stop, worker->stop_token());
+  Job here = job;
+  here.stop = stop.token();
+  if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
+  return once_for_group(*worker, "fit", [&] { return Run(here, options).make(); });
+}
 
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer) {
   Job job;
