@@ -12,3 +12,4 @@
 #include "lockstep/train/parallel_wrapper.h"
 #include "lockstep/train/predict.h"
 #include "lockstep/train/trained_network.h"
+#include "lockstep/train/trial_progress.h"

@@ -4,13 +4,16 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
+#include <torch/torch.h>
 
 #include "lockstep/base/file.h"
 #include "lockstep/data/picture_share.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/module.h"
 #include "lockstep/pool/run.h"
 #include "lockstep/train/on_pool.h"
 #include "lockstep/train/trained_network.h"
+#include "lockstep/train/trial_progress.h"
 
 namespace lockstep {
 namespace {
@@ -49,6 +52,19 @@ class Corners : public data::Datastore {
 std::atomic<int64_t> Corners::reads = 0;
 
 data::Dataset corners(int64_t count) { return data::Dataset(std::make_shared<Corners>(count)); }
+
+// Loses its head over one picture, the tenth.
+struct BrokenNetImpl : torch::nn::Module {
+  explicit BrokenNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor pixels = x.flatten(1);
+    const torch::Tensor tenth = (pixels.select(1, 63) * 255 - 31).abs() < 0.5;
+    return head(pixels).masked_fill(tenth.unsqueeze(1), std::numeric_limits<double>::quiet_NaN());
+  }
+  torch::nn::Linear head;
+};
+TORCH_MODULE(BrokenNet);
+BrokenNet make_broken_net(const nn::NetworkInput& input) { return BrokenNet(input); }
 
 struct Trial {
   std::string output{};
@@ -89,6 +105,15 @@ Outcome train_once(pool::Worker&, const Trial& trial) {
   return outcome;
 }
 
+void train_shown(pool::Worker& worker, const Trial& trial) {
+  train::Job job;
+  job.dataset = corners(64);
+  job.network = nn::find_network("mlp");
+  job.listener = train::tell_client(worker, "seed " + std::to_string(trial.seed));
+  train::fit(job, options_of(trial));
+}
+
+constexpr auto shown_task = pool::task<train_shown>("train_shown");
 constexpr auto train_task = pool::task<train_once>("train_once");
 
 Error error_from(const std::function<void()>& work) {
@@ -154,6 +179,18 @@ TEST_F(FitOnPool, AnErrorOfTheTrainingIsTheClients) {
   EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).hint(), HasSubstr("pool of threads"));
 }
 
+TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
+  open(pool::PoolKind::threads, 2);
+  train::Options options = options_of(trial("broken"));
+  options.execution = train::Execution::parallel;
+  options.shuffle = data::Shuffle::never;
+  options.validation_split = 0;
+  options.shards = 4;
+  const Error error = error_from([&] { train::fit(*session, nn::network<make_broken_net>("broken"), corners(64), options); });
+  EXPECT_EQ(error.message(), "the loss became NaN in step 1, in shard 2 of rank 1");
+  EXPECT_THAT(error.hint(), HasSubstr("--learning-rate"));
+}
+
 TEST_F(FitOnPool, PredictOnAPoolGivesWhatItGivesWithoutOne) {
   train_alone("alone");
   const train::Model model = train::model_of_run(folder_ / "alone");
@@ -210,6 +247,26 @@ TEST_F(FitOnPool, CancelStopsTheTrainingByItself) {
   }
 }
 
+TEST_F(FitOnPool, TheClientShowsALineForEachTrial) {
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const std::string name = enum_names(kind)[static_cast<size_t>(kind)];
+    std::FILE* out = std::tmpfile();
+    {
+      const train::TrialProgress progress(out);
+      open(kind, 2).parfor(shown_task, {trial(name + "-1", 1), trial(name + "-2", 2)}, {.queue = progress.queue()});
+    }
+    std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+    std::rewind(out);
+    ASSERT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+    std::fclose(out);
+    for (const char* seed : {"1", "2"}) {
+      EXPECT_THAT(text, HasSubstr("seed " + std::string(seed) + "  epoch 1/2  loss "));
+      EXPECT_THAT(text, HasSubstr("seed " + std::string(seed) + "  finished, held-out accuracy "));
+      EXPECT_TRUE(std::filesystem::exists(folder_ / (name + "-" + seed) / "curves.svg"));
+    }
+  }
+}
+
 TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
   const auto share = std::make_shared<data::PictureShare>();
   const auto kept = share->open(corners(64), {1, 8, 8, data::Resize::stretch}, 1 << 20);
@@ -235,7 +292,7 @@ TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return pool::run(argc, argv, {train_task}, [&](pool::Session& own) {
+  return pool::run(argc, argv, {train_task, shown_task}, [&](pool::Session& own) {
     session = &own;
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

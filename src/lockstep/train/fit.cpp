@@ -42,9 +42,19 @@ Resolved resolved_of(const Json& plan) {
   return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("precision", "")};
 }
 
+class Told : public view::View {
+ public:
+  explicit Told(Listener listener) : listener_(std::move(listener)) {}
+  void show(const io::Event& event) override { listener_(event); }
+
+ private:
+  Listener listener_;
+};
+
 std::vector<std::unique_ptr<view::View>> make_views(const Job& job, const Options& options, const io::RunPaths& paths, int64_t attempt) {
   std::vector<std::unique_ptr<view::View>> views;
   if (job.console) views.push_back(view::progress(stdout, {.plot = options.plot, .timing = options.timing, .verbose = options.verbose, .averages = options.report_score_after_averaging}));
+  if (job.listener) views.push_back(std::make_unique<Told>(job.listener));
   views.push_back(view::svg_curves(paths.folder));
   views.push_back(view::tensorboard(paths.folder, attempt));
   return views;

@@ -15,6 +15,9 @@
 
 namespace lockstep::train {
 
+/// Hears what a run tells its log, on a thread of its own: it may take its time.
+using Listener = std::function<void(const io::Event&)>;
+
 /// What a run needs beside options.
 struct Job {
   std::filesystem::path folder;        ///< the training data; used when `dataset` is empty
@@ -23,6 +26,7 @@ struct Job {
   data::Dataset test;                  ///< tested once, at the end
   nn::Network network;                 ///< a network of the caller's own; empty: options.network
   io::Observer observer;               ///< called between steps on rank 0's thread; returning stop ends the run and keeps the weights
+  Listener listener;                   ///< hears the run's events; see trial_progress.h for one
   std::vector<std::string> given;      ///< at resume: names of options that were asked for although they are at their defaults
   bool console = false;                ///< progress and curves on standard output
   std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
