@@ -6,7 +6,7 @@ list(REMOVE_ITEM _modules lockstep_cli)  # the program's own; its parts are no l
 add_library(lockstep_lockstep INTERFACE)
 add_library(lockstep::lockstep ALIAS lockstep_lockstep)
 set_target_properties(lockstep_lockstep PROPERTIES EXPORT_NAME lockstep)
-target_link_libraries(lockstep_lockstep INTERFACE lockstep_train lockstep_pool)
+target_link_libraries(lockstep_lockstep INTERFACE lockstep_train)
 
 install(TARGETS ${_modules} lockstep_lockstep EXPORT lockstep_targets)
 install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

@@ -8,7 +8,6 @@
 #include <cstdio>
 
 #include "lockstep/lockstep.h"
-#include "lockstep/pool/run.h"
 
 using namespace lockstep;
 using namespace lockstep::pool;
@@ -25,16 +24,15 @@ struct Progress {
   };
 };
 
-// Trains one network, and tells the client at each validation. It stops early when its call is cancelled.
+// Trains one network, and tells the client at each validation. When its call is cancelled, fit ends by itself.
 double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images, int64_t epochs) {
   const train::Job job{.dataset = images,
                        .network = nn::find_network(network),
                        .observer = [&](const io::Event& event) {
                          if (event.kind == "validation") worker.send(Progress{network, event.epoch, io::number(event, "accuracy")});
                          return io::Control::go;
-                       },
-                       .stop = worker.stop_token()};
-  return train::fit(job, {.workers = 1, .mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
+                       }};
+  return train::fit(job, {.mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
 }
 
 void client(Session& session) {

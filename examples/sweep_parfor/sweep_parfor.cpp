@@ -9,7 +9,6 @@
 #include <cstdio>
 
 #include "lockstep/lockstep.h"
-#include "lockstep/pool/run.h"
 
 using namespace lockstep;
 using namespace lockstep::pool;
@@ -35,10 +34,13 @@ struct Score {
   };
 };
 
-// A task: a plain function, run for one trial on one worker. A trial takes one core (workers = 1), for the others have trials of their own.
-Score train_once(Worker&, const Trial& trial) {
-  const auto result = train::fit(nn::find_network("lenet"), data::ImageFolder(trial.folder),
-                                 {.workers = 1, .mini_batch_size = 32, .max_epochs = 2, .learning_rate = trial.learning_rate});
+// A task: a plain function, run for one trial on one worker. In a task, fit takes that worker's core alone, for the others have trials of their own;
+// trials of one process share the decoded images.
+Score train_once(Worker& worker, const Trial& trial) {
+  const train::Job job{.folder = trial.folder,
+                       .network = nn::find_network("lenet"),
+                       .listener = train::tell_client(worker, "rate " + std::to_string(trial.learning_rate))};
+  const auto result = train::fit(job, {.mini_batch_size = 32, .max_epochs = 2, .learning_rate = trial.learning_rate});
   return {trial.learning_rate, result.accuracy, result.seconds};
 }
 
@@ -51,7 +53,8 @@ int client(Session& session) {
 
   std::vector<Trial> trials;
   for (const double rate : {0.0005, 0.005, 0.02, 0.05}) trials.push_back({session.arguments().front(), rate});
-  const std::vector<Score> scores = pool.parfor(train_task, trials);  // waits; the first failure is thrown here
+  const train::TrialProgress progress(stderr);  // a line and a curve for each trial, while they run
+  const std::vector<Score> scores = pool.parfor(train_task, trials, {.queue = progress.queue()});  // waits; the first failure is thrown here
 
   std::printf("learning rate  accuracy  seconds\n");
   for (const Score& score : scores) std::printf("%13g %9.3f %8.1f\n", score.learning_rate, score.accuracy, score.seconds);

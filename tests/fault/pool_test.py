@@ -2,6 +2,7 @@
 """A client of a pool of processes is killed, by SIGKILL and by Ctrl-C's SIGINT, at any moment: a second later no process and no shared memory is left.
 
 usage: pool_test.py PROGRAM [TRIALS]
+       pool_test.py PROGRAM --whole UNIT_TEST   200 trials, then 100 times a worker is killed and stopped in every collective by the unit test of pools
 """
 
 import os
@@ -14,6 +15,8 @@ import time
 
 SECONDS = 1.0
 TRIALS = 12
+WHOLE_TRIALS = 200
+WHOLE_REPEATS = 100
 WORKER = b"--lockstep-worker"
 
 
@@ -61,18 +64,30 @@ def trial(program, how, sent, pause):
     return not left and not files and seconds <= SECONDS
 
 
+def lose_workers(unit_test):
+    """Whether no repeat failed. Each kills a worker in every collective, one by one, and stops one in every collective, all at once."""
+    started = time.monotonic()
+    names = "Processes.AKilledWorkerIsNamedInEveryCollective:Processes.AStoppedWorkerIsNamedInEveryCollective"
+    done = subprocess.run([unit_test, f"--gtest_filter={names}", f"--gtest_repeat={WHOLE_REPEATS}", "--gtest_brief=1"], stdout=subprocess.PIPE, text=True)
+    failed = [line for line in done.stdout.splitlines() if "Failure" in line or "FAILED" in line]
+    print("\n".join(failed))
+    print(f"{WHOLE_REPEATS} repeats of a killed and a stopped worker in every collective in {time.monotonic() - started:.0f} s, {len(failed)} lines of failure", flush=True)
+    return done.returncode == 0 and not failed
+
+
 def main():
-    if len(sys.argv) not in (2, 3):
+    whole = len(sys.argv) == 4 and sys.argv[2] == "--whole"
+    if len(sys.argv) not in (2, 3) and not whole:
         sys.exit(__doc__)
     draw = random.Random(1)
     kinds = [("circle", 0.2), ("spin", 0.2), ("starting", 1.0)]
-    trials = int(sys.argv[2]) if len(sys.argv) == 3 else TRIALS
+    trials = WHOLE_TRIALS if whole else int(sys.argv[2]) if len(sys.argv) == 3 else TRIALS
     good = 0
     for number in range(trials):
         how, most = kinds[number % len(kinds)]
         good += trial(sys.argv[1], how, signal.SIGINT if number % 2 else signal.SIGKILL, draw.random() * most)
     print(f"{good} of {trials} left nothing behind within {SECONDS:g} s")
-    sys.exit(0 if good == trials else 1)
+    sys.exit(0 if good == trials and (not whole or lose_workers(sys.argv[3])) else 1)
 
 
 main()

@@ -34,6 +34,12 @@ class Subset : public Datastore {
   void read_to(int64_t index, const Placement& placement) const override { whole_->read_to(at(index), placement); }
   bool in_memory() const override { return whole_->in_memory(); }
   uint64_t listing_hash() const override { return hash_of(std::as_bytes(std::span(indices_)), whole_->listing_hash()); }
+  std::string identity() const override {
+    const std::string identity = whole_->identity();
+    return identity.empty() ? identity : identity + "/" + as_hex(hash_of(std::as_bytes(std::span(indices_)), static_cast<uint64_t>(indices_.size())));
+  }
+  std::shared_ptr<const Datastore> whole() const override { return whole_; }
+  int64_t index_in_whole(int64_t index) const override { return at(index); }
 
  private:
   int64_t at(int64_t index) const { return indices_.at(static_cast<size_t>(index)); }

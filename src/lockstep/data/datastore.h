@@ -70,6 +70,12 @@ class Datastore {
   virtual bool in_memory() const { return false; }
   /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
   virtual uint64_t listing_hash() const = 0;
+  /// Where the pictures come from, in words that no other datastore of this process has unless it holds the same pictures and labels in the same
+  /// order. Empty: nobody can tell, and the datastore is equal to itself only.
+  virtual std::string identity() const { return {}; }
+  /// For chosen samples of another datastore: that one, and the place of a sample in it; else null.
+  virtual std::shared_ptr<const Datastore> whole() const { return nullptr; }
+  virtual int64_t index_in_whole(int64_t index) const { return index; }
 
   /// read_to with memory of its own.
   Image read(int64_t index) const;

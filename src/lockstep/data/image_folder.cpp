@@ -230,6 +230,8 @@ class ImageFolderStore : public Datastore {
     return hash;
   }
 
+  std::string identity() const override { return std::filesystem::absolute(root_).lexically_normal().string() + "/" + as_hex(listing_hash()); }
+
  private:
   const Entry& at(int64_t index) const { return listing_.entries.at(static_cast<size_t>(index)); }
 

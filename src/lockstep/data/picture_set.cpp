@@ -43,6 +43,7 @@ void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
 struct PictureSet::State {
   Dataset dataset;
   PictureFormat format;
+  std::shared_ptr<const PictureSet> whole;  // for a part, which keeps nothing itself
   int64_t picture_bytes = 0;
   bool in_memory = false;
   // Not touched before it is written, so memory grows as pictures are read.
@@ -88,6 +89,16 @@ PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes
   state.states = std::make_unique<std::atomic<uint8_t>[]>(static_cast<size_t>(count));
 }
 
+PictureSet::PictureSet(Dataset part, std::shared_ptr<const PictureSet> whole) : state_(std::make_unique<State>()) {
+  state_->dataset = std::move(part);
+  state_->format = whole->format();
+  state_->picture_bytes = whole->picture_bytes();
+  state_->whole = std::move(whole);
+  if (state_->dataset.empty()) return;
+  const auto store = state_->dataset.store().whole();
+  if (store == nullptr || store->size() != state_->whole->size()) throw Error(ErrorCode::internal, "a part of some pictures was made of others");
+}
+
 PictureSet::~PictureSet() = default;
 
 int64_t PictureSet::size() const { return state_->dataset.size(); }
@@ -95,10 +106,14 @@ const PictureFormat& PictureSet::format() const { return state_->format; }
 const Dataset& PictureSet::dataset() const { return state_->dataset; }
 int64_t PictureSet::label(int64_t index) const { return state_->dataset.store().label(index); }
 int64_t PictureSet::picture_bytes() const { return state_->picture_bytes; }
-bool PictureSet::kept() const { return state_->in_memory || state_->kept != nullptr; }
+bool PictureSet::kept() const { return state_->whole != nullptr ? state_->whole->kept() : state_->in_memory || state_->kept != nullptr; }
+int64_t PictureSet::kept_bytes() const { return state_->kept == nullptr ? 0 : size() * picture_bytes(); }
 
 void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
   const State& state = *state_;
+  if (state.whole != nullptr) {
+    return numbered(state.dataset, index, [&] { state.whole->read(state.dataset.store().index_in_whole(index), destination); });
+  }
   if (state.kept == nullptr || !state.keep(index)) return state.decode(index, destination);
   std::memcpy(destination.data(), state.place(index).data(), destination.size());
 }

@@ -25,6 +25,8 @@ constexpr std::array<const char*, 2> enum_names(OnBadSample) { return {"fail", "
 class PictureSet {
  public:
   PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes);
+  /// Chosen samples (Dataset::subset, split) of the dataset of `whole`, or of an equal one: what one decodes and keeps, the other has.
+  PictureSet(Dataset part, std::shared_ptr<const PictureSet> whole);
   ~PictureSet();
 
   int64_t size() const;
@@ -33,6 +35,7 @@ class PictureSet {
   int64_t label(int64_t index) const;
   int64_t picture_bytes() const;  ///< C * H * W
   bool kept() const;              ///< whether decoded pictures are kept
+  int64_t kept_bytes() const;     ///< what this set's own copies take once all are read; 0 for pictures that lie decoded in the dataset, and for a part
 
   /// Writes the picture to `destination` (picture_bytes() long), decoding it if it is not kept yet.
   /// Throws corrupt_data with `cannot decode "path" (sample i of n): reason`.

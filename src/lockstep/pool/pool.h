@@ -71,8 +71,8 @@ Work work_of(Task<function> task, const typename Task<function>::Input& input) {
 }
 
 template <class F>
-Work work_of_lambda(F f) {
-  return {.name = "a lambda",
+Work work_of_lambda(F f, const std::string& name) {
+  return {.name = name.empty() ? "a lambda" : name,
           .input = {},
           .run = [f = std::make_shared<const F>(std::move(f))](Worker& worker) { return call_to_any([&] { return (*f)(worker); }); },
           .is_task = false};
@@ -106,7 +106,7 @@ class Pool {
   }
   template <std::invocable<Worker&> F>
   auto spmd(const CallOptions& options, F f) const {
-    return start_spmd<std::invoke_result_t<F&, Worker&>, false>(pool_detail::work_of_lambda(std::move(f)), options).get();
+    return start_spmd<std::invoke_result_t<F&, Worker&>, false>(pool_detail::work_of_lambda(std::move(f), options.name), options).get();
   }
   template <std::invocable<Worker&> F>
   auto spmd(F f) const {
@@ -143,7 +143,7 @@ class Pool {
   template <std::invocable<Worker&> F>
   auto parfeval(const CallOptions& options, F f) const {
     using Out = std::invoke_result_t<F&, Worker&>;
-    return Future<Out>(start(pool_detail::work_of_lambda(std::move(f)), options, 1), pool_detail::read_first<Out, false>);
+    return Future<Out>(start(pool_detail::work_of_lambda(std::move(f), options.name), options, 1), pool_detail::read_first<Out, false>);
   }
   template <std::invocable<Worker&> F>
   auto parfeval(F f) const {

@@ -31,6 +31,7 @@ struct PoolOptions {
 struct CallOptions {
   int64_t workers = 0;  ///< ranks of the group: 0 is all workers of the pool for spmd, and one for parfeval
   AnyDataQueue queue{}; ///< where Worker::send sends to
+  std::string name{};   ///< how messages call a lambda; a task has its own name
 };
 
 /// One worker of a pool, as it is now.

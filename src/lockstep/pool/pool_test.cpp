@@ -113,6 +113,9 @@ TEST_P(AnyPool, ErrorsTravelWithTheirCause) {
   EXPECT_THAT(error.context(), testing::Contains("in fail, rank 1 of 3"));
   EXPECT_EQ(error_from([&] { pool(3).spmd(fail_task, {.what = "exception", .rank = 2}); }).message(), "odd");
   EXPECT_THAT(error_from([&] { pool(3).spmd(fail_task, {.what = "torch", .rank = 0}); }).message(), HasSubstr("must match the size"));
+  const Error memory = error_from([&] { pool(3).spmd(fail_task, {.what = "memory", .rank = 1}); });
+  EXPECT_EQ(memory.code(), ErrorCode::out_of_memory);
+  EXPECT_THAT(memory.context(), testing::Contains("in fail, rank 1 of 3"));
   EXPECT_NO_THROW(pool(3).spmd(fail_task, {.what = "none"}));
 }
 

@@ -71,6 +71,7 @@ class ProcessWorker {
   void wake();
 
   const TaskTable& tasks_;
+  const std::shared_ptr<SharedThings> shared_ = std::make_shared<SharedThings>();
   Channel channel_;  ///< the talking thread's
   const Descriptor wake_;
   std::mutex mutex_;
@@ -130,7 +131,10 @@ Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
   Worker worker({.comm = comm,
                  .stop = job.stop.get_token(),
                  .device = device_of(header.at("worker").get<size_t>(), header.at("gpus").get<int64_t>()),
-                 .deliver = has_queue ? deliver : std::function<void(Packet)>()});
+                 .deliver = has_queue ? deliver : std::function<void(Packet)>(),
+                 .shared = shared_,
+                 .same_process = comm.size() == 1});
+  const Worker::Scope scope(worker);
   return find_task(tasks_, header.at("task").get<std::string>()).run(worker, {.fields = std::move(header.at("input")), .bytes = job.frame.bytes});
 }
 

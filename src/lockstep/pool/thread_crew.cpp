@@ -57,6 +57,7 @@ class ThreadCrew : public Crew {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Seat> seats_;
+  const std::shared_ptr<SharedThings> shared_ = std::make_shared<SharedThings>();
   std::vector<std::thread::id> threads_;  ///< does not change after construction
   bool closing_ = false;
 };
@@ -112,7 +113,9 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
                   .device = device_of(worker, gpus_),
-                  .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>()});
+                  .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),
+                  .shared = shared_});
+    const Worker::Scope scope(place);
     return {.result = order.work->run(place)};
   } catch (...) {
     Error error = device::error_of(std::current_exception());

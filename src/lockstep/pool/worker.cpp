@@ -1,6 +1,15 @@
 #include "lockstep/pool/worker.h"
 
 namespace lockstep::pool {
+namespace {
+
+thread_local const Worker* current_worker = nullptr;
+
+}  // namespace
+
+const Worker* Worker::current() { return current_worker; }
+Worker::Scope::Scope(const Worker& worker) { current_worker = &worker; }
+Worker::Scope::~Scope() { current_worker = nullptr; }
 
 void Worker::deliver(Packet packet) {
   if (!place_.deliver) {

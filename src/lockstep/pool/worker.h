@@ -10,6 +10,7 @@
 #include "lockstep/base/share.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/pool/packet.h"
+#include "lockstep/pool/shared_things.h"
 
 namespace lockstep::pool {
 
@@ -22,6 +23,8 @@ class Worker {
     std::stop_token stop{};
     at::Device device = at::kCPU;
     std::function<void(Packet)> deliver{};///< empty when the call has no DataQueue
+    std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
+    bool same_process = true;             ///< all ranks of the group are threads of this process
   };
   explicit Worker(Place place) : place_(std::move(place)) {}
   Worker(const Worker&) = delete;
@@ -36,6 +39,25 @@ class Worker {
   std::stop_token stop_token() const { return place_.stop; }
   /// GPU i for worker i on a machine that has GPUs, else the CPU.
   at::Device device() const { return place_.device; }
+
+  /// Whether all ranks of the group are threads of one process, which can then share what lies in memory.
+  bool same_process() const { return place_.same_process; }
+  /// The one object of this type that the tasks of this process share, made when it is first asked for. It lives as long as the pool.
+  template <class T>
+  std::shared_ptr<T> shared() const {
+    return place_.shared->get<T>();
+  }
+
+  /// The worker whose task the calling thread runs; null on any other thread, also on those that a task starts.
+  static const Worker* current();
+  /// Makes a worker the current one of this thread while it lives.
+  class Scope {
+   public:
+    explicit Scope(const Worker& worker);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
 
   /// Sends a value to the call's DataQueue. Values of one rank arrive in order. Waits while as many as the queue's capacity are on their way.
   /// Any thread. Throws cancelled after a stop, invalid_option when the call has no queue.

@@ -12,6 +12,7 @@
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/train/on_worker.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/reporter.h"
 #include "lockstep/train/run_files.h"
@@ -41,9 +42,19 @@ Resolved resolved_of(const Json& plan) {
   return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("precision", "")};
 }
 
+class Told : public view::View {
+ public:
+  explicit Told(Listener listener) : listener_(std::move(listener)) {}
+  void show(const io::Event& event) override { listener_(event); }
+
+ private:
+  Listener listener_;
+};
+
 std::vector<std::unique_ptr<view::View>> make_views(const Job& job, const Options& options, const io::RunPaths& paths, int64_t attempt) {
   std::vector<std::unique_ptr<view::View>> views;
   if (job.console) views.push_back(view::progress(stdout, {.plot = options.plot, .timing = options.timing, .verbose = options.verbose, .averages = options.report_score_after_averaging}));
+  if (job.listener) views.push_back(std::make_unique<Told>(job.listener));
   views.push_back(view::svg_curves(paths.folder));
   views.push_back(view::tensorboard(paths.folder, attempt));
   return views;
@@ -210,7 +221,15 @@ class Run {
 
 }  // namespace
 
-Result fit(const Job& job, const Options& options) { return Run(job, options).make(); }
+Result fit(const Job& job, const Options& options) {
+  const pool::Worker* worker = pool::Worker::current();
+  if (worker == nullptr) return Run(job, options).make();
+  const EitherStop stop(job.stop, worker->stop_token());
+  Job here = job;
+  here.stop = stop.token();
+  if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
+  return once_for_group(*worker, "fit", [&] { return Run(here, options).make(); });
+}
 
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer) {
   Job job;

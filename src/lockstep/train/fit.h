@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/data/picture_share.h"
 #include "lockstep/io/event.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options.h"
 #include "lockstep/train/plan.h"
 
 namespace lockstep::train {
+
+/// Hears what a run tells its log, on a thread of its own: it may take its time.
+using Listener = std::function<void(const io::Event&)>;
 
 /// What a run needs beside options.
 struct Job {
@@ -22,9 +26,11 @@ struct Job {
   data::Dataset test;                  ///< tested once, at the end
   nn::Network network;                 ///< a network of the caller's own; empty: options.network
   io::Observer observer;               ///< called between steps on rank 0's thread; returning stop ends the run and keeps the weights
+  Listener listener;                   ///< hears the run's events; see trial_progress.h for one
   std::vector<std::string> given;      ///< at resume: names of options that were asked for although they are at their defaults
   bool console = false;                ///< progress and curves on standard output
   std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
+  std::shared_ptr<data::PictureShare> pictures;  ///< decoded pictures shared with other runs; empty: in a task those of its pool's process, else none
 };
 
 enum class EndReason { finished, patience, max_time, observer, stopped, already_finished };
@@ -47,6 +53,8 @@ struct Result {
 
 /// Trains. Blocks until the run ends; safe to call again afterwards, and from several threads with different run folders.
 /// Throws Error; what was saved before stays, and resume goes on from there.
+/// In a task of a pool it stays on the task's workers: those are its workers unless options.workers says more, it is stopped when the call is
+/// cancelled, and shares decoded pictures with the other tasks of its process. The ranks of a group call it together and all have the result.
 Result fit(const Job& job, const Options& options);
 
 /// fit on a folder of images with a network of one's own or a built-in one (nn::find_network("lenet")).

@@ -233,6 +233,7 @@ void Training::average(Worker& worker, const Score& score) {
 // The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
 Score Training::fold_step(int64_t shard_count) {
   settle(shard_results_, shard_count, norms_);
+  check_losses(shard_count);
   if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
     ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .moments = {}};

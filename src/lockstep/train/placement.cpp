@@ -23,7 +23,7 @@ std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory
   }
   std::vector<int64_t> devices;
   for (const int64_t index : options.devices) {
-    if (index >= static_cast<int64_t>(inventory.gpus.size())) {
+    if (std::none_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const device::Gpu& gpu) { return gpu.index == index; })) {
       throw Error(ErrorCode::device, "there is no GPU " + std::to_string(index) + ": this machine has " + std::to_string(inventory.gpus.size()), "GPUs count from 0; lockstep doctor lists them");
     }
     if (std::find(devices.begin(), devices.end(), index) != devices.end()) throw Error(ErrorCode::invalid_option, "--devices names GPU " + std::to_string(index) + " twice");

@@ -14,6 +14,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/train/batch_norm.h"
+#include "lockstep/train/on_worker.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/replica.h"
 #include "lockstep/train/run_files.h"
@@ -30,11 +31,11 @@ int64_t parameter_count(const nn::Instance& instance) {
 
 }  // namespace
 
-Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights) {
+Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights, const nn::Network& own) {
   const io::RunPaths paths{run_folder};
   const auto manifest = read_manifest(paths.options());
   if (!manifest) throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run", "name a folder that lockstep train wrote");
-  if (manifest->network.is_null()) throw Error(ErrorCode::invalid_option, "the run's network is a C++ module, which only its own program can make", "use train::predict from C++");
+  if (manifest->network.is_null() && own.empty()) throw Error(ErrorCode::invalid_option, "the run's network is a C++ module, which only its own program can make", "name it: train::model_of_run(folder, \"last\", network)");
   const auto file = weights == "best" ? paths.best_weights() : paths.weights();
   if (!std::filesystem::exists(file)) {
     throw Error(ErrorCode::not_found, "the run in \"" + run_folder.string() + "\" has no " + file.filename().string() + " yet", "let it finish: lockstep train FOLDER --output " + run_folder.string() + " --resume");
@@ -42,7 +43,7 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   const Json& plan = manifest->plan;
   Model model;
   try {
-    model.network = nn::read_network(manifest->network, plan.at("network").get<std::string>());
+    model.network = manifest->network.is_null() ? own : nn::read_network(manifest->network, plan.at("network").get<std::string>());
     model.input = {plan.at("channels").get<int64_t>(), plan.at("height").get<int64_t>(), plan.at("width").get<int64_t>(), static_cast<int64_t>(plan.at("classes").size())};
     model.classes = plan.at("classes").get<std::vector<std::string>>();
     model.resize = manifest->options.resize;
@@ -55,15 +56,19 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   return model;
 }
 
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+namespace {
+
+nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_safetensors(model.weights) : nn::SafetensorsFile{model.state, {}}; }
+
+std::vector<Prediction> predict_here(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
   nn::Instance prototype;
   {
     const device::RandomScope random(at::kCPU, 0);
     prototype = model.network.make(model.input);
   }
-  nn::load_state(*prototype.module, nn::read_safetensors(model.weights), model.weights.string());
+  nn::load_state(*prototype.module, weights_of(model), model.state.empty() ? model.weights.string() : model.network.name());
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
-  const Placement placement = resolve_placement(options, shards, device::inspect());
+  const Placement placement = resolve_placement(options, shards, machine_here(options));
   const auto type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
   const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
   const SharedWeights weights(prototype, type, device_of(0));
@@ -103,6 +108,15 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
   });
   if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all images were done");
   return predictions;
+}
+
+}  // namespace
+
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+  const pool::Worker* worker = pool::Worker::current();
+  if (worker == nullptr) return predict_here(model, dataset, options, std::move(stop));
+  const EitherStop either(std::move(stop), worker->stop_token());
+  return once_for_group(*worker, "predict", [&] { return predict_here(model, dataset, options, either.token()); });
 }
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options.h"
 
 namespace lockstep::train {
@@ -19,11 +20,13 @@ struct Model {
   data::Resize resize = data::Resize::stretch;
   std::vector<double> mean;        ///< per channel, of pixels / 255
   std::vector<double> deviation;
-  std::filesystem::path weights;   ///< safetensors
+  std::filesystem::path weights;   ///< safetensors; used when `state` is empty
+  nn::NamedTensors state;          ///< weights that lie in memory
 };
 
 /// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
-Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last");
+/// own: the network of a run whose network was a C++ module, which a manifest cannot hold.
+Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last", const nn::Network& own = {});
 
 /// One answer per sample, in the dataset's order.
 struct Prediction {
@@ -34,6 +37,7 @@ struct Prediction {
 };
 
 /// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
+/// In a task of a pool it stays on the task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});
 
 struct Evaluation {

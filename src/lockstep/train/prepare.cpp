@@ -14,6 +14,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/train/normalization.h"
+#include "lockstep/train/on_worker.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/precision_trial.h"
@@ -33,7 +34,7 @@ constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrappe
 class Preparation {
  public:
   Preparation(const Job& job, const Options& options, bool dry, const Resolved* earlier)
-      : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(device::inspect()) {}
+      : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(machine_here(options)) {}
 
   Prepared make() {
     check_exchange();
@@ -147,6 +148,7 @@ class Preparation {
       plan().validation_listing_hash = validation_.store().listing_hash();
       validation_reason_ = options_.validation.empty() ? "given" : "from " + options_.validation;
     } else if (options_.validation_split > 0) {
+      whole_ = train_;
       std::tie(train_, validation_) = train_.split(1 - options_.validation_split, {.seed = options_.seed});
       validation_reason_ = shortest(options_.validation_split) + " of each label";
     } else {
@@ -237,16 +239,21 @@ class Preparation {
   }
 
   void make_picture_sets() {
-    int64_t left = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share);
-    const auto make = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
-      if (dataset.empty()) return nullptr;
-      auto set = std::make_shared<const data::PictureSet>(dataset, plan().format, left);
-      if (set->kept()) left -= set->size() * set->picture_bytes();
-      return set;
+    const auto most_bytes = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share);
+    const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
+    const auto open = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
+      return dataset.empty() ? nullptr : share->open(dataset, plan().format, most_bytes);
     };
-    prepared_.train = make(train_);
-    prepared_.validation = make(validation_);
-    prepared_.test = make(test_);
+    if (whole_.empty()) {
+      prepared_.train = open(train_);
+      prepared_.validation = open(validation_);
+    } else {
+      // Trials that split one dataset in different ways share its pictures all the same.
+      const auto whole = open(whole_);
+      prepared_.train = std::make_shared<const data::PictureSet>(train_, whole);
+      prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
+    }
+    prepared_.test = open(test_);
     plan().keep_pictures = prepared_.train->kept();
   }
 
@@ -372,6 +379,7 @@ class Preparation {
   const Resolved* earlier_;
   device::Inventory inventory_;
   Prepared prepared_;
+  data::Dataset whole_;  ///< what train and validation were split from, if they were
   data::Dataset train_;
   data::Dataset validation_;
   data::Dataset test_;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/train/training.h"
 
@@ -27,6 +29,19 @@ void Training::report_start() {
   std::vector<int64_t> owners;
   for (int64_t shard = 0; shard < setup_.plan.shards; ++shard) owners.push_back(owner_of(setup_.plan.shards, setup_.plan.workers, shard));
   say("shards", {{"owners", owners}, {"threads", thread_ids_}});
+}
+
+// Weights that follow from such a loss are lost; the guilty shard and its rank are known now, and never again.
+void Training::check_losses(int64_t shard_count) const {
+  for (int64_t shard = 0; shard < shard_count; ++shard) {
+    const double loss = shard_results_[static_cast<size_t>(shard)].loss;
+    if (std::isfinite(loss)) continue;
+    // In averaging mode a replica runs wherever a worker is free.
+    const std::string place = averaging_ ? "replica " + std::to_string(shard)
+                                         : "shard " + std::to_string(shard) + " of rank " + std::to_string(owner_of(shard_count, setup_.plan.workers, shard));
+    throw Error(ErrorCode::corrupt_data, "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(state_.step + 1) + ", in " + place,
+                "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step");
+  }
 }
 
 void Training::report_step(const StepTimes& times, const Score& score) {

@@ -96,6 +96,7 @@ class Training {
   // Rank 0, between steps.
   Score fold_step(int64_t shard_count);
   void report_start();
+  void check_losses(int64_t shard_count) const;
   void report_step(const StepTimes& times, const Score& score);
   void report_average(double seconds, const Score& score);
   void note_validation(const Score& score);

@@ -1,12 +1,6 @@
 #include <algorithm>
-#include <array>
-#include <cctype>
-#include <cstdlib>
 #include <functional>
-#include <optional>
-#include <pty.h>
 #include <sys/ioctl.h>
-#include <thread>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -17,73 +11,37 @@
 #include "lockstep/view/internal/line.h"
 #include "lockstep/view/internal/status_line.h"
 #include "lockstep/view/internal/synthetic_run.h"
+#include "lockstep/view/internal/test_terminal.h"
 #include "lockstep/view/views.h"
 
 namespace lockstep::view {
 namespace {
 
+using test::Environment;
+using test::widths;
+using test::without_escapes;
 using testing::Each;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Le;
 using testing::Not;
 
-// Sets an environment variable for one test.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    set(value);
-  }
-  ~Environment() { set(old_ ? old_->c_str() : nullptr); }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  void set(const char* value) { value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1); }
-  const char* name_;
-  std::optional<std::string> old_;
-};
-
 using Script = std::function<void(View&, int terminal)>;
 
-// What a view writes to a terminal of this size.
 std::string on_terminal(int columns, ProgressOptions options, const Script& script) {
-  int master = -1;
-  int slave = -1;
-  winsize size{};
-  size.ws_col = static_cast<unsigned short>(columns);
-  size.ws_row = 40;
-  EXPECT_EQ(::openpty(&master, &slave, nullptr, nullptr, &size), 0);
-  std::string text;
-  std::thread reader([&] {
-    std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; (got = ::read(master, buffer.data(), buffer.size())) > 0;) text.append(buffer.data(), static_cast<size_t>(got));
-  });
-  std::FILE* out = ::fdopen(slave, "w");
-  {
+  return test::on_terminal({columns, 40}, [&](std::FILE* out) {
     const auto view = progress(out, options);
-    script(*view, slave);
+    script(*view, ::fileno(out));
     view->finish();
-  }
-  std::fclose(out);
-  reader.join();
-  ::close(master);
-  return text;
+  });
 }
 
 std::string on_pipe(ProgressOptions options, const Script& script) {
-  std::FILE* out = std::tmpfile();
-  {
+  return test::in_file([&](std::FILE* out) {
     const auto view = progress(out, options);
     script(*view, -1);
     view->finish();
-  }
-  std::string text(static_cast<size_t>(std::ftell(out)), '\0');
-  std::rewind(out);
-  EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
-  std::fclose(out);
-  return text;
+  });
 }
 
 Script replay(const std::vector<io::Event>& events) {
@@ -92,34 +50,12 @@ Script replay(const std::vector<io::Event>& events) {
   };
 }
 
-// Without the sequences that move the cursor or colour text: ESC [ ... letter.
-std::string without_escapes(const std::string& text) {
-  std::string result;
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '\x1b') {
-      result += text[at];
-      continue;
-    }
-    while (at < text.size() && std::isalpha(static_cast<unsigned char>(text[at])) == 0) ++at;
-  }
-  return result;
-}
-
 bool has_colour(const std::string& text) {
   for (size_t at = text.find("\x1b["); at != std::string::npos; at = text.find("\x1b[", at + 1)) {
     const size_t letter = text.find_first_not_of("0123456789;", at + 2);
     if (letter != std::string::npos && text[letter] == 'm') return true;
   }
   return false;
-}
-
-// The width of every row that was ever on the screen.
-std::vector<int> widths(const std::string& text) {
-  std::string rows = without_escapes(text);
-  std::replace(rows.begin(), rows.end(), '\r', '\n');
-  std::vector<int> result;
-  for (const std::string& line : split(rows, '\n')) result.push_back(width_of(line));
-  return result;
 }
 
 int64_t count_of(const std::string& text, const std::string& part) {

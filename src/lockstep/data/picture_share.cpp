@@ -1,0 +1,42 @@
+#include "lockstep/data/picture_share.h"
+
+#include <algorithm>
+
+namespace lockstep::data {
+namespace {
+
+bool same_pictures(const Datastore& a, const Datastore& b) { return &a == &b || (!a.identity().empty() && a.identity() == b.identity()); }
+
+int64_t bytes_of(const std::vector<std::weak_ptr<const PictureSet>>& sets) {
+  int64_t bytes = 0;
+  for (const auto& weak : sets) {
+    if (const auto set = weak.lock()) bytes += set->kept_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (auto set = find(dataset, format)) return set;
+  std::erase_if(sets_, [](const auto& set) { return set.expired(); });
+  auto set = std::make_shared<const PictureSet>(dataset, format, std::max<int64_t>(0, most_bytes - bytes_of(sets_)));
+  sets_.push_back(set);
+  return set;
+}
+
+std::shared_ptr<const PictureSet> PictureShare::find(const Dataset& dataset, const PictureFormat& format) const {
+  for (const auto& weak : sets_) {
+    auto set = weak.lock();
+    if (set != nullptr && set->format() == format && same_pictures(set->dataset().store(), dataset.store())) return set;
+  }
+  return nullptr;
+}
+
+int64_t PictureShare::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_of(sets_);
+}
+
+}  // namespace lockstep::data

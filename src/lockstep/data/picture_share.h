@@ -1,0 +1,31 @@
+// Pictures that several trainings of one process use at once: decoded once, and counted once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lockstep/data/picture_set.h"
+
+namespace lockstep::data {
+
+/// Any thread may call any member.
+class PictureShare {
+ public:
+  /// The dataset in this format: the set that somebody uses already, if it is of the same pictures (the same datastore, or one of equal
+  /// identity), else a new one, which keeps its pictures if all sets in use then take no more than `most_bytes`.
+  /// The pictures are freed with the last user of the set.
+  std::shared_ptr<const PictureSet> open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes);
+
+  /// What the sets in use may take.
+  int64_t kept_bytes() const;
+
+ private:
+  std::shared_ptr<const PictureSet> find(const Dataset& dataset, const PictureFormat& format) const;
+
+  mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<const PictureSet>> sets_;
+};
+
+}  // namespace lockstep::data

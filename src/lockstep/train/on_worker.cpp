@@ -1,0 +1,74 @@
+#include "lockstep/train/on_worker.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+void keep_own_gpu(device::Inventory& machine, const Options& options, int64_t own) {
+  if (!options.devices.empty() && options.devices != std::vector<int64_t>{own}) {
+    throw Error(ErrorCode::invalid_option, "--devices names GPUs " + describe_detail::text_of(options.devices) + ", and a task stays on its worker's GPU " + std::to_string(own),
+                "leave --devices out");
+  }
+  std::erase_if(machine.gpus, [&](const device::Gpu& gpu) { return gpu.index != own; });
+}
+
+}  // namespace
+
+device::Inventory machine_here(const Options& options) {
+  device::Inventory machine = device::inspect();
+  const pool::Worker* worker = pool::Worker::current();
+  if (worker == nullptr) return machine;
+  if (options.execution == Execution::multi_gpu && worker->size() == 1) {
+    throw Error(ErrorCode::invalid_option, "--execution multi-gpu needs several workers, and this task runs on one",
+                "start the task on several, as in pool.parfeval(task, input, {.workers = 2}), or leave --execution out");
+  }
+  machine.cores = worker->size();
+  machine.cores_reason = worker->size() == 1 ? "one is this task's" : std::to_string(worker->size()) + " are this task's";
+  if (worker->device().is_cpu()) {
+    if (!machine.gpus.empty()) machine.gpu_hint = "a pool without a number of workers has one for each GPU";
+    if (!machine.gpus.empty()) machine.gpu_note = "this task's worker has none";
+    machine.gpus.clear();
+  } else if (worker->size() == 1) {
+    keep_own_gpu(machine, options, worker->device().index());
+  }
+  return machine;
+}
+
+namespace on_worker_detail {
+
+int64_t HandOver::put(std::shared_ptr<const void> thing, int64_t takers) {
+  const std::lock_guard lock(mutex_);
+  entries_[next_] = {std::move(thing), takers};
+  return next_++;
+}
+
+std::shared_ptr<const void> HandOver::take(int64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(number);
+  auto thing = found->second.thing;
+  if (--found->second.takers == 0) entries_.erase(found);
+  return thing;
+}
+
+void check_one_process(const pool::Worker& worker, const std::string& what) {
+  if (worker.same_process()) return;
+  throw Error(ErrorCode::invalid_option, what + " cannot use the " + std::to_string(worker.size()) + " processes of this group together",
+              "call it in a group of one (parfor, parfeval), or open a pool of threads; the weights are the same");
+}
+
+std::shared_ptr<const void> hand_over(const pool::Worker& worker, std::shared_ptr<const void> thing) {
+  constexpr std::chrono::hours kAsLongAsItTakes{24 * 365};  // a training; a rank that fails ends the wait
+  const auto results = worker.shared<HandOver>();
+  const at::Tensor number = at::zeros({1}, at::kLong);
+  if (worker.rank() == 0) number.fill_(results->put(thing, worker.size() - 1));
+  worker.comm().broadcast({number}, 0, {.timeout = kAsLongAsItTakes});
+  return worker.rank() == 0 ? thing : results->take(number.item<int64_t>());
+}
+
+}  // namespace on_worker_detail
+}  // namespace lockstep::train

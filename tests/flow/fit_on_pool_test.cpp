@@ -1,0 +1,300 @@
+// fit and predict on pools: by a session, and in tasks of threads and processes. This program is its own worker, so main is at the end.
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/data/picture_share.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/module.h"
+#include "lockstep/pool/run.h"
+#include "lockstep/train/on_pool.h"
+#include "lockstep/train/trained_network.h"
+#include "lockstep/train/trial_progress.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+pool::Session* session = nullptr;
+
+// A bright corner says which of four classes a picture is.
+class Corners : public data::Datastore {
+ public:
+  explicit Corners(int64_t count) : count_(count) {}
+  int64_t size() const override { return count_; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t index) const override { return index % 4; }
+  std::string source(int64_t index) const override { return "corner " + std::to_string(index); }
+  data::ImageSize image_size(int64_t) const override { return {1, 8, 8}; }
+  void read_to(int64_t index, const data::Placement& placement) const override {
+    ++reads;
+    const auto pixels = placement({1, 8, 8});
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>((static_cast<size_t>(index) * 31 + i * 7) % 90);
+    const size_t first = (index % 2 == 1 ? 4U : 0U) + (index % 4 >= 2 ? 32U : 0U);
+    for (size_t row = 0; row < 4; ++row) {
+      for (size_t column = 0; column < 4; ++column) pixels[first + row * 8 + column] = 255;
+    }
+  }
+  uint64_t listing_hash() const override { return static_cast<uint64_t>(count_); }
+  std::string identity() const override { return "corners " + std::to_string(count_); }
+  static std::atomic<int64_t> reads;
+
+ private:
+  int64_t count_;
+  std::vector<std::string> classes_{"a", "b", "c", "d"};
+};
+std::atomic<int64_t> Corners::reads = 0;
+
+data::Dataset corners(int64_t count) { return data::Dataset(std::make_shared<Corners>(count)); }
+
+// Loses its head over one picture, the tenth.
+struct BrokenNetImpl : torch::nn::Module {
+  explicit BrokenNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor pixels = x.flatten(1);
+    const torch::Tensor tenth = (pixels.select(1, 63) * 255 - 31).abs() < 0.5;
+    return head(pixels).masked_fill(tenth.unsqueeze(1), std::numeric_limits<double>::quiet_NaN());
+  }
+  torch::nn::Linear head;
+};
+TORCH_MODULE(BrokenNet);
+BrokenNet make_broken_net(const nn::NetworkInput& input) { return BrokenNet(input); }
+
+struct Trial {
+  std::string output{};
+  int64_t seed = 0;
+  int64_t epochs = 2;
+  std::string execution = "auto";
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("output", self.output, "");
+    field("seed", self.seed, "");
+    field("epochs", self.epochs, "");
+    field("execution", self.execution, "");
+  };
+};
+
+struct Outcome {
+  std::string reason{};
+  int64_t workers = 0;
+  train::TrainedNetwork network{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("reason", self.reason, "");
+    field("workers", self.workers, "");
+    field("network", self.network, "");
+  };
+};
+
+train::Options options_of(const Trial& trial) {
+  train::Options options{.mini_batch_size = 16, .max_epochs = trial.epochs, .patience = 0, .learning_rate = 0.05, .seed = trial.seed, .output = trial.output};
+  set_field(options, "execution", trial.execution);
+  return options;
+}
+
+int64_t workers_of(const std::filesystem::path& run) { return Json::parse(read_file(run / "options.json", 1 << 24)).at("plan").at("workers").get<int64_t>(); }
+
+Outcome train_once(pool::Worker&, const Trial& trial) {
+  const train::Result result = train::fit(nn::find_network("mlp"), corners(64), options_of(trial));
+  Outcome outcome{.reason = enum_names(result.reason)[static_cast<size_t>(result.reason)], .workers = workers_of(result.output), .network = {}};
+  if (result.reason != train::EndReason::stopped) outcome.network = trained_network(result);
+  return outcome;
+}
+
+void train_shown(pool::Worker& worker, const Trial& trial) {
+  train::Job job;
+  job.dataset = corners(64);
+  job.network = nn::find_network("mlp");
+  job.listener = train::tell_client(worker, "seed " + std::to_string(trial.seed));
+  train::fit(job, options_of(trial));
+}
+
+constexpr auto shown_task = pool::task<train_shown>("train_shown");
+constexpr auto train_task = pool::task<train_once>("train_once");
+
+Error error_from(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::internal, "nothing was thrown"};
+}
+
+class FitOnPool : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "lockstep-pool-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override {
+    session->close_pool();
+    std::filesystem::remove_all(folder_);
+  }
+  Trial trial(const std::string& run, int64_t seed = 0) const { return {.output = (folder_ / run).string(), .seed = seed}; }
+  std::string weights(const std::string& run) const { return read_file(folder_ / run / "model.safetensors", 1 << 24); }
+  pool::Pool open(pool::PoolKind kind, int64_t workers) const { return session->open_pool({.kind = kind, .workers = workers, .quiet = true}); }
+  void train_alone(const std::string& run, int64_t seed = 0) const { train::fit(nn::find_network("mlp"), corners(64), options_of(trial(run, seed))); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(FitOnPool, ParallelTakesAllWorkersOfTheOpenPool) {
+  train_alone("alone");
+  open(pool::PoolKind::threads, 3);
+  Trial three = trial("three");
+  three.execution = "parallel";
+  const train::Result result = train::fit(*session, nn::find_network("mlp"), corners(64), options_of(three));
+  EXPECT_EQ(result.reason, train::EndReason::finished);
+  EXPECT_EQ(workers_of(folder_ / "three"), 3);
+  EXPECT_EQ(session->current_pool()->size(), 3);
+  EXPECT_EQ(weights("three"), weights("alone"));
+}
+
+TEST_F(FitOnPool, ParallelOpensTheDefaultPoolByItselfAndAutoOpensNone) {
+  train::fit(*session, nn::find_network("mlp"), corners(64), options_of(trial("auto")));
+  EXPECT_FALSE(session->current_pool().has_value());
+  Trial parallel = trial("parallel");
+  parallel.execution = "parallel";
+  train::fit(*session, nn::find_network("mlp"), corners(64), options_of(parallel));
+  ASSERT_TRUE(session->current_pool().has_value());
+  EXPECT_EQ(weights("parallel"), weights("auto"));
+}
+
+TEST_F(FitOnPool, AnErrorOfTheTrainingIsTheClients) {
+  open(pool::PoolKind::threads, 2);
+  train::Options options = options_of(trial("bad"));
+  options.execution = train::Execution::parallel;
+  options.image_size = "0x0";
+  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("--image-size"));
+  options.workers = 5;
+  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("5 workers in a pool of 2"));
+  session->close_pool();
+  open(pool::PoolKind::processes, 2);
+  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).hint(), HasSubstr("pool of threads"));
+}
+
+TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
+  open(pool::PoolKind::threads, 2);
+  train::Options options = options_of(trial("broken"));
+  options.execution = train::Execution::parallel;
+  options.shuffle = data::Shuffle::never;
+  options.validation_split = 0;
+  options.shards = 4;
+  const Error error = error_from([&] { train::fit(*session, nn::network<make_broken_net>("broken"), corners(64), options); });
+  EXPECT_EQ(error.message(), "the loss became NaN in step 1, in shard 2 of rank 1");
+  EXPECT_THAT(error.hint(), HasSubstr("--learning-rate"));
+}
+
+TEST_F(FitOnPool, PredictOnAPoolGivesWhatItGivesWithoutOne) {
+  train_alone("alone");
+  const train::Model model = train::model_of_run(folder_ / "alone");
+  train::Options options{.execution = train::Execution::parallel, .mini_batch_size = 16};
+  open(pool::PoolKind::threads, 3);
+  const auto alone = train::predict(model, corners(40), options);
+  const auto pooled = train::predict(*session, model, corners(40), options);
+  ASSERT_EQ(pooled.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(pooled[i].scores, alone[i].scores);
+}
+
+TEST_F(FitOnPool, ATaskTakesOneWorkerAndReturnsItsNetwork) {
+  train_alone("alone", 3);
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const std::string run = enum_names(kind)[static_cast<size_t>(kind)];
+    const Outcome outcome = open(kind, 2).parfeval(train_task, trial(run, 3)).get();
+    EXPECT_EQ(outcome.reason, "finished");
+    EXPECT_EQ(outcome.workers, 1);
+    EXPECT_EQ(weights(run), weights("alone"));
+    const auto here = train::predict(train::model_of(outcome.network), corners(40), {.mini_batch_size = 16});
+    const auto there = train::predict(train::model_of_run(folder_ / "alone"), corners(40), {.mini_batch_size = 16});
+    for (size_t i = 0; i < here.size(); ++i) EXPECT_EQ(here[i].scores, there[i].scores);
+  }
+}
+
+TEST_F(FitOnPool, AGroupTrainsOnceTogether) {
+  train_alone("alone");
+  const auto outcomes = open(pool::PoolKind::threads, 3).spmd(train_task, trial("group"), {.workers = 2});
+  ASSERT_EQ(outcomes.size(), 2U);
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.workers, 2);
+  EXPECT_EQ(weights("group"), weights("alone"));
+  EXPECT_THAT(error_from([&] { open(pool::PoolKind::processes, 2).spmd(train_task, trial("processes")); }).message(), HasSubstr("2 processes of this group"));
+}
+
+TEST_F(FitOnPool, MultiGpuNeedsAGroup) {
+  Trial alone = trial("alone");
+  alone.execution = "multi-gpu";
+  const Error error = error_from([&] { open(pool::PoolKind::threads, 2).parfor(train_task, {alone}); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_option);
+  EXPECT_THAT(error.message(), HasSubstr("needs several workers"));
+  EXPECT_THAT(error.hint(), HasSubstr(".workers = 2"));
+}
+
+TEST_F(FitOnPool, CancelStopsTheTrainingByItself) {
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    Trial endless = trial(std::string("endless-") + enum_names(kind)[static_cast<size_t>(kind)]);
+    endless.epochs = 1'000'000;
+    const auto future = open(kind, 1).parfeval(train_task, endless);
+    while (!std::filesystem::exists(std::filesystem::path(endless.output) / "options.json")) std::this_thread::sleep_for(5ms);
+    future.cancel();
+    ASSERT_TRUE(future.wait(20s));
+    EXPECT_EQ(future.state(), pool::FutureState::cancelled);
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(endless.output) / "options.json")) << "what was saved stays";
+  }
+}
+
+TEST_F(FitOnPool, TheClientShowsALineForEachTrial) {
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const std::string name = enum_names(kind)[static_cast<size_t>(kind)];
+    std::FILE* out = std::tmpfile();
+    {
+      const train::TrialProgress progress(out);
+      open(kind, 2).parfor(shown_task, {trial(name + "-1", 1), trial(name + "-2", 2)}, {.queue = progress.queue()});
+    }
+    std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+    std::rewind(out);
+    ASSERT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+    std::fclose(out);
+    for (const char* seed : {"1", "2"}) {
+      EXPECT_THAT(text, HasSubstr("seed " + std::string(seed) + "  epoch 1/2  loss "));
+      EXPECT_THAT(text, HasSubstr("seed " + std::string(seed) + "  finished, held-out accuracy "));
+      EXPECT_TRUE(std::filesystem::exists(folder_ / (name + "-" + seed) / "curves.svg"));
+    }
+  }
+}
+
+TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
+  const auto share = std::make_shared<data::PictureShare>();
+  const auto kept = share->open(corners(64), {1, 8, 8, data::Resize::stretch}, 1 << 20);
+  EXPECT_EQ(share->kept_bytes(), 64 * 64);
+  std::vector<int64_t> seeds{1, 2, 3, 4, 5, 6};
+  Corners::reads = 0;
+  open(pool::PoolKind::threads, 3).parfor(seeds, [&](pool::Worker&, int64_t seed) {
+    train::Job job;
+    job.dataset = corners(64);
+    job.network = nn::find_network("mlp");
+    job.pictures = share;
+    train::fit(job, options_of(trial("shared-" + std::to_string(seed), seed)));
+    return 0;
+  });
+  EXPECT_LE(Corners::reads, 64 + 3 * 8) << "each picture once, but for those that two trials wanted at the same moment";
+  EXPECT_EQ(share->kept_bytes(), 64 * 64);
+  train_alone("alone", 4);
+  EXPECT_EQ(weights("shared-4"), weights("alone"));
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  return pool::run(argc, argv, {train_task, shown_task}, [&](pool::Session& own) {
+    session = &own;
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+  });
+}
