@@ -6,6 +6,7 @@
 
 #include "lockstep/base/bounded_queue.h"
 #include "lockstep/base/describe.h"
+#include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/seed.h"
@@ -133,6 +134,15 @@ TEST(File, AtomicWriteLeavesTheOldFileWhenItFails) {
   EXPECT_NE(error_of([&] { read_file(folder / "a", 2); }).find("more than"), std::string::npos);
   EXPECT_THROW(write_file_atomic("/dev/full/a", "x"), Error);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Dimensions, OrderIsFoundByLetter) {
+  EXPECT_EQ(dimension_order("BCSS", "SSCB"), (std::vector<int64_t>{2, 3, 1, 0}));
+  EXPECT_EQ(dimension_order("CBT", "CBT"), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(error_of([] { dimension_order("BCSS", "SCB"); }), "dimensions \"BCSS\" cannot be put in the order \"SCB\"\n  hint: both must have the same letters");
+  EXPECT_TRUE(error_of([] { check_dimensions("BCXS"); }).starts_with("the dimensions \"BCXS\" have a letter \"X\""));
+  EXPECT_TRUE(error_of([] { check_dimensions("BBSS"); }).starts_with("the dimensions \"BBSS\" have \"B\" twice"));
+  EXPECT_EQ(error_of([] { check_labelled("SSCB", {3, 4}, "the input"); }), "the input has 2 dimensions, and \"SSCB\" names 4");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/datastore.h"
 
@@ -73,6 +75,18 @@ Dataset Dataset::subset(std::vector<int64_t> indices) const {
   if (store_ == nullptr) return {};
   return Dataset(std::make_shared<Subset>(store_, std::move(indices)));
 }
+
+Dataset Dataset::partition(int64_t parts, int64_t index) const {
+  if (parts < 1 || index < 0 || index >= parts) {
+    throw Error(ErrorCode::invalid_option, "there is no part " + std::to_string(index) + " of " + std::to_string(parts), "parts count from 0");
+  }
+  const Range range = part_of(size(), parts, index);
+  std::vector<int64_t> indices(static_cast<size_t>(range.count()));
+  std::iota(indices.begin(), indices.end(), range.begin);
+  return subset(std::move(indices));
+}
+
+Dataset Dataset::shuffle(int64_t seed) const { return subset(permutation(size(), seed_of({static_cast<uint64_t>(seed)}))); }
 
 std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) const {
   if (!(share > 0 && share < 1)) {

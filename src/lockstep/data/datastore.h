@@ -100,6 +100,13 @@ class Dataset {
   /// The samples at `indices`, in that order.
   Dataset subset(std::vector<int64_t> indices) const;
 
+  /// Part `index` of `parts` equal ones, in order: part_of(size(), parts, index). For loops in which each worker has a dataset of its own.
+  /// Throws invalid_option for an index that is not in [0, parts).
+  Dataset partition(int64_t parts, int64_t index) const;
+
+  /// All samples in an order drawn by the seed.
+  Dataset shuffle(int64_t seed) const;
+
   /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed, and the rest. Each label with
   /// two samples or more has at least one in each part; both parts keep the order of the whole.
   std::pair<Dataset, Dataset> split(double share, SplitOptions options = {}) const;

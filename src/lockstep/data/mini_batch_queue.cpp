@@ -11,6 +11,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/data/survey.h"
+#include "lockstep/device/inventory.h"
 
 namespace lockstep::data {
 namespace {
@@ -68,12 +70,24 @@ QueueOptions checked(QueueOptions options) {
   return options;
 }
 
+// The queue of a Dataset makes its pictures itself.
+std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share share, const QueueOptions& options) {
+  if (dataset.empty()) throw Error(ErrorCode::invalid_option, "a mini-batch queue was given a dataset without samples");
+  if (options.partial == PartialBatch::discard && dataset.size() < options.mini_batch_size) {
+    throw Error(ErrorCode::invalid_option, "a dataset of " + std::to_string(dataset.size()) + " samples has no whole mini-batch of " + std::to_string(options.mini_batch_size),
+                "make the mini-batches smaller, or return partial ones");
+  }
+  const int64_t memory = device::inspect().memory_bytes / 2 / share.size;
+  return std::make_shared<const PictureSet>(dataset, options.pictures ? *options.pictures : default_format(survey_sizes(dataset, /*threads=*/1)), memory);
+}
+
 }  // namespace
 
 struct MiniBatchQueue::State {
   const std::shared_ptr<const PictureSet> pictures;
   const Share share;
   const QueueOptions options;
+  std::optional<at::Device> output_device = {};  // of a queue that gives input
 
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -91,7 +105,10 @@ struct MiniBatchQueue::State {
     for (int64_t i = 0; i < options.threads; ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
 
-  int64_t steps() const { return steps_per_epoch(pictures->size(), options.mini_batch_size); }
+  int64_t steps() const {
+    if (options.partial == PartialBatch::discard) return pictures->size() / options.mini_batch_size;
+    return steps_per_epoch(pictures->size(), options.mini_batch_size);
+  }
   bool at_end() const { return broken || cursor.epoch >= options.epochs || steps() == 0; }
   bool has_piece() const {
     return std::any_of(fillings.begin(), fillings.end(), [](const auto& filling) { return filling->next_piece < filling->pieces(); });
@@ -115,6 +132,8 @@ struct MiniBatchQueue::State {
     auto filling = std::make_shared<Filling>();
     Batch& batch = filling->batch;
     batch.cursor = cursor;
+    batch.iteration = cursor.epoch * steps() + cursor.step;
+    batch.ends_epoch = cursor.step + 1 == steps();
     batch.global_count = range.count();
     batch.shard_count = shards_of(options, range.count());
     const Range owned = part_of(batch.shard_count, share.size, share.rank);
@@ -150,6 +169,9 @@ struct MiniBatchQueue::State {
       changed.notify_all();
     }
   }
+
+  // Under the lock: whether it is known what next() gives.
+  bool is_ready() const { return fillings.empty() ? at_end() : fillings.front()->pieces_left == 0; }
 
   void work(std::stop_token stop) {
     std::unique_lock lock(mutex);
@@ -199,6 +221,14 @@ struct MiniBatchQueue::State {
 MiniBatchQueue::MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options)
     : state_(std::make_unique<State>(std::move(pictures), share, std::move(options))) {}
 
+MiniBatchQueue::MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options) {
+  checked(options);
+  check_output(options.output);
+  const at::Device device = resolve_device(options.output.device, share);
+  state_ = std::make_unique<State>(pictures_of(dataset, share, options), share, std::move(options));
+  state_->output_device = device;
+}
+
 MiniBatchQueue::~MiniBatchQueue() {
   // All are told before the first is waited for.
   for (std::jthread& thread : state_->threads) thread.request_stop();
@@ -207,8 +237,7 @@ MiniBatchQueue::~MiniBatchQueue() {
 std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
-  const auto is_ready = [&] { return state.fillings.empty() ? state.at_end() : state.fillings.front()->pieces_left == 0; };
-  if (!state.changed.wait(lock, stop, is_ready) || stop.stop_requested()) return std::nullopt;
+  if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested()) return std::nullopt;
   if (state.fillings.empty()) {
     if (state.broken) std::rethrow_exception(state.broken);
     return std::nullopt;
@@ -217,10 +246,23 @@ std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
   state.fillings.pop_front();
   state.changed.notify_all();
   lock.unlock();
-  if (!filling->error) return std::move(filling->batch);
   const Cursor cursor = filling->batch.cursor;
   return with_context([&] { return "while filling mini-batch " + std::to_string(cursor.step + 1) + " of epoch " + std::to_string(cursor.epoch + 1); },
-                      [&]() -> std::optional<Batch> { std::rethrow_exception(filling->error); });
+                      [&]() -> std::optional<Batch> {
+                        if (filling->error) std::rethrow_exception(filling->error);
+                        if (state.output_device) {
+                          const auto classes = static_cast<int64_t>(state.pictures->dataset().classes().size());
+                          for (Shard& shard : filling->batch.shards) give_input(shard, state.options.output, *state.output_device, classes);
+                        }
+                        return std::move(filling->batch);
+                      });
+}
+
+bool MiniBatchQueue::has_data(std::stop_token stop) {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested()) return false;
+  return !state.fillings.empty() || state.broken;
 }
 
 }  // namespace lockstep::data

@@ -1,7 +1,9 @@
 // Mini-batches of one worker, in order, read ahead by threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -14,6 +16,7 @@
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/order.h"
 #include "lockstep/data/picture_set.h"
+#include "lockstep/data/shard_output.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::data {
@@ -22,8 +25,9 @@ namespace lockstep::data {
 struct Shard {
   int64_t index = 0;      ///< 0..used shards of this mini-batch - 1
   at::Tensor pictures;    ///< u8 [b,C,H,W] on the host
-  at::Tensor target;      ///< int64 [b] on the host
+  at::Tensor target;      ///< int64 [b] on the host; else what QueueOptions::output asks for
   int64_t count = 0;      ///< b
+  at::Tensor input = {};  ///< what QueueOptions::output makes of the pictures; undefined in a queue of a PictureSet
 };
 
 /// This worker's part of one mini-batch. A worker may own no shard of it.
@@ -32,7 +36,13 @@ struct Batch {
   std::vector<Shard> shards;    ///< the shards this worker owns, in order
   int64_t global_count = 0;     ///< samples in the mini-batch over all workers
   int64_t shard_count = 0;      ///< shards in the mini-batch over all workers
+  int64_t iteration = 0;        ///< mini-batches before this one since epoch 0
+  bool ends_epoch = false;      ///< the next one is of another epoch, or there is none
 };
+
+/// What becomes of an epoch's last mini-batch when it is smaller than the others.
+enum class PartialBatch { return_, discard };
+constexpr std::array<const char*, 2> enum_names(PartialBatch) { return {"return", "discard"}; }
 
 struct QueueOptions {
   int64_t mini_batch_size = 128;
@@ -46,21 +56,59 @@ struct QueueOptions {
   int64_t read_ahead = 4;       ///< mini-batches kept ready
   int64_t threads = 1;          ///< reading threads
   bool pinned = false;          ///< into memory that a GPU reads by itself while the CPU goes on; needs a GPU
+  PartialBatch partial = PartialBatch::return_;
+  // For a queue of a Dataset alone:
+  std::optional<PictureFormat> pictures = {};  ///< the one shape of all pictures; empty: default_format of the dataset
+  ShardOutput output = {};      ///< what each shard's input and target are
 };
 
 /// Gives the mini-batches from `start` on, in order. Every rank's queue gives the same number of them with the same cursors.
 /// next() is called by one thread. A sample that cannot be read throws from next() in its turn, with
 /// "while filling mini-batch M of epoch E" (counted from 1) as context; the call after that gives the next mini-batch.
 /// The destructor stops the threads and waits for the pictures they are reading, one each.
+///
+/// A queue of a Dataset is for loops of one's own: its shards have `input`, and it can be walked over:
+///   for (const auto& batch : MiniBatchQueue(digits, worker.share(), {.mini_batch_size = 128, .epochs = 5}))
+///     for (const auto& shard : batch.shards) ...
 class MiniBatchQueue {
  public:
+  /// The trainer's: shards have pictures, and no input.
   MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options);
+  /// Pictures are kept once decoded, where all of them take less than this rank's part of half the memory.
+  /// Throws invalid_option for a dataset without a mini-batch and for an output that pictures cannot have; device.
+  MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options);
   ~MiniBatchQueue();
   MiniBatchQueue(const MiniBatchQueue&) = delete;
   MiniBatchQueue& operator=(const MiniBatchQueue&) = delete;
 
   /// The next mini-batch; nothing after the last one or when stopped.
   std::optional<Batch> next(std::stop_token stop = {});
+
+  /// Whether next() has a mini-batch to give, or an error. Waits until that is known.
+  bool has_data(std::stop_token stop = {});
+
+  /// Takes mini-batches by next() as it is moved.
+  class Iterator {
+   public:
+    using difference_type = std::ptrdiff_t;
+    using value_type = Batch;
+    const Batch& operator*() const { return *batch_; }
+    const Batch* operator->() const { return &*batch_; }
+    Iterator& operator++() {
+      batch_ = queue_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return !batch_; }
+
+   private:
+    friend MiniBatchQueue;
+    explicit Iterator(MiniBatchQueue& queue) : queue_(&queue), batch_(queue.next()) {}
+    MiniBatchQueue* queue_;
+    std::optional<Batch> batch_;
+  };
+  Iterator begin() { return Iterator(*this); }
+  std::default_sentinel_t end() const { return {}; }
 
  private:
   struct State;

@@ -188,6 +188,108 @@ TEST(MiniBatchQueue, RefusesEmptyNumbers) {
   EXPECT_FALSE(MiniBatchQueue(std::make_shared<PictureSet>(Dataset(), PictureFormat{}, 0), {}, options).next());
 }
 
+Dataset plain_numbers(int64_t count, int64_t bad = -1) { return Dataset(std::make_shared<Numbers>(count, bad)); }
+
+TEST(DatasetQueue, IsWalkedOverAndGivesInput) {
+  std::vector<int64_t> iterations, epochs;
+  int64_t samples = 0;
+  for (const auto& batch : MiniBatchQueue(plain_numbers(100), {}, {.mini_batch_size = 40, .shards = 4, .epochs = 2, .output = {.mean = {0.5}}})) {
+    iterations.push_back(batch.iteration);
+    epochs.push_back(batch.cursor.epoch);
+    EXPECT_EQ(batch.ends_epoch, batch.cursor.step == 2);
+    for (const Shard& shard : batch.shards) {
+      EXPECT_TRUE(at::equal(shard.input, to_input(shard.pictures, {.mean = {0.5}})));
+      EXPECT_TRUE(at::equal(shard.target, shard.pictures.select(3, 0).flatten().to(at::kLong) % 2));
+      samples += shard.count;
+    }
+  }
+  EXPECT_EQ(iterations, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(epochs, (std::vector<int64_t>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(samples, 200);
+}
+
+TEST(DatasetQueue, DimensionsTypeAndOneHotAreAsAskedFor) {
+  MiniBatchQueue queue(plain_numbers(8), {}, {.mini_batch_size = 8, .shards = 1, .output = {.format = "SSCB", .target_format = "CB", .one_hot = true, .type = at::kDouble, .device = OutputDevice::cpu}});
+  const auto batch = queue.next();
+  const Shard& shard = batch->shards.front();
+  EXPECT_EQ(shard.input.sizes(), at::IntArrayRef({1, 2, 1, 8}));
+  EXPECT_EQ(shard.input.scalar_type(), at::kDouble);
+  EXPECT_EQ(shard.target.sizes(), at::IntArrayRef({2, 8}));
+  EXPECT_TRUE(at::equal(shard.target.argmax(0), shard.pictures.select(3, 0).flatten().to(at::kLong) % 2));
+  EXPECT_TRUE(at::equal(shard.target.sum(0), at::ones({8}, at::kDouble)));
+}
+
+TEST(DatasetQueue, PartialMiniBatchesAreReturnedOrDiscarded) {
+  const auto counts = [](PartialBatch partial) {
+    std::vector<int64_t> counts;
+    for (const auto& batch : MiniBatchQueue(plain_numbers(100), {1, 2}, {.mini_batch_size = 40, .epochs = 2, .partial = partial})) counts.push_back(batch.global_count);
+    return counts;
+  };
+  EXPECT_EQ(counts(PartialBatch::return_), (std::vector<int64_t>{40, 40, 20, 40, 40, 20}));
+  EXPECT_EQ(counts(PartialBatch::discard), (std::vector<int64_t>{40, 40, 40, 40}));
+  EXPECT_THROW(MiniBatchQueue(plain_numbers(30), {}, {.mini_batch_size = 40, .partial = PartialBatch::discard}), Error);
+}
+
+TEST(DatasetQueue, CollateMakesWhatItLikesAndIsChecked) {
+  const Collate rows = [](const at::Tensor& pictures, const at::Tensor& target) { return Collated{pictures.flatten(1).to(at::kFloat), target.to(at::kFloat).view({-1, 1})}; };
+  MiniBatchQueue queue(plain_numbers(12), {}, {.mini_batch_size = 12, .shards = 3, .output = {.format = "BC", .target_format = "BC", .collate = rows}});
+  const auto batch = queue.next();
+  for (const Shard& shard : batch->shards) {
+    EXPECT_EQ(shard.input.sizes(), at::IntArrayRef({4, 2}));
+    EXPECT_EQ(shard.target.sizes(), at::IntArrayRef({4, 1}));
+  }
+  const Collate loses = [](const at::Tensor& pictures, const at::Tensor& target) { return Collated{pictures.narrow(0, 0, 2), target}; };
+  MiniBatchQueue checked(plain_numbers(12), {}, {.mini_batch_size = 12, .shards = 3, .output = {.format = "BCSS", .collate = loses}});
+  try {
+    checked.next();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("holds 2 samples, and the shard has 4\n  while filling mini-batch 1 of epoch 1"));
+  }
+}
+
+TEST(DatasetQueue, HasDataUntilTheLastMiniBatchAndAnErrorIsData) {
+  MiniBatchQueue queue(plain_numbers(10, 7), {}, {.mini_batch_size = 5, .order = {.shuffle = Shuffle::never}});
+  EXPECT_TRUE(queue.has_data());
+  EXPECT_TRUE(queue.next());
+  EXPECT_TRUE(queue.has_data());
+  EXPECT_THROW(queue.next(), Error);
+  EXPECT_FALSE(queue.has_data());
+  EXPECT_FALSE(queue.next());
+}
+
+TEST(DatasetQueue, RefusesWhatPicturesCannotBe) {
+  const auto message = [](const Dataset& dataset, const ShardOutput& output) -> std::string {
+    try {
+      MiniBatchQueue(dataset, {}, {.output = output});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message(plain_numbers(9), {.format = "SCB"}), HasSubstr("dimensions \"BCSS\" cannot be put in the order \"SCB\""));
+  EXPECT_THAT(message(plain_numbers(9), {.target_format = "CB"}), HasSubstr("dimensions \"B\" cannot be put in the order \"CB\""));
+  EXPECT_THAT(message(plain_numbers(9), {.type = at::kLong}), HasSubstr("cannot be of type Long"));
+  EXPECT_THAT(message(Dataset(), {}), HasSubstr("without samples"));
+}
+
+TEST(Dataset, PartitionsCoverItAndAShuffleRepeats) {
+  const auto labels = [](const Dataset& dataset) {
+    std::vector<std::string> sources;
+    for (int64_t i = 0; i < dataset.size(); ++i) sources.push_back(dataset.store().source(i));
+    return sources;
+  };
+  std::vector<std::string> joined;
+  for (int64_t part = 0; part < 3; ++part) {
+    for (std::string& source : labels(plain_numbers(10).partition(3, part))) joined.push_back(std::move(source));
+  }
+  EXPECT_EQ(joined, labels(plain_numbers(10)));
+  EXPECT_THROW(plain_numbers(10).partition(3, 3), Error);
+  EXPECT_EQ(labels(plain_numbers(10).shuffle(5)), labels(plain_numbers(10).shuffle(5)));
+  EXPECT_NE(labels(plain_numbers(10).shuffle(5)), labels(plain_numbers(10).shuffle(6)));
+  EXPECT_THAT(labels(plain_numbers(10).shuffle(5)), testing::UnorderedElementsAreArray(labels(plain_numbers(10))));
+}
+
 TEST(ToInput, IsToTensorAndNormalize) {
   const at::Tensor pictures = at::arange(12, at::kByte).view({1, 3, 2, 2});
   const at::Tensor plain = to_input(pictures, {});

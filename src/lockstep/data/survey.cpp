@@ -63,6 +63,13 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 
 }  // namespace
 
+PictureFormat default_format(const SizeSurvey& survey) {
+  constexpr int64_t kSmall = 64;       // pixels a side up to which the commonest size is taken
+  constexpr int64_t kMixedSize = 224;  // the side that larger pictures of mixed sizes are given
+  const bool keeps_size = survey.one_size || std::max(survey.common.height, survey.common.width) <= kSmall;
+  return {survey.any_colour ? 3 : 1, keeps_size ? survey.common.height : kMixedSize, keeps_size ? survey.common.width : kMixedSize};
+}
+
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   if (dataset.empty()) throw Error(ErrorCode::invalid_option, "the dataset has no sample");
   const Datastore& store = dataset.store();

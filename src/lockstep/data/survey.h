@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lockstep/data/datastore.h"
+#include "lockstep/data/transform.h"
 
 namespace lockstep::data {
 
@@ -19,5 +20,9 @@ struct SizeSurvey {
 /// Looks at every picture when there are at most `most`, else at the first of each class and `most` evenly spaced ones: a stated sample, so
 /// that the answer depends on the dataset alone. Throws what the first picture throws when none can be read; invalid_option for an empty dataset.
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
+
+/// The shape that all pictures are given when nobody asks for another: the size that they have; 224x224 where larger ones are of mixed sizes, and
+/// the commonest size where small ones are. Grey when all of them are.
+PictureFormat default_format(const SizeSurvey& survey);
 
 }  // namespace lockstep::data

@@ -86,6 +86,21 @@ void check(const Match& match, const std::string& source) {
   if (!problems.empty()) throw Error(ErrorCode::corrupt_data, "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "), hint_of(match));
 }
 
+// The tensors of a module and of those below it; how many there were.
+size_t leave_out(NamedTensors& tensors, const std::string& module) {
+  return std::erase_if(tensors, [&](const auto& item) { return item.first == module || item.first.starts_with(module + "."); });
+}
+
+std::string hint_for_layer(const NamedTensors& state, const std::string& module) {
+  std::vector<std::string> modules;
+  for (const auto& [name, tensor] : state) {
+    const size_t dot = name.rfind('.');
+    if (dot != std::string::npos) modules.push_back(name.substr(0, dot));
+  }
+  const std::string found = nearest(module, modules);
+  return found.empty() ? "lockstep network show lists a network's layers" : "did you mean " + in_quotes(found) + "?";
+}
+
 }  // namespace
 
 NamedTensors state_of(const torch::nn::Module& module) {
@@ -94,8 +109,14 @@ NamedTensors state_of(const torch::nn::Module& module) {
   return state;
 }
 
-void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source) {
-  const Match found = match(state_of(module), file);
+void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source, const std::vector<std::string>& fresh) {
+  NamedTensors state = state_of(module);
+  SafetensorsFile chosen = file;
+  for (const std::string& name : fresh) {
+    if (leave_out(state, name) == 0) throw Error(ErrorCode::invalid_option, "the network has no layer " + in_quotes(name) + " that could start anew", hint_for_layer(state, name));
+    leave_out(chosen.tensors, name);
+  }
+  const Match found = match(state, chosen);
   check(found, source);
   for (const auto& [to, from] : found.copies) {
     if (from.defined()) {

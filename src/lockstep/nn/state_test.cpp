@@ -74,5 +74,17 @@ TEST(State, AMissingBatchCountIsZero) {
   EXPECT_EQ(tensor_named(loaded, "norm.num_batches_tracked").item<int64_t>(), 0);
 }
 
+TEST(State, FreshLayersKeepWhatTheyHave) {
+  const Instance instance = small_network();
+  SafetensorsFile own = copy_of(instance);
+  SafetensorsFile file = copy_of(small_network(7));  // another number of classes
+  load_state(*instance.module, file, "a.safetensors", {"last"});
+  SafetensorsFile loaded = copy_of(instance);
+  EXPECT_TRUE(torch::equal(tensor_named(loaded, "last.weight"), tensor_named(own, "last.weight")));
+  EXPECT_TRUE(torch::equal(tensor_named(loaded, "first.weight"), tensor_named(file, "first.weight")));
+  EXPECT_THAT(error_of([&] { load_state(*instance.module, file, "a.safetensors", {"lasst"}); }),
+              AllOf(HasSubstr("the network has no layer \"lasst\" that could start anew"), HasSubstr("did you mean \"last\"?")));
+}
+
 }  // namespace
 }  // namespace lockstep::nn

@@ -76,6 +76,19 @@ Moments pooled(const Moments& left, const Moments& right) {
   return sum;
 }
 
+Moments averaged(const Moments& left, const Moments& right) {
+  if (left.count == 0) return right;
+  if (right.count == 0) return left;
+  Moments mean{left.count + right.count, left.mean, left.deviation};
+  const double part = right.count / mean.count;
+  for (size_t c = 0; c < mean.mean.size(); ++c) {
+    mean.mean[c] = (1 - part) * left.mean[c] + part * right.mean[c];
+    const double variance = (1 - part) * left.deviation[c] / (left.count - 1) + part * right.deviation[c] / (right.count - 1);
+    mean.deviation[c] = variance * (mean.count - 1);
+  }
+  return mean;
+}
+
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input) {
   constexpr int64_t kSamples = 2;
   const at::Tensor first = *instance.module->parameters().begin();

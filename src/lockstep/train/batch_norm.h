@@ -28,6 +28,9 @@ struct Moments {
 /// Pools two sets (Chan, Golub, LeVeque 1979, "Updating formulae", eq. 2.1).
 Moments pooled(const Moments& left, const Moments& right);
 
+/// The mean of means and of (unbiased) variances, weighted by count: MATLAB's aggregation of states, which has no part between the two.
+Moments averaged(const Moments& left, const Moments& right);
+
 /// What a network's batch norms are, found once and equal for all instances.
 struct BatchNormInfo {
   std::string name;                 ///< of the module

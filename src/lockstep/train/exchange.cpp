@@ -12,18 +12,7 @@ void Exchange::begin(Share share, int64_t shard_count) {
 }
 
 void Exchange::take(Share share, const std::vector<at::Tensor>& gradients) {
-  stacks_[share.rank].take([&](const at::Tensor& buffer, bool add) {
-    const auto parts = weights_.views(buffer);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      if (!gradients[i].defined()) {
-        if (!add) parts[i].zero_();
-      } else if (add) {
-        parts[i].add_(gradients[i]);
-      } else {
-        parts[i].copy_(gradients[i]);
-      }
-    }
-  });
+  stacks_[share.rank].take([&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add); });
 }
 
 void Exchange::step(Share share, int64_t shard_count, const device::UpdateRule& rule) {

@@ -33,14 +33,18 @@ Optimizer::Optimizer(device::UpdateRule rule, const SharedWeights& weights) : ru
   for (int64_t i = 0; i < rule.state_count(); ++i) state_.push_back(at::zeros_like(weights.flat()));
 }
 
-device::UpdateRule Optimizer::rule_at(int64_t step, double learning_rate) const {
-  device::UpdateRule rule = rule_;
-  rule.learning_rate = learning_rate;
+device::UpdateRule corrected(device::UpdateRule rule, int64_t step) {
   const auto count = static_cast<double>(step + 1);
   if (rule.kind == device::UpdateKind::adam || rule.kind == device::UpdateKind::adamw) {
     rule.bias_correction1 = 1 - std::pow(rule.beta1, count);
     rule.bias_correction2 = std::sqrt(1 - std::pow(rule.beta2, count));
   }
+  return rule;
+}
+
+device::UpdateRule Optimizer::rule_at(int64_t step, double learning_rate) const {
+  device::UpdateRule rule = corrected(rule_, step);
+  rule.learning_rate = learning_rate;
   return rule;
 }
 

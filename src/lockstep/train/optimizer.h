@@ -16,6 +16,9 @@ namespace lockstep::train {
 /// What the user's optimizer options resolve to; the same for every step but for the rate and the corrections.
 device::UpdateRule resolve_rule(const Options& options);
 
+/// The rule with Adam's corrections for step `step` (from 0).
+device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
+
 /// The rate used when the user gives none.
 double default_learning_rate(OptimizerKind kind);
 

@@ -24,7 +24,6 @@ namespace {
 
 constexpr int64_t kSmallPicture = 40;       // pixels a side up to which digits_cnn is chosen
 constexpr int64_t kSmallestForDigits = 7;   // its convolutions need that much
-constexpr int64_t kMixedSize = 224;         // the side that larger pictures of mixed sizes are resized to
 constexpr int64_t kEpochSteps = 500;        // about how many steps a run has when the user does not say
 constexpr int64_t kFewestEpochs = 6;
 constexpr int64_t kMostEpochs = 30;
@@ -99,6 +98,7 @@ class Preparation {
     const data::SizeSurvey survey = data::survey_sizes(train_, inventory_.cores);
     const bool colour = options_.color == Color::rgb || (options_.color == Color::auto_ && survey.any_colour);
     data::PictureFormat& format = plan().format;
+    format = data::default_format(survey);
     format.channels = colour ? 3 : 1;
     format.resize = options_.resize;
     const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
@@ -106,13 +106,8 @@ class Preparation {
       parse_size(format);
       size_reason_ = "asked for; other sizes: " + field_text(options_, "resize");
     } else if (survey.one_size) {
-      format.height = survey.common.height;
-      format.width = survey.common.width;
       size_reason_ = "the size of " + looked;
     } else {
-      const bool small = std::max(survey.common.height, survey.common.width) <= 64;
-      format.height = small ? survey.common.height : kMixedSize;
-      format.width = small ? survey.common.width : kMixedSize;
       size_reason_ = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
     }
     color_reason_ = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;

@@ -33,6 +33,10 @@ at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at:
 
 }  // namespace
 
+uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
+  return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard), static_cast<uint64_t>(piece)});
+}
+
 void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms) {
   std::vector<at::Tensor> unread;
   for (int64_t i = 0; i < count; ++i) unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(), results[static_cast<size_t>(i)].unread.end());
@@ -114,7 +118,7 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   const int64_t pieces = used_shards(options_.accumulate, shard.count);
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
-    random_.reseed(seed_of({static_cast<uint64_t>(options_.seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard.index), static_cast<uint64_t>(piece)}));
+    random_.reseed(shard_seed(options_.seed, step, shard.index, piece));
     const auto start = std::chrono::steady_clock::now();
     at::Tensor loss;
     const at::Tensor target = shard.target.narrow(0, part.begin, part.count()).to(options_.format.device, at::kLong, /*non_blocking=*/true);

@@ -33,6 +33,9 @@ struct ShardResult {
 /// Reads back what is unread in the results [0, count), all in one copy.
 void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms);
 
+/// What random layers draw by, so that a shard repeats whichever worker has it.
+uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece);
+
 struct ReplicaOptions {
   data::InputFormat format;
   Precision precision = Precision::single;

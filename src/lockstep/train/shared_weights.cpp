@@ -76,6 +76,19 @@ std::vector<at::Tensor> SharedWeights::views(const at::Tensor& flat) const {
   return parts;
 }
 
+void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const {
+  const auto targets = views(flat);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!parts[i].defined()) {
+      if (!add) targets[i].zero_();
+    } else if (add) {
+      targets[i].add_(parts[i]);
+    } else {
+      targets[i].copy_(parts[i]);
+    }
+  }
+}
+
 nn::NamedTensors SharedWeights::state() const {
   const auto parts = views(flat_);
   nn::NamedTensors state;

@@ -53,6 +53,9 @@ class SharedWeights {
   /// A flat tensor's part of each parameter, as views of the parameters' shapes.
   std::vector<at::Tensor> views(const at::Tensor& flat) const;
 
+  /// Writes one tensor per parameter (undefined ones are zeros) into a flat tensor, or adds them to it.
+  void put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const;
+
   /// 64 bits over all parameters and buffers: equal weights, equal hash.
   uint64_t hash() const;
 

@@ -1,0 +1,79 @@
+// Trains a network in a loop of your own, on one worker, on threads or on processes: the loop is the same, and so are the weights, bit for bit.
+// docs/map.md has it beside MATLAB's "Train Network in Parallel with Custom Training Loop".
+//
+//   build/custom_loop/custom_loop FOLDER --workers 3      three threads; without a number one for each core
+//   build/custom_loop/custom_loop FOLDER --processes 2    two processes
+//
+// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see examples/own_network). Its last line:
+//   accuracy 0.875 on 200 images held out; weights 75f7ac9e4aeeb881
+#include <cstdio>
+
+#include "lockstep/lockstep.h"
+
+using namespace lockstep;
+
+// What goes to the workers and comes back are structs that tell the names of their members, for a worker may be another process.
+struct Settings {
+  std::string folder{};
+  int64_t epochs = 3;
+  int64_t workers = 0;
+  int64_t processes = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("folder", self.folder, "of images");
+    field("epochs", self.epochs, "passes over them", at_least(1));
+    field("workers", self.workers, "threads; 0: one for each core", at_least(0));
+    field("processes", self.processes, "instead of threads", at_least(0));
+  };
+};
+
+struct Progress {
+  int64_t epoch = 0;
+  double loss = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("epoch", self.epoch, "that has ended");
+    field("loss", self.loss, "of its last mini-batch");
+  };
+};
+
+struct Trained {
+  double accuracy = 0;
+  int64_t held_out = 0;
+  std::string weights{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("accuracy", self.accuracy, "on images held out");
+    field("held-out", self.held_out, "how many they are");
+    field("weights", self.weights, "their hash");
+  };
+};
+
+// The loop, run by every worker. Each has the shards of worker.share(); exchange adds those of all.
+Trained train_by_hand(Worker& worker, const Settings& settings) {
+  const auto [images, held_out] = data::ImageFolder(settings.folder).split(0.8, {.seed = 1});
+  const auto model = train::build(worker, nn::find_network("digits_cnn"), images, {.seed = 1});  // equal weights everywhere
+  train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
+  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = 128, .order = {.seed = 1}, .epochs = settings.epochs})) {
+    const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+      return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+    });
+    const auto whole = train::exchange(worker, own);  // loss, gradients and batch norms' statistics of the whole mini-batch
+    sgdm.step(whole.gradients);
+    if (batch.ends_epoch && worker.rank() == 0) worker.send(Progress{batch.cursor.epoch + 1, whole.loss});
+  }
+  return {train::accuracy(model, held_out, worker.comm()), held_out.size(), as_hex(model.hash())};
+}
+
+constexpr auto train_task = task<train_by_hand>("train_by_hand");
+
+void client(Session& session) {
+  const auto& words = session.arguments();
+  if (words.size() % 2 == 0) throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N]");
+  Settings settings{.folder = words.front()};
+  for (size_t i = 1; i < words.size(); i += 2) set_field(settings, words[i].starts_with("--") ? words[i].substr(2) : words[i], words[i + 1]);
+  const bool processes = settings.processes > 0;
+  const Pool pool = session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads, .workers = processes ? settings.processes : settings.workers});
+  const DataQueue<Progress> queue([](const Progress& progress) { std::printf("Epoch: %lld, Loss: %.4f\n", static_cast<long long>(progress.epoch), progress.loss); });
+  const Trained trained = pool.spmd(train_task, settings, {.queue = queue}).front();  // one result for each rank, all equal
+  std::printf("accuracy %.3f on %lld images held out; weights %s\n", trained.accuracy, static_cast<long long>(trained.held_out), trained.weights.c_str());
+}
+
+int main(int argc, char** argv) { return run(argc, argv, {train_task}, client); }

@@ -1,0 +1,71 @@
+#include "lockstep/data/shard_output.h"
+
+#include <ATen/ATen.h>
+
+#include "lockstep/base/dimensions.h"
+#include "lockstep/base/error.h"
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/device/inventory.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr const char* kPictures = "BCSS";
+
+const char* target_dimensions(bool one_hot) { return one_hot ? "BC" : "B"; }
+
+at::Tensor ordered(const at::Tensor& tensor, std::string_view from, const std::string& to) {
+  return to.empty() || to == from ? tensor : tensor.permute(dimension_order(from, to)).contiguous();
+}
+
+// The dimension labelled B has as many samples as the shard.
+void check_collated(const at::Tensor& tensor, const std::string& labels, int64_t count, const std::string& what) {
+  if (!tensor.defined()) throw Error(ErrorCode::invalid_option, "the collate function gave no " + what);
+  if (labels.empty()) return;
+  check_labelled(labels, tensor.sizes().vec(), "the " + what + " that the collate function gave");
+  const size_t batch = labels.find('B');
+  if (batch == std::string::npos || tensor.size(static_cast<int64_t>(batch)) == count) return;
+  throw Error(ErrorCode::invalid_option, "the " + what + " that the collate function gave, " + c10::str(tensor.sizes()) + " as \"" + labels + "\", holds " +
+                                             std::to_string(tensor.size(static_cast<int64_t>(batch))) + " samples, and the shard has " + std::to_string(count));
+}
+
+}  // namespace
+
+void check_output(const ShardOutput& output) {
+  if (output.collate) {
+    check_dimensions(output.format);
+    check_dimensions(output.target_format);
+    return;
+  }
+  if (!output.format.empty()) dimension_order(kPictures, output.format);
+  if (!output.target_format.empty()) dimension_order(target_dimensions(output.one_hot), output.target_format);
+  if (!at::isFloatingType(output.type)) {
+    throw Error(ErrorCode::invalid_option, std::string("a network's input cannot be of type ") + c10::toString(output.type), "for example at::kFloat");
+  }
+}
+
+at::Device resolve_device(OutputDevice device, Share share) {
+  if (device == OutputDevice::cpu) return at::kCPU;
+  const device::Inventory machine = device::inspect();
+  if (share.rank < static_cast<int64_t>(machine.gpus.size())) return {at::kCUDA, static_cast<at::DeviceIndex>(share.rank)};
+  if (device == OutputDevice::auto_) return at::kCPU;
+  throw Error(ErrorCode::device, "the mini-batch queue of rank " + std::to_string(share.rank) + " needs a GPU, and there is none for it" +
+                                     (machine.gpus.empty() ? ": " + machine.gpu_note : ""), "OutputDevice::auto_ takes a GPU only where there is one");
+}
+
+void give_input(Shard& shard, const ShardOutput& output, at::Device device, int64_t classes) {
+  if (output.collate) {
+    const Collated made = output.collate(shard.pictures, shard.target);
+    check_collated(made.input, output.format, shard.count, "input");
+    check_collated(made.target, output.target_format, shard.count, "target");
+    shard.input = made.input.to(device);
+    shard.target = made.target.to(device);
+    return;
+  }
+  shard.input = ordered(to_input(shard.pictures, {output.type, device, output.mean, output.deviation}), kPictures, output.format);
+  at::Tensor target = shard.target.to(device);
+  if (output.one_hot) target = at::one_hot(target, classes).to(output.type);
+  shard.target = ordered(target, target_dimensions(output.one_hot), output.target_format);
+}
+
+}  // namespace lockstep::data

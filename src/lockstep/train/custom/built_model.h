@@ -1,0 +1,83 @@
+// A network on every rank of a group, with equal weights: what a loop of one's own trains.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/data/datastore.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/nn/safetensors.h"
+#include "lockstep/pool/worker.h"
+#include "lockstep/train/options.h"
+
+namespace lockstep::train {
+
+struct BuildOptions {
+  int64_t seed = 0;                     ///< of the first weights, and of random layers
+  std::filesystem::path weights = {};   ///< start from this safetensors file; read by rank 0 alone
+  std::vector<std::string> fresh = {};  ///< layers that start anew all the same, as a new head does; see nn::load_state
+  Precision precision = Precision::single;
+  Kernels kernels = Kernels::auto_;
+};
+
+/// One rank's replica: weights of its own, that stay equal to the other ranks' because all make the same updates. A handle: copies are of one
+/// model. For the thread that runs the task.
+class BuiltModel {
+ public:
+  /// Input [b,C,H,W] to logits [b,classes] in training mode, with its graph. For use inside loss_and_gradients, which seeds random layers and sets kernels
+  /// and precision. Input is moved to the model's device and type.
+  at::Tensor forward(const at::Tensor& input) const;
+  /// The same for input whose dimensions are in another order, as "SSCB". Throws invalid_option when it is not of the network's channels and size.
+  at::Tensor forward(const at::Tensor& input, std::string_view format) const;
+  /// Evaluation mode, without a graph.
+  at::Tensor predict(const at::Tensor& input) const;
+
+  /// The learnables, in the network's order. They are the model's own tensors: what is written into them is the model's.
+  std::vector<at::Tensor> parameters() const;
+  std::vector<std::string> parameter_names() const;
+  /// New values for all learnables, copied. Throws invalid_option when number or shapes differ.
+  void assign(const std::vector<at::Tensor>& parameters) const;
+  /// The learnables of these layers (as in BuildOptions::fresh), or of all others, are not learned any more: their gradients are zero, and not
+  /// computed. Batch norms' running statistics still follow the data.
+  void freeze(const std::vector<std::string>& layers) const;
+  void freeze_all_but(const std::vector<std::string>& layers) const;
+
+  /// Learnables and running statistics by name, as a file holds them; the model's own tensors.
+  nn::NamedTensors state() const;
+  /// Of all in state(): equal weights, equal hash.
+  uint64_t hash() const;
+  /// Writes state() to a file that `lockstep predict` and PyTorch read.
+  void save(const std::filesystem::path& path) const;
+
+  const nn::NetworkInput& input() const;
+  const nn::Instance& instance() const;  ///< for a module's members of its own
+
+  struct Parts;  ///< for this folder
+  Parts& parts() const { return *parts_; }
+  explicit BuiltModel(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+ private:
+  std::shared_ptr<Parts> parts_;
+};
+
+/// What a network is given for these pictures: the size and colour of data::default_format, and the dataset's classes.
+nn::NetworkInput input_of(const data::Dataset& dataset);
+
+/// Makes the network on every rank and gives all the weights of rank 0. Every rank calls it. Throws invalid_option as lockstep train does for a network
+/// with buffers that cannot be kept equal; corrupt_data, not_found for the file.
+BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options = {});
+
+/// The same for the pictures of a dataset, after check_same_dataset.
+BuiltModel build(pool::Worker& worker, const nn::Network& network, const data::Dataset& dataset, const BuildOptions& options = {});
+
+/// Throws invalid_option on every rank when one has another listing than rank 0: other paths, another number or order of samples. The message names
+/// the rank, its host, and the first paths. Every rank calls it.
+void check_same_dataset(comm::Communicator& comm, const data::Dataset& dataset);
+
+}  // namespace lockstep::train

@@ -1,0 +1,265 @@
+// The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, pure updates, agreement on data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/losses.h"
+#include "lockstep/nn/module.h"
+#include "lockstep/pool/session.h"
+#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/custom/learnables.h"
+#include "lockstep/train/custom/shard_sums.h"
+#include "lockstep/train/custom/validate.h"
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Noise, brighter in one half for each class.
+class Halves : public data::Datastore {
+ public:
+  explicit Halves(int64_t count, uint64_t listing = 1) : count_(count), listing_(listing) {}
+  int64_t size() const override { return count_; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t index) const override { return index % 2; }
+  std::string source(int64_t index) const override { return "half " + std::to_string(index); }
+  data::ImageSize image_size(int64_t) const override { return {1, 6, 6}; }
+  uint64_t listing_hash() const override { return listing_; }
+  void read_to(int64_t index, const data::Placement& placement) const override {
+    const auto pixels = placement(image_size(index));
+    uint32_t state = static_cast<uint32_t>(index) * 2654435761U + 1;
+    for (size_t p = 0; p < pixels.size(); ++p) {
+      state = state * 1664525U + 1013904223U;
+      pixels[p] = static_cast<uint8_t>((state >> 25) + (static_cast<int64_t>(p / 18) == label(index) ? 60 : 0));
+    }
+  }
+
+ private:
+  int64_t count_;
+  uint64_t listing_;
+  std::vector<std::string> classes_{"above", "below"};
+};
+
+data::Dataset halves(int64_t count, uint64_t listing = 1) { return data::Dataset(std::make_shared<Halves>(count, listing)); }
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(const nn::NetworkInput& input) : convolution(input.channels, 4, 3), norm(4), head(4 * (input.height - 2) * (input.width - 2), input.classes) {
+    register_module("convolution", convolution);
+    register_module("norm", norm);
+    register_module("head", head);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return head(torch::dropout(torch::relu(norm(convolution(x))).flatten(1), 0.2, is_training())); }
+  torch::nn::Conv2d convolution;
+  torch::nn::BatchNorm2d norm;
+  torch::nn::Linear head;
+};
+TORCH_MODULE(Net);
+
+nn::Network net() {
+  return nn::network("net", [](const nn::NetworkInput& input) { return Net(input); });
+}
+
+struct Outcome {
+  uint64_t hash = 0;
+  double loss = 0;
+  double accuracy = 0;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+ModelLoss loss_of(const BuiltModel& model) {
+  return [model](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); };
+}
+
+// A loop as a user writes it.
+Outcome train_over_shards(pool::Worker& worker, StateAggregation state, const BuildOptions& options = {.seed = 3}) {
+  const BuiltModel model = build(worker, net(), halves(90), options);
+  Sgdm sgdm(model.parameters(), {.learning_rate = 0.02, .weight_decay = 1e-4});
+  double loss = 0;
+  for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3})) {
+    const MiniBatchSums sums = exchange(worker, loss_and_gradients(model, batch, loss_of(model)), state);
+    sgdm.step(sums.gradients);
+    loss = sums.loss;
+  }
+  return {model.hash(), loss, accuracy(model, halves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
+}
+
+template <class F>
+auto on_workers(int64_t workers, F f) {
+  pool::Session session;
+  const auto all = session.open_pool({.workers = workers, .quiet = true}).spmd(f);
+  for (const auto& one : all) EXPECT_EQ(one, all.front()) << "ranks differ";
+  return all.front();
+}
+
+std::string error_on_workers(int64_t workers, const std::function<void(pool::Worker&)>& f) {
+  pool::Session session;
+  try {
+    session.open_pool({.workers = workers, .quiet = true}).spmd([f](pool::Worker& worker) { f(worker); });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
+  const auto run = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled); };
+  const Outcome expected = on_workers(1, run);
+  EXPECT_GT(expected.accuracy, 0.9);
+  for (const int64_t workers : {2, 3, 7}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
+}
+
+TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
+  const auto average = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::average); };
+  const auto pooled = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled); };
+  EXPECT_EQ(on_workers(1, average), on_workers(3, average));
+  EXPECT_NE(on_workers(1, average).hash, on_workers(1, pooled).hash);
+  for (const Precision precision : {Precision::double_, Precision::bf16_mixed}) {
+    const auto run = [precision](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled, {.seed = 3, .precision = precision}); };
+    EXPECT_EQ(on_workers(1, run), on_workers(2, run));
+  }
+}
+
+TEST(CustomLoop, AveragedVarianceLosesThePartBetweenShards) {
+  const Moments low{4, {0.0}, {3.0}}, high{4, {2.0}, {3.0}};  // variances 1, means 0 and 2
+  EXPECT_DOUBLE_EQ(averaged(low, high).mean[0], 1);
+  EXPECT_DOUBLE_EQ(averaged(low, high).deviation[0] / 7, 1);
+  EXPECT_DOUBLE_EQ(pooled(low, high).deviation[0] / 7, (3 + 3 + 8 * 1.0) / 7);
+}
+
+// Every rank has its part of the data; all end with the first that has none, so the tail of the others is dropped.
+TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
+  const auto run = [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(90), {.seed = 3 + worker.rank()});
+    const data::Dataset own = halves(50).partition(worker.size(), worker.rank()).shuffle(5);
+    data::MiniBatchQueue queue(own, {}, {.mini_batch_size = part_of(10, worker.size(), worker.rank()).count(), .shards = 1, .partial = data::PartialBatch::discard});
+    SgdmUpdate sgdm;
+    int64_t steps = 0;
+    while (worker.comm().all_reduce(queue.has_data(), comm::FlagReduction::and_)) {
+      const auto sums = exchange_ranks(worker, loss_and_gradients(model, *queue.next(), loss_of(model)));
+      EXPECT_EQ(sums.count, 10);
+      sgdm = sgdm_update(model.parameters(), sums.gradients, sgdm.velocity, {.learning_rate = 0.01});
+      model.assign(sgdm.parameters);
+      ++steps;
+    }
+    return std::pair(model.hash(), steps);
+  };
+  EXPECT_EQ(on_workers(1, run).second, 5);
+  EXPECT_EQ(on_workers(3, run).second, 4);  // rank 0 takes 4 at a time of its 17 samples, the others 3 of 17 and of 16
+}
+
+TEST(CustomLoop, AStopThatOneRankWantsIsAgreedByAll) {
+  const auto run = [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(90));
+    Sgdm sgdm(model.parameters());
+    for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), {.mini_batch_size = 10, .shards = 4, .epochs = 9})) {
+      sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+      if (worker.comm().all_reduce(worker.rank() == 1 && sgdm.steps() == 3, comm::FlagReduction::or_)) break;
+    }
+    return sgdm.steps();
+  };
+  EXPECT_EQ(on_workers(3, run), 3);
+}
+
+TEST(CustomLoop, OtherDataIsNamedBeforeTheFirstStep) {
+  const std::string error = error_on_workers(3, [](pool::Worker& worker) { build(worker, net(), worker.rank() == 2 ? halves(40, 8) : halves(41)); });
+  EXPECT_THAT(error, HasSubstr("the ranks have different data: rank 2 on "));
+  EXPECT_THAT(error, HasSubstr("has 40 samples, the first \"half 0\"; rank 0 on "));
+  EXPECT_EQ(error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41)); }), "");
+}
+
+TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {
+  const auto error = [](const ModelLoss& loss) {
+    return error_on_workers(1, [loss](pool::Worker& worker) {
+      const BuiltModel model = build(worker, net(), halves(20));
+      for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {})) loss_and_gradients(model, batch, loss);
+    });
+  };
+  EXPECT_THAT(error([](const data::Shard&) { return at::Tensor(); }), HasSubstr("gave no tensor"));
+  EXPECT_THAT(error([](const data::Shard& shard) { return shard.input.sum(); }), HasSubstr("has no graph back to the learnables"));
+}
+
+TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
+  on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), {1, 6, 8, 2});
+    const at::Tensor pictures = at::rand({5, 1, 6, 8});
+    const at::Tensor logits = model.predict(pictures);
+    EXPECT_EQ(logits.sizes(), at::IntArrayRef({5, 2}));
+    EXPECT_EQ(model.forward(pictures.permute({2, 3, 1, 0}), "SSCB").sizes(), at::IntArrayRef({5, 2}));
+    EXPECT_TRUE(at::equal(model.predict(pictures), logits));  // a training pass has not moved the statistics
+    EXPECT_THROW(model.forward(pictures.permute({3, 2, 1, 0}), "SSCB"), Error);  // height and width changed
+    EXPECT_THROW(model.forward(pictures, "BCS"), Error);
+    return 0;
+  });
+}
+
+TEST(BuiltModel, FrozenLayersAndFactorsHold) {
+  on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(20));
+    model.freeze({"convolution"});
+    EXPECT_THROW(model.freeze({"konvolution"}), Error);
+    const auto before = sgdm_update(model.parameters(), model.parameters(), {}, {.learning_rate = 0}).parameters;  // copies
+    Sgdm sgdm(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.1}, learn_rate_factors(model, "head", 1, 0));
+    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {})) sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+    const auto after = model.parameters();
+    const auto names = model.parameter_names();
+    for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(!at::equal(after[i], before[i]), names[i].starts_with("head.")) << names[i];
+    update(model, after, [](const std::string& name, const at::Tensor& parameter, const at::Tensor&) { return name == "head.bias" ? at::zeros_like(parameter) : parameter; });
+    EXPECT_EQ(model.parameters().back().abs().sum().item<float>(), 0);
+    return 0;
+  });
+}
+
+TEST(Learnables, UpdatesArePyTorchsAndPure) {
+  torch::manual_seed(1);
+  const std::vector<at::Tensor> first{at::randn({3, 4}), at::randn({5})};
+  std::vector<at::Tensor> theirs{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
+  torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true));
+  std::vector<at::Tensor> theirs_of_adam{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
+  torch::optim::Adam their_adam(theirs_of_adam, torch::optim::AdamOptions(0.01));
+  SgdmUpdate state{first, {}};
+  AdamUpdate moments{first, {}};
+  const auto held = first[0].clone();
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<at::Tensor> gradients{at::randn({3, 4}), at::randn({5})};
+    for (size_t i = 0; i < 2; ++i) theirs[i].mutable_grad() = gradients[i].clone();
+    for (size_t i = 0; i < 2; ++i) theirs_of_adam[i].mutable_grad() = gradients[i].clone();
+    sgd.step();
+    their_adam.step();
+    state = sgdm_update(state.parameters, gradients, state.velocity, {.learning_rate = 0.1, .nesterov = true});
+    moments = adam_update(moments.parameters, gradients, moments.moments, {.learning_rate = 0.01});
+  }
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(state.parameters[i], theirs[i], 1e-6, 1e-7));
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(moments.parameters[i], theirs_of_adam[i], 1e-6, 1e-7));
+  EXPECT_EQ(moments.moments.iteration, 3);
+  EXPECT_TRUE(at::equal(first[0], held));
+  EXPECT_THROW(sgdm_update(first, {first[0]}), Error);
+  EXPECT_THROW(sgdm_update(first, {first[1], first[0]}), Error);
+  EXPECT_THROW(sgdm_update(first, first, {}, {.learning_rate = -1}), Error);
+}
+
+TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {
+  std::vector<at::Tensor> parameters{at::randn({7}).requires_grad_()};
+  SgdmUpdate pure{{parameters[0].detach().clone()}, {}};
+  AdamUpdate pure_adam{{parameters[0].detach().clone()}, {}};
+  std::vector<at::Tensor> adam_parameters{parameters[0].detach().clone().requires_grad_()};
+  Sgdm sgdm(parameters, {.learning_rate = 0.1});
+  Adam adam(adam_parameters, {.weight_decay = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<at::Tensor> gradients{at::randn({7})};
+    sgdm.step(gradients);
+    adam.step(gradients);
+    pure = sgdm_update(pure.parameters, gradients, pure.velocity, {.learning_rate = 0.1});
+    pure_adam = adam_update(pure_adam.parameters, gradients, pure_adam.moments, {.weight_decay = 0.1});
+  }
+  EXPECT_TRUE(at::equal(parameters[0], pure.parameters[0]));
+  EXPECT_TRUE(at::equal(adam_parameters[0], pure_adam.parameters[0]));
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,32 @@
+// What a BuiltModel is made of: the trainer's own parts, for one rank.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/comm/shard_tree.h"
+#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/custom/built_model.h"
+#include "lockstep/train/shared_weights.h"
+
+namespace lockstep::train {
+
+struct BuiltModel::Parts {
+  nn::NetworkInput input;
+  BuildOptions options;
+  nn::Instance instance;
+  SharedWeights weights;                ///< the parameters of `instance` alias them; running statistics are here
+  std::vector<BatchNormInfo> norms;
+  BatchNorms shard_statistics;          ///< what the batch norms of `instance` saw last
+  std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks = {};  ///< kept, so that a step finds its memory again
+  bool training = true;
+
+  void begin_training();
+  void begin_evaluation();
+};
+
+/// For each of the model's learnables, whether it belongs to one of these layers ("classifier" holds "classifier.1.weight"). Throws invalid_option for
+/// a layer without learnables.
+std::vector<bool> learnables_of(const BuiltModel& model, const std::vector<std::string>& layers);
+
+}  // namespace lockstep::train

@@ -1,0 +1,158 @@
+#include "lockstep/train/custom/learnables.h"
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/device/gpu.h"
+#include "lockstep/device/kernels.h"
+#include "lockstep/train/custom/internal/model_parts.h"
+#include "lockstep/train/optimizer.h"
+
+namespace lockstep::train {
+namespace {
+
+// Throws where a value is out of the limits that its `describe` gives.
+template <class T>
+const T& checked(const T& options) {
+  T copy;
+  read_json(to_json(options), copy, "the optimizer's options");
+  return options;
+}
+
+device::UpdateRule rule_of(const SgdmOptions& options) {
+  checked(options);
+  return {.kind = device::UpdateKind::sgdm, .learning_rate = options.learning_rate, .momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = options.weight_decay};
+}
+
+device::UpdateRule rule_of(const AdamOptions& options) {
+  checked(options);
+  return {.kind = device::UpdateKind::adam,
+          .learning_rate = options.learning_rate,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .epsilon = options.epsilon,
+          .weight_decay = options.weight_decay};
+}
+
+void check_list(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& list, const char* what) {
+  if (parameters.size() != list.size()) {
+    throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters.size()) + " learnables and " + std::to_string(list.size()) + " " + what);
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    const at::Tensor& parameter = parameters[i];
+    if (list[i].defined() && list[i].sizes() == parameter.sizes() && list[i].scalar_type() == parameter.scalar_type() && list[i].device() == parameter.device()) continue;
+    throw Error(ErrorCode::invalid_option, "learnable " + std::to_string(i) + " is " + c10::str(parameter.sizes()) + ", and its place among the " + what +
+                                               (list[i].defined() ? " holds " + c10::str(list[i].sizes()) + " of type " + c10::toString(list[i].scalar_type()) : " is empty"));
+  }
+}
+
+template <class T>
+void apply_on_cpu(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) {
+  const auto at = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<T>() : nullptr; };
+  device::kernels<T>().update(rule, gradient.const_data_ptr<T>(), at(weight), at(first), at(second), weight.numel());
+}
+
+// In place, by the kernels of the trainer. Weight and state are contiguous.
+void apply(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) {
+  const at::Tensor dense = gradient.contiguous();
+  if (!weight.is_cpu()) return device::gpu_library().kernels().update(rule, dense, weight, first, second);
+  if (weight.scalar_type() == at::kDouble) return apply_on_cpu<double>(rule, dense, weight, first, second);
+  if (weight.scalar_type() == at::kFloat) return apply_on_cpu<float>(rule, dense, weight, first, second);
+  throw Error(ErrorCode::invalid_option, std::string("learnables of type ") + c10::toString(weight.scalar_type()) + " cannot be updated", "float and double can");
+}
+
+std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : tensors) all.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
+  return all;
+}
+
+std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : tensors) all.push_back(at::zeros_like(tensor.detach(), at::MemoryFormat::Contiguous));
+  return all;
+}
+
+at::Tensor at_or_none(const std::vector<at::Tensor>& list, size_t i) { return list.empty() ? at::Tensor() : list[i]; }
+
+}  // namespace
+
+SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& velocity,
+                       const SgdmOptions& options) {
+  check_list(parameters, gradients, "gradients");
+  if (!velocity.empty()) check_list(parameters, velocity, "velocities");
+  const torch::NoGradGuard no_grad;
+  SgdmUpdate next{copies(parameters), velocity.empty() ? zeros_like(parameters) : copies(velocity)};
+  const device::UpdateRule rule = rule_of(options);
+  for (size_t i = 0; i < parameters.size(); ++i) apply(rule, gradients[i], next.parameters[i], next.velocity[i], {});
+  return next;
+}
+
+AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const AdamMoments& moments, const AdamOptions& options) {
+  check_list(parameters, gradients, "gradients");
+  if (!moments.mean.empty()) check_list(parameters, moments.mean, "means");
+  if (!moments.mean_square.empty()) check_list(parameters, moments.mean_square, "mean squares");
+  const torch::NoGradGuard no_grad;
+  AdamUpdate next{copies(parameters),
+                  {moments.iteration + 1, moments.mean.empty() ? zeros_like(parameters) : copies(moments.mean),
+                   moments.mean_square.empty() ? zeros_like(parameters) : copies(moments.mean_square)}};
+  const device::UpdateRule rule = corrected(rule_of(options), moments.iteration);
+  for (size_t i = 0; i < parameters.size(); ++i) apply(rule, gradients[i], next.parameters[i], next.moments.mean[i], next.moments.mean_square[i]);
+  return next;
+}
+
+std::vector<at::Tensor> update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                               const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& f) {
+  check_list(parameters, gradients, "gradients");
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> next;
+  for (size_t i = 0; i < parameters.size(); ++i) next.push_back(f(parameters[i].detach(), gradients[i]));
+  return next;
+}
+
+void update(const BuiltModel& model, const std::vector<at::Tensor>& gradients,
+            const std::function<at::Tensor(const std::string&, const at::Tensor&, const at::Tensor&)>& f) {
+  const auto names = model.parameter_names();
+  auto name = names.begin();
+  model.assign(update(model.parameters(), gradients, [&](const at::Tensor& parameter, const at::Tensor& gradient) { return f(*name++, parameter, gradient); }));
+}
+
+std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor, double other) {
+  std::vector<double> factors;
+  for (const bool inside : learnables_of(model, {layer})) factors.push_back(inside ? factor : other);
+  return factors;
+}
+
+LearnableUpdater::LearnableUpdater(std::vector<at::Tensor> parameters, std::vector<double> factors, device::UpdateRule rule)
+    : rule_(rule), parameters_(std::move(parameters)), factors_(std::move(factors)) {
+  if (factors_.empty()) factors_.assign(parameters_.size(), 1.0);
+  if (factors_.size() != parameters_.size()) {
+    throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters_.size()) + " learnables and " + std::to_string(factors_.size()) + " learn-rate factors");
+  }
+  for (const at::Tensor& parameter : parameters_) {
+    if (!parameter.is_contiguous()) throw Error(ErrorCode::invalid_option, "a learnable " + c10::str(parameter.sizes()) + " is not contiguous and cannot be updated in place");
+  }
+  if (rule_.state_count() > 0) first_ = zeros_like(parameters_);
+  if (rule_.state_count() > 1) second_ = zeros_like(parameters_);
+}
+
+void LearnableUpdater::step(const std::vector<at::Tensor>& gradients) { step(gradients, rule_.learning_rate); }
+
+void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double learning_rate) {
+  check_list(parameters_, gradients, "gradients");
+  device::UpdateRule rule = corrected(rule_, steps_++);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].requires_grad()) continue;  // frozen: weight decay would move it still
+    rule.learning_rate = learning_rate * factors_[i];
+    apply(rule, gradients[i], parameters_[i].detach(), at_or_none(first_, i), at_or_none(second_, i));
+  }
+}
+
+Sgdm::Sgdm(std::vector<at::Tensor> parameters, const SgdmOptions& options, std::vector<double> factors)
+    : LearnableUpdater(std::move(parameters), std::move(factors), rule_of(options)) {}
+
+Adam::Adam(std::vector<at::Tensor> parameters, const AdamOptions& options, std::vector<double> factors)
+    : LearnableUpdater(std::move(parameters), std::move(factors), rule_of(options)) {}
+
+}  // namespace lockstep::train

@@ -1,0 +1,138 @@
+#include "lockstep/train/custom/shard_sums.h"
+
+#include <ATen/Functions.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/device/random_scope.h"
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/custom/internal/model_parts.h"
+#include "lockstep/train/replica.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kCountColumn = 0;
+constexpr int64_t kLossColumn = 1;
+constexpr int64_t kStatisticsColumn = 2;
+
+Range shards_of(const data::Batch& batch) {
+  return batch.shards.empty() ? Range{} : Range{batch.shards.front().index, batch.shards.back().index + 1};
+}
+
+// Goes back to its model when the last holder lets go.
+std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
+  auto& parts = model.parts();
+  std::unique_ptr<comm::NodeStack> stack;
+  if (parts.spare_stacks.empty()) {
+    stack = std::make_unique<comm::NodeStack>(parts.weights.element_count(), parts.weights.type(), parts.weights.device());
+  } else {
+    stack = std::move(parts.spare_stacks.back());
+    parts.spare_stacks.pop_back();
+  }
+  return {stack.release(), [model](comm::NodeStack* used) { model.parts().spare_stacks.emplace_back(used); }};
+}
+
+void check_loss(const at::Tensor& loss) {
+  if (loss.defined() && loss.numel() == 1 && loss.requires_grad()) return;
+  throw Error(ErrorCode::invalid_option,
+              !loss.defined() ? "the model's loss gave no tensor"
+              : loss.numel() != 1 ? "the model's loss gave a tensor " + c10::str(loss.sizes()) + ", not one number"
+                                  : std::string("the model's loss has no graph back to the learnables"),
+              "give the sum of the losses of the shard's samples, as nn::cross_entropy_sum(model.forward(shard.input), shard.target) does");
+}
+
+// double [1 + values] on the model's device.
+at::Tensor loss_and_statistics(const at::Tensor& loss, const at::Tensor& statistics) {
+  const at::Tensor own = loss.detach().to(at::kDouble).flatten();
+  return statistics.defined() ? at::cat({own, statistics}) : own;
+}
+
+int64_t statistics_width(const std::vector<BatchNormInfo>& norms) {
+  int64_t width = 0;
+  for (const BatchNormInfo& norm : norms) width += 2 * norm.channels;
+  return width;
+}
+
+at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& measured, const std::vector<BatchNormInfo>& norms) {
+  const at::Tensor rows = at::empty({static_cast<int64_t>(measured.size()), kStatisticsColumn + statistics_width(norms)}, at::kDouble);
+  if (measured.empty()) return rows;
+  rows.narrow(1, kLossColumn, rows.size(1) - kLossColumn).copy_(at::stack(measured));
+  auto values = rows.accessor<double, 2>();
+  for (size_t i = 0; i < batch.shards.size(); ++i) values[static_cast<int64_t>(i)][kCountColumn] = static_cast<double>(batch.shards[i].count);
+  return rows;
+}
+
+// All shards' numbers folded in the tree.
+struct Folded {
+  double count = 0;
+  double loss = 0;
+  std::vector<Moments> moments = {};
+};
+
+Folded fold_rows(const at::Tensor& rows, const std::vector<BatchNormInfo>& norms, StateAggregation state) {
+  std::vector<Folded> shards;
+  for (int64_t shard = 0; shard < rows.size(0); ++shard) {
+    const double* row = rows.const_data_ptr<double>() + shard * rows.size(1);
+    shards.push_back({row[kCountColumn], row[kLossColumn], moments_from(norms, row + kStatisticsColumn, static_cast<int64_t>(row[kCountColumn]))});
+  }
+  const auto combine = state == StateAggregation::pooled ? pooled : averaged;
+  return comm::fold(shards, 0, rows.size(0), [&](const Folded& left, const Folded& right) {
+    Folded both{left.count + right.count, left.loss + right.loss};
+    for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(combine(left.moments[i], right.moments[i]));
+    return both;
+  });
+}
+
+// The mini-batch's numbers out of all ranks' rows; the model's statistics follow.
+MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, StateAggregation state) {
+  auto& parts = sums.model.parts();
+  const Folded all = fold_rows(worker.comm().cat(sums.rows).contiguous(), parts.norms, state);
+  if (!parts.norms.empty()) apply_moments(parts.weights, parts.norms, all.moments);
+  return {all.loss / all.count, parts.weights.views(gradient), static_cast<int64_t>(all.count), sums.gradients};
+}
+
+}  // namespace
+
+ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, const ModelLoss& loss) {
+  auto& parts = model.parts();
+  const at::Device device = parts.weights.device();
+  auto parameters = model.parameters();
+  ShardSums sums{model, take_stack(model), batch.shard_count, batch.global_count, {}};
+  sums.gradients->begin(shards_of(batch), batch.shard_count);
+  parts.begin_training();
+  device::RandomScope random(device, 0);
+  const nn::DirectConvolutions convolutions(parts.options.kernels == Kernels::auto_);
+  std::vector<at::Tensor> measured;
+  for (const data::Shard& shard : batch.shards) {
+    for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+    random.reseed(shard_seed(parts.options.seed, batch.iteration, shard.index, /*piece=*/0));
+    at::Tensor sum;
+    {
+      const AutocastScope autocast(parts.options.precision, device.type(), WeightCasts::renew);
+      sum = loss(shard);
+    }
+    check_loss(sum);
+    measured.push_back(loss_and_statistics(sum, parts.shard_statistics.statistics()));
+    sum.backward(at::full_like(sum, 1.0 / static_cast<double>(batch.global_count)));
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+    sums.gradients->take([&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
+  }
+  sums.rows = rows_of(batch, measured, parts.norms);
+  return sums;
+}
+
+MiniBatchSums exchange(pool::Worker& worker, const ShardSums& sums, StateAggregation state) {
+  return finish(worker, sums, worker.comm().reduce_tree(sums.gradients->nodes(), sums.shard_count), state);
+}
+
+MiniBatchSums exchange_ranks(pool::Worker& worker, const ShardSums& sums, StateAggregation state) {
+  const double total = worker.comm().all_reduce(static_cast<double>(sums.global_count), comm::Reduction::sum);
+  const at::Tensor own = comm::finish_whole(sums.gradients->nodes(), sums.shard_count) * (static_cast<double>(sums.global_count) / total);
+  const int64_t rank = worker.rank();
+  return finish(worker, sums, worker.comm().reduce_tree({{{rank, rank + 1}, own}}, worker.size()), state);
+}
+
+}  // namespace lockstep::train

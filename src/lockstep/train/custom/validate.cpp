@@ -1,0 +1,57 @@
+#include "lockstep/train/custom/validate.h"
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/nn/losses.h"
+#include "lockstep/train/custom/internal/model_parts.h"
+
+namespace lockstep::train {
+namespace {
+
+// Double [mini-batches * shards, 2], zeros but for this rank's rows: the sum of the losses, how many are right.
+at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::PictureSet>& pictures, Share share, const ValidationOptions& options) {
+  const int64_t rows = data::steps_per_epoch(pictures->size(), options.mini_batch_size) * options.shards;
+  const at::Tensor sums = at::zeros({rows, 2}, at::kDouble);
+  auto values = sums.accessor<double, 2>();
+  data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = options.shards, .order = {.shuffle = data::Shuffle::never}});
+  const data::InputFormat format{model.parts().weights.type(), model.parts().weights.device(), options.mean, options.deviation};
+  while (const auto batch = queue.next()) {
+    for (const data::Shard& shard : batch->shards) {
+      const at::Tensor logits = model.predict(data::to_input(shard.pictures, format));
+      const at::Tensor target = shard.target.to(logits.device());
+      const int64_t row = batch->cursor.step * options.shards + shard.index;
+      values[row][0] = nn::cross_entropy_sum(logits, target).item<double>();
+      values[row][1] = static_cast<double>(logits.argmax(1).eq(target).sum().item<int64_t>());
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options) {
+  if (pictures->size() == 0) throw Error(ErrorCode::invalid_option, "there is no sample to validate on");
+  const at::Tensor sums = own_sums(model, pictures, comm.share(), options);
+  comm.all_reduce({sums}, comm::Reduction::sum);  // one rank's number and zeros: exact
+  auto values = sums.accessor<double, 2>();
+  double loss = 0, correct = 0;
+  for (int64_t row = 0; row < sums.size(0); ++row) {
+    loss += values[row][0];
+    correct += values[row][1];
+  }
+  const auto count = static_cast<double>(pictures->size());
+  return {loss / count, correct / count, pictures->size()};
+}
+
+Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
+  const nn::NetworkInput& input = model.input();
+  return validate(model, std::make_shared<const data::PictureSet>(dataset, data::PictureFormat{input.channels, input.height, input.width}, /*most_bytes=*/0), comm, options);
+}
+
+double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
+  return validate(model, dataset, comm, options).accuracy;
+}
+
+}  // namespace lockstep::train
