@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/sequences.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/module.h"

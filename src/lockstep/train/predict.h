@@ -17,10 +17,14 @@ struct Model {
   nn::NetworkInput input;
   std::vector<std::string> classes;
   data::Resize resize = data::Resize::stretch;
+  data::PaddingSide padding = data::PaddingSide::right;
   std::vector<double> mean;        ///< per channel, of pixels / 255
   std::vector<double> deviation;
   std::filesystem::path weights;   ///< safetensors
 };
+
+/// What the model takes pictures or sequences to.
+data::PictureFormat format_of(const Model& model);
 
 /// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last");
@@ -33,7 +37,7 @@ struct Prediction {
   std::vector<double> scores;      ///< softmax, one per class
 };
 
-/// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
+/// Sequences are taken whole. Throws invalid_option for a network that gives a class at each time step. Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});
 
 struct Evaluation {
