@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/data/sequences.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/losses.h"

@@ -7,7 +7,8 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "train",
        .words = "FOLDER",
        .summary = "train a network on a folder of images",
-       .details = "FOLDER holds a folder of PNG or JPEG images for each class, or IDX or CIFAR binary files. Weights, curves and checkpoints "
+       .details = "FOLDER holds a folder of PNG or JPEG images for each class, or IDX or CIFAR binary files; or it has sequences: a .ts file, or a folder of "
+                  "CSV files for each class. Weights, curves and checkpoints "
                   "go to the run folder. Ctrl-C saves a checkpoint and stops; --resume goes on from there.",
        .fields = train_fields,
        .run = run_train},

@@ -38,8 +38,8 @@ std::vector<ClassFigures> figures_by_class(const train::Evaluation& evaluation, 
 
 std::string share(int64_t part, int64_t whole) { return whole == 0 ? "-" : fixed(static_cast<double>(part) / static_cast<double>(whole), 4); }
 
-std::string class_table(const std::vector<ClassFigures>& figures) {
-  std::vector<std::vector<std::string>> rows{{"class", "images", "right", "recall", "precision"}};
+std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun) {
+  std::vector<std::vector<std::string>> rows{{"class", noun, "right", "recall", "precision"}};
   for (const ClassFigures& row : figures) {
     rows.push_back({row.name, with_commas(row.samples), with_commas(row.right), share(row.right, row.samples), share(row.right, row.predicted)});
   }
@@ -57,7 +57,7 @@ std::string confusion_matrix(const train::Evaluation& evaluation, const std::vec
   return in_columns(rows, "l" + std::string(classes.size(), 'r'));
 }
 
-std::string most_frequent_confusions(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
+std::string most_frequent_confusions(const train::Evaluation& evaluation, const std::vector<std::string>& classes, const std::string& noun) {
   struct Confusion {
     int64_t count = 0;
     size_t truth = 0;
@@ -70,7 +70,7 @@ std::string most_frequent_confusions(const train::Evaluation& evaluation, const 
     }
   }
   std::stable_sort(confusions.begin(), confusions.end(), [](const Confusion& a, const Confusion& b) { return a.count > b.count; });
-  std::vector<std::vector<std::string>> rows{{"images", "true", "predicted"}};
+  std::vector<std::vector<std::string>> rows{{noun, "true", "predicted"}};
   for (const Confusion& one : confusions) {
     if (rows.size() > kMostConfusions) break;
     rows.push_back({with_commas(one.count), classes[one.truth], classes[one.predicted]});
@@ -83,12 +83,14 @@ bool fits(const std::string& text, int width) {
   return std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
 }
 
-std::string as_text(const train::Evaluation& evaluation, const std::vector<std::string>& classes, int width) {
-  std::string text = with_commas(evaluation.samples) + " images, loss " + fixed(evaluation.loss, 4) + ", accuracy " + fixed(evaluation.accuracy, 4) + "\n\n";
-  text += class_table(figures_by_class(evaluation, classes));
+std::string as_text(const train::Evaluation& evaluation, const train::Model& model, int width) {
+  const std::string noun = model.input.steps > 0 ? "sequences" : "images";
+  const std::vector<std::string>& classes = model.classes;
+  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) + ", accuracy " + fixed(evaluation.accuracy, 4) + "\n\n";
+  text += class_table(figures_by_class(evaluation, classes), noun);
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, width)) return text + "\nconfusion matrix:\n" + matrix;
-  return text + "\nmost frequent confusions (--json has all of them):\n" + most_frequent_confusions(evaluation, classes);
+  return text + "\nmost frequent confusions (--json has all of them):\n" + most_frequent_confusions(evaluation, classes, noun);
 }
 
 Json as_json(const train::Evaluation& evaluation, const train::Model& model) {
@@ -113,7 +115,7 @@ int run_evaluate(const Call& call, Console& console) {
   const data::Dataset dataset = readable_samples(source, model, options, console);
   const train::Evaluation evaluation = train::evaluate(train::predict(model, dataset, options), model.classes);
   const bool json = settings_of<JsonOutput>(call).json;
-  console.print(json ? as_json(evaluation, model).dump(2) + "\n" : as_text(evaluation, model.classes, console.width()));
+  console.print(json ? as_json(evaluation, model).dump(2) + "\n" : as_text(evaluation, model, console.width()));
   return 0;
 }
 

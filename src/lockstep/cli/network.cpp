@@ -1,5 +1,6 @@
 #include <array>
 #include <optional>
+#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
@@ -18,24 +19,33 @@ constexpr std::array<const char*, 2> enum_names(InputColor) { return {"grey", "r
 struct InputChoice {
   std::string image_size = "28x28";
   InputColor color = InputColor::grey;
+  std::string sequence;
   int64_t classes = 10;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Input");
     field("image-size", self.image_size, "height and width of the images, HxW");
     field("color", self.color, "one channel, or three");
+    field("sequence", self.sequence, "for sequences instead of images: channels and time steps of the longest, CxT, such as 12x29");
     field("classes", self.classes, "how many classes are told apart", at_least(2));
   };
 };
 
-nn::NetworkInput input_of(const InputChoice& choice) {
-  nn::NetworkInput input{.channels = choice.color == InputColor::grey ? 1 : 3, .classes = choice.classes};
-  const std::vector<std::string> sides = split(choice.image_size, 'x');
+std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::string& text, const std::string& form) {
+  const std::vector<std::string> sides = split(text, 'x');
   const auto is_number = [](const std::string& side) { return !side.empty() && side.size() < 6 && side.find_first_not_of("0123456789") == std::string::npos && side[0] != '0'; };
   if (sides.size() != 2 || !is_number(sides[0]) || !is_number(sides[1])) {
-    throw Error(ErrorCode::invalid_option, "option --image-size cannot be \"" + choice.image_size + "\": it must be HxW, such as 28x28");
+    throw Error(ErrorCode::invalid_option, "option --" + option + " cannot be \"" + text + "\": it must be " + form);
   }
-  input.height = std::stoll(sides[0]);
-  input.width = std::stoll(sides[1]);
+  return {std::stoll(sides[0]), std::stoll(sides[1])};
+}
+
+nn::NetworkInput input_of(const InputChoice& choice) {
+  nn::NetworkInput input{.channels = choice.color == InputColor::grey ? 1 : 3, .classes = choice.classes};
+  if (!choice.sequence.empty()) {
+    const auto [channels, steps] = two_numbers("sequence", choice.sequence, "CxT, such as 12x29");
+    return {.channels = channels, .height = 1, .width = 1, .classes = choice.classes, .steps = steps};
+  }
+  std::tie(input.height, input.width) = two_numbers("image-size", choice.image_size, "HxW, such as 28x28");
   return input;
 }
 
@@ -46,6 +56,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 std::string input_text(const nn::NetworkInput& input) {
+  if (input.steps > 0) return shape_text({input.channels, input.steps}) + " (channels, time steps), " + with_commas(input.classes) + " classes";
   return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " + with_commas(input.classes) + " classes";
 }
 
@@ -58,6 +69,7 @@ Json as_json(const nn::Network& network, const nn::NetworkInput& input, const nn
             {"input", {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes}}},
             {"learnables", table.learnable_count()},
             {"state", table.state_count()}};
+  if (input.steps > 0) json["input"] = {{"channels", input.channels}, {"time_steps", input.steps}, {"classes", input.classes}};
   Json& layers = json["layers"] = Json::array();
   for (const nn::LayerRow& row : table.rows) {
     layers.push_back({{"name", row.name}, {"type", row.type}, {"detail", row.detail}, {"inputs", row.inputs}, {"shape", row.shape}, {"learnables", row.learnable_count}, {"state", row.state_count}});
@@ -67,7 +79,7 @@ Json as_json(const nn::Network& network, const nn::NetworkInput& input, const nn
 }
 
 // Small inputs first; the large networks have their own size.
-constexpr std::array<nn::NetworkInput, 2> kListInputs{nn::NetworkInput{1, 28, 28, 10}, nn::NetworkInput{3, 224, 224, 1000}};
+constexpr std::array<nn::NetworkInput, 3> kListInputs{nn::NetworkInput{1, 28, 28, 10}, nn::NetworkInput{3, 224, 224, 1000}, nn::NetworkInput{12, 1, 1, 9, 29}};
 
 std::vector<std::string> list_row(const std::string& name) {
   const nn::Network network = nn::find_network(name);

@@ -30,9 +30,8 @@ train::Model open_model(const std::filesystem::path& path, Weights weights) {
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console) {
   data::Dataset dataset = source.dataset;
   std::vector<data::BadSample> left_out = source.skipped;
-  if (options.on_bad_sample == data::OnBadSample::skip) {
-    const data::PictureFormat format{model.input.channels, model.input.height, model.input.width, model.resize};
-    auto [good, bad] = data::without_bad_samples(dataset, format, device::inspect().cores);
+  if (options.on_bad_sample == data::OnBadSample::skip && dataset.store().kind() == data::SampleKind::picture) {
+    auto [good, bad] = data::without_bad_samples(dataset, train::format_of(model), device::inspect().cores);
     dataset = std::move(good);
     left_out.insert(left_out.end(), bad.begin(), bad.end());
   }

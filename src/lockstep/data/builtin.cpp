@@ -1,5 +1,5 @@
 // The kinds of sources, in the order in which they are tried. To add one: a file of its own and a line here. Read image_folder.cpp for a
-// kind whose pictures stay on the disk, idx.cpp for one whose pictures lie in memory.
+// kind whose pictures stay on the disk, idx.cpp for one whose pictures lie in memory, ts.cpp for sequences.
 #include <array>
 
 #include "lockstep/data/internal/kinds.h"
@@ -7,9 +7,11 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::array<SourceKind, 3> kKinds{{
+constexpr std::array<SourceKind, 5> kKinds{{
     {"IDX", "IDX files (train-images-idx3-ubyte[.gz])", fits_idx, open_idx},
     {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", fits_cifar, open_cifar},
+    {"sequence file", "a file of sequences (.ts)", fits_ts, open_ts},
+    {"sequence folder", "a folder of class folders with CSV files, a sequence each", fits_csv, open_csv},
     {"image folder", "a folder of class folders with PNG or JPEG files", fits_image_folder, open_image_folder},
 }};
 

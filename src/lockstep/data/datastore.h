@@ -31,6 +31,9 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
+/// What the samples are: 8-bit pictures [C,H,W], or sequences, float32 [C,T], whose T time steps differ from sample to sample.
+enum class SampleKind { picture, sequence };
+
 /// A stored picture that cannot be read: `cannot decode "path": reason`, corrupt_data.
 class BadPicture : public Error {
  public:
@@ -68,6 +71,13 @@ class Datastore {
   virtual void read_to(int64_t index, const Placement& placement) const = 0;
   /// Whether all pictures have one size and lie decoded in memory, so that keeping a copy of them would gain nothing.
   virtual bool in_memory() const { return false; }
+  /// Of a sequence [C,T], image_size is {C,1,T}, and read_to asks for that size and writes float32, 4 bytes a number.
+  virtual SampleKind kind() const { return SampleKind::picture; }
+  /// Whether sequences have a class at every time step (step_labels, -1 where there is none) and not one as a whole (label, then -1).
+  virtual bool labels_steps() const { return false; }
+  virtual std::span<const int64_t> step_labels(int64_t) const { return {}; }
+  /// Whether a sequence goes on where the sample at its place in the mini-batch before ended, so that recurrent state is carried over.
+  virtual bool continues(int64_t) const { return false; }
   /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
   virtual uint64_t listing_hash() const = 0;
   /// Where the pictures come from, in words that no other datastore of this process has unless it holds the same pictures and labels in the same

@@ -26,6 +26,8 @@ struct Filling {
   std::vector<int64_t> samples;   // indices into the dataset
   uint8_t* pictures = nullptr;
   int64_t* target = nullptr;
+  int64_t sample_bytes = 0;
+  int64_t targets = 1;            // of a sample: 1, or T
   int64_t next_piece = 0;
   int64_t pieces_left = 0;
   std::exception_ptr error;
@@ -49,14 +51,15 @@ Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_coun
   return {begin, index + 1 == shard_count ? count : begin + options.shard_size};
 }
 
-// This worker's shards out of the tensors that hold them.
-std::vector<Shard> cut(const at::Tensor& pictures, const at::Tensor& target, Range owned, const QueueOptions& options, const Batch& batch) {
+// This worker's shards out of `whole`, which has all of its samples.
+std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& options, const Batch& batch) {
   std::vector<Shard> shards;
+  const auto part = [](const at::Tensor& tensor, Range rows) { return tensor.defined() ? tensor.narrow(0, rows.begin, rows.count()) : at::Tensor(); };
   const int64_t first = shard_range(options, batch.global_count, batch.shard_count, owned.begin).begin;
   for (int64_t index = owned.begin; index < owned.end; ++index) {
     const Range range = shard_range(options, batch.global_count, batch.shard_count, index);
-    shards.push_back({index, pictures.narrow(0, range.begin - first, range.count()), target.narrow(0, range.begin - first, range.count()),
-                      range.count()});
+    const Range rows{range.begin - first, range.end - first};
+    shards.push_back({index, part(whole.pictures, rows), part(whole.target, rows), rows.count(), part(whole.lengths, rows), part(whole.continues, rows)});
   }
   return shards;
 }
@@ -101,6 +104,7 @@ struct MiniBatchQueue::State {
   State(std::shared_ptr<const PictureSet> set, Share part, QueueOptions chosen)
       : pictures(std::move(set)), share(part), options(checked(chosen)), cursor(options.start) {
     settle_cursor();
+    if (options.augment.any() && pictures->format().kind != SampleKind::picture) throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences", "leave out --augment");
     if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
     for (int64_t i = 0; i < options.threads; ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
@@ -136,21 +140,59 @@ struct MiniBatchQueue::State {
     batch.ends_epoch = cursor.step + 1 == steps();
     batch.global_count = range.count();
     batch.shard_count = shards_of(options, range.count());
+    batch.target_count = count_targets(range);
     const Range owned = part_of(batch.shard_count, share.size, share.rank);
     if (owned.count() == 0) return filling;
     const int64_t begin = range.begin + shard_range(options, range.count(), batch.shard_count, owned.begin).begin;
     const int64_t end = range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
+    const Shard whole = room_for(range, end - begin);
+    filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
+    filling->target = whole.target.data_ptr<int64_t>();
+    filling->sample_bytes = static_cast<int64_t>(whole.pictures.nbytes()) / whole.count;
+    filling->targets = whole.target.numel() / whole.count;
+    filling->pieces_left = filling->pieces();
+    for (int64_t i = 0; whole.lengths.defined() && i < whole.count; ++i) {
+      const int64_t index = filling->samples[static_cast<size_t>(i)];
+      whole.lengths.data_ptr<int64_t>()[i] = steps_of(index);
+      whole.continues.data_ptr<bool>()[i] = pictures->dataset().store().continues(index);
+    }
+    batch.shards = cut(whole, owned, options, batch);
+    return filling;
+  }
+
+  int64_t steps_of(int64_t index) const { return pictures->dataset().store().image_size(index).width; }
+
+  // Memory for `count` samples of the mini-batch at `range`. Its longest sequence decides, whoever reads that one.
+  Shard room_for(Range range, int64_t count) const {
     const PictureFormat& format = pictures->format();
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
-    const at::Tensor planes = at::empty({end - begin, format.channels, format.height, format.width}, host.dtype(at::kByte));
-    const at::Tensor target = at::empty({end - begin}, host.dtype(at::kLong));
-    filling->pictures = planes.data_ptr<uint8_t>();
-    filling->target = target.data_ptr<int64_t>();
-    filling->pieces_left = filling->pieces();
-    batch.shards = cut(planes, target, owned, options, batch);
-    return filling;
+    Shard room{.count = count};
+    if (format.kind == SampleKind::picture) {
+      room.pictures = at::empty({count, format.channels, format.height, format.width}, host.dtype(at::kByte));
+      room.target = at::empty({count}, host.dtype(at::kLong));
+      return room;
+    }
+    int64_t longest = std::max<int64_t>(options.least_steps, 1);
+    for (int64_t i = range.begin; i < range.end; ++i) longest = std::max(longest, steps_of(order[static_cast<size_t>(i)]));
+    room.pictures = at::empty({count, format.channels, longest}, host.dtype(at::kFloat));
+    room.target = pictures->dataset().store().labels_steps() ? at::full({count, longest}, -1, host.dtype(at::kLong)) : at::empty({count}, host.dtype(at::kLong));
+    room.lengths = at::empty({count}, at::kLong);
+    room.continues = at::empty({count}, at::kBool);
+    return room;
+  }
+
+  int64_t count_targets(Range range) const {
+    const Datastore& store = pictures->dataset().store();
+    if (store.kind() == SampleKind::picture) return range.count();
+    int64_t count = 0;
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const int64_t index = order[static_cast<size_t>(i)];
+      const auto labels = store.step_labels(index);
+      count += store.labels_steps() ? std::count_if(labels.begin(), labels.end(), [](int64_t label) { return label >= 0; }) : store.label(index) >= 0;
+    }
+    return count;
   }
 
   // Under the lock: the next piece to read, of an open mini-batch or of a new one; nothing when there is none now.
@@ -207,9 +249,15 @@ struct MiniBatchQueue::State {
 
   void read_sample(Filling& filling, int64_t position) const {
     const int64_t index = filling.samples[static_cast<size_t>(position)];
-    const int64_t bytes = pictures->picture_bytes();
+    const int64_t bytes = filling.sample_bytes;
     const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
     pictures->read(index, picture);
+    if (pictures->dataset().store().labels_steps()) {
+      const auto labels = pictures->dataset().store().step_labels(index);
+      const int64_t before = pictures->format().padding == PaddingSide::left ? filling.targets - static_cast<int64_t>(labels.size()) : 0;
+      std::copy(labels.begin(), labels.end(), filling.target + position * filling.targets + before);
+      return;
+    }
     filling.target[position] = pictures->label(index);
     if (!options.augment.any()) return;
     const uint64_t seed = seed_of(

@@ -24,10 +24,12 @@ namespace lockstep::data {
 /// One shard of a mini-batch.
 struct Shard {
   int64_t index = 0;      ///< 0..used shards of this mini-batch - 1
-  at::Tensor pictures;    ///< u8 [b,C,H,W] on the host
-  at::Tensor target;      ///< int64 [b] on the host; else what QueueOptions::output asks for
-  int64_t count = 0;      ///< b
-  at::Tensor input = {};  ///< what QueueOptions::output makes of the pictures; undefined in a queue of a PictureSet
+  at::Tensor pictures = {};   ///< u8 [b,C,H,W] on the host; of sequences float32 [b,C,T], padded with zeros
+  at::Tensor target = {};     ///< int64 [b] on the host, or [b,T] where each time step has a class, -1: none; else what QueueOptions::output asks for
+  int64_t count = 0;          ///< b
+  at::Tensor input = {};      ///< what QueueOptions::output makes of the pictures; undefined in a queue of a PictureSet
+  at::Tensor lengths = {};    ///< of sequences, int64 [b] on the host: time steps that are no padding
+  at::Tensor continues = {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
 };
 
 /// This worker's part of one mini-batch. A worker may own no shard of it.
@@ -38,6 +40,7 @@ struct Batch {
   int64_t shard_count = 0;      ///< shards in the mini-batch over all workers
   int64_t iteration = 0;        ///< mini-batches before this one since epoch 0
   bool ends_epoch = false;      ///< the next one is of another epoch, or there is none
+  int64_t target_count = 0;     ///< what the loss is the mean over: samples with a label, or labelled time steps, over all workers
 };
 
 /// What becomes of an epoch's last mini-batch when it is smaller than the others.
@@ -55,6 +58,7 @@ struct QueueOptions {
   int64_t epochs = 1;           ///< the queue ends after this many epochs (counted from epoch 0)
   int64_t read_ahead = 4;       ///< mini-batches kept ready
   int64_t threads = 1;          ///< reading threads
+  int64_t least_steps = 0;      ///< sequences are padded to the longest of the mini-batch, and at least to this many time steps
   bool pinned = false;          ///< into memory that a GPU reads by itself while the CPU goes on; needs a GPU
   PartialBatch partial = PartialBatch::return_;
   // For a queue of a Dataset alone:
@@ -124,6 +128,7 @@ struct InputFormat {
 };
 
 /// u8 [b,C,H,W] to `type` on `device`: (pixel / 255 - mean) / deviation, as torchvision's ToTensor and Normalize.
+/// Sequences, float32 [b,C,T], are taken as they are: (value - mean) / deviation.
 at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format);
 
 }  // namespace lockstep::data

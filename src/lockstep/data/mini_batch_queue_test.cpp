@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/sequences.h"
 
 namespace lockstep::data {
 namespace {
@@ -300,6 +301,41 @@ TEST(ToInput, IsToTensorAndNormalize) {
   EXPECT_TRUE(at::equal(normal, (pictures.to(at::kDouble) / 255 - mean) / 0.5));
   EXPECT_EQ(to_input(pictures, {.type = at::kBFloat16}).scalar_type(), at::kBFloat16);
   EXPECT_THROW(to_input(pictures, {.mean = {0.1, 0.2}}), Error);
+}
+
+// Sequences of 1 to 5 steps; two workers with a shard of two each. The longest of the mini-batch decides how long all are.
+TEST(MiniBatchQueue, PadsSequencesToTheLongestOfTheMiniBatch) {
+  std::vector<Sequence> sequences;
+  for (const int64_t steps : {2, 1, 5, 3}) sequences.push_back({.values = std::vector<float>(static_cast<size_t>(steps), static_cast<float>(steps)), .label = steps % 2});
+  const auto set = [&](PaddingSide padding) {
+    return std::make_shared<PictureSet>(make_sequences(1, {"even", "odd"}, sequences), PictureFormat{.channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence, .padding = padding}, 0);
+  };
+  QueueOptions options{.mini_batch_size = 4, .shards = 2, .order = {.shuffle = Shuffle::never}};
+  MiniBatchQueue first(set(PaddingSide::right), {0, 2}, options), second(set(PaddingSide::left), {1, 2}, options);
+  const Batch right = first.next().value(), left = second.next().value();
+  EXPECT_EQ(right.target_count, 4);
+  EXPECT_TRUE(right.shards[0].pictures.equal(at::tensor({2.f, 2.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, 1, 5})));
+  EXPECT_TRUE(right.shards[0].lengths.equal(at::tensor({2, 1}, at::kLong)));
+  EXPECT_TRUE(left.shards[0].pictures.equal(at::tensor({5.f, 5.f, 5.f, 5.f, 5.f, 0.f, 0.f, 3.f, 3.f, 3.f}).view({2, 1, 5})));
+  EXPECT_TRUE(left.shards[0].target.equal(at::tensor({1, 1}, at::kLong)));
+  options.least_steps = 7;
+  MiniBatchQueue longer(set(PaddingSide::right), {0, 2}, options);
+  EXPECT_EQ(longer.next()->shards[0].pictures.size(2), 7);
+  options.augment = Augment::parse("flip");
+  EXPECT_THROW(MiniBatchQueue(set(PaddingSide::right), {0, 1}, options), Error);
+}
+
+TEST(MiniBatchQueue, GivesAClassForEachTimeStep) {
+  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
+  const auto set = std::make_shared<PictureSet>(stream_pieces(streams, {.steps = 2, .slots = 2}), PictureFormat{.channels = 1, .height = 1, .width = 2, .kind = SampleKind::sequence}, 0);
+  MiniBatchQueue queue(set, {0, 1}, {.mini_batch_size = 2, .shards = 1, .order = {.shuffle = Shuffle::never}});
+  const Batch first = queue.next().value(), second = queue.next().value();
+  EXPECT_EQ(first.target_count, 3);
+  EXPECT_TRUE(first.shards[0].target.equal(at::tensor({0, 1, 1, -1}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(first.shards[0].continues.equal(at::zeros({2}, at::kBool)));
+  EXPECT_EQ(second.target_count, 0);
+  EXPECT_TRUE(second.shards[0].continues.equal(at::tensor({1, 0}, at::kLong).to(at::kBool)));
+  EXPECT_TRUE(second.shards[0].lengths.equal(at::tensor({1, 0}, at::kLong)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lockstep/data/internal/parallel.h"
+#include "lockstep/data/internal/padding.h"
 
 namespace lockstep::data {
 namespace {
@@ -36,6 +37,20 @@ void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
   to_format(*other_size, other, format, destination);
   constexpr size_t kKeptBytes = size_t{16} << 20;
   if (other.size() > kKeptBytes) std::vector<uint8_t>().swap(other);
+}
+
+void check_kind(const Dataset& dataset, const PictureFormat& format) {
+  const Datastore& store = dataset.store();
+  const bool sequences = format.kind == SampleKind::sequence;
+  if (store.kind() != format.kind) {
+    throw Error(ErrorCode::invalid_option, sequences ? "the network takes sequences, but the data are images" : "the network takes images, but the data are sequences",
+                "\"" + store.source(0) + "\" is the first sample");
+  }
+  for (int64_t i = 0; sequences && i < store.size(); ++i) {
+    const int64_t channels = store.image_size(i).channels;
+    if (channels == format.channels) continue;
+    throw Error(ErrorCode::invalid_option, "sequence \"" + store.source(i) + "\" has " + std::to_string(channels) + " channels, and the network takes " + std::to_string(format.channels));
+  }
 }
 
 }  // namespace
@@ -79,9 +94,15 @@ PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes
   State& state = *state_;
   state.dataset = std::move(dataset);
   state.format = format;
-  state.picture_bytes = format.size().bytes();
+  const bool sequences = format.kind == SampleKind::sequence;
+  state.picture_bytes = format.size().bytes() * (sequences ? static_cast<int64_t>(sizeof(float)) : 1);
   if (state.dataset.empty()) return;
+  check_kind(state.dataset, format);
   const Datastore& store = state.dataset.store();
+  if (sequences) {
+    state.in_memory = true;
+    return;
+  }
   state.in_memory = store.in_memory() && store.image_size(0) == format.size();
   const int64_t count = store.size();
   if (state.in_memory || state.picture_bytes > most_bytes / count) return;
@@ -114,6 +135,7 @@ void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
   if (state.whole != nullptr) {
     return numbered(state.dataset, index, [&] { state.whole->read(state.dataset.store().index_in_whole(index), destination); });
   }
+  if (state.format.kind == SampleKind::sequence) return read_padded(state.dataset.store(), index, state.format.padding, destination);
   if (state.kept == nullptr || !state.keep(index)) return state.decode(index, destination);
   std::memcpy(destination.data(), state.place(index).data(), destination.size());
 }

@@ -21,9 +21,11 @@ enum class OnBadSample { fail, skip };
 constexpr std::array<const char*, 2> enum_names(OnBadSample) { return {"fail", "skip"}; }
 
 /// A dataset seen through one format. Any thread may call any const member.
-/// The pictures are kept in memory once decoded when all of them fit in `most_bytes`; otherwise each read decodes again.
+/// The pictures are kept in memory once decoded when all of them fit in `most_bytes`; otherwise each read decodes again. Sequences lie in
+/// memory already and are not kept twice.
 class PictureSet {
  public:
+  /// Throws invalid_option when the samples are not of the format's kind, or sequences have other channels than the format.
   PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes);
   /// Chosen samples (Dataset::subset, split) of the dataset of `whole`, or of an equal one: what one decodes and keeps, the other has.
   PictureSet(Dataset part, std::shared_ptr<const PictureSet> whole);
@@ -33,12 +35,13 @@ class PictureSet {
   const PictureFormat& format() const;
   const Dataset& dataset() const;
   int64_t label(int64_t index) const;
-  int64_t picture_bytes() const;  ///< C * H * W
+  int64_t picture_bytes() const;  ///< C * H * W; of sequences 4 * C * T for the longest
   bool kept() const;              ///< whether decoded pictures are kept
   int64_t kept_bytes() const;     ///< what this set's own copies take once all are read; 0 for pictures that lie decoded in the dataset, and for a part
 
   /// Writes the picture to `destination` (picture_bytes() long), decoding it if it is not kept yet.
   /// Throws corrupt_data with `cannot decode "path" (sample i of n): reason`.
+  /// A sequence may be read to any length from its own up: `destination` is then float32 [C,T], zeros beside the sequence.
   void read(int64_t index, std::span<uint8_t> destination) const;
 
  private:

@@ -31,14 +31,16 @@ struct SourceOptions {
 /// A dataset and what was noticed while it was listed.
 struct Source {
   Dataset dataset;
-  std::string kind;                     ///< "image folder", "IDX", "CIFAR-10 binary", "CIFAR-100 binary"
+  std::string kind;                     ///< "image folder", "IDX", "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
   std::vector<BadSample> skipped;       ///< files left out because of on_bad_sample = skip
 };
 
 /// Opens what `path` names: a folder of class folders with images; a folder that holds IDX files (train-images-idx3-ubyte[.gz] with its
-/// labels; the t10k pair when there is no train pair), or one such images file; a folder or file of CIFAR binaries.
+/// labels; the t10k pair when there is no train pair), or one such images file; a folder or file of CIFAR binaries; a .ts file of sequences
+/// (sktime's and aeon's text format), or a folder of class folders with CSV files, a sequence each, a line for each time step.
 /// Throws not_found for a missing path; invalid_option when there is no image, only one class, or a class folder without images;
-/// corrupt_data for files that are no images (with their count and the first) and for broken IDX or CIFAR files.
+/// corrupt_data for files that are no images (with their count and the first), for broken IDX or CIFAR files, and, with file and line, for
+/// sequences that cannot be read.
 /// An image folder is read so: names that begin with a dot, Thumbs.db and __MACOSX are not there; beside the class folders README, LICENSE
 /// and .txt, .md, .csv, .json files are left alone; links are followed; pictures are ordered by class name, then by the bytes of their paths.
 Source open_source(const std::filesystem::path& path, const SourceOptions& options = {});

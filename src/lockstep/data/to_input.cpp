@@ -9,10 +9,11 @@ namespace {
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixels) {
   const auto count = static_cast<int64_t>(values.size());
   if (count != 1 && count != pixels.size(1)) {
-    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) + " values, but the pictures have " +
+    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) + " values, but the samples have " +
                                                std::to_string(pixels.size(1)) + " channels");
   }
-  return at::tensor(values, at::TensorOptions().dtype(at::kDouble)).to(pixels.options()).view({1, count, 1, 1});
+  const at::Tensor flat = at::tensor(values, at::TensorOptions().dtype(at::kDouble)).to(pixels.options());
+  return pixels.dim() == 4 ? flat.view({1, count, 1, 1}) : flat.view({1, count, 1});
 }
 
 }  // namespace
@@ -20,7 +21,9 @@ at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixe
 at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format) {
   // Bytes travel to the device; types narrower than float32 are rounded once, at the end.
   const at::ScalarType type = format.type == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor pixels = pictures.to(format.device, at::kByte, /*non_blocking=*/true).to(type).div_(255);
+  const bool sequences = pictures.scalar_type() == at::kFloat;
+  at::Tensor pixels = pictures.to(format.device, pictures.scalar_type(), /*non_blocking=*/true);
+  pixels = sequences ? pixels.to(type, /*non_blocking=*/false, /*copy=*/!format.mean.empty() || !format.deviation.empty()) : pixels.to(type).div_(255);
   if (!format.mean.empty()) pixels.sub_(per_channel(format.mean, pixels));
   if (!format.deviation.empty()) pixels.div_(per_channel(format.deviation, pixels));
   return pixels.to(format.type);

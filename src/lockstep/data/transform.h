@@ -14,12 +14,18 @@ namespace lockstep::data {
 enum class Resize { stretch, crop, pad };
 constexpr std::array<const char*, 3> enum_names(Resize) { return {"stretch", "crop", "pad"}; }
 
-/// The one shape every picture of a run has: C is 1 or 3.
+/// On which side of a sequence the zeros stand that make it as long as the others of its mini-batch.
+enum class PaddingSide { right, left };
+constexpr std::array<const char*, 2> enum_names(PaddingSide) { return {"right", "left"}; }
+
+/// The one shape every picture of a run has: C is 1 or 3. For sequences {C,1,T} with the longest T; each keeps its own length.
 struct PictureFormat {
   int64_t channels = 1;
   int64_t height = 28;
   int64_t width = 28;
   Resize resize = Resize::stretch;
+  SampleKind kind = SampleKind::picture;
+  PaddingSide padding = PaddingSide::right;
   ImageSize size() const { return {channels, height, width}; }
   friend bool operator==(const PictureFormat&, const PictureFormat&) = default;
 };

@@ -6,6 +6,7 @@
 #include "lockstep/nn/layers/merge.h"
 #include "lockstep/nn/layers/normalization.h"
 #include "lockstep/nn/layers/pooling.h"
+#include "lockstep/nn/layers/recurrent.h"
 #include "lockstep/nn/zoo/zoo.h"
 
 namespace lockstep::nn {
@@ -28,6 +29,8 @@ const std::vector<LayerType>& layer_types() {
       layer_type("average_pool", plan_average_pool),
       layer_type("adaptive_average_pool", plan_adaptive_average_pool),
       layer_type("global_average_pool", plan_global_average_pool),
+      layer_type("lstm", plan_lstm),
+      layer_type("gru", plan_gru),
       layer_type("add", plan_add),
       layer_type("concatenate", plan_concatenate),
   };
@@ -38,6 +41,7 @@ const std::vector<BuiltinNetwork>& builtin_networks() {
   static const std::vector<BuiltinNetwork> networks{
       {"digits_cnn", digits_cnn},
       {"lenet", lenet},
+      {"lstm_classifier", lstm_classifier},
       {"mlp", mlp},
       {"resnet18", resnet18},
       {"squeezenet", squeezenet},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include <ATen/ops/full.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
@@ -18,6 +19,8 @@ struct Step {
   std::vector<size_t> inputs;
   std::vector<size_t> finished;  ///< slots that no later step reads
   size_t output = 0;
+  size_t carried_begin = 0;      ///< the layer's part of the recurrent state
+  size_t carried_count = 0;
 };
 
 size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
@@ -39,19 +42,40 @@ class GraphNetwork : public torch::nn::Module {
   GraphNetwork(std::vector<Step> steps, size_t slot_count) : steps_(std::move(steps)), slot_count_(slot_count) {}
 
   at::Tensor forward(const at::Tensor& pictures) const {
-    std::vector<at::Tensor> slots(slot_count_);
-    slots[0] = preferred_layout(pictures);
+    if (pictures.dim() == 3) return forward_sequences(whole_sequences(pictures)).logits;
+    std::vector<at::Tensor> carried;
+    return run(preferred_layout(pictures), {}, carried);
+  }
+
+  SequenceOutput forward_sequences(const Sequences& sequences) const {
+    SequenceOutput output{.carried = sequences.carried};
+    output.logits = run(sequences.values, {sequences.lengths, sequences.padded_left}, output.carried);
+    return output;
+  }
+
+ private:
+  /// `carried` becomes the state after the last time step.
+  at::Tensor run(const at::Tensor& input, const TimeSteps& times, std::vector<at::Tensor>& carried) const {
+    std::vector<at::Tensor> after, slots(slot_count_);
+    slots[0] = input;
     std::vector<at::Tensor> taken;
     for (const Step& step : steps_) {
       taken.clear();
       for (const size_t input : step.inputs) taken.push_back(slots[input]);
       for (const size_t slot : step.finished) slots[slot] = at::Tensor();
-      slots[step.output] = step.layer.forward(taken);
+      if (!step.layer.forward_steps) {
+        slots[step.output] = step.layer.forward(taken);
+        continue;
+      }
+      const auto begin = carried.begin() + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_begin);
+      std::vector<at::Tensor> own(begin, begin + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_count));
+      slots[step.output] = step.layer.forward_steps(taken[0], times, own);
+      after.insert(after.end(), own.begin(), own.end());
     }
+    carried = std::move(after);
     return slots[steps_.back().output];
   }
 
- private:
   std::vector<Step> steps_;
   size_t slot_count_;
 };
@@ -157,11 +181,13 @@ std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& p
   return built;
 }
 
-std::vector<Step> steps_of(const LayerGraph& graph, const std::vector<BuiltLayer>& built) {
+std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan, const std::vector<BuiltLayer>& built) {
   std::vector<Step> steps;
+  size_t carried = 0;
   std::vector<size_t> last_use(graph.layers.size() + 1);
   for (const size_t index : graph.order) {
-    Step step{built[index], {}, {}, slot_of(index)};
+    Step step{built[index], {}, {}, slot_of(index), carried, plan.layers[index].carried.size()};
+    carried += step.carried_count;
     for (const size_t input : graph.layers[index].inputs) {
       step.inputs.push_back(slot_of(input));
       last_use[slot_of(input)] = steps.size();
@@ -174,16 +200,27 @@ std::vector<Step> steps_of(const LayerGraph& graph, const std::vector<BuiltLayer
   return steps;
 }
 
+std::vector<CarriedState> carried_of(const LayerGraph& graph, const GraphPlan& plan) {
+  std::vector<CarriedState> all;
+  for (const size_t index : graph.order) {
+    for (const TensorPlan& state : plan.layers[index].carried) all.push_back({graph.layers[index].name + "." + state.name, state.shape});
+  }
+  return all;
+}
+
 }  // namespace
+
+Sequences whole_sequences(const at::Tensor& values) { return {.values = values, .lengths = at::full({values.size(0)}, values.size(2), at::kLong)}; }
 
 Instance build_graph(const LayerGraph& graph, const GraphPlan& plan) {
   const std::vector<BuiltLayer> built = build_layers(graph, plan);
-  auto network = std::make_shared<GraphNetwork>(steps_of(graph, built), graph.layers.size() + 1);
+  auto network = std::make_shared<GraphNetwork>(steps_of(graph, plan, built), graph.layers.size() + 1);
   ModuleTree tree(network);
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     if (built[i].module) tree.add(graph.layers[i].name, built[i].module);
   }
-  return {network, [network](const at::Tensor& pictures) { return network->forward(pictures); }};
+  return {network, [network](const at::Tensor& pictures) { return network->forward(pictures); },
+          [network](const Sequences& sequences) { return network->forward_sequences(sequences); }, carried_of(graph, plan)};
 }
 
 }  // namespace lockstep::nn

@@ -19,7 +19,8 @@ struct LayerMisfit {
 };
 
 void check_input(const NetworkInput& input) {
-  const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes}};
+  const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes},
+                                                      {"time steps", input.steps == 0 ? 1 : input.steps}};
   for (const auto& [name, value] : sizes) {
     if (value < 1 || value > kMostInputSize) {
       throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " + std::to_string(value) + ": it must be from 1 to " +
@@ -33,7 +34,7 @@ LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t inde
   std::vector<LayerInput> inputs;
   for (const size_t from : layer.inputs) {
     if (from == kInputIndex) {
-      inputs.push_back({"input", {input.channels, input.height, input.width}});
+      inputs.push_back({"input", input.steps > 0 ? Shape{input.channels, input.steps} : Shape{input.channels, input.height, input.width}});
     } else {
       inputs.push_back({graph.layers[from].name, plan.layers[from].output});
     }
@@ -49,11 +50,13 @@ LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t inde
 
 void check_output(const LayerPlan& last, const NetworkInput& input) {
   if (!last.gives_logits) throw Misfit{"is the last layer, but a network gives logits: loss and scores apply softmax to them", "remove it"};
-  if (last.output == Shape{input.classes}) return;
+  const Shape wanted = input.labels_steps ? Shape{input.classes, input.steps} : Shape{input.classes};
+  if (last.output == wanted) return;
   std::string hint = "the last layer is usually {\"type\": \"linear\", \"features\": \"classes\"}";
+  if (last.output == Shape{input.classes, input.steps}) hint = "each sequence has one class: the lstm or gru layer before it needs \"output\": \"last\"";
+  if (input.labels_steps && last.output == Shape{input.classes}) hint = "each time step has a class: the lstm or gru layer before it needs \"output\": \"sequence\"";
   if (last.output == Shape{input.classes, 1, 1}) hint = "put a flatten layer after it";
-  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need [" +
-      std::to_string(input.classes) + "]", hint};
+  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need " + shape_text(wanted), hint};
 }
 
 /// Throws LayerMisfit.

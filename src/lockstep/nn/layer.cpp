@@ -34,6 +34,23 @@ const LayerInput& picture_input(const std::vector<LayerInput>& inputs) {
   return input;
 }
 
+const LayerInput& sequence_input(const std::vector<LayerInput>& inputs) {
+  const LayerInput& input = only_input(inputs);
+  if (input.shape.size() != 2) {
+    throw Misfit{"needs sequences [channels,time steps], but \"" + input.name + "\" gives " + shape_text(input.shape),
+                 input.shape.size() == 1 ? "an lstm or gru layer before it needs \"output\": \"sequence\"" : "train it on sequences: a .ts file or a folder of CSV files"};
+  }
+  return input;
+}
+
+const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why) {
+  const LayerInput& input = only_input(inputs);
+  if (input.shape.size() == 2) {
+    throw Misfit{std::string("cannot take sequences: ") + why, "put it after an lstm or gru layer with \"output\": \"last\""};
+  }
+  return input;
+}
+
 Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback) {
   if (values.empty()) return fallback;
   if (values.size() > 2) throw Misfit{"has " + std::to_string(values.size()) + " numbers in \"" + name + "\"", "give one number, or two for height and width"};

@@ -20,7 +20,7 @@ class Module;
 
 namespace lockstep::nn {
 
-/// Of one picture, without the batch: [C,H,W] or [features].
+/// Of one sample, without the batch: a picture [C,H,W], a sequence [C,T], or [features]. T is the longest sequence's; mini-batches have their own.
 using Shape = std::vector<int64_t>;
 
 /// "[20,24,24]"
@@ -45,10 +45,19 @@ struct LayerInput {
   Shape shape;
 };
 
+/// Which time steps of a mini-batch of sequences are padding.
+struct TimeSteps {
+  at::Tensor lengths;        ///< int64 [b] on the host: time steps that are none
+  bool padded_left = false;  ///< padding stands before them, not after
+};
+
 /// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...] to a batch.
 struct BuiltLayer {
   std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor(const std::vector<at::Tensor>&)> forward;
+  std::function<at::Tensor(const std::vector<at::Tensor>&)> forward = {};
+  /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::carried lists, [b,...] each or nothing for zeros, and
+  /// leaves the state after the last time step there, detached from gradients.
+  std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps, std::vector<at::Tensor>& carried)> forward_steps{};
 };
 
 /// A tensor the layer owns, as it is named in the state dict after the layer's name.
@@ -63,6 +72,7 @@ struct LayerPlan {
   Shape output{};
   std::vector<TensorPlan> learnables{};
   std::vector<TensorPlan> states{};   ///< running statistics
+  std::vector<TensorPlan> carried{};  ///< of each stream, from one mini-batch to the next: recurrent state, without the batch
   bool gives_logits = true;         ///< may be the last layer
   bool output_is_reusable = false;  ///< its backward does not need its output, so the next layer may overwrite it
   bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
@@ -103,6 +113,10 @@ struct NoOptions {
 const LayerInput& only_input(const std::vector<LayerInput>& inputs);
 /// The one input, which has to be a picture [C,H,W].
 const LayerInput& picture_input(const std::vector<LayerInput>& inputs);
+/// The one input, which has to be a sequence [C,T].
+const LayerInput& sequence_input(const std::vector<LayerInput>& inputs);
+/// The one input, which must not be a sequence; `why` goes on from "cannot take sequences: ".
+const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why);
 
 /// A size for height and width. Options give one number for both, or two: `"kernel": 3` is `"kernel": [3, 3]`.
 struct Pair {

@@ -12,7 +12,8 @@
 namespace lockstep::nn {
 
 /// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a torch::nn::ModuleHolder or a
-/// std::shared_ptr to a module with `Tensor forward(Tensor)`. The name stands in manifests and messages.
+/// std::shared_ptr to a module with `Tensor forward(Tensor)`, or for sequences `Tensor forward(const Sequences&)`. The name stands in
+/// manifests and messages.
 template <class Make>
 Network network(std::string name, Make make) {
   return Network(std::move(name), [make](const NetworkInput& input) {
@@ -24,7 +25,13 @@ Network network(std::string name, Make make) {
         return made;
       }
     }();
-    return Instance{module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); }};
+    if constexpr (requires(const Sequences& sequences) { module->forward(sequences); }) {
+      const auto forward_sequences = [module](const Sequences& sequences) { return SequenceOutput{module->forward(sequences)}; };
+      const auto forward = [module](const at::Tensor& values) -> at::Tensor { return module->forward(whole_sequences(values)); };
+      return Instance{module, forward, forward_sequences};
+    } else {
+      return Instance{module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); }};
+    }
   });
 }
 

@@ -17,19 +17,45 @@ class Module;
 
 namespace lockstep::nn {
 
-/// The pictures a network takes, [b,C,H,W], and the classes it tells apart.
+/// The pictures a network takes, [b,C,H,W], or sequences [b,C,T], and the classes it tells apart.
 struct NetworkInput {
   int64_t channels = 1;
   int64_t height = 28;
   int64_t width = 28;
   int64_t classes = 10;
+  int64_t steps = 0;           ///< 0: pictures; else sequences, the longest of which has so many time steps (height and width are then 1)
+  bool labels_steps = false;   ///< a class for each time step: logits are [b,classes,T]
   friend bool operator==(const NetworkInput&, const NetworkInput&) = default;
+};
+
+/// A mini-batch of sequences, padded to one length.
+struct Sequences {
+  at::Tensor values;                     ///< [b,C,T]
+  at::Tensor lengths;                    ///< int64 [b] on the host: time steps that are no padding
+  bool padded_left = false;              ///< padding stands before them, not after
+  std::vector<at::Tensor> carried = {};  ///< recurrent state to begin with, [b,...] for each of Instance::carried; empty: zeros
+};
+
+struct SequenceOutput {
+  at::Tensor logits = {};                ///< [b,classes], or [b,classes,T]; at padded time steps anything finite
+  std::vector<at::Tensor> carried = {};  ///< recurrent state after each sequence's last time step, detached from gradients
+};
+
+/// Sequences [b,C,T] without padding.
+Sequences whole_sequences(const at::Tensor& values);
+
+/// A part of a network's recurrent state, of one stream.
+struct CarriedState {
+  std::string name;            ///< e.g. "lstm.h"
+  std::vector<int64_t> shape;  ///< without the batch: [layers,hidden]
 };
 
 /// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits [b,classes].
 struct Instance {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
+  std::function<SequenceOutput(const Sequences&)> forward_sequences = {};  ///< empty: the network takes no sequences
+  std::vector<CarriedState> carried = {};
 };
 
 /// A cheap value. make() may be called by any thread, also at once by several.

@@ -95,7 +95,8 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   std::map<std::string, at::Tensor> before;
   for (const auto& item : instance.module->named_buffers()) before[item.key()] = item.value().clone();
   instance.module->train();
-  const auto elements = elements_seen(instance, at::rand({kSamples, input.channels, input.height, input.width}, first.options().requires_grad(false)));
+  const std::vector<int64_t> picture{kSamples, input.channels, input.height, input.width}, sequence{kSamples, input.channels, std::min(input.steps, kSamples)};
+  const auto elements = elements_seen(instance, at::rand(input.steps > 0 ? sequence : picture, first.options().requires_grad(false)));
 
   std::vector<BatchNormInfo> info;
   std::map<std::string, bool> known;

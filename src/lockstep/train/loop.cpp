@@ -26,11 +26,12 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
   return {.mini_batch_size = plan.mini_batch_size,
           .shards = plan.shards,
           .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
-          .order = {.seed = options.seed, .shuffle = options.shuffle},
+          .order = {.seed = options.seed, .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle},
           .augment = options.augment == "none" ? data::Augment{} : data::Augment::parse(options.augment),
           .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
           .epochs = plan.max_epochs,
           .read_ahead = plan.read_ahead,
+          .least_steps = options.sequence_length,
           .pinned = plan.device == "cuda"};
 }
 
@@ -56,6 +57,13 @@ AveragingOptions averaging_options(const TrainingSetup& setup) {
           .gradient_clip = options.gradient_clip};
 }
 
+// Nothing is carried unless sequences come in pieces.
+CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
+  return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat()) : CarriedStates();
+}
+
+int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
+
 }  // namespace
 
 // What one worker has for itself.
@@ -73,7 +81,8 @@ struct Training::Worker {
                  .precision = training.setup_.plan.precision,
                  .accumulate = training.setup_.options.accumulate,
                  .seed = training.setup_.options.seed,
-                 .kernels = training.setup_.options.kernels}),
+                 .kernels = training.setup_.options.kernels,
+                 .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left}),
         queue(training.setup_.train, own, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };
@@ -88,6 +97,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                 setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
       group_(setup_.plan.workers),
       exchange_(group_, weights_, optimizer_, setup_.options.gradient_clip),
+      carried_(carried_states(setup_.plan, prototype_, weights_)),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
       thread_ids_(static_cast<size_t>(setup_.plan.workers)) {
   if (setup_.options.exchange == ExchangeKind::tree) return;
@@ -172,7 +182,7 @@ bool Training::train_step(Worker& worker) {
     for (size_t done = 0; const auto shard = next_shard(worker, *batch, done); ++done) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
-      train_shard(worker, *shard, batch->global_count);
+      train_shard(worker, *shard, *batch);
     }
   }
   group_.barrier();
@@ -189,6 +199,7 @@ bool Training::train_step(Worker& worker) {
   if (worker.share.rank == 0) {
     score = fold_step(batch->shard_count);
     AutocastScope::forget_casts();
+    carried_.commit();
     state_.step = worker.step + 1;
   }
   group_.barrier();
@@ -210,15 +221,18 @@ std::optional<data::Shard> Training::next_shard(Worker& worker, const data::Batc
   return done < batch.shards.size() ? std::optional(batch.shards[done]) : std::nullopt;
 }
 
-void Training::train_shard(Worker& worker, const data::Shard& shard, int64_t global_count) {
+void Training::train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch) {
   ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
   if (averaging_) {
-    result = worker.replica.train(averaging_->network(shard.index), shard, shard.count, worker.step);
+    result = worker.replica.train(averaging_->network(shard.index), shard, target_count(shard), worker.step);
     averaging_->keep_gradients(shard.index);
   } else {
-    result = worker.replica.train(shard, global_count, worker.step);
+    const int64_t first = first_slot(batch, shard);
+    result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
+    carried_.put(first, result.carried);
     exchange_.take(worker.share, worker.replica.gradients());
   }
+  result.carried.clear();
   worker.times.forward += result.forward_seconds;
   worker.times.backward += result.backward_seconds;
 }
@@ -236,12 +250,12 @@ Score Training::fold_step(int64_t shard_count) {
   check_losses(shard_count);
   if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
-    ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .moments = {}};
+    ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .targets = left.targets + right.targets, .moments = {}};
     for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(pooled(left.moments[i], right.moments[i]));
     return both;
   });
   if (!norms_.empty() && !averaging_) apply_moments(weights_, norms_, sum.moments);
-  const auto count = static_cast<double>(sum.count);
+  const auto count = static_cast<double>(std::max<int64_t>(1, sum.targets));
   return {sum.loss / count, static_cast<double>(sum.correct) / count, sum.count};
 }
 
@@ -252,12 +266,16 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.share, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .pinned = plan.device == "cuda"});
+  data::MiniBatchQueue queue(unowned, worker.share, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
+  CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
-      evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)] = worker.replica.evaluate(shard);
+      ShardResult& result = evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
+      result = worker.replica.evaluate(shard, nullptr, carried.rows(shard, first_slot(*batch, shard)));
+      carried.put(first_slot(*batch, shard), std::exchange(result.carried, {}));
     }
+    carried.commit();
   }
   group_.barrier();
   if (worker.share.rank != 0) return {};  // rank 0 may already be filling the next evaluation's results
@@ -267,8 +285,9 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
     sum.loss += result.loss;
     sum.correct += result.correct;
     sum.count += result.count;
+    sum.targets += result.targets;
   }
-  const auto count = static_cast<double>(std::max<int64_t>(1, sum.count));
+  const auto count = static_cast<double>(std::max<int64_t>(1, sum.targets));
   return {sum.loss / count, static_cast<double>(sum.correct) / count, sum.count};
 }
 
@@ -315,7 +334,11 @@ void Training::save_if_due() {
   checkpoint_seconds_ += seconds_between(start, Clock::now());
 }
 
-nn::NamedTensors Training::optimizer_state() const { return averaging_ ? averaging_->state(state_.step) : optimizer_.state(weights_); }
+nn::NamedTensors Training::optimizer_state() const {
+  nn::NamedTensors state = averaging_ ? averaging_->state(state_.step) : optimizer_.state(weights_);
+  for (auto& carried : carried_.state()) state.push_back(std::move(carried));
+  return state;
+}
 
 Snapshot Training::snapshot(bool checkpoint, bool best) const {
   const auto copies = [](nn::NamedTensors tensors) {

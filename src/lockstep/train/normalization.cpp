@@ -73,4 +73,31 @@ Normalization measure_normalization(const data::PictureSet& pictures, std::stop_
   return normalization;
 }
 
+Normalization measure_sequences(const data::PictureSet& sequences, std::stop_token stop) {
+  const data::Datastore& store = sequences.dataset().store();
+  const auto channels = static_cast<size_t>(sequences.format().channels);
+  std::vector<double> sums(channels), squares(channels);
+  double count = 0;
+  std::vector<float> values;
+  for (int64_t i = 0; i < store.size(); ++i) {
+    if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped while the mean and deviation of the sequences were measured; no step was made");
+    const auto steps = static_cast<size_t>(store.image_size(i).width);
+    values.resize(channels * steps);
+    sequences.read(i, {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)});
+    for (size_t at = 0; at < values.size(); ++at) {
+      sums[at / steps] += values[at];
+      squares[at / steps] += static_cast<double>(values[at]) * values[at];
+    }
+    count += static_cast<double>(steps);
+  }
+  Normalization normalization;
+  for (size_t c = 0; c < channels; ++c) {
+    const double mean = sums[c] / count;
+    const double variance = squares[c] / count - mean * mean;
+    normalization.mean.push_back(mean);
+    normalization.deviation.push_back(variance > 0 ? std::sqrt(variance) : 1.0);
+  }
+  return normalization;
+}
+
 }  // namespace lockstep::train

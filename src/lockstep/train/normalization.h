@@ -21,4 +21,7 @@ Normalization parse_normalization(const std::string& text, int64_t channels);
 /// Mean and standard deviation of all pictures, from exact integer sums. A channel without any spread keeps deviation 1. Throws cancelled at a stop.
 Normalization measure_normalization(const data::PictureSet& pictures, std::stop_token stop = {});
 
+/// Of the values of all sequences, per channel.
+Normalization measure_sequences(const data::PictureSet& sequences, std::stop_token stop);
+
 }  // namespace lockstep::train

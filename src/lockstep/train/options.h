@@ -69,6 +69,12 @@ struct Options {
   data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   double memory_share = 0.5;
 
+  // Sequences
+  data::PaddingSide sequence_padding = data::PaddingSide::right;
+  int64_t sequence_length = 0;
+  int64_t tbptt_length = 0;
+  bool sort_by_length = false;
+
   // Where it runs
   Execution execution = Execution::auto_;
   int64_t workers = 0;
@@ -131,7 +137,7 @@ struct Options {
     field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one");
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
     field("color", self.color, "auto: grey when the images are");
-    field("normalize", self.normalize, "after division by 255: none, mean-std (of the training images), or M,S (or one pair per channel: M,S,M,S,M,S)");
+    field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), or M,S (or one pair per channel: M,S,M,S,M,S)");
     field("Data");
     field("validation", self.validation, "a folder of its own to validate on, instead of a split");
     field("test", self.test, "a folder to test on once, at the end");
@@ -141,6 +147,11 @@ struct Options {
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
+    field("Sequences");
+    field("sequence-padding", self.sequence_padding, "the side on which shorter sequences of a mini-batch get zeros, which change no recurrent state");
+    field("sequence-length", self.sequence_length, "fewest time steps that a mini-batch is padded to; 0: as many as its longest sequence has", at_least(0));
+    field("tbptt-length", self.tbptt_length, "truncated backpropagation: cut sequences into pieces of so many time steps, one a step, with recurrent state carried on; 0: whole sequences", at_least(0));
+    field("sort-by-length", self.sort_by_length, "training sequences in order of length, for less padding; with --shuffle never");
     field("Where it runs");
     field("execution", self.execution, "auto: a GPU if there is one, else the CPU; parallel: the default profile's pool (this machine)");
     field("workers", self.workers, "how many train side by side; 0: a worker for each core or GPU, at most one a shard", at_least(0));

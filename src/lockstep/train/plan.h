@@ -34,7 +34,8 @@ struct Plan {
   uint64_t listing_hash = 0;             ///< of the training images, before the split
   uint64_t validation_listing_hash = 0;  ///< of held-out images that are not split off
 
-  int64_t mini_batch_size = 128;     ///< samples in a step, after scaling with workers; in averaging mode over all replicas
+  int64_t mini_batch_size = 128;     ///< samples in a step, after scaling with workers; in averaging mode over all replicas; of sequences in pieces the slots
+  int64_t tbptt_length = 0;          ///< above 0: sequences in pieces of so many time steps, in unchanged order, with state carried on
   double learning_rate = 0.01;       ///< after scaling with workers
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   int64_t shards = 8;                ///< in averaging mode replicas

@@ -45,6 +45,9 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   try {
     model.network = manifest->network.is_null() ? own : nn::read_network(manifest->network, plan.at("network").get<std::string>());
     model.input = {plan.at("channels").get<int64_t>(), plan.at("height").get<int64_t>(), plan.at("width").get<int64_t>(), static_cast<int64_t>(plan.at("classes").size())};
+    model.input.steps = plan.value("time_steps", int64_t{0});
+    model.input.labels_steps = plan.value("labels_steps", false);
+    model.padding = manifest->options.sequence_padding;
     model.classes = plan.at("classes").get<std::vector<std::string>>();
     model.resize = manifest->options.resize;
     model.mean = plan.at("mean").get<std::vector<double>>();
@@ -56,11 +59,18 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   return model;
 }
 
+data::PictureFormat format_of(const Model& model) {
+  const nn::NetworkInput& input = model.input;
+  if (input.steps == 0) return {input.channels, input.height, input.width, model.resize};
+  return {input.channels, 1, input.steps, model.resize, data::SampleKind::sequence, model.padding};
+}
+
 namespace {
 
 nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_safetensors(model.weights) : nn::SafetensorsFile{model.state, {}}; }
 
 std::vector<Prediction> predict_here(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+  if (model.input.labels_steps) throw Error(ErrorCode::invalid_option, "the network gives a class at each time step, and predictions are one for each sample", "run its forward_sequences from C++");
   nn::Instance prototype;
   {
     const device::RandomScope random(at::kCPU, 0);
@@ -73,8 +83,7 @@ std::vector<Prediction> predict_here(const Model& model, const data::Dataset& da
   const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
   const SharedWeights weights(prototype, type, device_of(0));
   const auto norms = probe_batch_norms(prototype, model.input);
-  const auto pictures = std::make_shared<const data::PictureSet>(
-      dataset, data::PictureFormat{model.input.channels, model.input.height, model.input.width, model.resize}, /*most_bytes=*/0);
+  const auto pictures = std::make_shared<const data::PictureSet>(dataset, format_of(model), /*most_bytes=*/0);
 
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
   comm::ThreadGroup group(placement.workers);
@@ -86,7 +95,7 @@ std::vector<Prediction> predict_here(const Model& model, const data::Dataset& da
       instance = model.network.make(model.input);
       weights.alias(instance);
     }
-    Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels});
+    Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels, .padded_left = model.padding == data::PaddingSide::left});
     replica.begin_evaluation();
     data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
     while (const auto batch = queue.next(stop)) {
@@ -106,7 +115,7 @@ std::vector<Prediction> predict_here(const Model& model, const data::Dataset& da
       }
     }
   });
-  if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all images were done");
+  if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all samples were done");
   return predictions;
 }
 

@@ -18,11 +18,15 @@ struct Model {
   nn::NetworkInput input;
   std::vector<std::string> classes;
   data::Resize resize = data::Resize::stretch;
+  data::PaddingSide padding = data::PaddingSide::right;
   std::vector<double> mean;        ///< per channel, of pixels / 255
   std::vector<double> deviation;
   std::filesystem::path weights;   ///< safetensors; used when `state` is empty
   nn::NamedTensors state;          ///< weights that lie in memory
 };
+
+/// What the model takes pictures or sequences to.
+data::PictureFormat format_of(const Model& model);
 
 /// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
 /// own: the network of a run whose network was a C++ module, which a manifest cannot hold.
@@ -36,6 +40,7 @@ struct Prediction {
   std::vector<double> scores;      ///< softmax, one per class
 };
 
+/// Sequences are taken whole. Throws invalid_option for a network that gives a class at each time step.
 /// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
 /// In a task of a pool it stays on the task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});

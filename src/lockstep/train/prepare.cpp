@@ -18,6 +18,7 @@
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/precision_trial.h"
+#include "lockstep/train/sequence_data.h"
 
 namespace lockstep::train {
 namespace {
@@ -39,8 +40,9 @@ class Preparation {
     check_exchange();
     open_data();
     choose_format();
-    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip) leave_out_bad_samples();
+    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences()) leave_out_bad_samples();
     split();
+    if (sequences()) arrange_sequences(train_, validation_, test_, plan(), options_, earlier_);
     choose_network();
     resolve_amounts();
     place();
@@ -53,6 +55,8 @@ class Preparation {
 
  private:
   Plan& plan() { return prepared_.plan; }
+  bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
+  std::string noun() const { return !sequences() ? " images" : prepared_.plan.tbptt_length > 0 ? " pieces of sequences" : " sequences"; }
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
@@ -95,6 +99,10 @@ class Preparation {
   }
 
   void choose_format() {
+    if (train_.store().kind() == data::SampleKind::sequence) {
+      plan().format = sequence_format(train_, options_);
+      return;
+    }
     const data::SizeSurvey survey = data::survey_sizes(train_, inventory_.cores);
     const bool colour = options_.color == Color::rgb || (options_.color == Color::auto_ && survey.any_colour);
     data::PictureFormat& format = plan().format;
@@ -160,6 +168,10 @@ class Preparation {
       return options_.network;
     }
     const data::PictureFormat& format = plan().format;
+    if (sequences()) {
+      network_reason_ = "sequences";
+      return "lstm_classifier";
+    }
     const int64_t longer = std::max(format.height, format.width);
     if (std::min(format.height, format.width) < kSmallestForDigits) {
       network_reason_ = "images of under " + std::to_string(kSmallestForDigits) + " pixels a side";
@@ -176,6 +188,7 @@ class Preparation {
   void choose_network() {
     const data::PictureFormat& format = plan().format;
     plan().input = {format.channels, format.height, format.width, static_cast<int64_t>(plan().classes.size())};
+    if (sequences()) plan().input = sequence_input(train_, format);
     if (job_.network.empty()) {
       prepared_.network = nn::find_network(network_name());
     } else {
@@ -184,12 +197,15 @@ class Preparation {
     }
     plan().network = prepared_.network.name();
     prepared_.prototype = first_instance(prepared_.network, plan().input, options_);
+    if (plan().tbptt_length > 0 && prepared_.prototype.carried.empty()) {
+      throw Error(ErrorCode::invalid_option, "network \"" + plan().network + "\" has no recurrent state that --tbptt-length could carry on", "leave it out, or use lstm or gru layers");
+    }
     for (const auto& parameter : prepared_.prototype.module->parameters()) plan().parameter_count += parameter.numel();
   }
 
   void resolve_amounts() {
     Plan& plan = this->plan();
-    plan.mini_batch_size = options_.mini_batch_size;
+    if (plan.tbptt_length == 0) plan.mini_batch_size = options_.mini_batch_size;
     plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_.optimizer);
     plan.lr_schedule = options_.lr_schedule;
     if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
@@ -258,7 +274,7 @@ class Preparation {
     if (options_.normalize != "mean-std") {
       found = parse_normalization(options_.normalize, plan().format.channels);
     } else if (!dry_) {
-      found = measure_normalization(*prepared_.train, job_.stop);
+      found = sequences() ? measure_sequences(*prepared_.train, job_.stop) : measure_normalization(*prepared_.train, job_.stop);
     }
     plan().mean = found.mean;
     plan().deviation = found.deviation;
@@ -268,6 +284,10 @@ class Preparation {
     plan().precision = options_.precision;
     if (options_.precision != Precision::auto_) return;
     plan().precision = Precision::single;
+    if (sequences()) {
+      precision_reason_ = "recurrent layers run in float32";
+      return;
+    }
     const auto& units = inventory_.vector_units;
     const bool has_units = std::any_of(units.begin(), units.end(), [](const std::string& unit) { return unit == "avx512_bf16" || unit == "amx_bf16"; });
     if (earlier_ != nullptr) {
@@ -286,12 +306,16 @@ class Preparation {
 
   void describe() {
     const Plan& plan = prepared_.plan;
-    line("data", with_commas(plan.train_count) + " images, " + std::to_string(plan.classes.size()) + " classes", kind_.empty() ? "given" : kind_);
-    line("held out", with_commas(plan.validation_count) + " images", validation_reason_);
-    if (plan.test_count > 0) line("test", with_commas(plan.test_count) + " images", options_.test.empty() ? "given" : "from " + options_.test);
-    line("image size", std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width), size_reason_);
-    line("color", plan.format.channels == 1 ? "grey" : "rgb", color_reason_);
-    line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
+    line("data", with_commas(plan.train_count) + noun() + ", " + std::to_string(plan.classes.size()) + " classes", kind_.empty() ? "given" : kind_);
+    line("held out", with_commas(plan.validation_count) + noun(), validation_reason_);
+    if (plan.test_count > 0) line("test", with_commas(plan.test_count) + noun(), options_.test.empty() ? "given" : "from " + options_.test);
+    if (sequences()) {
+      for (PlanLine& sequence_line : sequence_lines(plan, options_)) prepared_.plan.lines.push_back(std::move(sequence_line));
+    } else {
+      line("image size", std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width), size_reason_);
+      line("color", plan.format.channels == 1 ? "grey" : "rgb", color_reason_);
+      line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
+    }
     line("network", plan.network, network_reason_ + "; " + with_commas(plan.parameter_count) + " learnables");
     line("device", plan.device == "cpu" ? "cpu" : "gpu " + describe_detail::text_of(plan.devices), placement_.device_reason);
     line("workers", std::to_string(plan.workers), placement_.workers_reason);
@@ -307,7 +331,7 @@ class Preparation {
     line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan.learning_rate) + ", " + field_text(options_, "lr-schedule"));
     line("precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)], precision_reason_);
     if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
-    line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
+    if (!sequences()) line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
     line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
   }
 

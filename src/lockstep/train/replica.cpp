@@ -1,5 +1,6 @@
 #include "lockstep/train/replica.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include <ATen/Functions.h>
@@ -17,11 +18,42 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void check_logits(const at::Tensor& logits, int64_t count) {
-  if (logits.dim() == 2 && logits.size(0) == count) return;
+void check_logits(const at::Tensor& logits, const at::Tensor& target) {
+  const int64_t count = target.size(0);
+  if (logits.dim() == target.dim() + 1 && logits.size(0) == count && logits.sizes().slice(2) == target.sizes().slice(1)) return;
+  if (target.dim() == 2) {
+    throw Error(ErrorCode::invalid_option, "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) + " sequences whose " + std::to_string(target.size(1)) +
+                " time steps have a class each, not [" + std::to_string(count) + ", classes, " + std::to_string(target.size(1)) + "]");
+  }
   throw Error(ErrorCode::invalid_option, "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) + " pictures, not [" + std::to_string(count) + ", classes]",
               "end it with a flatten and a fully connected layer");
 }
+
+// Samples [begin, begin + count) of a shard.
+data::Shard part_of_shard(const data::Shard& shard, Range part) {
+  const auto rows = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.narrow(0, part.begin, part.count()) : tensor; };
+  return {shard.index, rows(shard.pictures), rows(shard.target), part.count(), rows(shard.lengths), rows(shard.continues)};
+}
+
+std::vector<at::Tensor> part_of_rows(const std::vector<at::Tensor>& all, Range part) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& tensor : all) rows.push_back(tensor.narrow(0, part.begin, part.count()));
+  return rows;
+}
+
+void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (all.size() <= i) {
+      all.push_back(rows[i]);
+    } else {
+      all[i] = at::cat({all[i], rows[i]});
+    }
+  }
+}
+
+constexpr int64_t kNoClass = -1;
+
+at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& target) { return at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum, kNoClass); }
 
 // double [2 + values]: loss, correct, the batch norms' statistics, all on the device.
 at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target, const at::Tensor& statistics) {
@@ -36,6 +68,8 @@ at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at:
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
   return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard), static_cast<uint64_t>(piece)});
 }
+
+int64_t target_count(const data::Shard& shard) { return shard.target.ne(kNoClass).sum().item<int64_t>(); }
 
 void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms) {
   std::vector<at::Tensor> unread;
@@ -102,15 +136,25 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_) {}
 
-at::Tensor Replica::logits_of(NetworkCopy& copy, const at::Tensor& pictures) {
-  at::Tensor logits = copy.instance.forward(data::to_input(pictures, options_.format));
-  check_logits(logits, pictures.size(0));
-  return logits;
+nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried) {
+  const at::Tensor input = data::to_input(shard.pictures, options_.format);
+  nn::SequenceOutput output;
+  if (!shard.lengths.defined()) {
+    output.logits = copy.instance.forward(input);
+  } else if (copy.instance.forward_sequences) {
+    output = copy.instance.forward_sequences({.values = input, .lengths = shard.lengths, .padded_left = options_.padded_left, .carried = carried});
+  } else {
+    throw Error(ErrorCode::invalid_option, "the network takes no sequences", "its module needs Tensor forward(const nn::Sequences&)");
+  }
+  check_logits(output.logits, shard.target);
+  return output;
 }
 
-ShardResult Replica::train(const data::Shard& shard, int64_t global_count, int64_t step) { return train(own_, shard, global_count, step); }
+ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
+  return train(own_, shard, target_count, step, carried);
+}
 
-ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t global_count, int64_t step) {
+ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
   if (!copy.training) copy.instance.module->train();
   copy.training = true;
   for (at::Tensor& parameter : copy.parameters) parameter.mutable_grad().reset();
@@ -118,22 +162,25 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   const int64_t pieces = used_shards(options_.accumulate, shard.count);
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
+    const data::Shard own = part_of_shard(shard, part);
     random_.reseed(shard_seed(options_.seed, step, shard.index, piece));
     const auto start = std::chrono::steady_clock::now();
     at::Tensor loss;
-    const at::Tensor target = shard.target.narrow(0, part.begin, part.count()).to(options_.format.device, at::kLong, /*non_blocking=*/true);
+    const at::Tensor target = own.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
     at::Tensor wide;
     {
       const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
-      const at::Tensor logits = logits_of(copy, shard.pictures.narrow(0, part.begin, part.count()));
-      wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-      loss = at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum);
+      const nn::SequenceOutput output = output_of(copy, own, part_of_rows(carried, part));
+      wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
+      loss = loss_of(wide, target);
+      append_rows(result.carried, output.carried);
     }
     result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, copy.norms.statistics()));
     result.unread_counts.push_back(part.count());
     result.count += part.count();
+    result.targets += lockstep::train::target_count(own);
     const auto middle = std::chrono::steady_clock::now();
-    loss.backward(at::full({}, 1.0 / static_cast<double>(global_count), loss.options()));
+    loss.backward(at::full({}, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)), loss.options()));
     result.forward_seconds += std::chrono::duration<double>(middle - start).count();
     result.backward_seconds += seconds_since(middle);
   }
@@ -146,16 +193,18 @@ void Replica::begin_evaluation() {
   own_.norms.load(*own_.weights);
 }
 
-ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits) {
+ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits, const std::vector<at::Tensor>& carried) {
   const torch::NoGradGuard no_grad;
   const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
-  const at::Tensor raw = logits_of(own_, shard.pictures);
-  const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
+  nn::SequenceOutput output = output_of(own_, shard, carried);
+  const at::Tensor wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
   ShardResult result;
   result.count = shard.count;
-  if (shard.target.min().item<int64_t>() >= 0) {
+  result.targets = target_count(shard);
+  result.carried = std::move(output.carried);
+  if (result.targets > 0) {
     const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
-    result.unread.push_back(unread_of(at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum), wide, target, {}));
+    result.unread.push_back(unread_of(loss_of(wide, target), wide, target, {}));
     result.unread_counts.push_back(shard.count);
   }
   if (logits != nullptr) *logits = wide.cpu();

@@ -22,13 +22,18 @@ namespace lockstep::train {
 struct ShardResult {
   double loss = 0;              ///< sum of the samples' losses
   int64_t correct = 0;
-  int64_t count = 0;
+  int64_t count = 0;            ///< samples
+  int64_t targets = 0;          ///< what loss and correct are sums over: samples with a label, or labelled time steps
   std::vector<Moments> moments = {}; ///< one per batch norm; empty in validation
   double forward_seconds = 0;
   double backward_seconds = 0;   ///< on a GPU: until it was told what to do, not until it was done
   std::vector<at::Tensor> unread = {}; ///< of each piece of an accumulation, on the device: loss, correct, batch norms' statistics
   std::vector<int64_t> unread_counts = {};  ///< each piece's samples
+  std::vector<at::Tensor> carried = {};     ///< recurrent state after the shard, [b,...] each
 };
+
+/// Its samples with a label, or labelled time steps.
+int64_t target_count(const data::Shard& shard);
 
 /// Reads back what is unread in the results [0, count), all in one copy.
 void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms);
@@ -42,6 +47,7 @@ struct ReplicaOptions {
   int64_t accumulate = 1;
   int64_t seed = 0;
   Kernels kernels = Kernels::auto_;
+  bool padded_left = false;      ///< sequences
 };
 
 /// An instance of the network, its parameters being aliases of some weights. One thread at a time.
@@ -68,17 +74,18 @@ class Replica {
   /// `instance`'s parameters must already alias `weights`.
   Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms, ReplicaOptions options);
 
-  /// Forward and backward of one shard of step `step`, scaled by 1 / global_count; gradients() then holds its gradients.
-  ShardResult train(const data::Shard& shard, int64_t global_count, int64_t step);
+  /// Forward and backward of one shard of step `step`, scaled by 1 / target_count of the whole mini-batch; gradients() then holds its
+  /// gradients. `carried` is the recurrent state to begin with, [b,...] each; empty: zeros.
+  ShardResult train(const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
   /// The same on another copy of the network, which then holds the gradients.
-  ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t global_count, int64_t step);
+  ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
   /// The gradients of the last train() on this replica's own copy.
   std::vector<at::Tensor> gradients() const { return own_.gradients(); }
 
-  /// Forward only, in evaluation mode. logits, when given, receives [b,classes] in float32 or float64.
-  ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr);
+  /// Forward only, in evaluation mode. logits, when given, receives [b,classes] (or [b,classes,T]) in float32 or float64.
+  ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr, const std::vector<at::Tensor>& carried = {});
 
   /// Switches to evaluation mode with the masters' statistics.
   void begin_evaluation();
@@ -87,7 +94,7 @@ class Replica {
   void check_aliases() const { own_.check_aliases(); }
 
  private:
-  at::Tensor logits_of(NetworkCopy& copy, const at::Tensor& pictures);
+  nn::SequenceOutput output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried);
 
   NetworkCopy own_;
   ReplicaOptions options_;

@@ -14,6 +14,7 @@
 #include "lockstep/io/event.h"
 #include "lockstep/train/averaging.h"
 #include "lockstep/train/batch_norm.h"
+#include "lockstep/train/carried_states.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/exchange.h"
 #include "lockstep/train/fit.h"
@@ -84,7 +85,7 @@ class Training {
   void walk(Worker& worker);
   bool train_step(Worker& worker);
   std::optional<data::Shard> next_shard(Worker& worker, const data::Batch& batch, size_t done);
-  void train_shard(Worker& worker, const data::Shard& shard, int64_t global_count);
+  void train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
@@ -113,6 +114,7 @@ class Training {
   Exchange exchange_;                            // of the tree
   std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;
+  CarriedStates carried_;                        // recurrent state of the training data's streams
 
   std::vector<ShardResult> shard_results_;       // of the step's shards, each written by its worker
   std::vector<ShardResult> evaluation_results_;  // of all shards of a dataset

@@ -25,6 +25,10 @@ bool fits_idx(const std::filesystem::path& path);
 Source open_idx(const std::filesystem::path& path, const SourceOptions& options);
 bool fits_cifar(const std::filesystem::path& path);
 Source open_cifar(const std::filesystem::path& path, const SourceOptions& options);
+bool fits_ts(const std::filesystem::path& path);
+Source open_ts(const std::filesystem::path& path, const SourceOptions& options);
+bool fits_csv(const std::filesystem::path& path);
+Source open_csv(const std::filesystem::path& path, const SourceOptions& options);
 bool fits_image_folder(const std::filesystem::path& path);
 Source open_image_folder(const std::filesystem::path& path, const SourceOptions& options);
 

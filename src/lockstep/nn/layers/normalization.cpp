@@ -26,7 +26,7 @@ BuiltLayer build_of_pictures(const BatchNorm& options, int64_t channels, bool re
 }  // namespace
 
 LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput>& inputs) {
-  const LayerInput& input = only_input(inputs);
+  const LayerInput& input = timeless_input(inputs, "padding would count in its statistics");
   const int64_t channels = input.shape.front();
   const bool pictures = input.shape.size() == 3;
   LayerPlan plan{.output = input.shape, .output_is_reusable = true};

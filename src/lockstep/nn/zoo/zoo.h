@@ -11,6 +11,9 @@ Json digits_cnn();
 /// DL4J's LeNet: two convolutions with max-pooling and no activation, two linear layers.
 Json lenet();
 
+/// For sequences: an LSTM of 100 hidden units, a linear layer after its last time step.
+Json lstm_classifier();
+
 /// Linear layers only: 256, 128, classes.
 Json mlp();
 

@@ -1,0 +1,14 @@
+// Sequences of unequal length beside one another.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lockstep/data/transform.h"
+
+namespace lockstep::data {
+
+/// Writes sequence `index` of `store` to `destination`, float32 [C,T] with T at least its own length; the other steps become zero.
+void read_padded(const Datastore& store, int64_t index, PaddingSide side, std::span<uint8_t> destination);
+
+}  // namespace lockstep::data

@@ -1,0 +1,54 @@
+#include "lockstep/data/internal/sequence_text.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace lockstep::data {
+
+void refuse(const TextPlace& place, const std::string& why, std::string hint) {
+  throw Error(ErrorCode::corrupt_data, "cannot read \"" + place.path + "\", line " + std::to_string(place.line) + ": " + why, std::move(hint));
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place) {
+  if (rest.empty()) return false;
+  const size_t end = rest.find('\n');
+  line = trimmed(rest.substr(0, end));
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  ++place.line;
+  return true;
+}
+
+void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers) {
+  while (true) {
+    const size_t comma = text.find(',');
+    std::string_view word = trimmed(text.substr(0, comma));
+    if (word.size() > 1 && word.front() == '+' && word[1] != '-') word.remove_prefix(1);
+    float value = 0;
+    const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values first");
+    if (word.empty() || end.ec != std::errc() || end.ptr != word.data() + word.size() || !std::isfinite(value)) {
+      refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is no finite number");
+    }
+    numbers.push_back(value);
+    if (comma == std::string_view::npos) return;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, const char* kind, const SourceOptions& options) {
+  check_class_count(classes.size(), path, options);
+  if (!options.classes.empty()) {
+    const std::vector<int64_t> places = match_classes(classes, path, options);
+    for (Sequence& sequence : sequences) sequence.label = sequence.label < 0 ? -1 : places[static_cast<size_t>(sequence.label)];
+    classes = options.classes;
+  }
+  return {.dataset = make_sequences(channels, std::move(classes), std::move(sequences)), .kind = kind, .skipped = {}};
+}
+
+}  // namespace lockstep::data

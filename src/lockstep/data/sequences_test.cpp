@@ -1,0 +1,164 @@
+#include "lockstep/data/sequences.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/data/picture_set.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/data/test_folders.h"
+
+namespace lockstep::data {
+namespace {
+
+using test::TemporaryFolder;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string failure(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string failure_of(const std::filesystem::path& path) {
+  return failure([&] { open_source(path); });
+}
+
+/// The numbers of a sample, padded to `steps`.
+std::vector<float> read(const Dataset& dataset, int64_t index, int64_t steps, PaddingSide padding = PaddingSide::right) {
+  const int64_t channels = dataset.store().image_size(index).channels;
+  const PictureSet set(dataset, {.channels = channels, .height = 1, .width = steps, .kind = SampleKind::sequence, .padding = padding}, 0);
+  std::vector<float> values(static_cast<size_t>(channels * steps), 99.f);
+  set.read(index, {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)});
+  return values;
+}
+
+const std::string kHeader = "# text\n@problemName X\n@timeStamps false\n@univariate false\n@classLabel true left right\n@data\n";
+
+TEST(TsFile, IsReadWithItsClasses) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.ts", kHeader + "1,2,3:4,5,6:right\r\n\n 1.5e1 , -2:+3,4:left\n");
+  const Source source = open_source(file);
+  EXPECT_EQ(source.kind, "sequence file");
+  EXPECT_THAT(source.dataset.classes(), ElementsAre("left", "right"));
+  ASSERT_EQ(source.dataset.size(), 2);
+  EXPECT_EQ(source.dataset.store().label(0), 1);
+  EXPECT_EQ(source.dataset.store().image_size(1), (ImageSize{2, 1, 2}));
+  EXPECT_THAT(read(source.dataset, 0, 3), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(read(source.dataset, 1, 3), ElementsAre(15, -2, 0, 3, 4, 0));
+  EXPECT_THAT(read(source.dataset, 1, 3, PaddingSide::left), ElementsAre(0, 15, -2, 0, 3, 4));
+}
+
+TEST(TsFile, OfJapaneseVowelsHasItsCounts) {
+  const Source source = open_source(test::test_data("sequences/JapaneseVowels_TRAIN.ts"));
+  EXPECT_EQ(source.dataset.size(), 270);
+  EXPECT_EQ(source.dataset.classes().size(), 9u);
+  int64_t shortest = 1000, longest = 0;
+  for (int64_t i = 0; i < 270; ++i) {
+    const ImageSize size = source.dataset.store().image_size(i);
+    EXPECT_EQ(size.channels, 12);
+    shortest = std::min(shortest, size.width);
+    longest = std::max(longest, size.width);
+  }
+  EXPECT_EQ(shortest, 7);
+  EXPECT_EQ(longest, 26);
+}
+
+TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& text) { return failure_of(folder.write("bad.ts", text)); };
+  EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,x:3,4:left\n"), AllOf(HasSubstr("bad.ts\", line 8: \"x\" is no finite number")));
+  EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not among the 2"));
+  EXPECT_THAT(said(kHeader + "1,2:3:left\n"), HasSubstr("line 7: channel 2 has 1 values, and the first has 2"));
+  EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,2:left\n"), HasSubstr("line 8: the series has 1 channels, and the first has 2"));
+  EXPECT_THAT(said(kHeader + "1,?:3,4:left\n"), HasSubstr("a value is missing"));
+  EXPECT_THAT(said(kHeader + "1,nan:3,4:left\n"), HasSubstr("\"nan\" is no finite number"));
+  EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is no finite number"));
+  EXPECT_THAT(said(kHeader + "left\n"), HasSubstr("line 7: the series has no class"));
+  EXPECT_THAT(said(kHeader), HasSubstr("holds no sequence"));
+  EXPECT_THAT(said("@classLabel true a b\n"), HasSubstr("ends before its line @data"));
+  EXPECT_THAT(said("@classLabel true a a\n@data\n1:a\n"), HasSubstr("line 1: class \"a\" is named twice"));
+  EXPECT_THAT(said("@timeStamps true\n@data\n"), HasSubstr("time stamps"));
+  EXPECT_THAT(said("@targetLabel true\n@data\n"), HasSubstr("regression"));
+  EXPECT_THAT(said("@data\n1,2\n"), HasSubstr("line 1: the sequences have no classes"));
+  EXPECT_THAT(said("1,2:a\n"), HasSubstr("line 1: a line of the header begins with @ or #"));
+  EXPECT_THAT(said(""), HasSubstr("@data"));
+}
+
+TEST(CsvFolder, HasAFileForASequence) {
+  const TemporaryFolder folder;
+  folder.write("b/2.csv", "x,y\n1,2\n3,4\n\n");
+  folder.write("a/1.csv", "5,6\n");
+  folder.write("a/notes.txt", "");
+  const Source source = open_source(folder.path());
+  EXPECT_EQ(source.kind, "sequence folder");
+  EXPECT_THAT(source.dataset.classes(), ElementsAre("a", "b"));
+  ASSERT_EQ(source.dataset.size(), 2);
+  EXPECT_THAT(read(source.dataset, 1, 2), ElementsAre(1, 3, 2, 4)) << "columns are channels";
+  EXPECT_EQ(source.dataset.store().label(1), 1);
+
+  folder.write("a/3.csv", "1,2\n3\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("a/3.csv\", line 2: there are 1 values in the line, and 2 before"));
+  folder.write("a/3.csv", "x,y\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("the file has no time step"));
+  folder.write("a/3.csv", "1,2\nx,y\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 2: \"x\" is no finite number"));
+  std::filesystem::remove(folder.path() / "a/3.csv");
+  folder.write("4.csv", "1,2\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("lies in no class folder"));
+  EXPECT_EQ(open_source(folder.path(), {.classes = {"a", "b"}, .unlabelled = true}).dataset.size(), 3);
+}
+
+TEST(Sequences, OfTheCallersOwnAreChecked) {
+  const auto said = [](Sequence sequence) { return failure([&] { make_sequences(2, {"a", "b"}, {std::move(sequence)}); }); };
+  EXPECT_EQ(said({.values = {1, 2, 3, 4}, .label = 1}), "");
+  EXPECT_THAT(said({.values = {1, 2, 3}, .label = 1}), HasSubstr("\"sequence 0\" has 3 numbers, which are no 2 channels"));
+  EXPECT_THAT(said({.values = {}, .label = 1}), HasSubstr("0 numbers"));
+  EXPECT_THAT(said({.values = {1, 2}, .label = 2}), HasSubstr("has the label 2, but there are 2 classes"));
+  EXPECT_THAT(said({.values = {1, std::nanf("")}, .label = 0}), HasSubstr("not finite"));
+  EXPECT_THAT(said({.values = {1, 2, 3, 4}, .step_labels = {0}}), HasSubstr("1 labels of time steps, not 2"));
+}
+
+TEST(Sequences, OfOtherChannelsOrPicturesAreRefused) {
+  const Dataset dataset = make_sequences(2, {"a", "b"}, {{.values = {1, 2}, .label = 0}});
+  EXPECT_THAT(failure([&] { PictureSet(dataset, {}, 0); }), HasSubstr("the network takes images, but the data are sequences"));
+  EXPECT_THAT(failure([&] { PictureSet(dataset, {.channels = 3, .kind = SampleKind::sequence}, 0); }), HasSubstr("has 2 channels, and the network takes 3"));
+}
+
+// Streams of 5, 2 and 3 steps in two slots, in pieces of 2: slot 0 plays streams 0 and 2, slot 1 stream 1.
+TEST(StreamPieces, FollowOneAnotherInTheirSlot) {
+  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3, 4, 5}, .label = 0}, {.values = {6, 7}, .label = 1}, {.values = {8, 9, 10}, .label = 1}});
+  const Dataset pieces = stream_pieces(streams, {.steps = 2, .slots = 2});
+  ASSERT_EQ(pieces.size(), 10);
+  std::vector<std::vector<float>> values;
+  std::vector<int64_t> labels, continued;
+  for (int64_t i = 0; i < pieces.size(); ++i) {
+    std::vector<float> piece = read(pieces, i, 2);
+    piece.resize(static_cast<size_t>(pieces.store().image_size(i).width));
+    values.push_back(piece);
+    labels.push_back(pieces.store().label(i));
+    continued.push_back(pieces.store().continues(i));
+  }
+  using V = std::vector<float>;
+  EXPECT_THAT(values, ElementsAre(V{1, 2}, V{6, 7}, V{3, 4}, V{}, V{5}, V{}, V{8, 9}, V{}, V{10}, V{}));
+  EXPECT_THAT(labels, ElementsAre(0, 1, 0, -1, 0, -1, 1, -1, 1, -1));
+  EXPECT_THAT(continued, ElementsAre(0, 0, 1, 0, 1, 0, 0, 0, 1, 0));
+  EXPECT_EQ(pieces.store().source(2), "sequence 0, steps 2 to 3");
+  EXPECT_THAT(failure([&] { stream_pieces(streams, {.steps = 0}); }), HasSubstr("at least one time step"));
+}
+
+TEST(StreamPieces, HaveTheLabelsOfTheirSteps) {
+  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}});
+  const Dataset pieces = stream_pieces(streams, {.steps = 2, .slots = 1});
+  const auto labels = pieces.store().step_labels(1);
+  EXPECT_THAT((std::vector<int64_t>(labels.begin(), labels.end())), ElementsAre(-1));
+  EXPECT_EQ(pieces.store().label(0), -1);
+  EXPECT_TRUE(pieces.store().labels_steps());
+}
+
+}  // namespace
+}  // namespace lockstep::data

@@ -1,0 +1,123 @@
+// The .ts format of sktime and aeon: comments (#), a header of @name value lines, then after @data a series a line, channels separated by
+// colons, values by commas, the class last. https://www.aeon-toolkit.org/en/stable/api_reference/file_specifications/ts.html describes it.
+#include <algorithm>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/data/internal/sequence_text.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr size_t kMostClasses = 1'000'000;
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  for (line = trimmed(line); !line.empty(); line = trimmed(line)) {
+    const size_t end = std::min(line.find_first_of(" \t"), line.size());
+    words.emplace_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  return words;
+}
+
+class TsReader {
+ public:
+  TsReader(const std::filesystem::path& path, const SourceOptions& options) : text_(read_file(path, kMostSequenceBytes)), rest_(text_), place_{path.string()}, options_(options) {}
+
+  Source read() {
+    read_header();
+    std::string_view line;
+    while (next_line(rest_, line, place_)) {
+      if (!line.empty() && line.front() != '#') read_series(line);
+    }
+    if (sequences_.empty()) throw Error(ErrorCode::invalid_option, "\"" + place_.path + "\" holds no sequence");
+    return source_of(channels_, classes_, std::move(sequences_), place_.path, "sequence file", options_);
+  }
+
+ private:
+  void read_header() {
+    std::string_view line;
+    while (next_line(rest_, line, place_)) {
+      if (line.empty() || line.front() == '#') continue;
+      if (line.front() != '@') refuse(place_, "a line of the header begins with @ or #, not with \"" + std::string(line.substr(0, 20)) + "\"", "the values follow after a line @data");
+      const std::vector<std::string> words = words_of(line);
+      const std::string name = lower(words.front());
+      const std::string value = words.size() > 1 ? lower(words[1]) : "";
+      if (name == "@data") {
+        if (!labelled_ && !options_.unlabelled) refuse(place_, "the sequences have no classes", "the header needs a line such as @classLabel true cat dog");
+        return;
+      }
+      if (name == "@timestamps" && value == "true") refuse(place_, "series with time stamps are not read", "give values at equal steps of time");
+      if (name == "@targetlabel" && value == "true") refuse(place_, "series with a number as target (regression) are not read", "they need classes");
+      if (name == "@classlabel" && value == "true") read_classes({words.begin() + 2, words.end()});
+    }
+    refuse(place_, "the file ends before its line @data");
+  }
+
+  void read_classes(std::vector<std::string> classes) {
+    labelled_ = true;
+    if (classes.empty() || classes.size() > kMostClasses) refuse(place_, "@classLabel true names no classes, or too many");
+    std::vector<std::string> sorted = classes;
+    std::sort(sorted.begin(), sorted.end());
+    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+    if (twice != sorted.end()) refuse(place_, "class \"" + *twice + "\" is named twice");
+    classes_ = std::move(classes);
+  }
+
+  void read_series(std::string_view line) {
+    Sequence sequence{.source = place_.path + "#" + std::to_string(sequences_.size())};
+    if (labelled_) {
+      const size_t colon = line.rfind(':');
+      if (colon == std::string_view::npos) refuse(place_, "the series has no class", "values, a colon, then the class");
+      sequence.label = label_of(trimmed(line.substr(colon + 1)));
+      line = line.substr(0, colon);
+    }
+    const int64_t channels = std::count(line.begin(), line.end(), ':') + 1;
+    if (sequences_.empty()) channels_ = channels;
+    if (channels != channels_) refuse(place_, "the series has " + std::to_string(channels) + " channels, and the first has " + std::to_string(channels_));
+    int64_t steps = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      const size_t colon = std::min(line.find(':'), line.size());
+      const size_t before = sequence.values.size();
+      append_numbers(line.substr(0, colon), place_, sequence.values);
+      line.remove_prefix(std::min(colon + 1, line.size()));
+      const auto count = static_cast<int64_t>(sequence.values.size() - before);
+      if (c == 0) steps = count;
+      if (count != steps) refuse(place_, "channel " + std::to_string(c + 1) + " has " + std::to_string(count) + " values, and the first has " + std::to_string(steps));
+    }
+    numbers_ += static_cast<int64_t>(sequence.values.size());
+    if (numbers_ > kMostSequenceNumbers) refuse(place_, "the file has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
+    sequences_.push_back(std::move(sequence));
+  }
+
+  int64_t label_of(std::string_view name) const {
+    const auto found = std::find(classes_.begin(), classes_.end(), name);
+    if (found == classes_.end()) refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not among the " + std::to_string(classes_.size()) + " of @classLabel");
+    return found - classes_.begin();
+  }
+
+  std::string text_;
+  std::string_view rest_;
+  TextPlace place_;
+  const SourceOptions& options_;
+  bool labelled_ = false;
+  std::vector<std::string> classes_;
+  int64_t channels_ = 0;
+  int64_t numbers_ = 0;
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace
+
+bool fits_ts(const std::filesystem::path& path) { return lower(path.extension().string()) == ".ts" && !std::filesystem::is_directory(path); }
+
+Source open_ts(const std::filesystem::path& path, const SourceOptions& options) { return TsReader(path, options).read(); }
+
+}  // namespace lockstep::data

@@ -1,0 +1,34 @@
+#include "lockstep/train/carried_states.h"
+
+#include <ATen/Functions.h>
+
+namespace lockstep::train {
+
+CarriedStates::CarriedStates(std::vector<nn::CarriedState> parts, int64_t slots, const at::Tensor& like) : parts_(std::move(parts)) {
+  for (const nn::CarriedState& part : parts_) {
+    std::vector<int64_t> shape{slots};
+    shape.insert(shape.end(), part.shape.begin(), part.shape.end());
+    for (auto* tensors : {&now_, &next_}) tensors->push_back(at::zeros(shape, like.options().requires_grad(false)));
+  }
+}
+
+std::vector<at::Tensor> CarriedStates::rows(const data::Shard& shard, int64_t first) const {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& tensor : now_) {
+    const at::Tensor anew = shard.continues.logical_not().to(tensor.device()).view({shard.count, 1, 1});
+    rows.push_back(tensor.narrow(0, first, shard.count).masked_fill(anew, 0));
+  }
+  return rows;
+}
+
+void CarriedStates::put(int64_t first, const std::vector<at::Tensor>& rows) {
+  for (size_t i = 0; i < next_.size(); ++i) next_[i].narrow(0, first, rows[i].size(0)).copy_(rows[i]);
+}
+
+nn::NamedTensors CarriedStates::state() const {
+  nn::NamedTensors state;
+  for (size_t i = 0; i < now_.size(); ++i) state.emplace_back("carried." + parts_[i].name, now_[i]);
+  return state;
+}
+
+}  // namespace lockstep::train

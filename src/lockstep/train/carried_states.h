@@ -1,0 +1,38 @@
+// Recurrent state that goes on from one mini-batch to the next. It belongs to a stream, that is a place (slot) of the mini-batch; a slot's
+// shard is always the same and so is its owner, so that no worker needs another's, and any number of workers carries the same bits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/nn/safetensors.h"
+
+namespace lockstep::train {
+
+/// State before the step under way, and what its shards leave for the next. Workers may call rows() and put() at once for different slots.
+class CarriedStates {
+ public:
+  /// Carries nothing.
+  CarriedStates() = default;
+  /// All slots begin with zeros. `like` gives type and device.
+  CarriedStates(std::vector<nn::CarriedState> parts, int64_t slots, const at::Tensor& like);
+
+  /// What a shard whose first sample stands at slot `first` begins with: [b,...] for each part, zeros where a sequence begins anew.
+  /// Empty when nothing is carried.
+  std::vector<at::Tensor> rows(const data::Shard& shard, int64_t first) const;
+  void put(int64_t first, const std::vector<at::Tensor>& rows);
+  /// The step is made: what was put counts. Called by one thread while no other is in rows() or put().
+  void commit() { now_.swap(next_); }
+
+  /// "carried.lstm.h" [slots,layers,hidden] and so on, for checkpoints: before the step under way. The tensors share this object's memory.
+  nn::NamedTensors state() const;
+
+ private:
+  std::vector<nn::CarriedState> parts_;
+  std::vector<at::Tensor> now_;
+  std::vector<at::Tensor> next_;
+};
+
+}  // namespace lockstep::train
