@@ -53,6 +53,7 @@ class Preparation {
 
  private:
   Plan& plan() { return prepared_.plan; }
+  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size()}; }
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
@@ -65,6 +66,9 @@ class Preparation {
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
   void check_exchange() const {
+    if (averages() && ranks().count > 1) {
+      throw Error(ErrorCode::invalid_option, "--exchange average trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
+    }
     if (averages()) {
       if (options_.scale_with_workers == ScaleWithWorkers::none) return;
       throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");
@@ -199,7 +203,7 @@ class Preparation {
     plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.parameter_count, plan.mini_batch_size);
     if (averages()) plan.mini_batch_size *= plan.shards;
     if (earlier_ == nullptr && options_.scale_with_workers != ScaleWithWorkers::none) {
-      const auto workers = resolve_placement(options_, plan.shards, inventory_).workers;
+      const auto workers = resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
       plan.mini_batch_size = std::min(plan.mini_batch_size * workers, plan.train_count);
       if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate) plan.learning_rate *= static_cast<double>(workers);
     }
@@ -228,7 +232,7 @@ class Preparation {
   int64_t default_replicas() const { return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_).workers; }
 
   void place() {
-    placement_ = resolve_placement(options_, plan().shards, inventory_);
+    placement_ = resolve_placement(options_, plan().shards, inventory_, ranks());
     plan().device = placement_.device;
     plan().devices = placement_.devices;
     plan().workers = placement_.workers;
@@ -237,7 +241,7 @@ class Preparation {
   }
 
   void make_picture_sets() {
-    int64_t left = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share);
+    int64_t left = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share / static_cast<double>(job_.ranks_here));
     const auto make = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
       if (dataset.empty()) return nullptr;
       auto set = std::make_shared<const data::PictureSet>(dataset, plan().format, left);

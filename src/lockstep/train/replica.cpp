@@ -33,18 +33,46 @@ at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at:
 
 }  // namespace
 
-void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms) {
+namespace {
+
+// A row for each piece of each shard: its samples, loss, correct, statistics. A rank's rows are zero where another one computed the shard, so
+// adding them up changes no bit.
+at::Tensor table_of(const std::vector<ShardResult>& results, int64_t count, int64_t pieces, int64_t width) {
+  const at::Tensor table = at::zeros({count * pieces, 1 + width}, at::kDouble);
   std::vector<at::Tensor> unread;
   for (int64_t i = 0; i < count; ++i) unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(), results[static_cast<size_t>(i)].unread.end());
-  if (unread.empty()) return;
+  if (unread.empty()) return table;
   const at::Tensor host = at::stack(unread).cpu();
-  const double* row = host.const_data_ptr<double>();
+  const double* from = host.const_data_ptr<double>();
   for (int64_t i = 0; i < count; ++i) {
-    ShardResult& result = results[static_cast<size_t>(i)];
-    for (const int64_t samples : result.unread_counts) {
-      result.loss += row[0];
-      result.correct += static_cast<int64_t>(row[1]);
-      const auto moments = host.size(1) > 2 ? moments_from(norms, row + 2, samples) : std::vector<Moments>{};
+    double* row = table.mutable_data_ptr<double>() + i * pieces * (1 + width);
+    for (const int64_t samples : results[static_cast<size_t>(i)].unread_counts) {
+      row[0] = static_cast<double>(samples);
+      std::copy_n(from, width, row + 1);
+      row += 1 + width;
+      from += width;
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, const std::vector<BatchNormInfo>& norms, comm::Communicator& comm) {
+  int64_t width = 2;
+  for (const BatchNormInfo& norm : norms) width += 2 * norm.channels;
+  const at::Tensor table = table_of(results, count, pieces, width);
+  comm.all_reduce({table}, comm::Reduction::sum);
+  const double* row = table.const_data_ptr<double>();
+  for (int64_t i = 0; i < count; ++i) {
+    ShardResult result;
+    for (int64_t piece = 0; piece < pieces; ++piece, row += 1 + width) {
+      const auto samples = static_cast<int64_t>(row[0]);
+      if (samples == 0) continue;
+      result.count += samples;
+      result.loss += row[1];
+      result.correct += static_cast<int64_t>(row[2]);
+      const auto moments = moments_from(norms, row + 3, samples);
       for (size_t m = 0; m < moments.size(); ++m) {
         if (result.moments.size() <= m) {
           result.moments.push_back(moments[m]);
@@ -52,10 +80,8 @@ void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<
           result.moments[m] = pooled(result.moments[m], moments[m]);
         }
       }
-      row += host.size(1);
     }
-    result.unread.clear();
-    result.unread_counts.clear();
+    results[static_cast<size_t>(i)] = std::move(result);
   }
 }
 

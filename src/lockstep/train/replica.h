@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/nn/direct/direct_convolution.h"
@@ -30,8 +31,9 @@ struct ShardResult {
   std::vector<int64_t> unread_counts = {};  ///< each piece's samples
 };
 
-/// Reads back what is unread in the results [0, count), all in one copy.
-void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms);
+/// Fills in the results [0, count), of which each rank has computed some: reads back what is unread, all in one copy, and brings the ranks' parts
+/// together. Afterwards all ranks have the same numbers. pieces: of an accumulation, at most; norms: whose statistics are in `unread`.
+void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, const std::vector<BatchNormInfo>& norms, comm::Communicator& comm);
 
 struct ReplicaOptions {
   data::InputFormat format;
