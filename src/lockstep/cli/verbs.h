@@ -46,6 +46,9 @@ int run_bench_limits(const Call& call, Console& console);
 std::vector<FieldInfo> bench_all_reduce_fields();
 int run_bench_all_reduce(const Call& call, Console& console);
 
+std::vector<FieldInfo> bench_ranks_fields();
+int run_bench_ranks(const Call& call, Console& console);
+
 std::vector<FieldInfo> options_markdown_fields();
 int run_options_markdown(const Call& call, Console& console);
 
