@@ -143,6 +143,34 @@ TEST_F(FitTest, OwnNetworkHasTheSameBitsForAnyNumberOfWorkers) {
   }
 }
 
+// As a task in a pool does it, with its worker's communicator.
+TEST_F(FitTest, TheRanksOfAGroupTrainOneNetwork) {
+  const train::Result alone = fit(own_job(), options_of("alone", 2));
+  for (const int64_t ranks : {2, 3}) {
+    const std::string run = "ranks-" + std::to_string(ranks);
+    const auto memory = comm::GroupMemory::make(ranks);
+    std::vector<train::Result> results(static_cast<size_t>(ranks));
+    {
+      std::vector<std::jthread> threads;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+          const auto comm = comm::make_communicator(memory, rank);
+          train::Job job = own_job();
+          job.comm = comm.get();
+          results[static_cast<size_t>(rank)] = fit(job, options_of(run, ranks - 1));
+        });
+      }
+    }
+    expect_same("alone", run);
+    for (const train::Result& result : results) {
+      EXPECT_EQ(result.accuracy, alone.accuracy);
+      EXPECT_EQ(result.loss, alone.loss);
+      EXPECT_EQ(result.steps, alone.steps);
+      EXPECT_EQ(result.weights, folder_ / run / "model.safetensors");
+    }
+  }
+}
+
 TEST_F(FitTest, RunsAtTheSameTimeDoNotDisturbEachOther) {
   fit(own_job(), options_of("alone", 1));
   {

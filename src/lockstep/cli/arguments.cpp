@@ -95,4 +95,22 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
   return call;
 }
 
+Call read_program_arguments(const Verb& verb, const std::vector<std::string>& arguments) {
+  size_t first = 0;
+  std::vector<std::string> own;
+  const std::vector<FieldInfo> fields = verb.fields();
+  while (first < arguments.size() && arguments[first].starts_with("-") && arguments[first] != "--") {
+    const std::string option = arguments[first] == "-n" ? "--ranks" : arguments[first];
+    own.push_back(option);
+    ++first;
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) { return "--" + one.name == option; });
+    if (field != fields.end() && field->type != "switch" && first < arguments.size()) own.push_back(arguments[first++]);
+  }
+  if (first < arguments.size() && arguments[first] == "--") ++first;
+  if (first < arguments.size()) own.push_back(arguments[first]);
+  Call call = read_arguments(verb, own);
+  call.words.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first), arguments.end());
+  return call;
+}
+
 }  // namespace lockstep::cli

@@ -12,4 +12,7 @@ namespace lockstep::cli {
 /// the nearest), an option without its value, and too few or too many words.
 Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments);
 
+/// The same for a verb that starts another program: options stand before the first word, and from there on all are words. -n is --ranks.
+Call read_program_arguments(const Verb& verb, const std::vector<std::string>& arguments);
+
 }  // namespace lockstep::cli

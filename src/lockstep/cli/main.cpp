@@ -9,5 +9,5 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const char* columns = std::getenv("COLUMNS");
   lockstep::cli::Console console(stdout, stderr, columns == nullptr ? 0 : std::atoi(columns));
-  return lockstep::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console);
+  return lockstep::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console, [](const char* name) { return std::getenv(name); });
 }

@@ -46,9 +46,12 @@ const Verb& find_verb(const std::vector<std::string>& arguments) {
   unknown_verb(arguments);
 }
 
-int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console) {
+using Variable = std::function<const char*(const char*)>;
+
+int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console, const Variable& variable) {
   const auto rest = arguments.begin() + static_cast<std::ptrdiff_t>(split(verb.name, ' ').size());
-  const Call call = read_arguments(verb, {rest, arguments.end()});
+  Call call = verb.starts_program ? read_program_arguments(verb, {rest, arguments.end()}) : read_arguments(verb, {rest, arguments.end()});
+  if (verb.joins_ranks) call.launch = comm::read_launch(variable);
   if (call.help) {
     console.print(verb_help(verb, console.width()));
     return 0;
@@ -56,7 +59,7 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
   return verb.run(call, console);
 }
 
-int answer(const std::vector<std::string>& arguments, Console& console, const Verb*& verb) {
+int answer(const std::vector<std::string>& arguments, Console& console, const Variable& variable, const Verb*& verb) {
   const std::string first = arguments.empty() ? "--help" : arguments.front();
   if (first == "--version") {
     console.print("lockstep " LOCKSTEP_VERSION "\n");
@@ -71,15 +74,15 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Ve
     return 0;
   }
   verb = &find_verb(arguments);
-  return run_verb(*verb, arguments, console);
+  return run_verb(*verb, arguments, console, variable);
 }
 
 }  // namespace
 
-int run_program(const std::vector<std::string>& arguments, Console& console) noexcept {
+int run_program(const std::vector<std::string>& arguments, Console& console, const Variable& variable) noexcept {
   const Verb* verb = nullptr;
   try {
-    return answer(arguments, console, verb);
+    return answer(arguments, console, variable, verb);
   } catch (const ClosedPipe&) {
     return kClosedPipeStatus;
   } catch (...) {

@@ -43,7 +43,7 @@ sigset_t stop_signal_set() {
 
 }  // namespace
 
-StopSignals::StopSignals(std::string notice) : notice_(std::move(notice)) {
+StopSignals::StopSignals(std::string notice, AtSecond at_second) : notice_(std::move(notice)), at_second_(at_second) {
   const sigset_t signals = stop_signal_set();
   signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
   finished_ = ::eventfd(0, EFD_CLOEXEC);
@@ -72,12 +72,12 @@ void StopSignals::wait_for_signals() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal_ != 0 && Clock::now() - first < kEcho) continue;
+    if (signal_ != 0 && (at_second_ == AtSecond::go_on || Clock::now() - first < kEcho)) continue;
     if (signal_ != 0) die_of(signal);
     signal_ = signal;
     first = Clock::now();
     const std::string text = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + notice_ + "\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    [[maybe_unused]] const ssize_t written = notice_.empty() ? 0 : ::write(STDERR_FILENO, text.data(), text.size());
     stop_.request_stop();
   }
 }

@@ -5,6 +5,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/train/fit.h"
 
@@ -41,14 +42,20 @@ std::vector<FieldInfo> train_fields() { return training_fields(); }
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
   device::keep_freed_memory();
-  StopSignals signals("stopping: saving a checkpoint; press Ctrl-C again to kill");
+  const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
+  StopSignals signals(is_first ? std::string("stopping: saving a checkpoint") + (call.launch ? "" : "; press Ctrl-C again to kill") : "",
+                      call.launch ? AtSecond::go_on : AtSecond::die);
+  const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch) : nullptr;
   train::Job job;
+  job.comm = group.get();
+  job.ranks_here = call.launch ? call.launch->local_size : 1;
   job.folder = call.words.front();
   job.given = given;
-  job.console = true;
+  job.console = is_first;
   job.stop = signals.token();
   try {
     const train::Result result = train::fit(job, options);
+    if (!is_first) return result.reason == train::EndReason::stopped && signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
     if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
     if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
     return 0;

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/cli/console.h"
+#include "lockstep/comm/launcher.h"
 
 namespace lockstep::cli {
 
@@ -23,6 +24,7 @@ struct Call {
   std::vector<std::string> words;
   std::vector<Setting> settings;  ///< in the order of the options' list; of an option typed twice the last one
   bool help = false;
+  std::optional<comm::Launch> launch{};  ///< for verbs that join ranks, when a launcher started this process
 
   /// The option's text, or nothing when it was not typed.
   std::optional<std::string> text_of(std::string_view name) const;
@@ -37,6 +39,8 @@ struct Verb {
   int (*run)(const Call& call, Console& console);  ///< gives the exit status
   int error_status = 0;  ///< the exit status after an error; 0: by its kind
   bool hidden = false;   ///< for our own scripts: not listed
+  bool joins_ranks = false;     ///< under a launcher its processes work as one
+  bool starts_program = false;  ///< what follows the first word is another program's
 };
 
 /// Sets the fields of `options` that were typed; settings of other structs are passed over. Gives the names that were set.

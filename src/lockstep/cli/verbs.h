@@ -31,6 +31,9 @@ int run_network_list(const Call& call, Console& console);
 std::vector<FieldInfo> diff_fields();
 int run_diff(const Call& call, Console& console);
 
+std::vector<FieldInfo> run_fields();
+int run_run(const Call& call, Console& console);
+
 std::vector<FieldInfo> doctor_fields();
 int run_doctor(const Call& call, Console& console);
 
@@ -42,6 +45,9 @@ int run_bench_limits(const Call& call, Console& console);
 
 std::vector<FieldInfo> bench_all_reduce_fields();
 int run_bench_all_reduce(const Call& call, Console& console);
+
+std::vector<FieldInfo> bench_ranks_fields();
+int run_bench_ranks(const Call& call, Console& console);
 
 std::vector<FieldInfo> options_markdown_fields();
 int run_options_markdown(const Call& call, Console& console);

@@ -3,18 +3,21 @@
 #include <csignal>
 #include <functional>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <ATen/Parallel.h>
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/rendezvous.h"
 
 namespace lockstep::comm {
 namespace {
@@ -25,6 +28,7 @@ struct Kind {
   const char* name;
   bool processes;
   int64_t size;
+  bool joins = false;  ///< meets as a launcher's ranks do
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.size << " " << kind.name; }
 
@@ -35,7 +39,24 @@ void expect(bool holds, const std::string& what) {
 
 using Work = std::function<void(Communicator&)>;
 
-std::unique_ptr<Communicator> communicator_of(const std::shared_ptr<GroupMemory>& memory, int64_t rank, const CommunicatorOptions& options) {
+// What the ranks of a kind need before they start.
+struct Ground {
+  std::shared_ptr<GroupMemory> memory;
+  std::unique_ptr<MeetingPlace> place;
+
+  explicit Ground(const Kind& kind) {
+    if (kind.joins) {
+      place = std::make_unique<MeetingPlace>();
+    } else if (kind.size > 1) {
+      memory = GroupMemory::make(kind.size);
+    }
+  }
+};
+
+std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share, const CommunicatorOptions& options) {
+  const auto& [memory, place] = ground;
+  const int64_t rank = share.rank;
+  if (place != nullptr) return join_group({.rank = rank, .size = share.size, .address = place->address(), .port = place->port(), .agent_store = true}, options);
   return memory == nullptr ? make_communicator(options) : make_communicator(memory, rank, options);
 }
 
@@ -58,12 +79,12 @@ void run_process(int pipe, const std::function<void()>& work) {
 
 // What each rank failed with; empty where it did not.
 std::vector<std::string> failures(const Kind& kind, const Work& work, const CommunicatorOptions& options = {.timeout = 20s}) {
-  const auto memory = kind.size == 1 ? nullptr : GroupMemory::make(kind.size);
+  const Ground ground(kind);
   std::vector<std::string> texts(static_cast<size_t>(kind.size));
   const auto rank_work = [&](int64_t rank) {
     return [&, rank] {
       at::set_num_threads(1);
-      work(*communicator_of(memory, rank, options));
+      work(*communicator_of(ground, {rank, kind.size}, options));
     };
   };
   if (!kind.processes) {
@@ -100,7 +121,7 @@ class CommunicatorContract : public testing::TestWithParam<Kind> {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract,
                          testing::Values(Kind{"one", false, 1}, Kind{"threads", false, 2}, Kind{"threads", false, 3}, Kind{"processes", true, 2},
-                                         Kind{"processes", true, 3}),
+                                         Kind{"processes", true, 3}, Kind{"joined", true, 3, true}),
                          [](const auto& info) { return std::string(info.param.name) + "_" + std::to_string(info.param.size); });
 
 at::Tensor values_of(int64_t rank, int64_t count, at::ScalarType type) {
@@ -255,7 +276,7 @@ TEST_P(CommunicatorContract, AFailureEndsTheGroupForGood) {
 }
 
 class SeveralRanks : public CommunicatorContract {};
-INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}),
+INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, Kind{"joined", true, 3, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
@@ -296,6 +317,43 @@ TEST_P(SeveralRanks, AWaitingRankIsStopped) {
     comm.barrier({.timeout = 20s, .stop = stop.get_token()});
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank 0 was stopped");
+}
+
+TEST(JoinedRanks, ADeadProcessIsNamed) {
+  const auto texts = failures({"joined", true, 3, true}, [](Communicator& comm) {
+    if (comm.rank() == 1) ::raise(SIGKILL);
+    comm.barrier();
+  });
+  for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died"));
+}
+
+TEST(JoinedRanks, OneThatHasLeftIsNotMissed) {
+  const auto texts = failures({"joined", true, 2, true}, [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) return;
+    std::this_thread::sleep_for(200ms);
+    expect(text_of_failure([&] { comm.barrier({.timeout = 100ms}); }).starts_with("timeout: rank 1"), "who left is late, not dead");
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "");
+}
+
+TEST(Launch, ReadsTorchrunsVariables) {
+  std::map<std::string, std::string> variables{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node-a"},
+                                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}};
+  const auto read = [&] { return read_launch([&](const char* name) { return variables.contains(name) ? variables[name].c_str() : nullptr; }); };
+  const Launch launch = read().value();
+  EXPECT_EQ(launch.rank, 5);
+  EXPECT_EQ(launch.size, 8);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 4);
+  EXPECT_EQ(launch.address, "node-a");
+  EXPECT_EQ(launch.port, 29500);
+  EXPECT_TRUE(launch.agent_store);
+  EXPECT_EQ(launch.attempt, 2);
+  variables["MASTER_PORT"] = "http";
+  EXPECT_EQ(text_of_failure([&] { read(); }), "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number from 1 to 65535");
+  variables.clear();
+  EXPECT_FALSE(read().has_value());
 }
 
 TEST(GroupMemory, RefusesForeignMemory) {

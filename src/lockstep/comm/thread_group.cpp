@@ -19,11 +19,17 @@ void pause_cpu() {
 
 }  // namespace
 
-void ThreadGroup::barrier() {
+void ThreadGroup::barrier(const std::function<void()>& work) {
   const uint64_t mine = generation_.load();
   const auto over = [&] { return generation_.load() != mine || failed_.load(); };
   if (!failed_.load() && arrived_.fetch_add(1) + 1 == size_) {
     arrived_.store(0);
+    try {
+      work();
+    } catch (...) {
+      fail(std::current_exception());
+      throw;
+    }
     generation_.store(mine + 1);
     // Whoever is counted as a sleeper after this look sees the new generation before it sleeps.
     if (sleepers_.load() == 0) return;

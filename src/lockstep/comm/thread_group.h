@@ -24,7 +24,11 @@ class ThreadGroup {
 
   /// Returns when all workers are here: what they wrote before is then visible to all. Spins for 20 us, then sleeps.
   /// Throws cancelled when a worker has failed.
-  void barrier();
+  void barrier() { barrier([] {}); }
+
+  /// The same; whoever comes last runs `work` before the others go on: once, on one thread, while the others stand still. What it throws is
+  /// thrown there, and cancelled in the others.
+  void barrier(const std::function<void()>& work);
 
   /// The first failure of a worker ends every barrier; later ones are dropped.
   void fail(std::exception_ptr error);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/share.h"
+#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/train/optimizer.h"
@@ -14,28 +15,39 @@
 
 namespace lockstep::train {
 
-/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own share;
-/// the group's barriers inside step() order them.
+/// Which worker this is: of the threads of its process, and of all workers of all ranks.
+struct WorkerPlace {
+  Share thread;
+  Share worker;
+};
+
+/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own place;
+/// the group's barriers order them. Every process has all weights and updates them all, its workers each a part of the blocks.
 class Exchange {
  public:
-  Exchange(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
 
-  /// Starts a step: this worker owns part_of(shard_count, size, rank).
-  void begin(Share share, int64_t shard_count);
+  /// Starts a step: this worker owns part_of(shard_count, all workers, its number).
+  void begin(WorkerPlace place, int64_t shard_count);
 
   /// Adds the next shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
-  void take(Share share, const std::vector<at::Tensor>& gradients);
+  void take(WorkerPlace place, const std::vector<at::Tensor>& gradients);
 
-  /// After a barrier that follows every worker's last take(): finishes the tree for this worker's blocks and updates their weights.
+  /// When every worker of the process has taken its last: brings the nodes together with those of the other ranks. One thread.
+  void meet(int64_t shard_count);
+
+  /// After meet() and a barrier: finishes the tree for this worker's blocks and updates their weights.
   /// Ends with no barrier: the caller's next one makes the weights visible.
-  void step(Share share, int64_t shard_count, const device::UpdateRule& rule);
+  void step(WorkerPlace place, int64_t shard_count, const device::UpdateRule& rule);
 
   /// The gradient's L2 norm of the last step, before clipping; NaN when clipping is off.
   double gradient_norm() const { return updater_->gradient_norm(); }
 
  private:
+  comm::Communicator& comm_;
   const SharedWeights& weights_;
-  std::vector<comm::NodeStack> stacks_;        // one per worker, written by it alone
+  std::vector<comm::NodeStack> stacks_;        // one per worker of this process, written by it alone
+  std::vector<comm::Node> nodes_;              // of the step, enough to finish the tree
   std::unique_ptr<Updater> updater_;
 };
 

@@ -8,12 +8,14 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/prepare.h"
+#include "lockstep/train/ranks.h"
 #include "lockstep/train/reporter.h"
 #include "lockstep/train/run_files.h"
 #include "lockstep/train/training.h"
@@ -60,30 +62,29 @@ std::vector<std::unique_ptr<view::View>> make_views(const Job& job, const Option
   return views;
 }
 
-// One run of fit, from the folder to the result. Members are made in the order in which they are needed.
+// One run of fit on one rank, from the folder to the result. Members are made in the order in which they are needed. Rank 0 has the folder and
+// decides; the others take its options and what it resolved.
 class Run {
  public:
-  Run(const Job& job, const Options& asked) : job_(job), folder_(open_run_folder(job, asked)), options_(asked) {
-    if (asked.resume) {
-      manifest_ = read_manifest(folder_.paths().options());
-      checkpoint_ = manifest_ ? last_checkpoint(folder_.paths().folder) : std::nullopt;
-      if (manifest_) options_ = resumed_options(asked, manifest_->options, job.given);
-      remove_unfinished(folder_.paths().folder);
-    }
-    options_.output = folder_.paths().folder.string();
+  Run(const Job& job, const Options& asked, comm::Communicator& comm) : job_(job), comm_(comm), leads_(comm.rank() == 0), options_(asked) {
+    if (leads_) open();
+    const Json start = broadcast_json(comm_, {{"options", lockstep::to_json(options_)}, {"state", lockstep::to_json(checkpoint_ ? checkpoint_->state : RunState{})}});
+    read_json(start["options"], options_, "the options of rank 0");
+    read_json(start["state"], state_, "the state of rank 0");
+    paths_ = {options_.output};
   }
 
   Result make() {
-    if (checkpoint_ && !checkpoint_->state.finished.empty()) return finished_already();
-    const Resolved earlier = manifest_ ? resolved_of(manifest_->plan) : Resolved{};
-    prepared_ = prepare(job_, options_, /*dry=*/false, manifest_ ? &earlier : nullptr);
-    fingerprint_ = fingerprint_of(options_, prepared_);
+    if (!state_.finished.empty()) return finished_already();
+    prepare_together();
+    if (!leads_) return train();
     if (checkpoint_) warning_ = compare_fingerprints(checkpoint_->fingerprint, fingerprint_);
-    if (!manifest_) write_manifest(folder_.paths().options(), options_, prepared_);
-    const int64_t attempt = io::next_attempt(folder_.paths().folder);
-    Reporter reporter(std::make_unique<io::EventLog>(folder_.paths().folder, 0, attempt), make_views(job_, options_, folder_.paths(), attempt), attempt);
+    if (!manifest_) write_manifest(paths_.options(), options_, prepared_);
+    const int64_t attempt = io::next_attempt(paths_.folder);
+    Reporter reporter(std::make_unique<io::EventLog>(paths_.folder, 0, attempt), make_views(job_, options_, paths_, attempt), attempt);
+    reporter_ = &reporter;
     try {
-      Result result = train(reporter);
+      Result result = train();
       reporter.finish();
       return result;
     } catch (...) {
@@ -97,14 +98,46 @@ class Run {
   }
 
  private:
+  void open() {
+    folder_.emplace(open_run_folder(job_, options_));
+    const Options asked = options_;
+    if (asked.resume) {
+      manifest_ = read_manifest(folder_->paths().options());
+      checkpoint_ = manifest_ ? last_checkpoint(folder_->paths().folder) : std::nullopt;
+      if (manifest_) options_ = resumed_options(asked, manifest_->options, job_.given);
+      remove_unfinished(folder_->paths().folder);
+    }
+    options_.output = folder_->paths().folder.string();
+  }
+
+  // The others follow what rank 0 resolved, for another machine may have other cores, or a trial another outcome.
+  void prepare_together() {
+    const auto prepare_here = [&](const Resolved* earlier) {
+      prepared_ = prepare(job_, options_, /*dry=*/false, earlier);
+      fingerprint_ = fingerprint_of(options_, prepared_);
+    };
+    Json decided;
+    if (leads_) {
+      const Resolved earlier = manifest_ ? resolved_of(manifest_->plan) : Resolved{};
+      prepare_here(manifest_ ? &earlier : nullptr);
+      decided = {{"plan", to_json(prepared_.plan)}, {"fingerprint", fingerprint_}, {"folder", job_.folder.string()}};
+    }
+    decided = broadcast_json(comm_, decided);
+    if (leads_) return;
+    const Resolved resolved = resolved_of(decided["plan"]);
+    prepare_here(&resolved);
+    compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], job_.folder.string(), decided["folder"].get<std::string>());
+  }
+
   Result finished_already() const {
-    const RunState& state = checkpoint_->state;
+    const RunState& state = state_;
     return {.reason = EndReason::already_finished, .accuracy = state.validation_accuracy, .best_accuracy = state.best_accuracy, .test_accuracy = kNone,
-            .loss = state.validation_loss, .steps = state.step, .seconds = state.seconds, .output = folder_.paths().folder, .weights = folder_.paths().weights()};
+            .loss = state.validation_loss, .steps = state.step, .seconds = state.seconds, .output = paths_.folder, .weights = paths_.weights()};
   }
 
   void message(const std::string& text, const char* level) { say({.kind = "message", .values = {{"text", text}, {"level", level}}}); }
   void say(io::Event event) {
+    if (reporter_ == nullptr) return;
     const std::lock_guard lock(say_mutex_);
     reporter_->say(std::move(event));
   }
@@ -112,7 +145,7 @@ class Run {
   void say_start() {
     Json plan = to_json(prepared_.plan);
     plan["folder"] = job_.folder.string();
-    plan["output"] = folder_.paths().folder.string();
+    plan["output"] = paths_.folder.string();
     Json lines = Json::array();
     for (const PlanLine& line : prepared_.plan.lines) lines.push_back({line.name, line.value, line.reason});
     plan["lines"] = std::move(lines);
@@ -150,10 +183,10 @@ class Run {
     copy_into(training.optimizer_state(), "optimizer.safetensors");
   }
 
-  Result train(Reporter& reporter) {
-    reporter_ = &reporter;
+  Result train() {
     say_start();
-    CheckpointWriter writer(folder_.paths().folder, [&](const Snapshot& saved, const std::filesystem::path& path, double seconds) {
+    std::optional<CheckpointWriter> writer;
+    if (leads_) writer.emplace(paths_.folder, [&](const Snapshot& saved, const std::filesystem::path& path, double seconds) {
       say({.epoch = (saved.state.step - 1) / prepared_.plan.steps_per_epoch + 1, .step = saved.state.step, .kind = saved.checkpoint ? "checkpoint" : "best", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
     });
     Training training({.plan = prepared_.plan,
@@ -162,25 +195,30 @@ class Run {
                        .train = prepared_.train,
                        .validation = prepared_.validation,
                        .test = prepared_.test,
-                       .say = [&](io::Event event) { say(std::move(event)); },
-                       .observer = job_.observer,
-                       .writer = &writer,
+                       .say = leads_ ? [&](io::Event event) { say(std::move(event)); } : std::function<void(io::Event)>(),
+                       .observer = leads_ ? job_.observer : io::Observer(),
+                       .writer = writer ? &*writer : nullptr,
                        .fingerprint = fingerprint_,
-                       .stop = job_.stop},
+                       .stop = job_.stop,
+                       .comm = comm_},
                       prepared_.prototype);
     load(training);
+    training.share_start();
     const EndReason reason = training.run();
-    writer.finish();
-    save_end(training, reason);
+    if (writer) {
+      writer->finish();
+      save_end(training, reason);
+    }
+    comm_.barrier();  // whoever returns finds the weights there
     return result_of(training, reason);
   }
 
   // The weights first: a kill between the two makes the resume repeat the end, with the same bits.
   void save_end(Training& training, EndReason reason) {
     RunState& state = training.state();
-    if (reason != EndReason::stopped) nn::write_safetensors_atomic(folder_.paths().weights(), training.weights().state());
+    if (reason != EndReason::stopped) nn::write_safetensors_atomic(paths_.weights(), training.weights().state());
     if (reason == EndReason::finished || reason == EndReason::patience) state.finished = enum_names(reason)[static_cast<size_t>(reason)];
-    if (state.step > 0) write_checkpoint(folder_.paths().folder, training.snapshot(/*checkpoint=*/true, /*best=*/false));
+    if (state.step > 0) write_checkpoint(paths_.folder, training.snapshot(/*checkpoint=*/true, /*best=*/false));
   }
 
   Result result_of(Training& training, EndReason reason) {
@@ -196,8 +234,8 @@ class Run {
                   .epochs = (state.step + prepared_.plan.steps_per_epoch - 1) / prepared_.plan.steps_per_epoch,
                   .seconds = state.seconds,
                   .images_per_second = training.images_per_second(),
-                  .output = folder_.paths().folder,
-                  .weights = folder_.paths().weights()};
+                  .output = paths_.folder,
+                  .weights = paths_.weights()};
     Json values{{"reason", enum_names(reason)[static_cast<size_t>(reason)]}, {"seconds", result.seconds}, {"images_per_second", result.images_per_second},
                 {"best_step", state.best_step}, {"skipped_checkpoints", training.skipped_checkpoints()}, {"peak_memory_bytes", device::peak_memory_bytes()}};
     if (validated) values.update({{"accuracy", result.accuracy}, {"loss", result.loss}, {"best_accuracy", result.best_accuracy}});
@@ -208,8 +246,12 @@ class Run {
   }
 
   const Job& job_;
-  io::RunFolder folder_;
+  comm::Communicator& comm_;
+  bool leads_;
+  std::optional<io::RunFolder> folder_;  // rank 0's, with its lock
   Options options_;
+  RunState state_;                       // where the run begins
+  io::RunPaths paths_;
   std::optional<Manifest> manifest_;
   std::optional<Checkpoint> checkpoint_;
   Prepared prepared_;
@@ -219,16 +261,30 @@ class Run {
   Reporter* reporter_ = nullptr;
 };
 
+Result train_over(const Job& job, const Options& options) {
+  const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
+  comm::Communicator& comm = job.comm == nullptr ? *alone : *job.comm;
+  try {
+    return Run(job, options, comm).make();
+  } catch (...) {
+    comm.abort(device::error_of(std::current_exception()));
+    throw;
+  }
+}
+
 }  // namespace
 
 Result fit(const Job& job, const Options& options) {
   const pool::Worker* worker = pool::Worker::current();
-  if (worker == nullptr) return Run(job, options).make();
+  if (worker == nullptr) return train_over(job, options);
   const EitherStop stop(job.stop, worker->stop_token());
   Job here = job;
   here.stop = stop.token();
   if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
-  return once_for_group(*worker, "fit", [&] { return Run(here, options).make(); });
+  if (worker->same_process()) return once_for_group(*worker, "fit", [&] { return train_over(here, options); });
+  here.comm = &worker->comm();
+  here.ranks_here = worker->size();
+  return train_over(here, options);
 }
 
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/data/picture_share.h"
 #include "lockstep/io/event.h"
 #include "lockstep/nn/network.h"
@@ -31,6 +32,9 @@ struct Job {
   bool console = false;                ///< progress and curves on standard output
   std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
   std::shared_ptr<data::PictureShare> pictures;  ///< decoded pictures shared with other runs; empty: in a task those of its pool's process, else none
+  comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same job: null, this process alone. Rank 0 decides, has
+                                       ///< the run folder, and is the only one that says anything; an error breaks the group
+  int64_t ranks_here = 1;              ///< of these, how many are on this machine and so share its memory
 };
 
 enum class EndReason { finished, patience, max_time, observer, stopped, already_finished };

@@ -1,6 +1,6 @@
-// The training loop. Every worker walks it; what differs is only which shards and blocks it owns. A decision to end is made by rank 0 (or by
-// whoever sees the stop token) before a barrier and read by all after it, so that no worker leaves alone: the step under way is
-// then dropped, and the run stands at the last complete one.
+// The training loop. Every worker of every rank walks it; what differs is only which shards and blocks it owns. A decision to end is made before
+// a barrier, agreed by the ranks in it, and read by all after it, so that no worker leaves alone: the step under way is then dropped, and the
+// run stands at the last complete one. A rank's first worker does what is done once a process, with the same numbers on all ranks.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/train/placement.h"
+#include "lockstep/train/ranks.h"
 #include "lockstep/train/training.h"
 
 namespace lockstep::train {
@@ -68,22 +69,24 @@ int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return 
 
 // What one worker has for itself.
 struct Training::Worker {
-  Share share;
+  WorkerPlace place;
   Replica replica;
   data::MiniBatchQueue queue;
   int64_t step;                 // steps done, equal on all workers
   StepTimes times;              // of this step
 
-  Worker(Training& training, Share own, nn::Instance instance)
-      : share(own),
+  bool is_first() const { return place.thread.rank == 0; }
+
+  Worker(Training& training, WorkerPlace own, nn::Instance instance)
+      : place(own),
         replica(std::move(instance), training.weights_, training.norms_,
-                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
+                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own.thread.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
                  .precision = training.setup_.plan.precision,
                  .accumulate = training.setup_.options.accumulate,
                  .seed = training.setup_.options.seed,
                  .kernels = training.setup_.options.kernels,
                  .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left}),
-        queue(training.setup_.train, own, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
+        queue(training.setup_.train, own.worker, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };
 
@@ -95,31 +98,40 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       optimizer_(resolve_rule(setup_.options), weights_),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
                 setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
-      group_(setup_.plan.workers),
-      exchange_(group_, weights_, optimizer_, setup_.options.gradient_clip),
+      group_(setup_.plan.workers / setup_.comm.size()),
+      exchange_(group_, setup_.comm, weights_, optimizer_, setup_.options.gradient_clip),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
-      thread_ids_(static_cast<size_t>(setup_.plan.workers)) {
+      thread_ids_(static_cast<size_t>(group_.size())) {
   if (setup_.options.exchange == ExchangeKind::tree) return;
   std::vector<nn::Instance> instances;
   for (int64_t i = 0; i < setup_.plan.shards; ++i) instances.push_back(make_instance(setup_));
   averaging_ = std::make_unique<Averaging>(group_, weights_, optimizer_, std::move(instances), norms_, averaging_options(setup_));
 }
 
+void Training::share_start() {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : weights_.state()) tensors.push_back(tensor);
+  for (const auto& [name, tensor] : optimizer_state()) tensors.push_back(tensor);
+  setup_.comm.broadcast(tensors, 0);
+  read_json(broadcast_json(setup_.comm, lockstep::to_json(state_)), state_, "the state of rank 0");
+}
+
 EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
   if (averaging_) averaging_->begin(state_.step);
-  group_.run([&](Share share) {
+  group_.run([&](Share thread) {
     at::set_num_threads(1);
-    thread_ids_[static_cast<size_t>(share.rank)] = ::syscall(SYS_gettid);
+    thread_ids_[static_cast<size_t>(thread.rank)] = ::syscall(SYS_gettid);
     nn::Instance instance = prototype_;
-    if (share.rank != 0) {
+    if (thread.rank != 0) {
       instance = make_instance(setup_);
       weights_.alias(instance);
     }
-    Worker worker(*this, share, std::move(instance));
+    const Share rank = setup_.comm.share();
+    Worker worker(*this, {thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}}, std::move(instance));
     group_.barrier();
-    if (share.rank == 0) report_start();
+    if (worker.is_first()) report_start();
     walk(worker);
   });
   return reason_;
@@ -129,23 +141,22 @@ void Training::walk(Worker& worker) {
   // A run that was stopped inside a validation makes it again, and what follows from it.
   if (validation_is_due(worker.step) && state_.validated_step < worker.step) {
     validate(worker);
-    if (worker.share.rank == 0) save_if_due();
+    if (worker.is_first()) save_if_due();
   }
   while (!is_last(worker.step)) {
-    if (!train_step(worker)) {
-      if (reason_ == EndReason::stopped) return;
-      break;
-    }
+    if (!train_step(worker)) break;
     if (validation_is_due(worker.step)) validate(worker);
-    if (worker.share.rank == 0) save_if_due();
+    if (worker.is_first()) save_if_due();
   }
+  group_.barrier([&] { agree_on_end(); });
+  if (reason_ == EndReason::stopped) return;
   if (averaging_ && !averaging_->is_average(worker.step)) {
-    averaging_->average(worker.share, worker.step);
+    averaging_->average(worker.place.thread, worker.step);
     group_.barrier();
   }
   if (setup_.test != nullptr) {
     const Score result = score(worker, *setup_.test);
-    if (worker.share.rank != 0) return;
+    if (!worker.is_first()) return;
     if (result.count < setup_.test->size()) return end_with(EndReason::stopped);
     test_score_ = result;
   }
@@ -175,9 +186,9 @@ bool Training::train_step(Worker& worker) {
     end_with(EndReason::stopped);
   } else {
     if (averaging_) {
-      averaging_->offer(worker.share, batch->shards);
+      averaging_->offer(worker.place.thread, batch->shards);
     } else {
-      exchange_.begin(worker.share, batch->shard_count);
+      exchange_.begin(worker.place, batch->shard_count);
     }
     for (size_t done = 0; const auto shard = next_shard(worker, *batch, done); ++done) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
@@ -185,18 +196,21 @@ bool Training::train_step(Worker& worker) {
       train_shard(worker, *shard, *batch);
     }
   }
-  group_.barrier();
+  group_.barrier([&] {
+    agree_on_end();
+    if (!ended_ && !averaging_) exchange_.meet(batch->shard_count);
+  });
   if (ended_) return false;
 
   const auto arrived = Clock::now();
   const device::UpdateRule rule = optimizer_.rule_at(worker.step, schedule_.at(worker.step));
   if (averaging_) {
-    averaging_->update(worker.share, batch->shard_count, rule);
+    averaging_->update(worker.place.thread, batch->shard_count, rule);
   } else {
-    exchange_.step(worker.share, batch->shard_count, rule);
+    exchange_.step(worker.place, batch->shard_count, rule);
   }
   Score score;
-  if (worker.share.rank == 0) {
+  if (worker.is_first()) {
     score = fold_step(batch->shard_count);
     AutocastScope::forget_casts();
     carried_.commit();
@@ -211,13 +225,13 @@ bool Training::train_step(Worker& worker) {
   times.exchange = seconds_between(start, arrived) - times.queue - times.forward - times.backward;
   times.update = seconds_between(arrived, updated);
   times.whole = seconds_between(start, updated);
-  if (worker.share.rank == 0) report_step(times, score);
+  if (worker.is_first()) report_step(times, score);
   return true;
 }
 
 // The next shard that this worker computes: of its own, or in averaging mode any that is free.
 std::optional<data::Shard> Training::next_shard(Worker& worker, const data::Batch& batch, size_t done) {
-  if (averaging_) return averaging_->take(worker.share);
+  if (averaging_) return averaging_->take(worker.place.thread);
   return done < batch.shards.size() ? std::optional(batch.shards[done]) : std::nullopt;
 }
 
@@ -230,7 +244,7 @@ void Training::train_shard(Worker& worker, const data::Shard& shard, const data:
     const int64_t first = first_slot(batch, shard);
     result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
     carried_.put(first, result.carried);
-    exchange_.take(worker.share, worker.replica.gradients());
+    exchange_.take(worker.place, worker.replica.gradients());
   }
   result.carried.clear();
   worker.times.forward += result.forward_seconds;
@@ -239,14 +253,14 @@ void Training::train_shard(Worker& worker, const data::Shard& shard, const data:
 
 void Training::average(Worker& worker, const Score& score) {
   const auto start = Clock::now();
-  averaging_->average(worker.share, worker.step);
+  averaging_->average(worker.place.thread, worker.step);
   group_.barrier();
-  if (worker.share.rank == 0) report_average(seconds_between(start, Clock::now()), score);
+  if (worker.is_first()) report_average(seconds_between(start, Clock::now()), score);
 }
 
 // The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
 Score Training::fold_step(int64_t shard_count) {
-  settle(shard_results_, shard_count, norms_);
+  settle(shard_results_, shard_count, setup_.options.accumulate, norms_, setup_.comm);
   check_losses(shard_count);
   if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
@@ -262,11 +276,11 @@ Score Training::fold_step(int64_t shard_count) {
 Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   const Plan& plan = setup_.plan;
   const int64_t batches = data::steps_per_epoch(pictures.size(), plan.mini_batch_size);
-  if (worker.share.rank == 0) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
+  if (worker.is_first()) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.share, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
+  data::MiniBatchQueue queue(unowned, worker.place.worker, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {
@@ -278,8 +292,8 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
     carried.commit();
   }
   group_.barrier();
-  if (worker.share.rank != 0) return {};  // rank 0 may already be filling the next evaluation's results
-  settle(evaluation_results_, static_cast<int64_t>(evaluation_results_.size()), norms_);
+  if (!worker.is_first()) return {};  // the first may already be filling the next evaluation's results
+  settle(evaluation_results_, static_cast<int64_t>(evaluation_results_.size()), 1, {}, setup_.comm);
   ShardResult sum;
   for (const ShardResult& result : evaluation_results_) {
     sum.loss += result.loss;
@@ -293,10 +307,10 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
 
 void Training::validate(Worker& worker) {
   worker.replica.check_aliases();
-  if (averaging_ && worker.share.rank == 0) averaging_->check_aliases();
+  if (averaging_ && worker.is_first()) averaging_->check_aliases();
   const auto start = Clock::now();
   const Score result = score(worker, *setup_.validation);
-  if (worker.share.rank != 0) return;
+  if (!worker.is_first()) return;
   if (result.count < setup_.validation->size()) return end_with(EndReason::stopped);  // in the middle: made again at resume
   const double seconds = seconds_between(start, Clock::now());
   note_validation(result);
@@ -317,12 +331,16 @@ void Training::note_validation(const Score& score) {
   state_.best_step = state_.step;
 }
 
-// Rank 0, between steps: the weights do not change before it reaches the next barrier.
+// Between steps: the weights do not change before this worker reaches the next barrier.
 void Training::save_if_due() {
   const Plan& plan = setup_.plan;
   const auto start = Clock::now();
   state_.seconds = now_seconds() - started_;
-  if (is_due(state_.step, plan.hash_every) || is_last(state_.step)) say("hash", {{"weights", as_hex(weights_.hash())}});
+  if (is_due(state_.step, plan.hash_every) || is_last(state_.step)) {
+    const uint64_t hash = weights_.hash();
+    compare_hashes(setup_.comm, hash, state_.step);
+    say("hash", {{"weights", as_hex(hash)}});
+  }
   if (setup_.writer == nullptr) return;
   const bool best = std::exchange(best_pending_, false);
   bool due = is_due(state_.step, plan.checkpoint_every) && !is_last(state_.step);

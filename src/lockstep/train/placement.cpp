@@ -53,6 +53,13 @@ void place_on_gpus(Placement& placement, const Options& options, const device::I
   placement.workers_reason = "one for the GPU";
 }
 
+void place_ranks(Placement& placement, const Options& options, const device::Inventory& inventory, int64_t ranks) {
+  const int64_t each = std::max<int64_t>(1, options.workers);
+  placement.workers = each * ranks;
+  placement.workers_reason = std::to_string(each) + (options.workers > 0 ? " asked for" : "") + " on each of " + std::to_string(ranks) + " ranks";
+  if (each > inventory.cores) placement.workers_reason += "; more than the " + std::to_string(inventory.cores) + " cores that may be used, so they take turns";
+}
+
 void place_on_cores(Placement& placement, const Options& options, int64_t shards, const device::Inventory& inventory) {
   const int64_t cores = inventory.cores;
   if (options.workers > 0) {
@@ -69,17 +76,18 @@ void place_on_cores(Placement& placement, const Options& options, int64_t shards
 
 }  // namespace
 
-Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory) {
+Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory, Ranks ranks) {
   Placement placement;
   placement.cores = inventory.cores;
   const bool asked = options.execution == Execution::gpu || options.execution == Execution::multi_gpu || !options.devices.empty();
   const bool found = options.execution != Execution::cpu && !inventory.gpus.empty();
   if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none");
+  if ((asked || found) && ranks.count > 1) throw Error(ErrorCode::device, "a run over " + std::to_string(ranks.count) + " ranks is on the CPU's cores, and this one would use a GPU", "add --execution cpu, or train on the GPU without other ranks");
   if (asked || found) {
     place_on_gpus(placement, options, inventory);
     placement.device_reason = asked ? "asked for" : "a GPU is there";
   } else {
-    place_on_cores(placement, options, shards, inventory);
+    ranks.grouped ? place_ranks(placement, options, inventory, ranks.count) : place_on_cores(placement, options, shards, inventory);
     placement.device_reason = options.execution == Execution::cpu ? "asked for" : "no GPU to use: " + inventory.gpu_note;
   }
   return placement;

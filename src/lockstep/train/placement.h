@@ -15,14 +15,21 @@ namespace lockstep::train {
 struct Placement {
   std::string device = "cpu";       ///< "cpu" or "cuda"
   std::vector<int64_t> devices;     ///< GPU of each worker
-  int64_t workers = 1;
+  int64_t workers = 1;              ///< of all ranks
   int64_t cores = 1;                ///< that may be used
   std::string device_reason;
   std::string workers_reason;
 };
 
+/// The ranks that train together; without a group this process is alone and has the machine.
+struct Ranks {
+  bool grouped = false;
+  int64_t count = 1;
+};
+
 /// Reads execution, workers and devices. A GPU that was asked for and is not there is an error of code device, never a silent CPU.
-Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory);
+/// In a group --workers is for each rank, and one unless it says more.
+Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory, Ranks ranks = {});
 
 /// The device of the worker of this rank. A GPU is opened: the process is then held to kernels that repeat.
 /// kind, gpus: as in Placement (and Plan).

@@ -50,7 +50,7 @@ struct Plan {
 
   std::string device = "cpu";        ///< "cpu" or "cuda"
   std::vector<int64_t> devices;      ///< GPU of each worker; empty on a CPU
-  int64_t workers = 1;
+  int64_t workers = 1;               ///< of all ranks
   int64_t cores = 1;                 ///< allowed by affinity and control group
   int64_t read_ahead = 4;            ///< steps whose samples are read ahead
   bool keep_pictures = true;

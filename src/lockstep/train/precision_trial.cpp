@@ -41,7 +41,8 @@ class Trial {
     plan.precision = precision;
     plan.max_epochs = (steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
-    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_}, first_instance(prepared_.network, plan.input, options_));
+    const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
+    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_, .comm = *alone}, first_instance(prepared_.network, plan.input, options_));
     if (training.run() == EndReason::stopped) throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
     return {training.images_per_second(), training.state().validation_accuracy};
   }

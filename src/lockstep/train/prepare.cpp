@@ -57,6 +57,7 @@ class Preparation {
   Plan& plan() { return prepared_.plan; }
   bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
   std::string noun() const { return !sequences() ? " images" : prepared_.plan.tbptt_length > 0 ? " pieces of sequences" : " sequences"; }
+  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size()}; }
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
@@ -69,6 +70,12 @@ class Preparation {
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
   void check_exchange() const {
+    if (options_.tbptt_length > 0 && ranks().count > 1) {
+      throw Error(ErrorCode::invalid_option, "--tbptt-length trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
+    }
+    if (averages() && ranks().count > 1) {
+      throw Error(ErrorCode::invalid_option, "--exchange average trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
+    }
     if (averages()) {
       if (options_.scale_with_workers == ScaleWithWorkers::none) return;
       throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");
@@ -212,7 +219,7 @@ class Preparation {
     plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.parameter_count, plan.mini_batch_size);
     if (averages()) plan.mini_batch_size *= plan.shards;
     if (earlier_ == nullptr && options_.scale_with_workers != ScaleWithWorkers::none) {
-      const auto workers = resolve_placement(options_, plan.shards, inventory_).workers;
+      const auto workers = resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
       plan.mini_batch_size = std::min(plan.mini_batch_size * workers, plan.train_count);
       if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate) plan.learning_rate *= static_cast<double>(workers);
     }
@@ -241,7 +248,7 @@ class Preparation {
   int64_t default_replicas() const { return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_).workers; }
 
   void place() {
-    placement_ = resolve_placement(options_, plan().shards, inventory_);
+    placement_ = resolve_placement(options_, plan().shards, inventory_, ranks());
     plan().device = placement_.device;
     plan().devices = placement_.devices;
     plan().workers = placement_.workers;
@@ -250,7 +257,7 @@ class Preparation {
   }
 
   void make_picture_sets() {
-    const auto most_bytes = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share);
+    const auto most_bytes = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share / static_cast<double>(job_.ranks_here));
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
     const auto open = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
       return dataset.empty() ? nullptr : share->open(dataset, plan().format, most_bytes);

@@ -71,18 +71,48 @@ uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
 
 int64_t target_count(const data::Shard& shard) { return shard.target.ne(kNoClass).sum().item<int64_t>(); }
 
-void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms) {
+namespace {
+
+// A row for each piece of each shard: its samples, its targets, loss, correct, statistics. A rank's rows are zero where another one computed the shard, so
+// adding them up changes no bit.
+at::Tensor table_of(const std::vector<ShardResult>& results, int64_t count, int64_t pieces, int64_t width) {
+  const at::Tensor table = at::zeros({count * pieces, 2 + width}, at::kDouble);
   std::vector<at::Tensor> unread;
   for (int64_t i = 0; i < count; ++i) unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(), results[static_cast<size_t>(i)].unread.end());
-  if (unread.empty()) return;
+  if (unread.empty()) return table;
   const at::Tensor host = at::stack(unread).cpu();
-  const double* row = host.const_data_ptr<double>();
+  const double* from = host.const_data_ptr<double>();
   for (int64_t i = 0; i < count; ++i) {
-    ShardResult& result = results[static_cast<size_t>(i)];
-    for (const int64_t samples : result.unread_counts) {
-      result.loss += row[0];
-      result.correct += static_cast<int64_t>(row[1]);
-      const auto moments = host.size(1) > 2 ? moments_from(norms, row + 2, samples) : std::vector<Moments>{};
+    double* row = table.mutable_data_ptr<double>() + i * pieces * (2 + width);
+    for (const auto [samples, targets] : results[static_cast<size_t>(i)].unread_counts) {
+      row[0] = static_cast<double>(samples);
+      row[1] = static_cast<double>(targets);
+      std::copy_n(from, width, row + 2);
+      row += 2 + width;
+      from += width;
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, const std::vector<BatchNormInfo>& norms, comm::Communicator& comm) {
+  int64_t width = 2;
+  for (const BatchNormInfo& norm : norms) width += 2 * norm.channels;
+  const at::Tensor table = table_of(results, count, pieces, width);
+  comm.all_reduce({table}, comm::Reduction::sum);
+  const double* row = table.const_data_ptr<double>();
+  for (int64_t i = 0; i < count; ++i) {
+    ShardResult result;
+    for (int64_t piece = 0; piece < pieces; ++piece, row += 2 + width) {
+      const auto samples = static_cast<int64_t>(row[0]);
+      if (samples == 0) continue;
+      result.count += samples;
+      result.targets += static_cast<int64_t>(row[1]);
+      result.loss += row[2];
+      result.correct += static_cast<int64_t>(row[3]);
+      const auto moments = moments_from(norms, row + 4, samples);
       for (size_t m = 0; m < moments.size(); ++m) {
         if (result.moments.size() <= m) {
           result.moments.push_back(moments[m]);
@@ -90,10 +120,8 @@ void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<
           result.moments[m] = pooled(result.moments[m], moments[m]);
         }
       }
-      row += host.size(1);
     }
-    result.unread.clear();
-    result.unread_counts.clear();
+    results[static_cast<size_t>(i)] = std::move(result);
   }
 }
 
@@ -176,9 +204,7 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
       append_rows(result.carried, output.carried);
     }
     result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, copy.norms.statistics()));
-    result.unread_counts.push_back(part.count());
-    result.count += part.count();
-    result.targets += lockstep::train::target_count(own);
+    result.unread_counts.push_back({part.count(), lockstep::train::target_count(own)});
     const auto middle = std::chrono::steady_clock::now();
     loss.backward(at::full({}, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)), loss.options()));
     result.forward_seconds += std::chrono::duration<double>(middle - start).count();
@@ -200,13 +226,10 @@ ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits, cons
   const at::Tensor wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
   ShardResult result;
   result.count = shard.count;
-  result.targets = target_count(shard);
   result.carried = std::move(output.carried);
-  if (result.targets > 0) {
-    const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
-    result.unread.push_back(unread_of(loss_of(wide, target), wide, target, {}));
-    result.unread_counts.push_back(shard.count);
-  }
+  const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
+  result.unread.push_back(unread_of(loss_of(wide, target), wide, target, {}));
+  result.unread_counts.push_back({shard.count, target_count(shard)});
   if (logits != nullptr) *logits = wide.cpu();
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/nn/direct/direct_convolution.h"
@@ -16,6 +17,11 @@
 #include "lockstep/train/shared_weights.h"
 
 namespace lockstep::train {
+
+struct PieceCounts {
+  int64_t samples = 0;
+  int64_t targets = 0;  ///< samples with a label, or labelled time steps
+};
 
 /// What a shard gives beside its gradients. Sums, so that shards add. A device works on while the host goes ahead, so they are read back
 /// by settle(), once for all shards of a step; until then loss, correct and moments are empty.
@@ -28,15 +34,16 @@ struct ShardResult {
   double forward_seconds = 0;
   double backward_seconds = 0;   ///< on a GPU: until it was told what to do, not until it was done
   std::vector<at::Tensor> unread = {}; ///< of each piece of an accumulation, on the device: loss, correct, batch norms' statistics
-  std::vector<int64_t> unread_counts = {};  ///< each piece's samples
+  std::vector<PieceCounts> unread_counts = {};  ///< of each piece
   std::vector<at::Tensor> carried = {};     ///< recurrent state after the shard, [b,...] each
 };
 
 /// Its samples with a label, or labelled time steps.
 int64_t target_count(const data::Shard& shard);
 
-/// Reads back what is unread in the results [0, count), all in one copy.
-void settle(std::vector<ShardResult>& results, int64_t count, const std::vector<BatchNormInfo>& norms);
+/// Fills in the results [0, count), of which each rank has computed some: reads back what is unread, all in one copy, and brings the ranks' parts
+/// together. Afterwards all ranks have the same numbers. pieces: of an accumulation, at most; norms: whose statistics are in `unread`.
+void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, const std::vector<BatchNormInfo>& norms, comm::Communicator& comm);
 
 /// What random layers draw by, so that a shard repeats whichever worker has it.
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece);

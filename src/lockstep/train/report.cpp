@@ -88,4 +88,12 @@ void Training::end_with(EndReason reason) {
   ended_ = true;
 }
 
+// In a barrier. Of several ranks' reasons the last in the order of EndReason counts: a stop before all.
+void Training::agree_on_end() {
+  const double agreed = setup_.comm.all_reduce(ended_ ? 1 + static_cast<double>(reason_) : 0, comm::Reduction::max);
+  if (agreed == 0) return;
+  reason_ = static_cast<EndReason>(static_cast<int>(agreed) - 1);
+  ended_ = true;
+}
+
 }  // namespace lockstep::train

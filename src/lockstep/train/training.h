@@ -47,6 +47,7 @@ struct TrainingSetup {
   CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
   Json fingerprint = {};                                     ///< for checkpoints
   std::stop_token stop = {};
+  comm::Communicator& comm;                             ///< of the ranks that train together; say, observer and writer are rank 0's
 };
 
 /// Where one step's time went on one worker, in seconds.
@@ -68,6 +69,9 @@ class Training {
   /// What a resume needs beside the weights, as views of the live tensors: the optimizer's state; state() says of which step.
   nn::NamedTensors optimizer_state() const;
   RunState& state() { return state_; }
+
+  /// Gives every rank the weights, optimizer state and state() of rank 0.
+  void share_start();
 
   /// Trains from state() to the end, with one thread per worker. Returns why it ended; state() and weights() are then of the last
   /// complete step. Throws what the first failing worker met.
@@ -93,8 +97,9 @@ class Training {
   bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
   void end_with(EndReason reason);
+  void agree_on_end();
 
-  // Rank 0, between steps.
+  // The first worker of each rank, between steps.
   Score fold_step(int64_t shard_count);
   void report_start();
   void check_losses(int64_t shard_count) const;
@@ -110,7 +115,7 @@ class Training {
   std::vector<BatchNormInfo> norms_;
   Optimizer optimizer_;
   Schedule schedule_;
-  comm::ThreadGroup group_;
+  comm::ThreadGroup group_;                      // the workers of this process
   Exchange exchange_;                            // of the tree
   std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;

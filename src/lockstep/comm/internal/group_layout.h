@@ -29,6 +29,7 @@ struct Announcement {
 
 struct alignas(64) RankSlot {
   std::atomic<uint64_t> arrivals{0};             ///< barriers that this rank has come to
+  std::atomic<uint32_t> left{0};                 ///< 1 when its process may end without breaking the group
   std::array<Announcement, 2> announcements{};  ///< one for each half, written before a barrier and read after it
 };
 

@@ -1,0 +1,284 @@
+#include "lockstep/cli/rank_processes.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <fcntl.h>
+#include <optional>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/inventory.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kOwnEnd{1000};    // for the others to end by themselves, with words of their own
+constexpr std::chrono::milliseconds kPoliteEnd{4000}; // after which who was asked is killed
+constexpr size_t kLastLines = 5;
+constexpr int kCannotStart = 127;                     // as a shell reports it
+constexpr int kSignalStatus = 128;
+const int kToldByAnother = exit_status(ErrorCode::cancelled);  // of a rank of ours that another one's failure ended: not the one to name
+
+sigset_t watched_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, signal);
+  return signals;
+}
+
+/// Lines that come through a pipe, passed on whole.
+class LinePipe {
+ public:
+  LinePipe(std::string prefix, bool to_output) : prefix_(std::move(prefix)), to_output_(to_output) {
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a rank");
+    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
+  LinePipe(LinePipe&& other) noexcept
+      : ends_(std::exchange(other.ends_, {-1, -1})), prefix_(std::move(other.prefix_)), to_output_(other.to_output_), open_line_(std::move(other.open_line_)), last_(std::move(other.last_)) {}
+  ~LinePipe() {
+    for (const int end : ends_) {
+      if (end >= 0) ::close(end);
+    }
+  }
+  int reading_end() const { return ends_[0]; }
+  int writing_end() const { return ends_[1]; }
+  void close_writing_end() { ::close(std::exchange(ends_[1], -1)); }
+
+  /// Passes on what is there; false at the end of the stream.
+  bool pass_on(Console& console) {
+    std::array<char, 65536> bytes;
+    while (true) {
+      const ssize_t got = ::read(ends_[0], bytes.data(), bytes.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return true;
+      if (got == 0) return end_line(console), ::close(std::exchange(ends_[0], -1)), false;
+      take({bytes.data(), static_cast<size_t>(got)}, console);
+    }
+  }
+  std::string last_lines() const { return join({last_.begin(), last_.end()}, "\n"); }
+
+ private:
+  void take(std::string_view text, Console& console) {
+    while (!text.empty()) {
+      const size_t end = text.find('\n');
+      open_line_ += text.substr(0, end);
+      if (end == std::string_view::npos) return;
+      text.remove_prefix(end + 1);
+      show(console);
+    }
+  }
+  void end_line(Console& console) {
+    if (!open_line_.empty()) show(console);
+  }
+  void show(Console& console) {
+    last_.push_back(open_line_);
+    if (last_.size() > kLastLines) last_.pop_front();
+    const std::string line = prefix_ + std::exchange(open_line_, {}) + "\n";
+    to_output_ ? console.print(line) : console.note(line);
+  }
+
+  std::array<int, 2> ends_{-1, -1};
+  std::string prefix_;
+  bool to_output_;
+  std::string open_line_;
+  std::deque<std::string> last_;
+};
+
+struct RankProcess {
+  int64_t rank = 0;
+  pid_t process = -1;  // -1 after its end
+  LinePipe errors;
+  std::optional<LinePipe> output;  // not of rank 0
+};
+
+// torchrun's variables, so that whatever runs under it runs here.
+std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
+  const std::string ranks = std::to_string(program.ranks), own = std::to_string(rank);
+  std::vector<std::string> all{"RANK=" + own, "LOCAL_RANK=" + own, "ROLE_RANK=" + own, "GROUP_RANK=0", "WORLD_SIZE=" + ranks, "LOCAL_WORLD_SIZE=" + ranks,
+                               "ROLE_WORLD_SIZE=" + ranks, "ROLE_NAME=default", "GROUP_WORLD_SIZE=1", "MASTER_ADDR=" + program.address,
+                               "MASTER_PORT=" + std::to_string(program.port), "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0",
+                               "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()), "TORCHELASTIC_USE_AGENT_STORE=True",
+                               "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
+  const size_t own_entries = all.size();
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view inherited = *entry;
+    const std::string_view name = inherited.substr(0, inherited.find('=') + 1);
+    const bool set = std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own_entries), [&](const std::string& one) { return one.starts_with(name); });
+    if (!set) all.emplace_back(inherited);
+  }
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+RankProcess start_rank(const RankProgram& program, int64_t rank) {
+  const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
+  RankProcess started{.rank = rank, .errors = LinePipe(prefix, false), .output = {}};
+  if (rank != 0) started.output.emplace(prefix, true);
+  std::vector<std::string> words = program.words, variables = environment_of(program, rank);
+  const std::vector<char*> arguments = pointers_to(words), environment = pointers_to(variables);
+  const pid_t launcher = ::getpid();
+  started.process = ::fork();
+  if (started.process < 0) throw errno_error(errno, "start", program.words.front());
+  if (started.process > 0) {
+    ::setpgid(started.process, started.process);
+    started.errors.close_writing_end();
+    if (started.output) started.output->close_writing_end();
+    return started;
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launcher) ::_exit(1);
+  ::setpgid(0, 0);  // the terminal's Ctrl-C is the launcher's to pass on
+  const sigset_t signals = watched_signals();
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  if (rank != 0 || ::isatty(STDIN_FILENO) == 1) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  if (started.output) ::dup2(started.output->writing_end(), STDOUT_FILENO);
+  ::dup2(started.errors.writing_end(), STDERR_FILENO);
+  ::execvpe(arguments[0], arguments.data(), environment.data());
+  const std::string text = "cannot start \"" + program.words.front() + "\": " + std::strerror(errno) + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(kCannotStart);
+}
+
+class Ranks {
+ public:
+  Ranks(const RankProgram& program, Console& console) : console_(console) {
+    const sigset_t signals = watched_signals();
+    signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) throw errno_error(errno, "watch", "signals");
+    for (int64_t rank = 0; rank < program.ranks; ++rank) ranks_.push_back(start_rank(program, rank));
+  }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+  ~Ranks() {
+    for (const RankProcess& rank : ranks_) {
+      if (rank.process > 0) {
+        ::kill(-rank.process, SIGKILL);
+        ::waitpid(rank.process, nullptr, 0);
+      }
+    }
+    ::close(signals_);
+  }
+
+  RanksEnd run() {
+    while (wait_for_something()) {
+      read_signals();
+      reap();
+      press();
+    }
+    return std::move(end_);
+  }
+
+ private:
+  // False when all ranks have ended and all that they wrote is passed on.
+  bool wait_for_something() {
+    std::vector<pollfd> waits{{signals_, POLLIN, 0}};
+    std::vector<LinePipe*> pipes;
+    for (RankProcess& rank : ranks_) {
+      for (LinePipe* pipe : {&rank.errors, rank.output ? &*rank.output : nullptr}) {
+        if (pipe == nullptr || pipe->reading_end() < 0) continue;
+        waits.push_back({pipe->reading_end(), POLLIN, 0});
+        pipes.push_back(pipe);
+      }
+    }
+    if (living() == 0 && (pipes.empty() || Clock::now() >= all_ended_ + kOwnEnd)) return false;  // a grandchild may hold a pipe
+    ::poll(waits.data(), waits.size(), deadline_ || living() == 0 ? 50 : -1);
+    for (size_t i = 0; i < pipes.size(); ++i) {
+      if (waits[i + 1].revents != 0) pipes[i]->pass_on(console_);
+    }
+    return true;
+  }
+
+  size_t living() const {
+    size_t count = 0;
+    for (const RankProcess& rank : ranks_) count += rank.process > 0;
+    return count;
+  }
+
+  void read_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD) continue;
+      send(end_.signal == 0 ? signal : SIGKILL);
+      if (end_.signal == 0) end_.signal = signal;
+    }
+  }
+
+  void reap() {
+    for (RankProcess& rank : ranks_) {
+      int status = 0;
+      if (rank.process <= 0 || ::waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
+      ::kill(-rank.process, SIGKILL);  // what it started and left
+      const pid_t process = std::exchange(rank.process, -1);
+      if (status != 0) note_failure(rank, process, status);
+      if (living() == 0) all_ended_ = Clock::now();
+    }
+  }
+
+  void note_failure(RankProcess& rank, pid_t process, int status) {
+    if (end_.signal != 0) return;
+    if (!end_.failures.empty() && (end_.failures.front().status != kToldByAnother || asked_)) return;
+    end_.failures.clear();
+    rank.errors.pass_on(console_);
+    const bool killed = WIFSIGNALED(status);
+    const std::string how = killed ? "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")" : "ended with status " + std::to_string(WEXITSTATUS(status));
+    end_.failures.push_back({rank.rank, "(process " + std::to_string(process) + ") " + how, rank.errors.last_lines(), killed ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status)});
+    if (!deadline_) deadline_ = Clock::now();
+  }
+
+  // What is left after a failure is asked to end, then made to.
+  void press() {
+    if (!deadline_) return;
+    const auto passed = Clock::now() - *deadline_;
+    if (passed >= kPoliteEnd) send(SIGKILL);
+    if (passed >= kOwnEnd && !asked_) send(SIGTERM);
+    asked_ = asked_ || passed >= kOwnEnd;
+  }
+
+  void send(int signal) const {
+    for (const RankProcess& rank : ranks_) {
+      if (rank.process > 0) ::kill(-rank.process, signal);
+    }
+  }
+
+  Console& console_;
+  int signals_ = -1;
+  std::vector<RankProcess> ranks_;
+  RanksEnd end_;
+  std::optional<Clock::time_point> deadline_;  // since the first failure
+  Clock::time_point all_ended_;
+  bool asked_ = false;
+};
+
+}  // namespace
+
+LauncherSignals::LauncherSignals() {
+  const sigset_t signals = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+}
+
+LauncherSignals::~LauncherSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+RanksEnd run_ranks(const RankProgram& program, Console& console) { return Ranks(program, console).run(); }
+
+}  // namespace lockstep::cli

@@ -1,0 +1,27 @@
+// What a launcher (torchrun, lockstep run) tells the processes that it starts, in environment variables.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace lockstep::comm {
+
+/// This process's place among those that a launcher started.
+struct Launch {
+  int64_t rank = 0;              ///< RANK
+  int64_t size = 1;              ///< WORLD_SIZE
+  int64_t local_rank = 0;        ///< LOCAL_RANK: among the ranks on this machine
+  int64_t local_size = 1;        ///< LOCAL_WORLD_SIZE
+  std::string address;           ///< MASTER_ADDR: where the ranks meet
+  uint16_t port = 0;             ///< MASTER_PORT
+  bool agent_store = false;      ///< TORCHELASTIC_USE_AGENT_STORE: the launcher itself listens there, else rank 0 does
+  int64_t attempt = 0;           ///< TORCHELASTIC_RESTART_COUNT
+};
+
+/// Reads the variables through `variable` (getenv, or a test's table). Nothing without RANK and WORLD_SIZE. Throws invalid_option naming a
+/// variable that is missing or has an impossible value.
+std::optional<Launch> read_launch(const std::function<const char*(const char* name)>& variable);
+
+}  // namespace lockstep::comm

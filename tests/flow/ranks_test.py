@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""One training over several processes has the weights of one process, and they begin, stop and fail together."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import runs
+
+OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--accumulate", "2", "--augment", "shift"]
+SECONDS_TO_STOP = 10
+
+
+class Ranks(runs.TestFolders, unittest.TestCase):
+    def train_ranks(self, count, output, *options, folder=None, status=0):
+        return runs.run("run", "-n", count, runs.PROGRAM, "train", folder or self.digits, "--output", output, *options, status=status)
+
+    def whole(self):
+        output = self.folder / "whole"
+        if not output.exists():
+            runs.train(self.digits, output, "--validation", self.held_out, *OPTIONS, "--workers", 2)
+        return output
+
+    def test_same_weights(self):
+        expected = runs.weights(self.whole())
+        losses = [event["values"]["loss"] for event in runs.of_kind(self.whole(), "step")]
+        for count, options in [(1, []), (2, []), (3, []), (2, ["--workers", 2]), (3, ["--workers", 3]), (10, [])]:
+            with self.subTest(ranks=count, options=options):
+                output = self.folder / f"ranks-{count}-{len(options)}"
+                printed = self.train_ranks(count, output, "--validation", self.held_out, *OPTIONS, *options)
+                self.assertEqual(runs.weights(output), expected)
+                self.assertEqual([event["values"]["loss"] for event in runs.of_kind(output, "step")], losses)
+                self.assertNotIn("[rank", printed, "only rank 0 speaks")
+                self.assertEqual(len(list((output / "events").iterdir())), 1)
+
+    def test_patience_ends_all(self):
+        options = [*OPTIONS, "--max-epochs", "30", "--patience", "2", "--learning-rate", "0.2", "--validate-every", "2"]
+        runs.train(self.digits, self.folder / "early", "--validation", self.held_out, *options)
+        self.train_ranks(2, self.folder / "early-ranks", "--validation", self.held_out, *options)
+        self.assertEqual(runs.of_kind(self.folder / "early-ranks", "end")[0]["values"]["reason"], "patience")
+        self.assertEqual(runs.weights(self.folder / "early-ranks"), runs.weights(self.folder / "early"))
+
+    def test_resume_with_other_ranks(self):
+        output = self.folder / "resumed"
+        long = [*OPTIONS, "--max-epochs", "60", "--checkpoint-every", "7"]
+        runs.train(self.digits, self.folder / "long", "--validation", self.held_out, *long)
+        process = subprocess.Popen(runs.command("run", "-n", 3, runs.PROGRAM, "train", self.digits, "--output", output, "--validation", self.held_out, *long),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while not runs.of_kind(output, "validation") and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+        printed = process.communicate(timeout=60)[0]
+        self.assertLess(time.monotonic() - start, SECONDS_TO_STOP)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, printed)
+        self.assertIn("stopped after step", printed)
+        self.train_ranks(2, output, "--resume")
+        self.assertEqual(runs.weights(output), runs.weights(self.folder / "long"))
+        self.assertIn("finished", self.train_ranks(2, output, "--resume"))
+
+    def test_max_time_ends_all(self):
+        output = self.folder / "timed"
+        self.train_ranks(2, output, *OPTIONS, "--max-epochs", "100000", "--max-time", "1")
+        self.assertEqual(runs.of_kind(output, "end")[0]["values"]["reason"], "max-time")
+
+    def test_other_data_on_a_rank(self):
+        other = self.folder / "other"
+        shutil.copytree(self.digits, other)
+        next((other / "3").iterdir()).unlink()
+        script = f'[ $RANK = 1 ] && set -- "{other}" || set -- "{self.digits}"; exec "{runs.PROGRAM}" train "$1" --output "{self.folder / "mixed"}" --max-steps 3'
+        printed = runs.run("run", "-n", 2, "sh", "-c", script, status=2)
+        self.assertRegex(printed, rf'rank 1 on \S+ has other data in "{other}" than rank 0 in "{self.digits}": its images is')
+
+    def test_an_error_of_rank_0_is_told_to_all(self):
+        printed = self.train_ranks(2, self.whole(), *OPTIONS, status=2)
+        self.assertIn("holds a run already", printed)
+        self.assertRegex(printed, r"rank 0 on \S+ \(process \d+\) ended with status 2")
+
+    def test_a_bad_environment_is_named(self):
+        printed = subprocess.run(runs.command("train", self.digits), env={**os.environ, "RANK": "3", "WORLD_SIZE": "2"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True, check=False).stdout
+        self.assertIn('the environment variable RANK cannot be "3": it must be a number from 0 to 1', printed)
+
+
+class Launcher(unittest.TestCase):
+    def test_variables(self):
+        printed = runs.run("run", "-n", 2, "env").splitlines()
+        for line in ["RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "TORCHELASTIC_RESTART_COUNT=0", "[rank 1] RANK=1", "[rank 1] LOCAL_RANK=1"]:
+            self.assertIn(line, printed)
+
+    def test_the_first_failure_ends_the_others(self):
+        start = time.monotonic()
+        printed = runs.run("run", "-n", 3, "sh", "-c", '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 100', status=7)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertRegex(printed, r"rank 2 on \S+ \(process \d+\) ended with status 7; the others were ended\n  its last words:\n    no more paper")
+
+    def test_a_program_that_is_not_there(self):
+        self.assertIn('cannot start "no-such-program": No such file or directory', runs.run("run", "-n", 2, "no-such-program", status=127))
+
+    def test_a_killed_launcher_leaves_nothing(self):
+        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "echo $$; exec sleep 100"), stdout=subprocess.PIPE, text=True)
+        ranks = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 10
+        while time.monotonic() < end and any(os.path.exists(f"/proc/{rank}/exe") for rank in ranks):
+            time.sleep(0.02)
+        for rank in ranks:
+            self.assertFalse(os.path.exists(f"/proc/{rank}/exe"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
