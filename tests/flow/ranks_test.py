@@ -11,7 +11,6 @@ import unittest
 import runs
 
 OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--accumulate", "2", "--augment", "shift"]
-SECONDS_TO_STOP = 10
 
 
 class Ranks(runs.TestFolders, unittest.TestCase):
@@ -52,9 +51,7 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         while not runs.of_kind(output, "validation") and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
-        start = time.monotonic()
         printed = process.communicate(timeout=60)[0]
-        self.assertLess(time.monotonic() - start, SECONDS_TO_STOP)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, printed)
         self.assertIn("stopped after step", printed)
         self.train_ranks(2, output, "--resume")
@@ -92,9 +89,7 @@ class Launcher(unittest.TestCase):
             self.assertIn(line, printed)
 
     def test_the_first_failure_ends_the_others(self):
-        start = time.monotonic()
-        printed = runs.run("run", "-n", 3, "sh", "-c", '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 100', status=7)
-        self.assertLess(time.monotonic() - start, 10)
+        printed = runs.run("run", "-n", 3, "sh", "-c", '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 1000', status=7)
         self.assertRegex(printed, r"rank 2 on \S+ \(process \d+\) ended with status 7; the others were ended\n  its last words:\n    no more paper")
 
     def test_a_program_that_is_not_there(self):

@@ -26,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kOwnEnd{1000};    // for the others to end by themselves, with words of their own
-constexpr std::chrono::milliseconds kPoliteEnd{4000}; // after which who was asked is killed
+constexpr std::chrono::milliseconds kPoliteEnd{3000};  // after which who was asked is killed
 constexpr size_t kLastLines = 5;
 constexpr int kCannotStart = 127;                     // as a shell reports it
 constexpr int kSignalStatus = 128;

@@ -59,7 +59,12 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
   for (int64_t index = owned.begin; index < owned.end; ++index) {
     const Range range = shard_range(options, batch.global_count, batch.shard_count, index);
     const Range rows{range.begin - first, range.end - first};
-    shards.push_back({index, part(whole.pictures, rows), part(whole.target, rows), rows.count(), part(whole.lengths, rows), part(whole.continues, rows)});
+    shards.push_back({.index = index,
+                      .pictures = part(whole.pictures, rows),
+                      .target = part(whole.target, rows),
+                      .count = rows.count(),
+                      .lengths = part(whole.lengths, rows),
+                      .continues = part(whole.continues, rows)});
   }
   return shards;
 }

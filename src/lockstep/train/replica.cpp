@@ -32,7 +32,12 @@ void check_logits(const at::Tensor& logits, const at::Tensor& target) {
 // Samples [begin, begin + count) of a shard.
 data::Shard part_of_shard(const data::Shard& shard, Range part) {
   const auto rows = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.narrow(0, part.begin, part.count()) : tensor; };
-  return {shard.index, rows(shard.pictures), rows(shard.target), part.count(), rows(shard.lengths), rows(shard.continues)};
+  return {.index = shard.index,
+          .pictures = rows(shard.pictures),
+          .target = rows(shard.target),
+          .count = part.count(),
+          .lengths = rows(shard.lengths),
+          .continues = rows(shard.continues)};
 }
 
 std::vector<at::Tensor> part_of_rows(const std::vector<at::Tensor>& all, Range part) {
