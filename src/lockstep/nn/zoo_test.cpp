@@ -71,6 +71,7 @@ std::vector<at::Tensor> logits_and_gradients(const Instance& instance, const at:
 
 TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
   for (const std::string& name : builtin_network_names()) {
+    if (name == "lstm_classifier") continue;  // takes sequences, for which there are no kernels of our own
     torch::manual_seed(7);
     const Instance instance = find_network(name).make({3, 67, 67, 7});
     const at::Tensor pictures = torch::rand({5, 3, 67, 67});
