@@ -218,11 +218,13 @@ TEST_F(FitOnPool, ATaskTakesOneWorkerAndReturnsItsNetwork) {
 
 TEST_F(FitOnPool, AGroupTrainsOnceTogether) {
   train_alone("alone");
-  const auto outcomes = open(pool::PoolKind::threads, 3).spmd(train_task, trial("group"), {.workers = 2});
-  ASSERT_EQ(outcomes.size(), 2U);
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.workers, 2);
-  EXPECT_EQ(weights("group"), weights("alone"));
-  EXPECT_THAT(error_from([&] { open(pool::PoolKind::processes, 2).spmd(train_task, trial("processes")); }).message(), HasSubstr("2 processes of this group"));
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const std::string run = enum_names(kind)[static_cast<size_t>(kind)];
+    const auto outcomes = open(kind, 3).spmd(train_task, trial(run), {.workers = 2});
+    ASSERT_EQ(outcomes.size(), 2U);
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.workers, 2);
+    EXPECT_EQ(weights(run), weights("alone"));
+  }
 }
 
 TEST_F(FitOnPool, MultiGpuNeedsAGroup) {

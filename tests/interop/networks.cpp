@@ -1,5 +1,5 @@
 // Our half of safetensors_test.py.
-//   networks write FOLDER   for each built-in network NAME: NAME.safetensors with its weights, NAME.example.safetensors with pictures and scores
+//   networks write FOLDER   for each built-in network NAME of pictures: NAME.safetensors with its weights, NAME.example.safetensors with pictures and scores
 //   networks copy A B       reads A and writes its tensors and metadata to B
 #include <cstdio>
 #include <filesystem>
@@ -42,7 +42,9 @@ int main(int argc, char** argv) {
   torch::manual_seed(1);
   try {
     if (argc == 3 && std::string(argv[1]) == "write") {
-      for (const std::string& name : nn::builtin_network_names()) write_network(name, argv[2]);
+      for (const std::string& name : nn::builtin_network_names()) {
+        if (name != "lstm_classifier") write_network(name, argv[2]);  // sequences_test.py has that one
+      }
     } else if (argc == 4 && std::string(argv[1]) == "copy") {
       const nn::SafetensorsFile file = nn::read_safetensors(argv[2]);
       nn::write_safetensors(argv[3], file.tensors, file.metadata);
