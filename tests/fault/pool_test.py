@@ -42,7 +42,8 @@ def shared_memory():
 
 def trial(program, how, sent, pause):
     before = shared_memory()
-    client = subprocess.Popen([program, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True)
+    client = subprocess.Popen([program, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background has it ignored
     client.stdout.readline()
     time.sleep(pause)
     seen = len(workers_of(client.pid))
@@ -51,7 +52,10 @@ def trial(program, how, sent, pause):
         os.killpg(client.pid, sent)  # as a terminal does
     else:
         client.send_signal(sent)
-    client.wait(timeout=20)
+    try:
+        client.wait(timeout=20)
+    finally:
+        client.kill()  # one that does not end must not go on behind the test's back
     left = workers_of(client.pid)
     while left and time.monotonic() - started < 10:
         time.sleep(0.005)
