@@ -84,6 +84,13 @@ class Sequences(unittest.TestCase):
         unlabelled.write_text("a,b\n1,2\n3,4\n")
         self.assertEqual(len(runs.run("predict", output, unlabelled).splitlines()), 2)
 
+    def test_split(self):
+        for name, options in {"whole": [], "sorted": ["--sort-by-length", "--shuffle", "never"], "pieces": ["--tbptt-length", "4"]}.items():
+            with self.subTest(name):
+                output = self.folder / f"split {name}"
+                runs.train(self.train, output, *SMALL, *options)
+                self.assertEqual(len(runs.of_kind(output, "validation")), 2)
+
     def test_refusals(self):
         output = self.folder / "refused"
         for options, said in ((["--augment", "flip"], "--augment flip is for images"), (["--sort-by-length"], "add --shuffle never"),

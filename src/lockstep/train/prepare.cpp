@@ -42,7 +42,10 @@ class Preparation {
     choose_format();
     if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences()) leave_out_bad_samples();
     split();
-    if (sequences()) arrange_sequences(train_, validation_, test_, plan(), options_, earlier_);
+    if (sequences()) {
+      arrange_sequences(train_, validation_, test_, plan(), options_, earlier_);
+      whole_ = data::Dataset();  // sequences lie in memory once already, and pieces are no samples of it
+    }
     choose_network();
     resolve_amounts();
     place();
