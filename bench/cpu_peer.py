@@ -8,7 +8,6 @@ import argparse
 import time
 from pathlib import Path
 
-import numpy
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -20,21 +19,9 @@ import peer
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
-def read_folder(root):
-    """Class folders read with Pillow: bytes [n,C,H,W], and labels."""
-    from PIL import Image
-    pictures, labels = [], []
-    for label, folder in enumerate(sorted(path for path in root.iterdir() if path.is_dir())):
-        for path in sorted(folder.iterdir()):
-            pictures.append(numpy.array(Image.open(path)))
-            labels.append(label)
-    stacked = torch.from_numpy(numpy.stack(pictures))
-    return stacked.unsqueeze(1) if stacked.dim() == 3 else stacked.permute(0, 3, 1, 2).contiguous(), torch.tensor(labels)
-
-
 def read_data(path):
     if path.is_dir():
-        return read_folder(path)
+        return peer.read_folder(path)
     return peer.read_idx(path).unsqueeze(1), peer.read_idx(path.with_name(path.name.replace("images-idx3", "labels-idx1"))).long()
 
 

@@ -8,22 +8,10 @@ import json
 import time
 from pathlib import Path
 
-import numpy
 import torch
-from PIL import Image
 from torch import nn
 
 import peer
-
-
-def read_folder(root):
-    """All pictures as u8 [n,1,H,W], and their labels."""
-    pictures, labels = [], []
-    for label, folder in enumerate(sorted(path for path in root.iterdir() if path.is_dir())):
-        for path in sorted(folder.iterdir()):
-            pictures.append(numpy.array(Image.open(path)))
-            labels.append(label)
-    return torch.from_numpy(numpy.stack(pictures)).unsqueeze(1), torch.tensor(labels)
 
 
 def input_of(pictures):
@@ -40,7 +28,7 @@ def main():
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    pictures, labels = read_folder(options.folder)
+    pictures, labels = peer.read_folder(options.folder)
     drawn = torch.randperm(len(labels))
     held_out, training = drawn[:len(labels) // 10], drawn[len(labels) // 10:]
     model = peer.digits_cnn().to(memory_format=torch.channels_last)

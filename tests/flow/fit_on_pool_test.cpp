@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/data/picture_share.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/module.h"
@@ -127,21 +128,14 @@ Error error_from(const std::function<void()>& work) {
 
 class FitOnPool : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-pool-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    session->close_pool();
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { session->close_pool(); }
   Trial trial(const std::string& run, int64_t seed = 0) const { return {.output = (folder_ / run).string(), .seed = seed}; }
   std::string weights(const std::string& run) const { return read_file(folder_ / run / "model.safetensors", 1 << 24); }
   pool::Pool open(pool::PoolKind kind, int64_t workers) const { return session->open_pool({.kind = kind, .workers = workers, .quiet = true}); }
   void train_alone(const std::string& run, int64_t seed = 0) const { train::fit(nn::find_network("mlp"), corners(64), options_of(trial(run, seed))); }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_{};
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 TEST_F(FitOnPool, ParallelTakesAllWorkersOfTheOpenPool) {

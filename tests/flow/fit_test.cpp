@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/lockstep.h"
 
 namespace lockstep {
@@ -92,13 +93,6 @@ struct CountingNetImpl : torch::nn::Module {
 
 class FitTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-fit-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   train::Options options_of(const std::string& run, int64_t workers) const {
     train::Options options;
     options.workers = workers;
@@ -126,7 +120,8 @@ class FitTest : public ::testing::Test {
     EXPECT_EQ(bytes(a, "best.safetensors"), bytes(b, "best.safetensors"));
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_{};
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 TEST_F(FitTest, OwnNetworkHasTheSameBitsForAnyNumberOfWorkers) {

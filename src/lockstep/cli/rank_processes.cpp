@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "lockstep/base/child_process.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
@@ -107,26 +108,11 @@ struct RankProcess {
 // torchrun's variables, so that whatever runs under it runs here.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string ranks = std::to_string(program.ranks), own = std::to_string(rank);
-  std::vector<std::string> all{"RANK=" + own, "LOCAL_RANK=" + own, "ROLE_RANK=" + own, "GROUP_RANK=0", "WORLD_SIZE=" + ranks, "LOCAL_WORLD_SIZE=" + ranks,
+  return environment_with({"RANK=" + own, "LOCAL_RANK=" + own, "ROLE_RANK=" + own, "GROUP_RANK=0", "WORLD_SIZE=" + ranks, "LOCAL_WORLD_SIZE=" + ranks,
                                "ROLE_WORLD_SIZE=" + ranks, "ROLE_NAME=default", "GROUP_WORLD_SIZE=1", "MASTER_ADDR=" + program.address,
                                "MASTER_PORT=" + std::to_string(program.port), "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0",
                                "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()), "TORCHELASTIC_USE_AGENT_STORE=True",
-                               "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
-  const size_t own_entries = all.size();
-  for (char* const* entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view inherited = *entry;
-    const std::string_view name = inherited.substr(0, inherited.find('=') + 1);
-    const bool set = std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own_entries), [&](const std::string& one) { return one.starts_with(name); });
-    if (!set) all.emplace_back(inherited);
-  }
-  return all;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
+                               "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))});
 }
 
 RankProcess start_rank(const RankProgram& program, int64_t rank) {
@@ -241,8 +227,7 @@ class Ranks {
     end_.failures.clear();
     rank.errors.pass_on(console_);
     const bool killed = WIFSIGNALED(status);
-    const std::string how = killed ? "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")" : "ended with status " + std::to_string(WEXITSTATUS(status));
-    end_.failures.push_back({rank.rank, "(process " + std::to_string(process) + ") " + how, rank.errors.last_lines(), killed ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status)});
+    end_.failures.push_back({rank.rank, "(process " + std::to_string(process) + ") " + text_of_status(status), rank.errors.last_lines(), killed ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status)});
     if (!deadline_) deadline_ = Clock::now();
   }
 

@@ -1,3 +1,4 @@
+#include "lockstep/base/test_folder.h"
 #include "lockstep/io/event_log.h"
 
 #include <cmath>
@@ -22,13 +23,6 @@ using testing::HasSubstr;
 
 class EventLogTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "event-log-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    run_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(run_); }
-
   void write_steps(int64_t rank, int64_t attempt, int64_t first, int64_t last) {
     EventLog log(run_, rank, attempt);
     for (int64_t step = first; step <= last; ++step) {
@@ -43,7 +37,8 @@ class EventLogTest : public testing::Test {
   }
   std::filesystem::path file(const std::string& name) { return run_ / "events" / name; }
 
-  std::filesystem::path run_;
+  const test::TemporaryFolder temporary_{};
+  const std::filesystem::path& run_ = temporary_.path();
 };
 
 TEST_F(EventLogTest, ReadsBackWhatWasWritten) {

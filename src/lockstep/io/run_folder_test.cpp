@@ -1,3 +1,4 @@
+#include "lockstep/base/test_folder.h"
 #include "lockstep/io/run_folder.h"
 
 #include <array>
@@ -19,14 +20,8 @@ using testing::HasSubstr;
 
 class RunFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "run-folder-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  std::filesystem::path root_;
+  const test::TemporaryFolder temporary_{};
+  const std::filesystem::path& root_ = temporary_.path();
 };
 
 template <class Work>

@@ -1,11 +1,9 @@
 #include "lockstep/pool/internal/process.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <string_view>
 #include <sys/prctl.h>
@@ -15,6 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "lockstep/base/child_process.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -60,38 +59,19 @@ struct Start {
   ::_exit(127);
 }
 
-// The first of two of one name counts for getenv; ours are left out where `changes` has the name, for a program may look at them all.
-std::vector<std::string> merged_environment(const std::vector<std::string>& changes) {
-  std::vector<std::string> all = changes;
-  for (char* const* entry = environ; *entry != nullptr; ++entry) {
-    const std::string own = *entry;
-    const std::string name = own.substr(0, own.find('=') + 1);
-    const bool changed = std::any_of(changes.begin(), changes.end(), [&](const std::string& change) { return change.starts_with(name); });
-    if (!changed) all.push_back(own);
-  }
-  return all;
-}
-
 pid_t fork_worker(int socket, int errors, const std::vector<std::string>& changes) {
   std::string name = program_path();
   std::string argument = kWorkerArgument;
   const pid_t own = ::getpid();
   std::string client = std::to_string(own);
   const std::array<char*, 4> arguments{name.data(), argument.data(), client.data(), nullptr};
-  std::vector<std::string> entries = merged_environment(changes);
-  std::vector<char*> environment;
-  for (std::string& entry : entries) environment.push_back(entry.data());
-  environment.push_back(nullptr);
+  std::vector<std::string> entries = environment_with(changes);
+  const std::vector<char*> environment = pointers_to(entries);
   const Start start{.arguments = arguments.data(), .environment = environment.data()};
   const pid_t process = ::fork();
   if (process < 0) cannot_start(errno);
   if (process == 0) become_worker(own, socket, errors, start);
   return process;
-}
-
-std::string text_of_status(int status) {
-  if (WIFSIGNALED(status)) return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
-  return "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
 }  // namespace

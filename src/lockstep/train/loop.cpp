@@ -42,10 +42,7 @@ at::Device device_of(const Plan& plan, int64_t rank) {
   return open_device(plan.device, plan.devices, rank);
 }
 
-nn::Instance make_instance(const TrainingSetup& setup) {
-  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(setup.options.seed));
-  return setup.network.make(setup.plan.input);
-}
+nn::Instance make_instance(const TrainingSetup& setup) { return seeded_instance(setup.network, setup.plan.input, setup.options.seed); }
 
 AveragingOptions averaging_options(const TrainingSetup& setup) {
   const Options& options = setup.options;

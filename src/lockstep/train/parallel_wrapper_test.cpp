@@ -1,3 +1,4 @@
+#include "lockstep/base/test_folder.h"
 #include "lockstep/train/parallel_wrapper.h"
 
 #include <filesystem>
@@ -15,13 +16,6 @@ namespace {
 
 class ParallelWrapperTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep-wrapper-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Options options_of(const char* run, int64_t workers) const {
     Options options;
     options.output = (folder_ / run).string();
@@ -35,7 +29,8 @@ class ParallelWrapperTest : public ::testing::Test {
 
   std::string weights(const char* run) const { return read_file(folder_ / run / "model.safetensors", 1 << 24); }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_{};
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 // 50 grey pictures of 4 x 4 in mini-batches of 6.

@@ -9,7 +9,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/data/mini_batch_queue.h"
-#include "lockstep/device/random_scope.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
@@ -71,11 +70,7 @@ nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() 
 
 std::vector<Prediction> predict_here(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
   if (model.input.labels_steps) throw Error(ErrorCode::invalid_option, "the network gives a class at each time step, and predictions are one for each sample", "run its forward_sequences from C++");
-  nn::Instance prototype;
-  {
-    const device::RandomScope random(at::kCPU, 0);
-    prototype = model.network.make(model.input);
-  }
+  const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
   nn::load_state(*prototype.module, weights_of(model), model.state.empty() ? model.weights.string() : model.network.name());
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options));
@@ -91,8 +86,7 @@ std::vector<Prediction> predict_here(const Model& model, const data::Dataset& da
     at::set_num_threads(1);
     nn::Instance instance = prototype;
     if (share.rank != 0) {
-      const device::RandomScope random(at::kCPU, 0);
-      instance = model.network.make(model.input);
+      instance = seeded_instance(model.network, model.input, 0);
       weights.alias(instance);
     }
     Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels, .padded_left = model.padding == data::PaddingSide::left});

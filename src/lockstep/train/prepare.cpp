@@ -10,7 +10,6 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/isa.h"
-#include "lockstep/device/random_scope.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/train/normalization.h"
@@ -18,6 +17,7 @@
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/precision_trial.h"
+#include "lockstep/train/replica.h"
 #include "lockstep/train/sequence_data.h"
 
 namespace lockstep::train {
@@ -73,11 +73,9 @@ class Preparation {
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
   void check_exchange() const {
-    if (options_.tbptt_length > 0 && ranks().count > 1) {
-      throw Error(ErrorCode::invalid_option, "--tbptt-length trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
-    }
-    if (averages() && ranks().count > 1) {
-      throw Error(ErrorCode::invalid_option, "--exchange average trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
+    for (const auto& [asked, option] : {std::pair(options_.tbptt_length > 0, "--tbptt-length"), std::pair(averages(), "--exchange average")}) {
+      if (!asked || ranks().count == 1) continue;
+      throw Error(ErrorCode::invalid_option, std::string(option) + " trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
     }
     if (averages()) {
       if (options_.scale_with_workers == ScaleWithWorkers::none) return;
@@ -419,8 +417,7 @@ class Preparation {
 }  // namespace
 
 nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options) {
-  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(options.seed));
-  nn::Instance instance = network.make(input);
+  nn::Instance instance = seeded_instance(network, input, options.seed);
   if (!options.weights.empty()) nn::load_state(*instance.module, nn::read_safetensors(options.weights), options.weights);
   return instance;
 }

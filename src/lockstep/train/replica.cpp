@@ -143,6 +143,11 @@ AutocastScope::~AutocastScope() {
 
 void AutocastScope::forget_casts() { at::autocast::clear_cache(); }
 
+nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput& input, int64_t seed) {
+  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(seed));
+  return network.make(input);
+}
+
 NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased, const std::vector<BatchNormInfo>& info)
     : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(instance.module->parameters()) {}
 

@@ -57,6 +57,9 @@ struct ReplicaOptions {
   bool padded_left = false;      ///< sequences
 };
 
+/// A new instance whose first weights are a function of the seed.
+nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput& input, int64_t seed);
+
 /// An instance of the network, its parameters being aliases of some weights. One thread at a time.
 struct NetworkCopy {
   /// `instance`'s parameters must already alias `weights`.

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/view/internal/synthetic_run.h"
 #include "lockstep/view/views.h"
@@ -20,13 +21,6 @@ using testing::Not;
 
 class SvgTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "svg-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    run_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(run_); }
-
   std::string draw(const std::vector<io::Event>& events) {
     const auto view = svg_curves(run_);
     for (const io::Event& event : events) view->show(event);
@@ -34,7 +28,8 @@ class SvgTest : public testing::Test {
     return read_file(run_ / "curves.svg");
   }
 
-  std::filesystem::path run_;
+  const test::TemporaryFolder temporary_{};
+  const std::filesystem::path& run_ = temporary_.path();
 };
 
 // The first fault of an XML text in its tags, quotes and entities; empty when it is well-formed as far as we use XML.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/view/internal/crc32c.h"
 #include "lockstep/view/internal/synthetic_run.h"
 #include "lockstep/view/views.h"
@@ -43,9 +44,8 @@ std::vector<std::string> records_of(const std::string& bytes) {
 }
 
 TEST(TensorBoard, FilesAreWholeRecords) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "tensorboard-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path run = pattern;
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path& run = temporary.path();
   {
     const auto view = tensorboard(run, 0);
     for (const io::Event& event : synthetic_events()) view->show(event);
@@ -63,7 +63,6 @@ TEST(TensorBoard, FilesAreWholeRecords) {
   EXPECT_NEAR(number_at<double>(records[1], 1), 1.7e9, 1);
   EXPECT_EQ(records[1].substr(9, 2), std::string("\x10\x01"));
   EXPECT_THAT(records[1], testing::HasSubstr("train/loss"));
-  std::filesystem::remove_all(run);
 }
 
 }  // namespace
