@@ -158,7 +158,8 @@ class CloudStore : public io::ByteStore {
     const size_t skipped = place_->root.size() + 1;
     for (const fs::FileInfo& info : found) {
       if (info.path().size() <= skipped) continue;
-      visit({std::string_view(info.path()).substr(skipped), info.IsFile() ? info.size() : -1, info.IsFile() ? io::Listed::Kind::file : io::Listed::Kind::folder});
+      visit({std::string_view(info.path()).substr(skipped), info.IsFile() ? info.size() : -1, info.IsFile() ? io::Listed::Kind::file : io::Listed::Kind::folder,
+             info.mtime() == fs::kNoTime ? 0 : static_cast<int64_t>(info.mtime().time_since_epoch().count())});
     }
   }
 

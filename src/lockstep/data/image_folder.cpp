@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <span>
 #include <unordered_map>
 
 #include "lockstep/base/error.h"
@@ -36,6 +37,7 @@ struct Listing {
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
   size_t folders = 0;
+  uint64_t contents = 0;  // of all pictures' contents_of, added, for stores have no order; 0 when one is not known
 
   std::string_view path(const Entry& entry) const { return std::string_view(paths).substr(entry.offset, entry.length); }
   io::FileName file(const Entry& entry) const { return {path(entry), entry.bytes}; }
@@ -59,6 +61,12 @@ bool is_note(std::string_view name) {
 std::string_view parent_of(std::string_view path) { return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/')); }
 std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1); }
 
+// Size and time of a picture in one number, 0 when the listing does not have them.
+uint64_t contents_of(const io::Listed& listed) {
+  const std::array<int64_t, 2> numbers{listed.size, listed.changed};
+  return listed.changed == 0 ? 0 : hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
+}
+
 // Sorts what a store lists into pictures with their classes, strays and empty class folders. Some stores name no folders, so they are also taken
 // from the files' paths.
 class Sorting {
@@ -70,6 +78,7 @@ class Sorting {
     store_.list(io::Sizes::if_known, [&](const io::Listed& listed) { return take(listed); });
     note_empty_folders();
     for (const auto& [path, folder] : folders_) listing_.folders += !folder.hidden;
+    if (!all_known_) listing_.contents = 0;
     return std::move(listing_);
   }
 
@@ -108,6 +117,9 @@ class Sorting {
     } else if (is_picture && (!parent.empty() || options_.unlabelled)) {
       if (folder.place < 0) folder.place = listing_.place_of(std::string(label_of(parent)));
       folder.has_picture = true;
+      const uint64_t contents = contents_of(listed);
+      all_known_ &= contents != 0;
+      listing_.contents += contents;
       listing_.entries.push_back({listing_.paths.size(), listed.size, static_cast<uint32_t>(listed.path.size()), folder.place});
       listing_.paths += listed.path;
     } else if (!parent.empty() || !is_note(name)) {
@@ -138,6 +150,7 @@ class Sorting {
   const io::ByteStore& store_;
   const SourceOptions& options_;
   Listing listing_;
+  bool all_known_ = true;
   std::unordered_map<std::string, Folder> folders_;  // whose elements stay where they are
   Folder* last_ = nullptr;
   std::string_view last_path_;
@@ -214,6 +227,23 @@ class ImageFolderStore : public Datastore {
     for (const std::string& name : listing_.classes) hash = hash_of(name, hash);
     for (const Entry& entry : listing_.entries) hash = hash_of(listing_.path(entry), hash + static_cast<uint64_t>(entry.label));
     return hash;
+  }
+
+  // A folder's listing has no times, so it is asked once more.
+  uint64_t content_hash() const {
+    if (listing_.contents != 0) return listing_.contents;
+    uint64_t sum = 0;
+    bool all_known = true;
+    store_->list(io::Sizes::wanted, [&](const io::Listed& listed) {
+      const bool wanted = !is_hidden(name_in(listed.path));
+      if (listed.kind == io::Listed::Kind::file && wanted && is_picture_name(listed.path)) {
+        const uint64_t contents = contents_of(listed);
+        all_known &= contents != 0;
+        sum += contents;
+      }
+      return wanted;
+    });
+    return all_known ? sum : 0;
   }
 
   std::string identity() const override {

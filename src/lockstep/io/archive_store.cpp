@@ -49,6 +49,7 @@ class OpenArchive {
       throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
     }
     bytes_ = status.st_size;
+    changed_ = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec;
   }
   OpenArchive(const OpenArchive&) = delete;
   OpenArchive& operator=(const OpenArchive&) = delete;
@@ -56,12 +57,14 @@ class OpenArchive {
 
   int descriptor() const { return descriptor_; }
   int64_t bytes() const { return bytes_; }
+  int64_t changed() const { return changed_; }
   const std::string& path() const { return path_; }
 
  private:
   const std::string path_;
   const int descriptor_;
   int64_t bytes_ = 0;
+  int64_t changed_ = 0;  // ns since 1970
 };
 
 class Indexing {
@@ -198,7 +201,7 @@ class ArchiveStore : public ByteStore {
   void list(Sizes, const Visit& visit) const override {
     for (const Item& item : index_.items) {
       if (!item.path.starts_with(inside_) || item.path.size() == inside_.size()) continue;
-      visit({std::string_view(item.path).substr(inside_.size()), item.size, item.kind});
+      visit({std::string_view(item.path).substr(inside_.size()), item.size, item.kind, item.kind == Listed::Kind::file ? file_.changed() : 0});
     }
   }
 

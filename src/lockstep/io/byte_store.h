@@ -16,13 +16,14 @@ struct Listed {
   std::string_view path;                    ///< below the store's root, parts separated by '/'; valid during the call
   int64_t size = -1;                        ///< of a file, bytes; -1 where it was not asked for and is not known anyway
   Kind kind = Kind::file;
+  int64_t changed = 0;                      ///< of a file, when its bytes last changed, ns since 1970 (of an archive's files, the archive); 0 as -1 for size
 };
 
 /// Called for each name, in no stated order but a folder before what it holds. Of a folder it says whether that is wanted; a store without
 /// real folders gives it all the same, and may leave folders out. The answer for a file means nothing.
 using Visit = std::function<bool(const Listed& listed)>;
 
-/// Whether a listing must have sizes, for which a folder asks the system about every file.
+/// Whether a listing must have sizes and times, for which a folder asks the system about every file.
 enum class Sizes { wanted, if_known };
 
 /// A file as a listing named it; its size saves a question to a server where it is known.

@@ -90,7 +90,8 @@ class Walk {
       if (is_folder) {
         below.emplace_back(name);
       } else {
-        visit_({prefix + std::string(name), looked ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file});
+        const std::string path = prefix + std::string(name);
+        visit_({path, looked ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, looked ? status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec : 0});
       }
     }
     if (errno != 0) throw errno_error(errno, "list", path);
@@ -98,7 +99,7 @@ class Walk {
 
     std::sort(below.begin(), below.end());
     for (const std::string& name : below) {
-      if (visit_({prefix + name, -1, Listed::Kind::folder})) enter(prefix + name, above);
+      if (visit_({.path = prefix + name, .kind = Listed::Kind::folder})) enter(prefix + name, above);
     }
   }
 

@@ -92,6 +92,19 @@ TEST(Stores, WhatASinkWritesIsReadAgain) {
   }
 }
 
+TEST(Stores, ListingsHaveTheTimesOfChanges) {
+  const TemporaryFolder folder;
+  fill(folder.path() / "data");
+  shell("tar -cf '" + (folder.path() / "a.tar").string() + "' -C '" + folder.path().string() + "' data");
+  for (const char* where : {"data", "a.tar"}) {
+    const auto store = open_store((folder.path() / where).string());
+    store->list(Sizes::wanted, [](const Listed& listed) {
+      EXPECT_EQ(listed.changed > int64_t{1'600'000'000} * 1'000'000'000, listed.kind == Listed::Kind::file) << listed.path;
+      return true;
+    });
+  }
+}
+
 TEST(Stores, AFileCutShortIsNotThere) {
   const TemporaryFolder folder;
   const auto sink = open_sink(folder.path().string());
