@@ -19,9 +19,9 @@ at::Tensor tree_sum(const std::vector<at::Tensor>& shards, int64_t workers) {
     const Range own = part_of(shard_count, workers, rank);
     NodeStack& stack = stacks.emplace_back(count, at::kFloat, at::kCPU);
     for (int repeat = 0; repeat < 2; ++repeat) {
-      stack.begin(own, shard_count);
+      stack.begin(shard_count);
       for (int64_t shard = own.begin; shard < own.end; ++shard) {
-        stack.take([&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
+        stack.take(shard, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
       }
     }
     nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());

@@ -204,10 +204,10 @@ std::vector<NodeStack> stacks_of(Share share, const std::vector<at::Tensor>& sha
   for (int64_t thread = 0; thread < stacks; ++thread) {
     const Range own = part_of(shard_count, share.size * stacks, share.rank * stacks + thread);
     NodeStack& stack = filled.emplace_back(shards[0].numel(), shards[0].scalar_type(), at::kCPU);
-    stack.begin(own, shard_count);
+    stack.begin(shard_count);
     for (int64_t shard = own.begin; shard < own.end; ++shard) {
       const at::Tensor& vector = shards[static_cast<size_t>(shard)];
-      stack.take([&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
+      stack.take(shard, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
     }
   }
   return filled;

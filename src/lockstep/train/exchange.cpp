@@ -7,12 +7,10 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
   for (int64_t thread = 0; thread < group.size(); ++thread) stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
 }
 
-void Exchange::begin(WorkerPlace place, int64_t shard_count) {
-  stacks_[place.thread.rank].begin(part_of(shard_count, place.worker.size, place.worker.rank), shard_count);
-}
+void Exchange::begin(Share thread, int64_t shard_count) { stacks_[static_cast<size_t>(thread.rank)].begin(shard_count); }
 
-void Exchange::take(WorkerPlace place, const std::vector<at::Tensor>& gradients) {
-  stacks_[place.thread.rank].take([&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add); });
+void Exchange::take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients) {
+  stacks_[static_cast<size_t>(thread.rank)].take(shard, [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add); });
 }
 
 void Exchange::meet(int64_t shard_count) {
@@ -22,8 +20,8 @@ void Exchange::meet(int64_t shard_count) {
   nodes_ = comm_.exchange_nodes(nodes, shard_count);
 }
 
-void Exchange::step(WorkerPlace place, int64_t shard_count, const device::UpdateRule& rule) {
-  updater_->step(place.thread, nodes_, shard_count, rule);
+void Exchange::step(Share thread, int64_t shard_count, const device::UpdateRule& rule) {
+  updater_->step(thread, nodes_, shard_count, rule);
 }
 
 }  // namespace lockstep::train

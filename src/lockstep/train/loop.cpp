@@ -60,30 +60,38 @@ CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, con
   return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat()) : CarriedStates();
 }
 
+std::vector<int64_t> owners_of(const Plan& plan) {
+  std::vector<int64_t> owners;
+  for (int64_t shard = 0; shard < plan.shards; ++shard) owners.push_back(owner_of(plan.shards, plan.workers, shard));
+  return owners;
+}
+
 int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
 
 }  // namespace
 
 // What one worker has for itself.
 struct Training::Worker {
-  WorkerPlace place;
+  Share thread;                 // of the workers of its process
+  Share all;                    // of the workers of all ranks
   Replica replica;
   data::MiniBatchQueue queue;
   int64_t step;                 // steps done, equal on all workers
   StepTimes times;              // of this step
 
-  bool is_first() const { return place.thread.rank == 0; }
+  bool is_first() const { return thread.rank == 0; }
 
-  Worker(Training& training, WorkerPlace own, nn::Instance instance)
-      : place(own),
+  Worker(Training& training, Share own_thread, Share of_all, nn::Instance instance)
+      : thread(own_thread),
+        all(of_all),
         replica(std::move(instance), training.weights_, training.norms_,
-                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own.thread.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
+                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own_thread.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
                  .precision = training.setup_.plan.precision,
                  .accumulate = training.setup_.options.accumulate,
                  .seed = training.setup_.options.seed,
                  .kernels = training.setup_.options.kernels,
                  .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left}),
-        queue(training.setup_.train, own.worker, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
+        queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };
 
@@ -98,7 +106,10 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       group_(setup_.plan.workers / setup_.comm.size()),
       exchange_(group_, setup_.comm, weights_, optimizer_, setup_.options.gradient_clip),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
+      deal_(group_.size()),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
+      owners_(owners_of(setup_.plan)),
+      shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
   if (setup_.options.exchange == ExchangeKind::tree) return;
   std::vector<nn::Instance> instances;
@@ -126,7 +137,7 @@ EndReason Training::run() {
       weights_.alias(instance);
     }
     const Share rank = setup_.comm.share();
-    Worker worker(*this, {thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}}, std::move(instance));
+    Worker worker(*this, thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}, std::move(instance));
     group_.barrier();
     if (worker.is_first()) report_start();
     walk(worker);
@@ -148,7 +159,7 @@ void Training::walk(Worker& worker) {
   group_.barrier([&] { agree_on_end(); });
   if (reason_ == EndReason::stopped) return;
   if (averaging_ && !averaging_->is_average(worker.step)) {
-    averaging_->average(worker.place.thread, worker.step);
+    averaging_->average(worker.thread, worker.step);
     group_.barrier();
   }
   if (setup_.test != nullptr) {
@@ -182,12 +193,9 @@ bool Training::train_step(Worker& worker) {
     if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
     end_with(EndReason::stopped);
   } else {
-    if (averaging_) {
-      averaging_->offer(worker.place.thread, batch->shards);
-    } else {
-      exchange_.begin(worker.place, batch->shard_count);
-    }
-    for (size_t done = 0; const auto shard = next_shard(worker, *batch, done); ++done) {
+    deal_.offer(worker.thread.rank, batch->shards);
+    exchange_.begin(worker.thread, batch->shard_count);
+    while (const auto shard = deal_.take(worker.thread.rank)) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
       train_shard(worker, *shard, *batch);
@@ -202,9 +210,9 @@ bool Training::train_step(Worker& worker) {
   const auto arrived = Clock::now();
   const device::UpdateRule rule = optimizer_.rule_at(worker.step, schedule_.at(worker.step));
   if (averaging_) {
-    averaging_->update(worker.place.thread, batch->shard_count, rule);
+    averaging_->update(worker.thread, batch->shard_count, rule);
   } else {
-    exchange_.step(worker.place, batch->shard_count, rule);
+    exchange_.step(worker.thread, batch->shard_count, rule);
   }
   Score score;
   if (worker.is_first()) {
@@ -226,12 +234,6 @@ bool Training::train_step(Worker& worker) {
   return true;
 }
 
-// The next shard that this worker computes: of its own, or in averaging mode any that is free.
-std::optional<data::Shard> Training::next_shard(Worker& worker, const data::Batch& batch, size_t done) {
-  if (averaging_) return averaging_->take(worker.place.thread);
-  return done < batch.shards.size() ? std::optional(batch.shards[done]) : std::nullopt;
-}
-
 void Training::train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch) {
   ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
   if (averaging_) {
@@ -241,16 +243,17 @@ void Training::train_shard(Worker& worker, const data::Shard& shard, const data:
     const int64_t first = first_slot(batch, shard);
     result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
     carried_.put(first, result.carried);
-    exchange_.take(worker.place, worker.replica.gradients());
+    exchange_.take(worker.thread, shard.index, worker.replica.gradients());
   }
   result.carried.clear();
+  shard_workers_[static_cast<size_t>(shard.index)] = worker.all.rank;
   worker.times.forward += result.forward_seconds;
   worker.times.backward += result.backward_seconds;
 }
 
 void Training::average(Worker& worker, const Score& score) {
   const auto start = Clock::now();
-  averaging_->average(worker.place.thread, worker.step);
+  averaging_->average(worker.thread, worker.step);
   group_.barrier();
   if (worker.is_first()) report_average(seconds_between(start, Clock::now()), score);
 }
@@ -259,6 +262,8 @@ void Training::average(Worker& worker, const Score& score) {
 Score Training::fold_step(int64_t shard_count) {
   settle(shard_results_, shard_count, setup_.options.accumulate, norms_, setup_.comm);
   check_losses(shard_count);
+  computed_by_ = std::exchange(shard_workers_, owners_);
+  computed_by_.resize(static_cast<size_t>(shard_count));
   if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
     ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .targets = left.targets + right.targets, .moments = {}};
@@ -277,7 +282,7 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.place.worker, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
+  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {

@@ -23,6 +23,7 @@
 #include "lockstep/train/replica.h"
 #include "lockstep/train/reporter.h"
 #include "lockstep/train/schedule.h"
+#include "lockstep/train/shard_deal.h"
 #include "lockstep/train/shared_weights.h"
 
 namespace lockstep::train {
@@ -88,7 +89,6 @@ class Training {
   // The loop, in the order in which it happens: every worker.
   void walk(Worker& worker);
   bool train_step(Worker& worker);
-  std::optional<data::Shard> next_shard(Worker& worker, const data::Batch& batch, size_t done);
   void train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
@@ -121,7 +121,11 @@ class Training {
   RunState state_;
   CarriedStates carried_;                        // recurrent state of the training data's streams
 
+  ShardDeal deal_;
   std::vector<ShardResult> shard_results_;       // of the step's shards, each written by its worker
+  std::vector<int64_t> owners_;                  // the worker that each shard is first given to
+  std::vector<int64_t> shard_workers_;           // who computes the step's shards, as far as this rank knows; else who owns them
+  std::vector<int64_t> computed_by_;             // the same, of the last step
   std::vector<ShardResult> evaluation_results_;  // of all shards of a dataset
   std::vector<int64_t> thread_ids_;
   std::atomic<bool> ended_{false};               // set before a barrier, read after it
