@@ -85,11 +85,21 @@ void NodeStack::compute(int64_t lo, int64_t hi, size_t buffer) {
   free_.push_back(right);
 }
 
-void NodeStack::take(const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+const NodeStack::Leaf& NodeStack::next_leaf() const {
   if (next_ >= leaves_.size()) throw Error(ErrorCode::internal, "a worker gave more shards than it owns");
-  const Leaf& leaf = leaves_[next_++];
-  write(buffers_[leaf.buffer], leaf.add);
-  for (const auto& [sum, other] : leaf.merges) buffers_[sum].add_(buffers_[other]);
+  return leaves_[next_];
+}
+
+void NodeStack::take(const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+  take({0, count_}, write);
+  end_shard();
+}
+
+void NodeStack::take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {
+  const Leaf& leaf = next_leaf();
+  const auto part_of = [&](size_t buffer) { return buffers_[buffer].narrow(0, elements.begin, elements.count()); };
+  write(part_of(leaf.buffer), leaf.add);
+  for (const auto& [sum, other] : leaf.merges) part_of(sum).add_(part_of(other));
 }
 
 namespace {

@@ -48,7 +48,11 @@ class NodeStack {
   /// Takes the next shard's vector. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
   void take(const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
-  /// After the last take: the nodes that this worker holds whole, in order; their buffers stay until the next begin.
+  /// The same in parts, in any order: each element of the next shard's vector once, then end_shard().
+  void take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
+  void end_shard() { ++next_; }
+
+  /// After the last take, or for elements whose last part was taken: the nodes that this worker holds whole, in order; their buffers stay until the next begin.
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
@@ -58,6 +62,7 @@ class NodeStack {
     std::vector<std::pair<size_t, size_t>> merges;  ///< afterwards: first += second
   };
   void compute(int64_t lo, int64_t hi, size_t buffer);
+  const Leaf& next_leaf() const;
   size_t take_buffer();
 
   int64_t count_;

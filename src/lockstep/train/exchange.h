@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
+#include "lockstep/train/bucket_exchange.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/shared_weights.h"
 #include "lockstep/train/updater.h"
@@ -21,11 +23,17 @@ struct WorkerPlace {
   Share worker;
 };
 
+struct ExchangeOptions {
+  double gradient_clip = 0;
+  bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
+  std::function<bool()> agree;  ///< the ranks agree on whether the run ends with this step, which is then dropped; called once a step, from any thread
+};
+
 /// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own place;
 /// the group's barriers order them. Every process has all weights and updates them all, its workers each a part of the blocks.
 class Exchange {
  public:
-  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options);
 
   /// Starts a step: this worker owns part_of(shard_count, all workers, its number).
   void begin(WorkerPlace place, int64_t shard_count);
@@ -33,7 +41,11 @@ class Exchange {
   /// Adds the next shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
   void take(WorkerPlace place, const std::vector<at::Tensor>& gradients);
 
-  /// When every worker of the process has taken its last: brings the nodes together with those of the other ranks. One thread.
+  /// Whether the gradients of the shard that comes now may be given one by one as backward makes them, with take_early; take() then takes the rest.
+  bool takes_early(WorkerPlace place) const;
+  void take_early(WorkerPlace place, size_t parameter, const at::Tensor& gradient);
+
+  /// When every worker of the process has taken its last, or given up: agrees with the other ranks, and brings the nodes together with theirs. One thread.
   void meet(int64_t shard_count);
 
   /// After meet() and a barrier: finishes the tree for this worker's blocks and updates their weights.
@@ -42,13 +54,28 @@ class Exchange {
 
   /// The gradient's L2 norm of the last step, before clipping; NaN when clipping is off.
   double gradient_norm() const { return updater_->gradient_norm(); }
+  /// How long the last step's exchange between ranks ran beside backward, seconds.
+  double hidden_seconds() const { return beside_ == nullptr ? 0 : beside_->hidden_seconds(); }
 
  private:
+  // How far one worker is in its last shard of a step.
+  struct Progress {
+    int64_t shards_left = 0;
+    std::vector<bool> taken;     // of each parameter
+    std::vector<int64_t> left;   // parameters, of each bucket
+  };
+  void take_parameter(WorkerPlace place, size_t parameter, const at::Tensor& gradient);
+
   comm::Communicator& comm_;
   const SharedWeights& weights_;
+  const std::function<bool()> agree_;
+  std::vector<Progress> progress_;             // one per worker of this process, written by it alone
+  std::vector<int64_t> bucket_sizes_;          // parameters
+  std::vector<size_t> bucket_of_;              // of each parameter
   std::vector<comm::NodeStack> stacks_;        // one per worker of this process, written by it alone
   std::vector<comm::Node> nodes_;              // of the step, enough to finish the tree
   std::unique_ptr<Updater> updater_;
+  std::unique_ptr<BucketExchange> beside_;     // null: all in meet()
 };
 
 }  // namespace lockstep::train
