@@ -18,6 +18,7 @@
 #include "lockstep/base/host.h"
 #include "lockstep/base/json.h"
 #include "lockstep/comm/internal/peer_watch.h"
+#include "lockstep/comm/internal/store.h"
 #include "lockstep/device/failure.h"
 
 namespace lockstep::comm {
@@ -52,6 +53,8 @@ int listen_at(const Launch& launch) {
               reason == EADDRINUSE ? "another group may use this MASTER_PORT; choose another one" : "MASTER_ADDR is to be a name or address of rank 0's machine");
 }
 
+}  // namespace
+
 Store open_store(const Launch& launch) {
   c10d::TCPStoreOptions options{.port = launch.port, .numWorkers = static_cast<size_t>(launch.size)};
   if (launch.rank == 0 && !launch.agent_store) {
@@ -60,6 +63,8 @@ Store open_store(const Launch& launch) {
   }
   return c10::make_intrusive<c10d::TCPStore>(launch.address, options);
 }
+
+namespace {
 
 std::string first_line_of(const char* file) {
   std::ifstream stream(file);

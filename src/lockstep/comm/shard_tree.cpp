@@ -79,27 +79,43 @@ std::vector<Node>::iterator NodeStack::find(Range shards) {
 }
 
 // Which half is added to which changes no bit.
-void NodeStack::take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+void NodeStack::begin_shard(int64_t shard) {
   std::vector<Halves> path = path_to(shard, shard_count_);
-  const bool taken = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards.begin <= shard && shard < node.shards.end; });
+  const bool taken = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards.contains(shard); });
   if (taken) throw Error(ErrorCode::internal, "a worker gave shard " + std::to_string(shard) + " twice");
   auto sum = path.empty() ? nodes_.end() : find(path.back().other);
   if (sum == nodes_.end()) {
     nodes_.push_back({{shard, shard + 1}, take_buffer()});
-    write(nodes_.back().sum, false);
+    leaf_ = {nodes_.back().sum};
     return;
   }
-  write(sum->sum, true);
+  leaf_ = {.buffer = sum->sum, .add = true};
   sum->shards = path.back().whole;
   for (path.pop_back(); !path.empty(); path.pop_back()) {
     const auto other = find(path.back().other);
     if (other == nodes_.end()) return;
     sum = find(path.back().own);
-    sum->sum.add_(other->sum);
+    leaf_.merges.emplace_back(sum->sum, other->sum);
     sum->shards = path.back().whole;
-    free_.push_back(std::move(other->sum));
     nodes_.erase(other);
   }
+}
+
+void NodeStack::take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {
+  const auto part_of = [&](const at::Tensor& buffer) { return buffer.narrow(0, elements.begin, elements.count()); };
+  write(part_of(leaf_.buffer), leaf_.add);
+  for (const auto& [sum, other] : leaf_.merges) part_of(sum).add_(part_of(other));
+}
+
+void NodeStack::end_shard() {
+  for (auto& [sum, other] : leaf_.merges) free_.push_back(std::move(other));
+  leaf_ = {};
+}
+
+void NodeStack::take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+  begin_shard(shard);
+  take(Range{0, count_}, write);
+  end_shard();
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -49,10 +50,22 @@ class NodeStack {
   /// Throws internal for a shard that it has or that is none.
   void take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
+  /// The same in parts: each element once, in any order, between begin_shard and end_shard. nodes() counts the shard in from begin_shard on; its
+  /// elements are there as they are taken.
+  void begin_shard(int64_t shard);
+  void take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
+  void end_shard();
+
   /// The nodes that this worker holds whole, the largest ones; their buffers stay until the next begin.
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
+  // What a shard's vector does to the nodes.
+  struct Leaf {
+    at::Tensor buffer = {};
+    bool add = false;
+    std::vector<std::pair<at::Tensor, at::Tensor>> merges = {};  // afterwards: first += second
+  };
   at::Tensor take_buffer();
   std::vector<Node>::iterator find(Range shards);
 
@@ -61,6 +74,7 @@ class NodeStack {
   at::Device device_;
   std::vector<at::Tensor> free_;
   std::vector<Node> nodes_;
+  Leaf leaf_;
   int64_t shard_count_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/comm/shard_tree.h"
+#include "lockstep/device/failure.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/training.h"
@@ -54,6 +55,9 @@ AveragingOptions averaging_options(const TrainingSetup& setup) {
           .outer_momentum = options.outer_momentum,
           .gradient_clip = options.gradient_clip};
 }
+
+// In averaging mode there is no exchange in a step.
+bool overlaps(const Options& options) { return options.overlap && options.exchange == ExchangeKind::tree; }
 
 // Nothing is carried unless sequences come in pieces.
 CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
@@ -104,9 +108,9 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
                 setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
       group_(setup_.plan.workers / setup_.comm.size()),
-      exchange_(group_, setup_.comm, weights_, optimizer_, setup_.options.gradient_clip),
+      exchange_(group_, setup_.comm, weights_, optimizer_, {.gradient_clip = setup_.options.gradient_clip, .overlap = overlaps(setup_.options), .agree = [this] { return agree_on_end(); }}),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
-      deal_(group_.size()),
+      deal_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
       owners_(owners_of(setup_.plan)),
       shard_workers_(owners_),
@@ -128,7 +132,7 @@ void Training::share_start() {
 EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
   if (averaging_) averaging_->begin(state_.step);
-  group_.run([&](Share thread) {
+  const auto work = [&](Share thread) {
     at::set_num_threads(1);
     thread_ids_[static_cast<size_t>(thread.rank)] = ::syscall(SYS_gettid);
     nn::Instance instance = prototype_;
@@ -141,7 +145,13 @@ EndReason Training::run() {
     group_.barrier();
     if (worker.is_first()) report_start();
     walk(worker);
-  });
+  };
+  try {
+    group_.run(work);
+  } catch (...) {
+    setup_.comm.abort(device::error_of(std::current_exception()));  // now: an exchange may still be waiting for the others
+    throw;
+  }
   return reason_;
 }
 
@@ -194,7 +204,7 @@ bool Training::train_step(Worker& worker) {
     end_with(EndReason::stopped);
   } else {
     deal_.offer(worker.thread.rank, batch->shards);
-    exchange_.begin(worker.thread, batch->shard_count);
+    exchange_.begin(worker.thread, static_cast<int64_t>(batch->shards.size()), batch->shard_count);
     while (const auto shard = deal_.take(worker.thread.rank)) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
@@ -202,8 +212,8 @@ bool Training::train_step(Worker& worker) {
     }
   }
   group_.barrier([&] {
-    agree_on_end();
-    if (!ended_ && !averaging_) exchange_.meet(batch->shard_count);
+    if (averaging_) return void(agree_on_end());
+    exchange_.meet(batch ? batch->shard_count : 0);
   });
   if (ended_) return false;
 
@@ -227,6 +237,7 @@ bool Training::train_step(Worker& worker) {
   if (averaging_ && averaging_->is_average(worker.step)) average(worker, score);
   const auto updated = Clock::now();
   StepTimes& times = worker.times;
+  times.hidden_exchange = exchange_.hidden_seconds();
   times.exchange = seconds_between(start, arrived) - times.queue - times.forward - times.backward;
   times.update = seconds_between(arrived, updated);
   times.whole = seconds_between(start, updated);
@@ -241,6 +252,9 @@ void Training::train_shard(Worker& worker, const data::Shard& shard, const data:
     averaging_->keep_gradients(shard.index);
   } else {
     const int64_t first = first_slot(batch, shard);
+    if (exchange_.begin_early(worker.thread, shard.index)) {
+      worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
+    }
     result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
     carried_.put(first, result.carried);
     exchange_.take(worker.thread, shard.index, worker.replica.gradients());

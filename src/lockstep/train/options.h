@@ -88,6 +88,7 @@ struct Options {
 
   // Averaging mode
   ExchangeKind exchange = ExchangeKind::tree;
+  bool overlap = true;
   int64_t averaging_frequency = 1;
   bool average_updaters = true;
   OuterOptimizer outer_optimizer = OuterOptimizer::none;
@@ -164,6 +165,7 @@ struct Options {
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("Averaging mode");
     field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged");
+    field("overlap", self.overlap, "tree, over several ranks: exchange gradients in buckets while backward makes the others; the weights are the same without");
     field("averaging-frequency", self.averaging_frequency, "average: steps from one average to the next; there is one at the end too", at_least(1));
     field("average-updaters", self.average_updaters, "average: the optimizer's state is averaged too; false: each replica keeps its own");
     field("outer-optimizer", self.outer_optimizer, "average: none: the average is the new weights; nesterov: it is the gradient of an SGD step (DiLoCo)");

@@ -188,6 +188,11 @@ nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shar
   return output;
 }
 
+void Replica::hand_over_early(TakeGradient take) {
+  if (watch_ == nullptr) watch_ = std::make_unique<GradientWatch>(own_.parameters, [this](size_t parameter) { take_early_(parameter, own_.parameters[parameter].grad()); });
+  take_early_ = std::move(take);
+}
+
 ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
   return train(own_, shard, target_count, step, carried);
 }
@@ -216,10 +221,12 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
     result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, copy.norms.statistics()));
     result.unread_counts.push_back({part.count(), lockstep::train::target_count(own)});
     const auto middle = std::chrono::steady_clock::now();
+    if (watch_ != nullptr) watch_->set_on(take_early_ != nullptr && piece + 1 == pieces);
     loss.backward(at::full({}, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)), loss.options()));
     result.forward_seconds += std::chrono::duration<double>(middle - start).count();
     result.backward_seconds += seconds_since(middle);
   }
+  take_early_ = nullptr;
   return result;
 }
 

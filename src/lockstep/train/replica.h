@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/batch_norm.h"
+#include "lockstep/train/gradient_watch.h"
 #include "lockstep/train/options.h"
 #include "lockstep/train/shared_weights.h"
 
@@ -91,6 +93,11 @@ class Replica {
   /// The same on another copy of the network, which then holds the gradients.
   ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
+  /// In the last piece of the next train() on this replica's own copy, each parameter's gradient is given to `take` as soon as backward has made
+  /// it, if the parameter takes part.
+  using TakeGradient = std::function<void(size_t parameter, const at::Tensor& gradient)>;
+  void hand_over_early(TakeGradient take);
+
   /// The gradients of the last train() on this replica's own copy.
   std::vector<at::Tensor> gradients() const { return own_.gradients(); }
 
@@ -110,6 +117,8 @@ class Replica {
   ReplicaOptions options_;
   device::RandomScope random_;
   nn::DirectConvolutions convolutions_;
+  TakeGradient take_early_;               // of the next train()
+  std::unique_ptr<GradientWatch> watch_;  // made when it is first needed
 };
 
 /// Casts of the weights that autocast makes: kept over the shards of a step, or made anew each time (where no gradient is recorded,

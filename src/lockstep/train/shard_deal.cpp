@@ -17,6 +17,7 @@ std::optional<data::Shard> ShardDeal::take(int64_t thread) {
     own.pop_front();
     return shard;
   }
+  if (takeover_ == Takeover::never) return std::nullopt;
   auto& most = *std::max_element(offered_.begin(), offered_.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   if (most.empty()) return std::nullopt;
   data::Shard shard = std::move(most.back());

@@ -12,10 +12,13 @@
 
 namespace lockstep::train {
 
+/// Whether a thread computes shards of another.
+enum class Takeover { allowed, never };
+
 /// Any thread; between two steps the caller has a barrier.
 class ShardDeal {
  public:
-  explicit ShardDeal(int64_t threads) : offered_(static_cast<size_t>(threads)) {}
+  explicit ShardDeal(int64_t threads, Takeover takeover = Takeover::allowed) : takeover_(takeover), offered_(static_cast<size_t>(threads)) {}
 
   /// A thread's own shards of the next step. What is left of the last step is dropped.
   void offer(int64_t thread, const std::vector<data::Shard>& shards);
@@ -24,6 +27,7 @@ class ShardDeal {
   std::optional<data::Shard> take(int64_t thread);
 
  private:
+  const Takeover takeover_;
   std::mutex mutex_;
   std::vector<std::deque<data::Shard>> offered_;  // of each thread
 };

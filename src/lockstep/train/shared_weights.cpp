@@ -77,15 +77,17 @@ std::vector<at::Tensor> SharedWeights::views(const at::Tensor& flat) const {
 }
 
 void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const {
-  const auto targets = views(flat);
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (!parts[i].defined()) {
-      if (!add) targets[i].zero_();
-    } else if (add) {
-      targets[i].add_(parts[i]);
-    } else {
-      targets[i].copy_(parts[i]);
-    }
+  for (size_t i = 0; i < slots_.size(); ++i) put(i, parts[i], flat.narrow(0, slots_[i].offset, slots_[i].count), add);
+}
+
+void SharedWeights::put(size_t parameter, const at::Tensor& value, const at::Tensor& elements, bool add) const {
+  const at::Tensor target = elements.view(slots_[parameter].shape);
+  if (!value.defined()) {
+    if (!add) target.zero_();
+  } else if (add) {
+    target.add_(value);
+  } else {
+    target.copy_(value);
   }
 }
 

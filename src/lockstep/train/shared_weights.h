@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/base/share.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 
@@ -55,6 +56,10 @@ class SharedWeights {
 
   /// Writes one tensor per parameter (undefined ones are zeros) into a flat tensor, or adds them to it.
   void put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const;
+
+  /// The elements of parameter i in a flat tensor, and how its gradient (undefined: zeros) is written into them, or added to them.
+  Range elements_of(size_t parameter) const { return {slots_[parameter].offset, slots_[parameter].offset + slots_[parameter].count}; }
+  void put(size_t parameter, const at::Tensor& value, const at::Tensor& elements, bool add) const;
 
   /// 64 bits over all parameters and buffers: equal weights, equal hash.
   uint64_t hash() const;

@@ -56,7 +56,8 @@ struct StepTimes {
   double queue = 0;
   double forward = 0;
   double backward = 0;
-  double exchange = 0;
+  double exchange = 0;         ///< after backward: waiting for the others included
+  double hidden_exchange = 0;  ///< beside backward
   double update = 0;
   double whole = 0;
 };
@@ -97,7 +98,7 @@ class Training {
   bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
   void end_with(EndReason reason);
-  void agree_on_end();
+  bool agree_on_end();
 
   // The first worker of each rank, between steps.
   Score fold_step(int64_t shard_count);

@@ -94,6 +94,7 @@ TEST_F(Progress, TimingPrintsTheBreakdown) {
   const std::string text = on_pipe({.timing = true}, replay(synthetic_events()));
   EXPECT_THAT(text, testing::ContainsRegex("forward +12.10 ms +33.0 %"));
   EXPECT_THAT(text, testing::ContainsRegex("exchange +2.10 ms +5.7 %"));
+  EXPECT_THAT(text, HasSubstr("exchange 2.80 ms, 25 % hidden behind backward"));
   EXPECT_THAT(text, testing::ContainsRegex("page faults +0 a step"));
   EXPECT_THAT(on_pipe({}, replay(synthetic_events())), Not(HasSubstr("backward")));
 }
