@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A rank that is killed in the middle of training is named, and the others end."""
 
+import json
 import os
 import pathlib
 import re
@@ -26,9 +27,9 @@ class KilledRank(runs.TestFolders, unittest.TestCase):
             found.update({int(variable[5:]): int(process) for variable in variables if variable.startswith(b"RANK=")})
         return found
 
-    def kill(self, rank, trial):
-        output = self.folder / f"killed-{rank}-{trial}"
-        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, runs.PROGRAM, "train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "100000"),
+    def kill(self, rank, trial, *options):
+        output = self.folder / f"killed-{rank}-{trial}-{len(options)}"
+        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, runs.PROGRAM, "train", self.digits, "--output", output, *runs.SMALL, *options, "--max-epochs", "100000"),
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while not runs.of_kind(output, "step") and launcher.poll() is None:
             time.sleep(0.02)
@@ -51,6 +52,13 @@ class KilledRank(runs.TestFolders, unittest.TestCase):
             for trial in range(2):
                 with self.subTest(rank=rank, trial=trial):
                     self.kill(rank, trial)
+
+    def test_while_gradients_travel_beside_backward(self):
+        network = self.folder / "wide.json"
+        network.write_text(json.dumps(runs.WIDE))
+        for rank in range(RANKS):
+            with self.subTest(rank=rank):
+                self.kill(rank, 1, "--network", network)
 
 
 if __name__ == "__main__":

@@ -37,9 +37,8 @@ class Ranks(runs.TestFolders, unittest.TestCase):
                 self.assertEqual(len(list((output / "events").iterdir())), 1)
 
     def test_overlap_changes_no_bit(self):
-        network = self.folder / "wide.json"  # of three buckets
-        network.write_text(json.dumps([{"type": "flatten"}, *({"type": kind, **more} for features in (2000, 500, 600) for kind, more in (("linear", {"features": features}), ("relu", {}))),
-                                       {"type": "linear", "features": "classes"}]))
+        network = self.folder / "wide.json"
+        network.write_text(json.dumps(runs.WIDE))
         options = ["--validation", self.held_out, *OPTIONS, "--network", network, "--max-steps", "6"]
         runs.train(self.digits, self.folder / "wide", *options)
         hidden = {}
