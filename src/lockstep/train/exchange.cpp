@@ -2,8 +2,8 @@
 
 namespace lockstep::train {
 
-Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip)
-    : comm_(comm), weights_(weights), updater_(make_updater(group, weights, optimizer, gradient_clip)) {
+Exchange::Exchange(comm::ThreadGroup& group, std::unique_ptr<GradientWay> way, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip)
+    : way_(std::move(way)), weights_(weights), updater_(make_updater(group, weights, optimizer, gradient_clip)) {
   for (int64_t thread = 0; thread < group.size(); ++thread) stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
 }
 
@@ -19,7 +19,7 @@ void Exchange::meet(int64_t shard_count) {
   std::vector<comm::Node> nodes;
   for (const comm::NodeStack& stack : stacks_) nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
   nodes_.clear();  // so that the last sum's memory can be used again
-  nodes_ = comm_.exchange_nodes(nodes, shard_count);
+  nodes_ = way_->exchange(nodes, shard_count);
 }
 
 void Exchange::step(WorkerPlace place, int64_t shard_count, const device::UpdateRule& rule) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "lockstep/base/share.h"
-#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
+#include "lockstep/train/compression.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/shared_weights.h"
 #include "lockstep/train/updater.h"
@@ -25,7 +25,7 @@ struct WorkerPlace {
 /// the group's barriers order them. Every process has all weights and updates them all, its workers each a part of the blocks.
 class Exchange {
  public:
-  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+  Exchange(comm::ThreadGroup& group, std::unique_ptr<GradientWay> way, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
 
   /// Starts a step: this worker owns part_of(shard_count, all workers, its number).
   void begin(WorkerPlace place, int64_t shard_count);
@@ -44,7 +44,7 @@ class Exchange {
   double gradient_norm() const { return updater_->gradient_norm(); }
 
  private:
-  comm::Communicator& comm_;
+  const std::unique_ptr<GradientWay> way_;
   const SharedWeights& weights_;
   std::vector<comm::NodeStack> stacks_;        // one per worker of this process, written by it alone
   std::vector<comm::Node> nodes_;              // of the step, enough to finish the tree
