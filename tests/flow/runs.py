@@ -86,6 +86,11 @@ def of_kind(output, kind):
     return [event for event in events(output) if event["kind"] == kind]
 
 
+def plan_line(output, name):
+    """What a run's plan says of this: the value and its reason."""
+    return next(f"{value} {reason}" for line, value, reason in of_kind(output, "plan")[-1]["values"]["lines"] if line == name)
+
+
 def checkpoints(output):
     return sorted(path for path in (output / "checkpoints").glob("step-*") if (path / "DONE").exists())
 

@@ -29,8 +29,12 @@ struct Kind {
   bool processes;
   int64_t size;
   bool joins = false;  ///< meets as a launcher's ranks do
+  CommunicatorKind communicator = CommunicatorKind::auto_;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.size << " " << kind.name; }
+
+const Kind kJoined{"joined", true, 3, true};
+const Kind kGloo{"gloo", true, 3, true, CommunicatorKind::gloo};
 
 // In a process EXPECT would tell nobody.
 void expect(bool holds, const std::string& what) {
@@ -43,8 +47,9 @@ using Work = std::function<void(Communicator&)>;
 struct Ground {
   std::shared_ptr<GroupMemory> memory;
   std::unique_ptr<MeetingPlace> place;
+  CommunicatorKind communicator;
 
-  explicit Ground(const Kind& kind) {
+  explicit Ground(const Kind& kind) : communicator(kind.communicator) {
     if (kind.joins) {
       place = std::make_unique<MeetingPlace>();
     } else if (kind.size > 1) {
@@ -54,9 +59,9 @@ struct Ground {
 };
 
 std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share, const CommunicatorOptions& options) {
-  const auto& [memory, place] = ground;
+  const auto& [memory, place, communicator] = ground;
   const int64_t rank = share.rank;
-  if (place != nullptr) return join_group({.rank = rank, .size = share.size, .address = place->address(), .port = place->port(), .agent_store = true}, options);
+  if (place != nullptr) return join_group({.rank = rank, .size = share.size, .address = place->address(), .port = place->port(), .agent_store = true}, options, communicator);
   return memory == nullptr ? make_communicator(options) : make_communicator(memory, rank, options);
 }
 
@@ -121,7 +126,8 @@ class CommunicatorContract : public testing::TestWithParam<Kind> {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract,
                          testing::Values(Kind{"one", false, 1}, Kind{"threads", false, 2}, Kind{"threads", false, 3}, Kind{"processes", true, 2},
-                                         Kind{"processes", true, 3}, Kind{"joined", true, 3, true}),
+                                         Kind{"processes", true, 3}, Kind{"joined", true, 3, true},
+                                         Kind{"gloo", true, 1, true, CommunicatorKind::gloo}, Kind{"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo),
                          [](const auto& info) { return std::string(info.param.name) + "_" + std::to_string(info.param.size); });
 
 at::Tensor values_of(int64_t rank, int64_t count, at::ScalarType type) {
@@ -276,7 +282,7 @@ TEST_P(CommunicatorContract, AFailureEndsTheGroupForGood) {
 }
 
 class SeveralRanks : public CommunicatorContract {};
-INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, Kind{"joined", true, 3, true}),
+INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, kJoined, kGloo),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
@@ -319,27 +325,71 @@ TEST_P(SeveralRanks, AWaitingRankIsStopped) {
   for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank 0 was stopped");
 }
 
-TEST(JoinedRanks, ADeadProcessIsNamed) {
-  const auto texts = failures({"joined", true, 3, true}, [](Communicator& comm) {
+class JoinedRanks : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, JoinedRanks, testing::Values(kJoined, kGloo), [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(JoinedRanks, ADeadProcessIsNamed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
     if (comm.rank() == 1) ::raise(SIGKILL);
     comm.barrier();
   });
   for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died"));
 }
 
-TEST(JoinedRanks, OneThatHasLeftIsNotMissed) {
-  const auto texts = failures({"joined", true, 2, true}, [](Communicator& comm) {
+TEST_P(JoinedRanks, ADeathInEachCollectiveIsNamed) {
+  const std::map<std::string, Work> collectives{
+      {"barrier", [](Communicator& comm) { comm.barrier(); }},
+      {"all_reduce", [](Communicator& comm) { comm.all_reduce({at::ones({1'000'000})}, Reduction::sum); }},
+      {"broadcast", [](Communicator& comm) { comm.broadcast({at::ones({1'000'000})}, 1); }},
+      {"gather", [](Communicator& comm) { comm.all_gather(at::ones({300'000})); }},
+      {"reduce_tree", [](Communicator& comm) { comm.reduce_tree({{{comm.rank(), comm.rank() + 1}, at::ones({1'000'000})}}, 3); }}};
+  for (const auto& [name, call] : collectives) {
+    for (const auto delay : {0ms, 10ms, 30ms}) {
+      const auto texts = failures(GetParam(), [&](Communicator& comm) {
+        std::jthread end;
+        if (comm.rank() == 1) end = std::jthread([&] { std::this_thread::sleep_for(delay); ::kill(::getpid(), SIGKILL); });
+        while (true) call(comm);
+      });
+      for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died")) << name << ", rank " << rank;
+    }
+  }
+}
+
+TEST_P(JoinedRanks, AStoppedProcessIsNamed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    const auto start = std::chrono::steady_clock::now();
+    if (comm.rank() == 1) {
+      const pid_t waker = ::fork();
+      if (waker == 0) {
+        std::this_thread::sleep_for(6s);
+        ::kill(::getppid(), SIGCONT);
+        ::_exit(0);
+      }
+      ::raise(SIGSTOP);
+      ::waitpid(waker, nullptr, 0);
+    }
+    const std::string text = text_of_failure([&] { comm.barrier(); });
+    if (comm.rank() != 1) expect(std::chrono::steady_clock::now() - start < 5s, "it is noticed within 5 s");
+    throw std::runtime_error(text);
+  });
+  for (const std::string& text : texts) EXPECT_THAT(text, testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* has given no sign of life for 4 s.*"));
+}
+
+TEST_P(JoinedRanks, OneThatHasLeftIsNotMissed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
     comm.barrier();
     if (comm.rank() == 1) return;
     std::this_thread::sleep_for(200ms);
-    expect(text_of_failure([&] { comm.barrier({.timeout = 100ms}); }).starts_with("timeout: rank 1"), "who left is late, not dead");
+    const std::string text = text_of_failure([&] { comm.barrier({.timeout = 300ms}); });
+    expect(text.ends_with("rank 1 of 3 did not come to barrier within 0.3 s"), "who left is late, not dead, but: " + text);
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
 TEST(Launch, ReadsTorchrunsVariables) {
   std::map<std::string, std::string> variables{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node-a"},
-                                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}};
+                                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"},
+                                               {"GLOO_SOCKET_IFNAME", "eth1"}};
   const auto read = [&] { return read_launch([&](const char* name) { return variables.contains(name) ? variables[name].c_str() : nullptr; }); };
   const Launch launch = read().value();
   EXPECT_EQ(launch.rank, 5);
@@ -350,6 +400,7 @@ TEST(Launch, ReadsTorchrunsVariables) {
   EXPECT_EQ(launch.port, 29500);
   EXPECT_TRUE(launch.agent_store);
   EXPECT_EQ(launch.attempt, 2);
+  EXPECT_EQ(launch.interface, "eth1");
   variables["MASTER_PORT"] = "http";
   EXPECT_EQ(text_of_failure([&] { read(); }), "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number from 1 to 65535");
   variables.clear();

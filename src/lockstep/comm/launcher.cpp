@@ -108,6 +108,7 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.port = port_of(variable, *names);
   launch.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.attempt = variable("TORCHELASTIC_RESTART_COUNT") == nullptr ? 0 : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());
+  launch.interface = text_of(variable, "GLOO_SOCKET_IFNAME");
   return launch;
 }
 

@@ -20,6 +20,7 @@ struct Launch {
   uint16_t port = 0;             ///< MASTER_PORT
   bool agent_store = false;      ///< TORCHELASTIC_USE_AGENT_STORE: the launcher itself listens there, else rank 0 does
   int64_t attempt = 0;           ///< TORCHELASTIC_RESTART_COUNT
+  std::string interface{};       ///< GLOO_SOCKET_IFNAME: the network interface that other machines reach; empty: the one towards address
 };
 
 /// Reads the variables through `variable` (getenv, or a test's table). Nothing where no launcher gave a rank and a number of ranks. Throws

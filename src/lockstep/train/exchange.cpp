@@ -10,6 +10,7 @@ namespace lockstep::train {
 Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options)
     : comm_(comm),
       weights_(weights),
+      way_(std::move(options.way)),
       agree_(std::move(options.agree)),
       progress_(static_cast<size_t>(group.size())),
       updater_(make_updater(group, weights, optimizer, options.gradient_clip)) {
@@ -80,7 +81,7 @@ void Exchange::meet(int64_t shard_count) {
   if (agree_()) return;
   std::vector<comm::Node> nodes;
   for (const comm::NodeStack& stack : stacks_) nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
-  nodes_ = comm_.exchange_nodes(nodes, shard_count);
+  nodes_ = way_->exchange(nodes, shard_count);
 }
 
 void Exchange::step(Share thread, int64_t shard_count, const device::UpdateRule& rule) {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "lockstep/base/share.h"
-#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/train/bucket_exchange.h"
+#include "lockstep/train/compression.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/shared_weights.h"
 #include "lockstep/train/updater.h"
@@ -18,6 +18,7 @@
 namespace lockstep::train {
 
 struct ExchangeOptions {
+  std::unique_ptr<GradientWay> way;  ///< how nodes come together where nothing overlaps
   double gradient_clip = 0;
   bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
   std::function<bool()> agree;  ///< the ranks agree on whether the run ends with this step, which is then dropped; called once a step, from any thread
@@ -65,6 +66,7 @@ class Exchange {
   void take_parameter(Share thread, size_t parameter, const at::Tensor& gradient);
 
   comm::Communicator& comm_;
+  const std::unique_ptr<GradientWay> way_;
   const SharedWeights& weights_;
   const std::function<bool()> agree_;
   std::vector<Progress> progress_;             // one per worker of this process, written by it alone

@@ -108,14 +108,18 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
                 setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
       group_(setup_.plan.workers / setup_.comm.size()),
-      exchange_(group_, setup_.comm, weights_, optimizer_, {.gradient_clip = setup_.options.gradient_clip, .overlap = overlaps(setup_.options), .agree = [this] { return agree_on_end(); }}),
+      exchange_(group_, setup_.comm, weights_, optimizer_,
+                {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
+                 .gradient_clip = setup_.options.gradient_clip,
+                 .overlap = overlaps(setup_.options),
+                 .agree = [this] { return agree_on_end(); }}),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
       deal_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
       owners_(owners_of(setup_.plan)),
       shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
-  if (setup_.options.exchange == ExchangeKind::tree) return;
+  if (setup_.options.exchange != ExchangeKind::average) return;
   std::vector<nn::Instance> instances;
   for (int64_t i = 0; i < setup_.plan.shards; ++i) instances.push_back(make_instance(setup_));
   averaging_ = std::make_unique<Averaging>(group_, weights_, optimizer_, std::move(instances), norms_, averaging_options(setup_));

@@ -21,9 +21,10 @@ constexpr std::array<const char*, 5> enum_names(Execution) { return {"auto", "cp
 enum class ScaleWithWorkers { none, batch, batch_and_rate };
 constexpr std::array<const char*, 3> enum_names(ScaleWithWorkers) { return {"none", "batch", "batch-and-rate"}; }
 
-/// How the shards' work becomes one network's: gradients added in the tree at every step, or replicas averaged every few steps.
-enum class ExchangeKind { tree, average };
-constexpr std::array<const char*, 2> enum_names(ExchangeKind) { return {"tree", "average"}; }
+/// How the shards' work becomes one network's: gradients added in the tree at every step, or replicas averaged every few steps, or gradients added
+/// that travel between ranks in fewer bits (compression.h).
+enum class ExchangeKind { tree, average, bf16, powersgd };
+constexpr std::array<const char*, 4> enum_names(ExchangeKind) { return {"tree", "average", "bf16", "powersgd"}; }
 
 /// What is made of an average of replicas: the new weights, or the gradient of a step (DiLoCo, arXiv:2311.08105).
 enum class OuterOptimizer { none, nesterov };
@@ -89,6 +90,7 @@ struct Options {
   // Averaging mode
   ExchangeKind exchange = ExchangeKind::tree;
   bool overlap = true;
+  int64_t powersgd_rank = 4;
   int64_t averaging_frequency = 1;
   bool average_updaters = true;
   OuterOptimizer outer_optimizer = OuterOptimizer::none;
@@ -164,8 +166,9 @@ struct Options {
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("Averaging mode");
-    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged");
+    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged; bf16, powersgd: as tree, in fewer bits between ranks, whose number then decides the weights");
     field("overlap", self.overlap, "tree, over several ranks: exchange gradients in buckets while backward makes the others; the weights are the same without");
+    field("powersgd-rank", self.powersgd_rank, "--exchange powersgd: columns of the two factors that a matrix of gradients becomes", between(1, 1024));
     field("averaging-frequency", self.averaging_frequency, "average: steps from one average to the next; there is one at the end too", at_least(1));
     field("average-updaters", self.average_updaters, "average: the optimizer's state is averaged too; false: each replica keeps its own");
     field("outer-optimizer", self.outer_optimizer, "average: none: the average is the new weights; nesterov: it is the gradient of an SGD step (DiLoCo)");

@@ -60,7 +60,7 @@ class Preparation {
   Plan& plan() { return prepared_.plan; }
   bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
   std::string noun() const { return !sequences() ? " images" : prepared_.plan.tbptt_length > 0 ? " pieces of sequences" : " sequences"; }
-  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size()}; }
+  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size(), job_.comm->way()}; }
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
@@ -84,7 +84,7 @@ class Preparation {
     const Options defaults;
     for (const char* name : {"averaging-frequency", "average-updaters", "outer-optimizer", "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
       if (field_text(options_, name) != field_text(defaults, name)) {
-        throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange tree", "add --exchange average, or leave it out");
+        throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange " + field_text(options_, "exchange"), "add --exchange average, or leave it out");
       }
     }
   }
@@ -333,6 +333,8 @@ class Preparation {
       line("shards", std::to_string(plan.shards), shards_reason());
       line("mini-batch", std::to_string(plan.mini_batch_size), batch_reason());
     }
+    if (options_.exchange == ExchangeKind::bf16) describe_compression("gradients travel as bfloat16, and are added in 32 bits");
+    if (options_.exchange == ExchangeKind::powersgd) describe_compression("matrices of gradients travel as two factors of " + std::to_string(options_.powersgd_rank) + " columns");
     line("steps", with_commas(plan.total_steps) + " in " + std::to_string(plan.max_epochs) + " epochs",
          std::to_string(plan.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
              (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : ""));
@@ -341,6 +343,11 @@ class Preparation {
     if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
     if (!sequences()) line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
     line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
+  }
+
+  void describe_compression(const std::string& how) {
+    line("exchange", field_text(options_, "exchange"), how);
+    line("same weights", "no", std::string("another number of ranks rounds other sums") + (options_.exchange == ExchangeKind::powersgd ? ", and a resume begins without what was left out before" : ""));
   }
 
   void describe_averaging() {
