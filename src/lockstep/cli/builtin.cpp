@@ -8,7 +8,7 @@ const std::vector<Verb>& builtin_verbs() {
        .words = "FOLDER",
        .summary = "train a network on a folder of images",
        .details = "FOLDER holds a folder of PNG or JPEG images for each class, or IDX or CIFAR binary files; or it has sequences: a .ts file, or a folder of "
-                  "CSV files for each class. Weights, curves and checkpoints "
+                  "CSV files for each class. Folders of images may also lie in a tar archive (plants.tar) or an object store (s3://bucket/photos). Weights, curves and checkpoints "
                   "go to the run folder. Ctrl-C saves a checkpoint and stops; --resume goes on from there.",
        .fields = train_fields,
        .run = run_train,
@@ -50,6 +50,13 @@ const std::vector<Verb>& builtin_verbs() {
        .fields = diff_fields,
        .run = run_diff,
        .error_status = 2},
+      {.name = "copy",
+       .words = "SOURCE DESTINATION",
+       .summary = "copy files between folders, tar archives and object stores",
+       .details = "Each is a folder, an archive (.tar, .tar.gz) or an address such as s3://bucket/photos. Files of equal size and checksum at the destination are not copied "
+                  "again, so a copy that was stopped goes on; files that only the destination has stay. An archive is begun anew.",
+       .fields = copy_fields,
+       .run = run_copy},
       {.name = "run",
        .words = "PROGRAM [WORD...]",
        .summary = "start a program as several ranks on this machine, as torchrun does",

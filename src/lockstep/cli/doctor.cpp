@@ -1,5 +1,6 @@
 #include <ATen/Context.h>
 #include <ATen/Version.h>
+#include <archive.h>
 #include <jconfig.h>
 #include <spng.h>
 #include <torch/version.h>
@@ -11,6 +12,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/io/cloud.h"
 
 namespace lockstep::cli {
 namespace {
@@ -32,7 +34,9 @@ std::vector<Library> libraries() {
           {"MKL", at::hasMKL() ? "with LibTorch" : "none", "matrix products on CPUs"},
           {"libspng", spng_version_string(), "PNG"},
           {"libjpeg-turbo", libjpeg_turbo_version(), "JPEG"},
-          {"zlib", zlibVersion(), "compressed data"}};
+          {"zlib", zlibVersion(), "compressed data"},
+          {"libarchive", archive_version_string() + std::string("libarchive ").size(), "tar archives"},
+          {"Apache Arrow", io::inspect_cloud().library == nullptr ? "none" : io::inspect_cloud().library->version().substr(std::string("Arrow ").size()), "s3://, gs:// and abfss://, opened at need"}};
 }
 
 // What is missing, and how to get it.
@@ -43,6 +47,7 @@ std::vector<std::string> advice(const device::Inventory& inventory) {
   }
   if (inventory.vector_units.empty()) lines.push_back("the processor has no AVX2: training works, slowly; another machine would help");
   if (inventory.gpus.empty()) lines.push_back("no GPU, so training runs on the CPU: " + inventory.gpu_hint);
+  if (io::inspect_cloud().library == nullptr) lines.push_back("no s3://, gs:// and abfss://: " + io::inspect_cloud().note + "; " + io::inspect_cloud().hint);
   return lines;
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/data/decode.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/device/memory.h"
+#include "lockstep/io/address.h"
 #include "lockstep/train/predict.h"
 
 namespace lockstep::cli {
@@ -40,7 +41,7 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
   };
   for (size_t i = 1; i < call.words.size(); ++i) {
     const std::filesystem::path path = call.words[i];
-    if (data::is_picture_name(path.string()) && !std::filesystem::is_directory(path)) {
+    if (data::is_picture_name(path.string()) && !std::filesystem::is_directory(path) && !io::is_address(path.string())) {
       files.push_back(path);
       continue;
     }

@@ -31,6 +31,9 @@ int run_network_list(const Call& call, Console& console);
 std::vector<FieldInfo> diff_fields();
 int run_diff(const Call& call, Console& console);
 
+std::vector<FieldInfo> copy_fields();
+int run_copy(const Call& call, Console& console);
+
 std::vector<FieldInfo> run_fields();
 int run_run(const Call& call, Console& console);
 

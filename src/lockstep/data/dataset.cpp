@@ -35,6 +35,7 @@ class Subset : public Datastore {
   ImageSize image_size(int64_t index) const override { return whole_->image_size(at(index)); }
   void read_to(int64_t index, const Placement& placement) const override { whole_->read_to(at(index), placement); }
   bool in_memory() const override { return whole_->in_memory(); }
+  int64_t parallel_reads() const override { return whole_->parallel_reads(); }
   SampleKind kind() const override { return whole_->kind(); }
   bool labels_steps() const override { return whole_->labels_steps(); }
   std::span<const int64_t> step_labels(int64_t index) const override { return whole_->step_labels(at(index)); }

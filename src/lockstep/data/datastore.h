@@ -71,6 +71,8 @@ class Datastore {
   virtual void read_to(int64_t index, const Placement& placement) const = 0;
   /// Whether all pictures have one size and lie decoded in memory, so that keeping a copy of them would gain nothing.
   virtual bool in_memory() const { return false; }
+  /// How many samples are best read at once: more than there are cores where each read waits for a network; 0: as many as there are cores.
+  virtual int64_t parallel_reads() const { return 0; }
   /// Of a sequence [C,T], image_size is {C,1,T}, and read_to asks for that size and writes float32, 4 bytes a number.
   virtual SampleKind kind() const { return SampleKind::picture; }
   /// Whether sequences have a class at every time step (step_labels, -1 where there is none) and not one as a whole (label, then -1).

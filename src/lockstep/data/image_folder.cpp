@@ -1,36 +1,33 @@
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <unordered_map>
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/io/address.h"
+#include "lockstep/io/byte_store.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr size_t kMostDepth = 64;
+// What is read of a picture to find its size: as much as headers have, for each read may be a request to a server.
+constexpr size_t kFirstRead = size_t{64} << 10;
 
-// One picture: where its path lies in Listing::paths, and its class.
+// One picture: where its path lies in Listing::paths, how many bytes it has where that is known, and its class.
 struct Entry {
   uint64_t offset = 0;
+  int64_t bytes = -1;
   uint32_t length = 0;
   int32_t label = 0;
 };
 
-// What one pass over the folders finds. Paths are relative to the root and lie in one text, for there may be millions.
+// What one pass over a store finds. Paths are relative to the root and lie in one text, for there may be millions.
 struct Listing {
   std::string paths;
   std::vector<Entry> entries;
@@ -41,18 +38,13 @@ struct Listing {
   size_t folders = 0;
 
   std::string_view path(const Entry& entry) const { return std::string_view(paths).substr(entry.offset, entry.length); }
+  io::FileName file(const Entry& entry) const { return {path(entry), entry.bytes}; }
 
   int32_t place_of(const std::string& name) {
     const auto [at, is_new] = class_places.try_emplace(name, static_cast<int32_t>(classes.size()));
     if (is_new) classes.push_back(name);
     return at->second;
   }
-};
-
-struct FolderId {
-  dev_t device;
-  ino_t number;
-  friend bool operator==(const FolderId&, const FolderId&) = default;
 };
 
 bool is_hidden(std::string_view name) { return name.starts_with('.') || name == "Thumbs.db" || name == "__MACOSX"; }
@@ -64,103 +56,91 @@ bool is_note(std::string_view name) {
   return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) { return low.ends_with(ending); });
 }
 
-class Walk {
+std::string_view parent_of(std::string_view path) { return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/')); }
+std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1); }
+
+// Sorts what a store lists into pictures with their classes, strays and empty class folders. Some stores name no folders, so they are also taken
+// from the files' paths.
+class Sorting {
  public:
-  Walk(std::string root, const SourceOptions& options) : root_(std::move(root)), options_(options) {}
+  Sorting(const io::ByteStore& store, const SourceOptions& options) : store_(store), options_(options) {}
 
   Listing run() {
-    visit("", "", {});
+    folder_at("");
+    store_.list(io::Sizes::if_known, [&](const io::Listed& listed) { return take(listed); });
+    note_empty_folders();
+    for (const auto& [path, folder] : folders_) listing_.folders += !folder.hidden;
     return std::move(listing_);
   }
 
  private:
-  struct CloseFolder {
-    void operator()(DIR* folder) const { ::closedir(folder); }
+  struct Folder {
+    bool hidden = false;       // it, or one that holds it
+    bool has_picture = false;  // in it or below
+    bool has_folder = false;
+    int32_t place = -1;        // of its class, once it has a picture
   };
-  using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-  Folder open_folder(const std::string& path) const {
-    Folder folder(::opendir(path.c_str()));
-    if (folder == nullptr) throw errno_error(errno, "list", path);
+  Folder& folder_at(std::string_view path) {
+    if (last_ != nullptr && path == last_path_) return *last_;
+    const auto [at, is_new] = folders_.try_emplace(std::string(path));
+    const std::string& key = at->first;
+    Folder& folder = at->second;
+    if (is_new && !path.empty()) {
+      Folder& parent = folder_at(parent_of(path));
+      folder.hidden = parent.hidden || is_hidden(name_in(path));
+      parent.has_folder |= !folder.hidden;
+    }
+    last_path_ = key;
+    last_ = &folder;
     return folder;
   }
 
-  // A link can lead back to a folder that holds it.
-  static FolderId checked_id(DIR* folder, const std::string& path, const std::vector<FolderId>& above) {
-    struct stat status {};
-    if (::fstat(::dirfd(folder), &status) != 0) throw errno_error(errno, "list", path);
-    const FolderId id{status.st_dev, status.st_ino};
-    if (above.size() >= kMostDepth || std::find(above.begin(), above.end(), id) != above.end()) {
-      throw Error(
-          ErrorCode::invalid_option,
-          "\"" + path + "\" leads back to a folder that holds it, or lies more than " + std::to_string(kMostDepth) + " folders deep",
-          "remove the link");
-    }
-    return id;
-  }
-
-  static bool is_folder(DIR* folder, const dirent& item) {
-    if (item.d_type != DT_LNK && item.d_type != DT_UNKNOWN) return item.d_type == DT_DIR;
-    struct stat status {};
-    return ::fstatat(::dirfd(folder), item.d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
-  }
-
-  void visit(const std::string& relative, const std::string& top, std::vector<FolderId> above) {
-    const std::string path = relative.empty() ? root_ : root_ + "/" + relative;
-    const std::string prefix = relative.empty() ? "" : relative + "/";
-    Folder folder = open_folder(path);
-    above.push_back(checked_id(folder.get(), path, above));
-    ++listing_.folders;
-
-    const std::string& label = options_.labels == Labels::top ? top : relative.substr(relative.rfind('/') + 1);
-    const size_t before = listing_.entries.size();
-    int32_t place = -1;
-    std::vector<std::string> below;
-    while (true) {
-      errno = 0;
-      const dirent* item = ::readdir(folder.get());
-      if (item == nullptr) break;
-      const std::string_view name = item->d_name;
-      if (is_hidden(name)) continue;
-      if (is_folder(folder.get(), *item)) {
-        below.emplace_back(name);
-      } else if (is_picture_name(name) && (!relative.empty() || options_.unlabelled)) {
-        if (place < 0) place = listing_.place_of(label);
-        add_picture(prefix, name, place);
-      } else {
-        add_stray(prefix, name, relative.empty());
-      }
-    }
-    if (errno != 0) throw errno_error(errno, "list", path);
-    folder.reset();
-
-    std::sort(below.begin(), below.end());
-    for (const std::string& name : below) visit(prefix + name, relative.empty() ? name : top, above);
-    note_if_empty(relative, listing_.entries.size() == before, below.empty());
-  }
-
-  void add_picture(const std::string& prefix, std::string_view name, int32_t place) {
-    listing_.entries.push_back({listing_.paths.size(), static_cast<uint32_t>(prefix.size() + name.size()), place});
-    listing_.paths += prefix;
-    listing_.paths += name;
-  }
-
-  void add_stray(const std::string& prefix, std::string_view name, bool in_root) {
-    if (in_root && is_note(name)) return;
+  bool take(const io::Listed& listed) {
+    if (listed.kind == io::Listed::Kind::folder) return !folder_at(listed.path).hidden;
+    const std::string_view name = name_in(listed.path);
+    const std::string_view parent = parent_of(listed.path);
+    Folder& folder = folder_at(parent);
+    if (folder.hidden || is_hidden(name)) return false;
     const bool is_picture = is_picture_name(name);
-    listing_.strays.push_back({root_ + "/" + prefix + std::string(name), is_picture ? "lies outside the class folders" : "is no PNG or JPEG file"});
+    if (listed.kind == io::Listed::Kind::other) {
+      add_stray(listed.path, "is a link or the like, which is not followed in an archive");
+    } else if (is_picture && (!parent.empty() || options_.unlabelled)) {
+      if (folder.place < 0) folder.place = listing_.place_of(std::string(label_of(parent)));
+      folder.has_picture = true;
+      listing_.entries.push_back({listing_.paths.size(), listed.size, static_cast<uint32_t>(listed.path.size()), folder.place});
+      listing_.paths += listed.path;
+    } else if (!parent.empty() || !is_note(name)) {
+      add_stray(listed.path, is_picture ? "lies outside the class folders" : "is no PNG or JPEG file");
+    }
+    return false;
   }
+
+  std::string_view label_of(std::string_view folder) const { return options_.labels == Labels::top ? folder.substr(0, folder.find('/')) : name_in(folder); }
+
+  void add_stray(std::string_view path, const char* why) { listing_.strays.push_back({store_.name() + "/" + std::string(path), why}); }
 
   // By folder, a folder of folders is no class; by first level, all that is below counts.
-  void note_if_empty(const std::string& relative, bool no_picture, bool no_folder) {
-    if (relative.empty() || !no_picture) return;
-    const bool is_class = options_.labels == Labels::top ? relative.find('/') == std::string::npos : no_folder;
-    if (is_class) listing_.empty_folders.push_back({root_ + "/" + relative, "the class folder holds no PNG or JPEG file"});
+  void note_empty_folders() {
+    for (auto& [path, folder] : folders_) {
+      if (!folder.has_picture) continue;
+      for (std::string_view above = parent_of(path); !above.empty(); above = parent_of(above)) folders_.at(std::string(above)).has_picture = true;
+    }
+    for (const auto& [path, folder] : folders_) {
+      if (path.empty() || folder.hidden || folder.has_picture) continue;
+      const bool is_class = options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
+      if (is_class) listing_.empty_folders.push_back({store_.name() + "/" + path, "the class folder holds no PNG or JPEG file"});
+    }
+    const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
+    std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
   }
 
-  const std::string root_;
+  const io::ByteStore& store_;
   const SourceOptions& options_;
   Listing listing_;
+  std::unordered_map<std::string, Folder> folders_;  // whose elements stay where they are
+  Folder* last_ = nullptr;
+  std::string_view last_path_;
 };
 
 [[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
@@ -204,23 +184,29 @@ void put_in_order(const std::string& root, Listing& listing, const SourceOptions
   listing.class_places.clear();
 }
 
+// Thrown out of a decoder that has told a picture's size, for nothing more is wanted of it.
+struct SizeFound {
+  ImageSize size;
+};
+
 class ImageFolderStore : public Datastore {
  public:
-  ImageFolderStore(std::string root, Listing listing) : root_(std::move(root)), listing_(std::move(listing)) {}
+  ImageFolderStore(std::shared_ptr<const io::ByteStore> store, Listing listing) : store_(std::move(store)), listing_(std::move(listing)) {}
 
   int64_t size() const override { return static_cast<int64_t>(listing_.entries.size()); }
   const std::vector<std::string>& classes() const override { return listing_.classes; }
   int64_t label(int64_t index) const override { return at(index).label; }
-  std::string source(int64_t index) const override { return root_ + "/" + std::string(listing_.path(at(index))); }
+  std::string source(int64_t index) const override { return store_->name() + "/" + std::string(listing_.path(at(index))); }
+  int64_t parallel_reads() const override { return store_->parallel_reads(); }
 
   ImageSize image_size(int64_t index) const override {
     const std::string path = source(index);
-    return naming(path, [&] { return stored_size(path); });
+    return naming(path, [&] { return stored_size(path, listing_.file(at(index))); });
   }
 
   void read_to(int64_t index, const Placement& placement) const override {
     const std::string path = source(index);
-    naming(path, [&] { decode(path, read_file(path, kMostFileBytes), placement); });
+    naming(path, [&] { decode(path, store_->read(listing_.file(at(index)), kMostFileBytes), placement); });
   }
 
   uint64_t listing_hash() const override {
@@ -230,10 +216,32 @@ class ImageFolderStore : public Datastore {
     return hash;
   }
 
-  std::string identity() const override { return std::filesystem::absolute(root_).lexically_normal().string() + "/" + as_hex(listing_hash()); }
+  std::string identity() const override {
+    const std::string& root = store_->name();
+    return (io::is_address(root) ? root : std::filesystem::absolute(root).lexically_normal().string()) + "/" + as_hex(listing_hash());
+  }
 
  private:
   const Entry& at(int64_t index) const { return listing_.entries.at(static_cast<size_t>(index)); }
+
+  // From the file's beginning, or from all of it when its header is longer than that.
+  ImageSize stored_size(const std::string& path, io::FileName file) const {
+    const auto size_in = [&](std::string_view bytes) -> ImageSize {
+      try {
+        decode(path, bytes, [](const ImageSize& size) -> std::span<uint8_t> { throw SizeFound{size}; });
+      } catch (const SizeFound& found) {
+        return found.size;
+      }
+      throw DecodeError("has no size");
+    };
+    std::string beginning(kFirstRead, '\0');
+    beginning.resize(store_->read_at(file, 0, beginning));
+    try {
+      return size_in(beginning);
+    } catch (const DecodeError&) {
+      return size_in(store_->read(file, kMostFileBytes));
+    }
+  }
 
   template <class Work>
   static auto naming(const std::string& path, Work&& work) -> decltype(work()) {
@@ -246,7 +254,7 @@ class ImageFolderStore : public Datastore {
     }
   }
 
-  const std::string root_;
+  const std::shared_ptr<const io::ByteStore> store_;
   const Listing listing_;
 };
 
@@ -255,9 +263,9 @@ class ImageFolderStore : public Datastore {
 bool fits_image_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
 
 Source open_image_folder(const std::filesystem::path& path, const SourceOptions& options) {
-  std::string root = path.string();
-  while (root.size() > 1 && root.ends_with('/')) root.pop_back();
-  Listing listing = Walk(root, options).run();
+  const auto store = io::open_store(path.string(), {.most_memory = options.most_memory});
+  const std::string& root = store->name();
+  Listing listing = Sorting(*store, options).run();
   check_listing(root, listing, options);
   check_class_count(listing.classes.size(), root, options);
   put_in_order(root, listing, options);
@@ -265,7 +273,8 @@ Source open_image_folder(const std::filesystem::path& path, const SourceOptions&
   std::vector<BadSample> skipped = std::move(listing.strays);
   if (options.classes.empty()) skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  return {Dataset(std::make_shared<ImageFolderStore>(root, std::move(listing))), "image folder", std::move(skipped)};
+  const std::string kind = store->kind() == "folder" ? "image folder" : "image folder, " + store->kind();
+  return {Dataset(std::make_shared<ImageFolderStore>(store, std::move(listing))), kind, std::move(skipped)};
 }
 
 }  // namespace lockstep::data

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/base/stop_scope.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/inventory.h"
 
@@ -22,6 +23,7 @@ constexpr int64_t kPieceSamples = 16;
 
 // The part of one mini-batch that this worker reads. Its shards are views of two tensors.
 struct Filling {
+  int64_t piece_samples = kPieceSamples;
   Batch batch;
   std::vector<int64_t> samples;   // indices into the dataset
   uint8_t* pictures = nullptr;
@@ -34,7 +36,7 @@ struct Filling {
   int64_t error_at = 0;           // the first bad sample of the mini-batch is the one that is told
 
   int64_t count() const { return static_cast<int64_t>(samples.size()); }
-  int64_t pieces() const { return (count() + kPieceSamples - 1) / kPieceSamples; }
+  int64_t pieces() const { return (count() + piece_samples - 1) / piece_samples; }
 };
 
 // Into how many shards a mini-batch of `count` samples is cut.
@@ -111,13 +113,17 @@ struct MiniBatchQueue::State {
     settle_cursor();
     if (options.augment.any() && pictures->format().kind != SampleKind::picture) throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences", "leave out --augment");
     if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
-    for (int64_t i = 0; i < options.threads; ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
+    for (int64_t i = 0; i < thread_count(); ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
 
   int64_t steps() const {
     if (options.partial == PartialBatch::discard) return pictures->size() / options.mini_batch_size;
     return steps_per_epoch(pictures->size(), options.mini_batch_size);
   }
+  // Where each read waits for a network, many at once hide the wait; the store's number is for all workers.
+  int64_t waiting_reads() const { return (pictures->parallel_reads() + share.size - 1) / share.size; }
+  int64_t thread_count() const { return std::max(options.threads, waiting_reads()); }
+
   bool at_end() const { return broken || cursor.epoch >= options.epochs || steps() == 0; }
   bool has_piece() const {
     return std::any_of(fillings.begin(), fillings.end(), [](const auto& filling) { return filling->next_piece < filling->pieces(); });
@@ -139,6 +145,7 @@ struct MiniBatchQueue::State {
   std::shared_ptr<Filling> open_filling() const {
     const Range range = mini_batch_range(pictures->size(), options.mini_batch_size, cursor.step);
     auto filling = std::make_shared<Filling>();
+    if (waiting_reads() > 0) filling->piece_samples = 1;
     Batch& batch = filling->batch;
     batch.cursor = cursor;
     batch.iteration = cursor.epoch * steps() + cursor.step;
@@ -221,6 +228,7 @@ struct MiniBatchQueue::State {
   bool is_ready() const { return fillings.empty() ? at_end() : fillings.front()->pieces_left == 0; }
 
   void work(std::stop_token stop) {
+    const StopScope scope(stop);
     std::unique_lock lock(mutex);
     while (changed.wait(lock, stop, [&] { return has_piece() || can_open(); }) && !stop.stop_requested()) {
       const auto [filling, piece] = take_piece();
@@ -239,8 +247,8 @@ struct MiniBatchQueue::State {
 
   // The position of the sample that failed, when one did.
   int64_t read_piece(Filling& filling, int64_t piece, const std::stop_token& stop, std::exception_ptr& error) const {
-    const int64_t begin = piece * kPieceSamples;
-    const int64_t end = std::min(begin + kPieceSamples, filling.count());
+    const int64_t begin = piece * filling.piece_samples;
+    const int64_t end = std::min(begin + filling.piece_samples, filling.count());
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
       try {
         read_sample(filling, i);

@@ -126,6 +126,7 @@ int64_t PictureSet::size() const { return state_->dataset.size(); }
 const PictureFormat& PictureSet::format() const { return state_->format; }
 const Dataset& PictureSet::dataset() const { return state_->dataset; }
 int64_t PictureSet::label(int64_t index) const { return state_->dataset.store().label(index); }
+int64_t PictureSet::parallel_reads() const { return state_->dataset.empty() ? 0 : state_->dataset.store().parallel_reads(); }
 int64_t PictureSet::picture_bytes() const { return state_->picture_bytes; }
 bool PictureSet::kept() const { return state_->whole != nullptr ? state_->whole->kept() : state_->in_memory || state_->kept != nullptr; }
 int64_t PictureSet::kept_bytes() const { return state_->kept == nullptr ? 0 : size() * picture_bytes(); }
@@ -140,10 +141,13 @@ void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
   std::memcpy(destination.data(), state.place(index).data(), destination.size());
 }
 
+void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) { for_each_index(count, threads, work); }
+
 std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads) {
   const int64_t count = dataset.size();
   std::vector<std::optional<std::string>> reasons(static_cast<size_t>(count));
-  for_each_index(count, threads, [&](int64_t i) {
+  const int64_t readers = count == 0 ? 1 : std::max(threads, dataset.store().parallel_reads());
+  for_each_index(count, readers, [&](int64_t i) {
     thread_local std::vector<uint8_t> picture;
     picture.resize(static_cast<size_t>(format.size().bytes()));
     try {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -36,6 +37,7 @@ class PictureSet {
   const Dataset& dataset() const;
   int64_t label(int64_t index) const;
   int64_t picture_bytes() const;  ///< C * H * W; of sequences 4 * C * T for the longest
+  int64_t parallel_reads() const;  ///< Datastore::parallel_reads
   bool kept() const;              ///< whether decoded pictures are kept
   int64_t kept_bytes() const;     ///< what this set's own copies take once all are read; 0 for pictures that lie decoded in the dataset, and for a part
 
@@ -48,6 +50,10 @@ class PictureSet {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Calls work(i) for i in 0..count-1 from up to `threads` threads, the caller's included. After a throw no new calls begin; one of the
+/// exceptions leaves.
+void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work);
 
 /// A sample that was left out, and why.
 struct BadSample {

@@ -7,6 +7,8 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/io/address.h"
+#include "lockstep/io/byte_store.h"
 
 namespace lockstep::data {
 namespace {
@@ -71,6 +73,8 @@ Source source_of(Pictures pictures, const char* kind, const SourceOptions& optio
 }
 
 Source open_source(const std::filesystem::path& path, const SourceOptions& options) {
+  // The other kinds are read from folders only.
+  if (io::is_address(path.string()) || io::names_archive(path.string())) return open_image_folder(path, options);
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
   if (!std::filesystem::exists(status)) throw errno_error(code ? code.value() : ENOENT, "open", path.string());

@@ -29,7 +29,9 @@ std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
 std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index) {
   try {
     return store.image_size(index);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    // A server that is away says nothing about the picture.
+    if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option || error.code() == ErrorCode::cancelled) throw;
     return std::nullopt;
   }
 }
@@ -79,7 +81,7 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   }
   const std::vector<int64_t> chosen = samples_to_look_at(dataset, most);
   std::vector<std::optional<ImageSize>> sizes(chosen.size());
-  for_each_index(static_cast<int64_t>(chosen.size()), threads, [&](int64_t i) {
+  for_each_index(static_cast<int64_t>(chosen.size()), std::max(threads, store.parallel_reads()), [&](int64_t i) {
     sizes[static_cast<size_t>(i)] = size_if_readable(store, chosen[static_cast<size_t>(i)]);
   });
   SizeSurvey survey = summary(sizes);

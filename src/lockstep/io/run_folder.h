@@ -16,6 +16,7 @@ struct RunPaths {
   std::filesystem::path weights() const { return folder / "model.safetensors"; }
   std::filesystem::path best_weights() const { return folder / "best.safetensors"; }
   std::filesystem::path options() const { return folder / "options.json"; }
+  std::filesystem::path listing() const { return folder / "listing.jsonl"; }
   std::filesystem::path curves() const { return folder / "curves.svg"; }
   std::filesystem::path tensorboard() const { return folder / "tensorboard"; }
   std::filesystem::path lock() const { return folder / "lock"; }

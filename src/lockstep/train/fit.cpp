@@ -10,6 +10,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
+#include "lockstep/io/address.h"
+#include "lockstep/io/byte_store.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
@@ -28,7 +30,9 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 std::string run_name(const Job& job) {
   if (job.folder.empty()) return job.network.empty() ? "run" : job.network.name();
-  const std::string name = std::filesystem::absolute(job.folder).lexically_normal().filename().string();
+  const std::filesystem::path where = io::public_name(job.folder.string());
+  const std::filesystem::path file = (io::is_address(where.string()) ? where : std::filesystem::absolute(where).lexically_normal()).filename();
+  const std::string name = io::without_archive_ending(file.string());
   return name.empty() ? "run" : name;
 }
 
@@ -79,6 +83,8 @@ class Run {
     prepare_together();
     if (!leads_) return train();
     if (checkpoint_) warning_ = compare_fingerprints(checkpoint_->fingerprint, fingerprint_);
+    // What lies on a server may be other files tomorrow.
+    if (!manifest_ && prepared_.train->parallel_reads() > 0) write_listing(paths_.listing(), prepared_);
     if (!manifest_) write_manifest(paths_.options(), options_, prepared_);
     const int64_t attempt = io::next_attempt(paths_.folder);
     Reporter reporter(std::make_unique<io::EventLog>(paths_.folder, 0, attempt), make_views(job_, options_, paths_, attempt), attempt);
@@ -262,6 +268,8 @@ class Run {
 };
 
 Result train_over(const Job& job, const Options& options) {
+  // Before anything of them is written down.
+  for (const std::string& where : {job.folder.string(), options.validation, options.test}) io::refuse_secrets(where);
   const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
   comm::Communicator& comm = job.comm == nullptr ? *alone : *job.comm;
   try {

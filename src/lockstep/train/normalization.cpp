@@ -2,9 +2,11 @@
 
 #include <charconv>
 #include <cmath>
+#include <mutex>
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/stop_scope.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::train {
@@ -50,10 +52,15 @@ Normalization measure_normalization(const data::PictureSet& pictures, std::stop_
   const auto channels = static_cast<size_t>(pictures.format().channels);
   const auto plane = static_cast<size_t>(pictures.format().height * pictures.format().width);
   std::vector<uint64_t> sums(channels), squares(channels);
-  std::vector<uint8_t> picture(static_cast<size_t>(pictures.picture_bytes()));
-  for (int64_t i = 0; i < pictures.size(); ++i) {
+  std::mutex mutex;
+  // Whole numbers, so the order in which threads add them changes nothing.
+  data::for_each_sample(pictures.size(), std::max<int64_t>(1, pictures.parallel_reads()), [&](int64_t i) {
     if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped while the mean and deviation of the images were measured; no step was made");
+    thread_local std::vector<uint8_t> picture;
+    picture.resize(static_cast<size_t>(pictures.picture_bytes()));
+    const StopScope scope(stop);
     pictures.read(i, picture);
+    const std::lock_guard lock(mutex);
     for (size_t c = 0; c < channels; ++c) {
       for (size_t p = 0; p < plane; ++p) {
         const uint64_t value = picture[c * plane + p];
@@ -61,7 +68,7 @@ Normalization measure_normalization(const data::PictureSet& pictures, std::stop_
         squares[c] += value * value;
       }
     }
-  }
+  });
   Normalization normalization;
   const double count = static_cast<double>(plane) * static_cast<double>(pictures.size()) * 255;
   for (size_t c = 0; c < channels; ++c) {

@@ -64,11 +64,14 @@ class Preparation {
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
-    data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes});
+    data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes, .most_memory = most_bytes()});
     prepared_.skipped.insert(prepared_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (kind_.empty()) kind_ = source.kind;
     return source.dataset;
   }
+
+  // Of --memory-share, for this process.
+  int64_t most_bytes() const { return static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share / static_cast<double>(job_.ranks_here)); }
 
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
@@ -258,10 +261,9 @@ class Preparation {
   }
 
   void make_picture_sets() {
-    const auto most_bytes = static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share / static_cast<double>(job_.ranks_here));
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
     const auto open = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
-      return dataset.empty() ? nullptr : share->open(dataset, plan().format, most_bytes);
+      return dataset.empty() ? nullptr : share->open(dataset, plan().format, most_bytes());
     };
     if (whole_.empty()) {
       prepared_.train = open(train_);

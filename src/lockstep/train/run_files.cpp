@@ -18,6 +18,18 @@ void write_manifest(const std::filesystem::path& path, const Options& options, c
   write_file_atomic(path, manifest.dump(1) + "\n");
 }
 
+void write_listing(const std::filesystem::path& path, const Prepared& prepared) {
+  std::string text;
+  for (const auto& [part, pictures] : {std::pair("train", prepared.train), std::pair("validation", prepared.validation), std::pair("test", prepared.test)}) {
+    if (pictures == nullptr) continue;
+    const data::Datastore& store = pictures->dataset().store();
+    for (int64_t i = 0; i < store.size(); ++i) {
+      text += Json{part, store.classes()[static_cast<size_t>(store.label(i))], store.source(i)}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    }
+  }
+  write_file_atomic(path, text);
+}
+
 std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   const Json json = Json::parse(read_file(path, kMostManifestBytes), nullptr, /*allow_exceptions=*/false);

@@ -19,6 +19,9 @@ struct Manifest {
   Json network;       ///< the layer graph; null for a module of the user's own
 };
 
+/// Which files the run learns from and is judged by: a line of JSON for each sample, [part, class, file], in order.
+void write_listing(const std::filesystem::path& path, const Prepared& prepared);
+
 void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared);
 
 /// Nothing when there is no such file (a run that was killed before it was written). Throws corrupt_data for anything else.

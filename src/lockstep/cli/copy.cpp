@@ -1,0 +1,90 @@
+#include <chrono>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/io/copy.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
+
+struct CopyChoice {
+  bool verify = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Copying");
+    field("verify", self.verify, "read each copied file back and compare its checksum");
+  };
+};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One line on a terminal that is written over; elsewhere a line now and then.
+class ProgressLine {
+ public:
+  explicit ProgressLine(Console& console) : console_(console), terminal_(console.note_is_terminal()) {}
+  ~ProgressLine() {
+    if (terminal_ && shown_) console_.note("\n");
+  }
+
+  void show(const io::CopyProgress& progress) {
+    const bool last = progress.files == progress.all_files;
+    const double pause = terminal_ ? 0.2 : 10;
+    if (shown_ ? !(last && terminal_) && seconds_since(last_) < pause : seconds_since(start_) < pause) return;
+    last_ = Clock::now();
+    shown_ = true;
+    const std::string text = with_commas(progress.files) + " of " + with_commas(progress.all_files) + " files, " + as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) + time_left(progress);
+    console_.note(terminal_ ? "\r" + text + "\033[K" : text + "\n");
+  }
+
+ private:
+  std::string time_left(const io::CopyProgress& progress) const {
+    if (progress.bytes == 0 || progress.files == progress.all_files) return "";
+    const double left = seconds_since(start_) * static_cast<double>(progress.all_bytes - progress.bytes) / static_cast<double>(progress.bytes);
+    return ", " + as_duration(left) + " left";
+  }
+
+  Console& console_;
+  const bool terminal_;
+  bool shown_ = false;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point last_;
+};
+
+std::string summary(const io::CopyProgress& progress, const std::string& name, double seconds) {
+  std::string text = with_commas(progress.all_files) + (progress.all_files == 1 ? " file, " : " files, ") + as_bytes(progress.all_bytes) + ", in \"" + name + "\" after " + as_duration(seconds);
+  if (progress.there_already > 0) text += "; " + with_commas(progress.there_already) + " were there already";
+  if (progress.left_out > 0) text += "; " + with_commas(progress.left_out) + " links and devices were left out";
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<FieldInfo> copy_fields() { return fields_of<CopyChoice>(); }
+
+int run_copy(const Call& call, Console& console) {
+  const auto start = Clock::now();
+  StopSignals signals("stopping; press Ctrl-C again to kill");
+  const auto from = io::open_store(call.words[0]);
+  const auto to = io::open_sink(call.words[1]);
+  try {
+    io::CopyProgress done;
+    {
+      ProgressLine line(console);
+      done = io::copy_files(*from, *to, {.verify = settings_of<CopyChoice>(call).verify, .stop = signals.token(), .progress = [&](const io::CopyProgress& progress) { line.show(progress); }});
+    }
+    console.print(summary(done, to->name(), seconds_since(start)));
+    return 0;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
+    const std::string how_far = error.context().empty() ? "" : ": " + error.context().back();
+    console.note("stopped" + how_far + "; the same command goes on from there\n");
+    return kSignalStatus + signals.signal();
+  }
+}
+
+}  // namespace lockstep::cli

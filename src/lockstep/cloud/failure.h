@@ -1,0 +1,13 @@
+// What a failed request means to the user.
+#pragma once
+
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cloud {
+
+/// Of the words that Arrow has for a failure of `verb` ("list", "read", "write") on `name`. What servers say about keys is not repeated.
+Error failure_of(const std::string& verb, const std::string& name, const std::string& words);
+
+}  // namespace lockstep::cloud

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/io/internal/stores.h"
+
+namespace lockstep::io {
+namespace {
+
+constexpr size_t kMostDepth = 64;
+constexpr int64_t kWriters = 4;
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+    if (value_ < 0) throw errno_error(errno, (flags & O_CREAT) != 0 ? "create" : "open", path);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  int value() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+struct FolderId {
+  dev_t device;
+  ino_t number;
+  friend bool operator==(const FolderId&, const FolderId&) = default;
+};
+
+// One pass over a folder and what lies below. Links are followed.
+class Walk {
+ public:
+  Walk(const std::string& root, Sizes sizes, const Visit& visit) : root_(root), sizes_(sizes), visit_(visit) {}
+
+  void run() { enter("", {}); }
+
+ private:
+  struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+  // A link can lead back to a folder that holds it.
+  static FolderId checked_id(DIR* folder, const std::string& path, const std::vector<FolderId>& above) {
+    struct stat status {};
+    if (::fstat(::dirfd(folder), &status) != 0) throw errno_error(errno, "list", path);
+    const FolderId id{status.st_dev, status.st_ino};
+    if (above.size() >= kMostDepth || std::find(above.begin(), above.end(), id) != above.end()) {
+      throw Error(ErrorCode::invalid_option,
+                  "\"" + path + "\" leads back to a folder that holds it, or lies more than " + std::to_string(kMostDepth) + " folders deep", "remove the link");
+    }
+    return id;
+  }
+
+  void enter(const std::string& relative, std::vector<FolderId> above) {
+    const std::string path = relative.empty() ? root_ : root_ + "/" + relative;
+    const std::string prefix = relative.empty() ? "" : relative + "/";
+    Folder folder(::opendir(path.c_str()));
+    if (folder == nullptr) throw errno_error(errno, "list", path);
+    above.push_back(checked_id(folder.get(), path, above));
+
+    std::vector<std::string> below;
+    while (true) {
+      errno = 0;
+      const dirent* item = ::readdir(folder.get());
+      if (item == nullptr) break;
+      const std::string_view name = item->d_name;
+      if (name == "." || name == "..") continue;
+      struct stat status {};
+      const bool unsure = item->d_type == DT_LNK || item->d_type == DT_UNKNOWN;
+      const bool looked = (unsure || (sizes_ == Sizes::wanted && item->d_type != DT_DIR)) && ::fstatat(::dirfd(folder.get()), item->d_name, &status, 0) == 0;
+      const bool is_folder = unsure ? looked && S_ISDIR(status.st_mode) : item->d_type == DT_DIR;
+      if (is_folder) {
+        below.emplace_back(name);
+      } else {
+        visit_({prefix + std::string(name), looked ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file});
+      }
+    }
+    if (errno != 0) throw errno_error(errno, "list", path);
+    folder.reset();
+
+    std::sort(below.begin(), below.end());
+    for (const std::string& name : below) {
+      if (visit_({prefix + name, -1, Listed::Kind::folder})) enter(prefix + name, above);
+    }
+  }
+
+  const std::string& root_;
+  const Sizes sizes_;
+  const Visit& visit_;
+};
+
+class FolderStore : public ByteStore {
+ public:
+  explicit FolderStore(std::string root) : root_(std::move(root)) {}
+
+  const std::string& name() const override { return root_; }
+  std::string kind() const override { return "folder"; }
+  void list(Sizes sizes, const Visit& visit) const override { Walk(root_, sizes, visit).run(); }
+  std::string read(FileName file, int64_t most_bytes) const override { return read_file(path_of(file), most_bytes); }
+
+  size_t read_at(FileName file, int64_t offset, std::span<char> destination) const override {
+    const std::string path = path_of(file);
+    const Descriptor descriptor(path, O_RDONLY);
+    size_t have = 0;
+    while (have < destination.size()) {
+      const ssize_t got = ::pread(descriptor.value(), destination.data() + have, destination.size() - have, static_cast<off_t>(offset) + static_cast<off_t>(have));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw errno_error(errno, "read", path);
+      if (got == 0) break;
+      have += static_cast<size_t>(got);
+    }
+    return have;
+  }
+
+  int64_t parallel_reads() const override { return 0; }
+
+ private:
+  std::string path_of(FileName file) const { return root_ + "/" + std::string(file.path); }
+
+  const std::string root_;
+};
+
+// Under a name of its own until it is whole.
+class FolderWriter : public FileWriter {
+ public:
+  explicit FolderWriter(std::string path)
+      : path_(std::move(path)), part_(path_ + ".part"), descriptor_(part_, O_WRONLY | O_CREAT | O_TRUNC) {}
+  ~FolderWriter() override {
+    if (!part_.empty()) ::unlink(part_.c_str());
+  }
+
+  void append(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_.value(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw errno_error(errno, "write", path_);
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+
+  void finish() override {
+    if (::close(descriptor_.release()) != 0 && errno != EINTR) throw errno_error(errno, "close", path_);
+    rename_path(part_, path_);
+    part_.clear();
+  }
+
+ private:
+  const std::string path_;
+  std::string part_;
+  Descriptor descriptor_;
+};
+
+class FolderSink : public ByteSink {
+ public:
+  explicit FolderSink(std::string root) : root_(std::move(root)) { make_folders(root_); }
+
+  const std::string& name() const override { return root_; }
+  std::shared_ptr<const ByteStore> present() const override { return std::make_shared<FolderStore>(root_); }
+  int64_t parallel_writes() const override { return kWriters; }
+
+  std::unique_ptr<FileWriter> create(std::string_view path, int64_t) override {
+    const std::vector<std::string> parts = safe_parts(path, "the source");
+    if (parts.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(path) + "\" cannot be a file's name in \"" + root_ + "\"");
+    const std::string whole = root_ + "/" + join(parts, "/");
+    make_once(whole.substr(0, whole.rfind('/')));
+    return std::make_unique<FolderWriter>(whole);
+  }
+
+  // One call for all files: a sync for each of many small ones would take most of the time.
+  void finish() override {
+    const Descriptor root(root_, O_RDONLY | O_DIRECTORY);
+    if (::syncfs(root.value()) != 0) throw errno_error(errno, "sync", root_);
+  }
+
+ private:
+  void make_once(const std::string& folder) {
+    const std::lock_guard lock(mutex_);
+    if (made_.insert(folder).second) make_folders(folder);
+  }
+
+  const std::string root_;
+  std::mutex mutex_;
+  std::set<std::string> made_;
+};
+
+// "/" and "" stay as they are.
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+std::shared_ptr<const ByteStore> open_folder(const std::string& where, const StoreOptions&) {
+  std::error_code code;
+  const auto status = std::filesystem::status(where, code);
+  if (!std::filesystem::exists(status)) throw errno_error(code ? code.value() : ENOENT, "open", where);
+  if (!std::filesystem::is_directory(status)) throw errno_error(ENOTDIR, "open", where);
+  return std::make_shared<FolderStore>(without_slash(where));
+}
+
+std::unique_ptr<ByteSink> open_folder_sink(const std::string& where) { return std::make_unique<FolderSink>(without_slash(where)); }
+
+}  // namespace lockstep::io

@@ -1,0 +1,57 @@
+// The kinds of stores, in the order in which they are tried. To add one: a file of its own and a line here; folder_store.cpp is the one to read.
+#include <array>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/io/address.h"
+#include "lockstep/io/internal/stores.h"
+
+namespace lockstep::io {
+namespace {
+
+struct StoreKind {
+  bool (*fits)(const std::string& where);
+  bool (*fits_sink)(const std::string& where);
+  std::shared_ptr<const ByteStore> (*open)(const std::string& where, const StoreOptions& options);
+  std::unique_ptr<ByteSink> (*open_sink)(const std::string& where);
+};
+
+bool fits_cloud(const std::string& where) { return is_address(where); }
+bool fits_archive_sink(const std::string& where) { return is_archive_name(where); }
+bool fits_folder(const std::string&) { return true; }
+
+constexpr std::array<StoreKind, 3> kKinds{{
+    {fits_cloud, fits_cloud, open_cloud, open_cloud_sink},
+    {names_archive, fits_archive_sink, open_archive, open_archive_sink},
+    {fits_folder, fits_folder, open_folder, open_folder_sink},
+}};
+
+}  // namespace
+
+std::shared_ptr<const ByteStore> open_store(const std::string& where, const StoreOptions& options) {
+  refuse_secrets(where);
+  for (const StoreKind& kind : kKinds) {
+    if (kind.fits(where)) return kind.open(where, options);
+  }
+  throw Error(ErrorCode::internal, "no kind of store fits");
+}
+
+std::unique_ptr<ByteSink> open_sink(const std::string& where) {
+  refuse_secrets(where);
+  for (const StoreKind& kind : kKinds) {
+    if (kind.fits_sink(where)) return kind.open_sink(where);
+  }
+  throw Error(ErrorCode::internal, "no kind of store fits");
+}
+
+std::vector<std::string> safe_parts(std::string_view path, const std::string& holder) {
+  std::vector<std::string> parts;
+  for (std::string& part : split(path, '/')) {
+    if (part.empty() || part == ".") continue;
+    if (part == "..") throw Error(ErrorCode::corrupt_data, "\"" + holder + "\" holds the name \"" + std::string(path) + "\", which leads out of it", "make it again with plain names");
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace lockstep::io

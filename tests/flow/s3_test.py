@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Training from an S3 server: the same weights as from disk, clear errors, no key in what a run leaves, a server that goes and comes back."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import runs
+
+sys.path.insert(0, str(runs.ROOT / "bench"))
+
+import s3_server  # noqa: E402
+
+FAST = ["--image-size", "12x12", "--mini-batch-size", "32", "--max-epochs", "2", "--patience", "0"]
+
+
+class S3(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = s3_server.Server(cls.folder / "server")
+        cls.addClassCleanup(cls.server.kill)
+        cls.server.make_bucket("photos")
+        cls.run_here("copy", cls.digits, "s3://photos/digits")
+
+    @classmethod
+    def run_here(cls, *arguments, status=0, **variables):
+        return runs.run(*arguments, status=status, environment=cls.server.environment(**variables))
+
+    def setUp(self):
+        if not self.server.answers():
+            self.server.start()
+
+    def train(self, source, output, *options, **variables):
+        self.run_here("train", source, "--output", self.folder / output, *FAST, *options, **variables)
+        return runs.weights(self.folder / output)
+
+    def from_disk(self):
+        if not (self.folder / "disk").exists():
+            self.train(self.digits, "disk", "--validation", self.held_out)
+        return runs.weights(self.folder / "disk")
+
+    def test_the_weights_are_those_from_disk(self):
+        expected = self.from_disk()
+        self.assertEqual(self.train("s3://photos/digits", "s3", "--validation", self.held_out), expected)
+        self.assertEqual(self.train("s3://photos/digits/", "s3-2", "--validation", self.held_out, "--workers", "2", "--memory-share", "0"), expected)
+        self.run_here("copy", "s3://photos/digits", self.folder / "digits.tar.gz")
+        self.assertEqual(self.train(self.folder / "digits.tar.gz", "tar", "--validation", self.held_out), expected)
+
+    def test_ranks_have_the_keys_too(self):
+        self.run_here("run", "-n", "2", runs.PROGRAM, "train", "s3://photos/digits", "--output", self.folder / "ranks", "--validation", self.held_out, *FAST)
+        self.assertEqual(runs.weights(self.folder / "ranks"), self.from_disk())
+
+    def test_plan_evaluate_and_predict_read_it(self):
+        self.from_disk()
+        self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0"))
+        self.assertEqual(self.run_here("evaluate", self.folder / "disk", "s3://photos/digits"), self.run_here("evaluate", self.folder / "disk", self.digits))
+        self.assertIn("s3://photos/digits/0/", self.run_here("predict", self.folder / "disk", "s3://photos/digits"))
+
+    def fails(self, source, *expected, **variables):
+        start = time.monotonic()
+        output = self.folder / "failed" / str(time.monotonic())
+        printed = self.run_here("train", source, "--output", output, status=variables.pop("status", 2), **variables)
+        for text in expected:
+            self.assertIn(text, printed)
+        self.assertEqual(printed.count("hint:"), 1, printed)
+        self.assertNotIn(s3_server.SECRET, printed)
+        self.assertLess(time.monotonic() - start, 40)
+        self.assertFalse(output.exists() and any(output.rglob("*.safetensors")))
+        return printed
+
+    def test_errors_are_clear(self):
+        self.fails("s3://photos/digits", "does not know the key id", "AWS_ACCESS_KEY_ID", AWS_ACCESS_KEY_ID="SOMEBODYELSE")
+        self.fails("s3://photos/digits", "secret key does not fit", AWS_SECRET_ACCESS_KEY="wrong")
+        self.fails("s3://nowhere/digits", "no such bucket", status=1)
+        self.fails("s3://photos/none", "no such object or folder", status=1)
+        self.fails("s3://photos/digits", "does not answer", "AWS_ENDPOINT_URL", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{s3_server.free_ports(1)[0]}")
+        self.fails("ftp://photos/digits", "cannot be read")
+        printed = self.fails(f"s3://{s3_server.KEY_ID}:{s3_server.SECRET}@photos/digits", "given with a key")
+        self.assertNotIn(s3_server.KEY_ID, printed)
+
+    def test_no_key_is_left_anywhere(self):
+        output = self.folder / "grep"
+        printed = self.run_here("train", "s3://photos/digits", "--output", output, *FAST, "--verbose")
+        for path in [path for path in output.rglob("*") if path.is_file()]:
+            for secret in (s3_server.SECRET, s3_server.KEY_ID):
+                self.assertNotIn(secret.encode(), path.read_bytes(), path)
+        self.assertNotIn(s3_server.SECRET, printed)
+        # Not even when it was typed where it should not be.
+        address = f"s3://{s3_server.KEY_ID}:{s3_server.SECRET}@photos/digits"
+        for words in (["train", address], ["train", self.digits, "--validation", address], ["copy", self.digits, address], ["copy", address, output / "x"]):
+            self.assertNotIn(s3_server.SECRET, self.run_here(*words, *(["--output", output] if words[0] == "train" else []), status=2))
+
+    def start_reading(self, output):
+        """A run that reads every picture in every epoch, when its first epoch has ended."""
+        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", "40", "--memory-share", "0")
+        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **self.server.environment()})
+        self.addCleanup(started.kill)
+        end = time.monotonic() + 60
+        while not (output / "events").exists() or not runs.of_kind(output, "validation"):
+            self.assertIsNone(started.poll())
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        return started
+
+    def test_a_server_that_comes_back_changes_nothing(self):
+        output = self.folder / "restarted"
+        started = self.start_reading(output)
+        self.server.kill()
+        self.assertIsNone(started.poll())
+        self.server.start()
+        printed = started.communicate(timeout=runs.SECONDS_PER_RUN)[0].decode()
+        self.assertEqual(started.returncode, 0, printed)
+        self.train(self.digits, "not-restarted", "--validation", self.held_out, "--max-epochs", "40")
+        self.assertEqual(runs.weights(output), runs.weights(self.folder / "not-restarted"))
+
+    def test_a_run_without_its_server_can_be_stopped_and_goes_on_later(self):
+        output = self.folder / "stopped"
+        started = self.start_reading(output)
+        self.server.kill()
+        started.send_signal(signal.SIGINT)
+        printed = started.communicate(timeout=40)[0].decode()
+        self.assertEqual(started.returncode, 130, printed)
+        self.assertTrue(runs.checkpoints(output))
+        self.server.start()
+        self.run_here("train", "s3://photos/digits", "--output", output, "--resume")
+        self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
+
+    def test_copies_are_complete_and_go_on(self):
+        back = self.folder / "back"
+        self.run_here("copy", "s3://photos/digits", back, "--verify")
+        self.assertEqual(len([path for path in back.rglob("*.png")]), 203)
+        next(back.rglob("*.png")).unlink()
+        self.assertIn("202 were there already", self.run_here("copy", "s3://photos/digits", back))
+        self.assertIn("203 were there already", self.run_here("copy", self.digits, "s3://photos/digits"))
+
+
+if __name__ == "__main__":
+    unittest.main()
