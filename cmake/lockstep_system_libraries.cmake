@@ -1,4 +1,4 @@
-# Debian libraries that ship no CMake package: lockstep::turbojpeg, lockstep::spng, lockstep::xxhash, lockstep::archive.
+# Debian libraries that ship no CMake package: lockstep::turbojpeg, lockstep::spng, lockstep::xxhash, lockstep::archive, lockstep::zip.
 function(lockstep_system_library name header library)
   find_path(LOCKSTEP_${name}_INCLUDE ${header} REQUIRED)
   find_library(LOCKSTEP_${name}_LIBRARY ${library} REQUIRED)
@@ -12,3 +12,4 @@ lockstep_system_library(turbojpeg turbojpeg.h turbojpeg)
 lockstep_system_library(spng spng.h spng)
 lockstep_system_library(xxhash xxhash.h xxhash)
 lockstep_system_library(archive archive.h archive)
+lockstep_system_library(zip zip.h zip)

@@ -66,6 +66,7 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
                       .target = part(whole.target, rows),
                       .count = rows.count(),
                       .lengths = part(whole.lengths, rows),
+                      .samples = part(whole.samples, rows),
                       .continues = part(whole.continues, rows)});
   }
   return shards;
@@ -159,7 +160,8 @@ struct MiniBatchQueue::State {
     const int64_t end = range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
-    const Shard whole = room_for(range, end - begin);
+    Shard whole = room_for(range, end - begin);
+    whole.samples = at::tensor(filling->samples, at::kLong);
     filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
     filling->sample_bytes = static_cast<int64_t>(whole.pictures.nbytes()) / whole.count;
@@ -182,7 +184,8 @@ struct MiniBatchQueue::State {
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
     Shard room{.count = count};
     if (format.kind == SampleKind::picture) {
-      room.pictures = at::empty({count, format.channels, format.height, format.width}, host.dtype(at::kByte));
+      const int64_t channels = options.pictures_wanted ? format.channels : 0;
+      room.pictures = at::empty({count, channels, format.height, format.width}, host.dtype(at::kByte));
       room.target = at::empty({count}, host.dtype(at::kLong));
       return room;
     }
@@ -264,7 +267,7 @@ struct MiniBatchQueue::State {
     const int64_t index = filling.samples[static_cast<size_t>(position)];
     const int64_t bytes = filling.sample_bytes;
     const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
-    pictures->read(index, picture);
+    if (options.pictures_wanted) pictures->read(index, picture);
     if (pictures->dataset().store().labels_steps()) {
       const auto labels = pictures->dataset().store().step_labels(index);
       const int64_t before = pictures->format().padding == PaddingSide::left ? filling.targets - static_cast<int64_t>(labels.size()) : 0;

@@ -44,7 +44,7 @@ at::Tensor weighted_mean(const std::vector<at::Tensor>& parts, const std::vector
 }
 
 Averaging::Replica::Replica(nn::Instance instance, const SharedWeights& masters, const std::vector<BatchNormInfo>& norms, const Optimizer& like)
-    : weights(instance, masters.type(), masters.device()), optimizer(like.rule(), weights), network(std::move(instance), weights, norms),
+    : weights(instance, masters.type(), masters.device()), optimizer(like.rule(), weights, like.parts()), network(std::move(instance), weights, norms),
       gradient(at::zeros_like(weights.flat())) {}
 
 Averaging::Averaging(comm::ThreadGroup& group, SharedWeights& masters, const Optimizer& optimizer, std::vector<nn::Instance> instances,

@@ -11,8 +11,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/train/learning.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/training.h"
@@ -34,7 +36,8 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .epochs = plan.max_epochs,
           .read_ahead = plan.read_ahead,
           .least_steps = options.sequence_length,
-          .pinned = plan.device == "cuda"};
+          .pinned = plan.device == "cuda",
+          .pictures_wanted = !plan.keep_features};
 }
 
 at::ScalarType type_of(Precision precision) { return precision == Precision::double_ ? at::kDouble : at::kFloat; }
@@ -43,7 +46,7 @@ at::Device device_of(const Plan& plan, int64_t rank) {
   return open_device(plan.device, plan.devices, rank);
 }
 
-nn::Instance make_instance(const TrainingSetup& setup) { return seeded_instance(setup.network, setup.plan.input, setup.options.seed); }
+nn::Instance make_instance(const TrainingSetup& setup) { return trainable_instance(setup.network, setup.plan.input, setup.options); }
 
 AveragingOptions averaging_options(const TrainingSetup& setup) {
   const Options& options = setup.options;
@@ -94,7 +97,8 @@ struct Training::Worker {
                  .accumulate = training.setup_.options.accumulate,
                  .seed = training.setup_.options.seed,
                  .kernels = training.setup_.options.kernels,
-                 .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left}),
+                 .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left,
+                 .frozen_steps = training.setup_.plan.keep_features ? training.setup_.plan.frozen_steps : 0}),
         queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };
@@ -104,7 +108,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       prototype_(std::move(prototype)),
       weights_(prototype_, type_of(setup_.plan.precision), device_of(setup_.plan, 0)),
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
-      optimizer_(resolve_rule(setup_.options), weights_),
+      optimizer_(resolve_rule(setup_.options), weights_, rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options, setup_.plan.fresh_layers))),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
                 setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
       group_(setup_.plan.workers / setup_.comm.size()),
@@ -119,6 +123,10 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       owners_(owners_of(setup_.plan)),
       shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
+  if (setup_.plan.keep_features) {
+    features_.emplace_back(setup_.train);
+    if (setup_.validation != nullptr) features_.emplace_back(setup_.validation);
+  }
   if (setup_.options.exchange != ExchangeKind::average) return;
   std::vector<nn::Instance> instances;
   for (int64_t i = 0; i < setup_.plan.shards; ++i) instances.push_back(make_instance(setup_));
@@ -148,6 +156,7 @@ EndReason Training::run() {
     Worker worker(*this, thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}, std::move(instance));
     group_.barrier();
     if (worker.is_first()) report_start();
+    compute_features(worker);
     walk(worker);
   };
   try {
@@ -157,6 +166,37 @@ EndReason Training::run() {
     throw;
   }
   return reason_;
+}
+
+// After a stop some are missing, and nothing reads them: the first mini-batch is not given.
+void Training::compute_features(Worker& worker) {
+  if (features_.empty()) return;
+  const auto start = Clock::now();
+  with_context([] { return std::string("while the frozen layers' output was computed"); }, [&] {
+    for (Features& features : features_) features.compute(worker.thread, worker.replica, setup_.stop);
+  });
+  group_.barrier();
+  if (!worker.is_first()) return;
+  int64_t count = 0, bytes = 0;
+  for (const Features& features : features_) {
+    count += features.pictures().size();
+    bytes += features.bytes();
+  }
+  const double seconds = seconds_between(start, Clock::now());
+  say("message", {{"text", "frozen layers computed once for " + with_commas(count) + " images in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " kept"}, {"level", "info"}, {"seconds", seconds}});
+}
+
+const Features* Training::features_of(const data::PictureSet& pictures) const {
+  for (const Features& features : features_) {
+    if (&features.pictures() == &pictures) return &features;
+  }
+  return nullptr;
+}
+
+data::Shard Training::with_features(const data::Shard& shard, const Features* features) {
+  data::Shard filled = shard;
+  if (features != nullptr) filled.input = features->rows(shard.samples);
+  return filled;
 }
 
 void Training::walk(Worker& worker) {
@@ -249,7 +289,8 @@ bool Training::train_step(Worker& worker) {
   return true;
 }
 
-void Training::train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch) {
+void Training::train_shard(Worker& worker, const data::Shard& given, const data::Batch& batch) {
+  const data::Shard shard = with_features(given, features_of(*setup_.train));
   ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
   if (averaging_) {
     result = worker.replica.train(averaging_->network(shard.index), shard, target_count(shard), worker.step);
@@ -296,17 +337,18 @@ Score Training::fold_step(int64_t shard_count) {
 Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   const Plan& plan = setup_.plan;
   const int64_t batches = data::steps_per_epoch(pictures.size(), plan.mini_batch_size);
+  const Features* features = features_of(pictures);
   if (worker.is_first()) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
+  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda", .pictures_wanted = features == nullptr});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
       ShardResult& result = evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
-      result = worker.replica.evaluate(shard, nullptr, carried.rows(shard, first_slot(*batch, shard)));
+      result = worker.replica.evaluate(with_features(shard, features), nullptr, carried.rows(shard, first_slot(*batch, shard)));
       carried.put(first_slot(*batch, shard), std::exchange(result.carried, {}));
     }
     carried.commit();

@@ -50,6 +50,14 @@ constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "
 enum class Kernels { auto_, engine };
 constexpr std::array<const char*, 2> enum_names(Kernels) { return {"auto", "engine"}; }
 
+/// Whether a network's last layer keeps the weights of the file, or starts anew for the classes of the data.
+enum class Head { keep, new_ };
+constexpr std::array<const char*, 2> enum_names(Head) { return {"keep", "new"}; }
+
+/// What frozen first layers give for each picture: computed once and kept, where that is possible and fits (auto_), or at every step.
+enum class KeepFeatures { auto_, never, always };
+constexpr std::array<const char*, 3> enum_names(KeepFeatures) { return {"auto", "never", "always"}; }
+
 /// Asked-for options, as they were typed; see Plan for the resolved ones.
 struct Options {
   // Network
@@ -57,8 +65,16 @@ struct Options {
   std::string weights;
   std::string image_size = "auto";
   data::Resize resize = data::Resize::stretch;
+  std::string resize_to;
   Color color = Color::auto_;
   std::string normalize = "none";
+
+  // Transfer learning
+  Head head = Head::keep;
+  int64_t drop_layers = 0;
+  std::string freeze;
+  std::string learning_rate_factors;
+  KeepFeatures keep_features = KeepFeatures::auto_;
 
   // Data
   std::string validation;
@@ -136,11 +152,18 @@ struct Options {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Network");
     field("network", self.network, "auto (by image size and colour), a built-in network's name, or a layer graph NAME.json");
-    field("weights", self.weights, "start from this safetensors file instead of random weights");
+    field("weights", self.weights, "start from this file instead of random weights: safetensors, or a state dict of torch.save");
     field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one");
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
+    field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre; empty: fit them to --image-size");
     field("color", self.color, "auto: grey when the images are");
-    field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), or M,S (or one pair per channel: M,S,M,S,M,S)");
+    field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), imagenet (torchvision's), or M,S (or one pair per channel: M,S,M,S,M,S), also as fractions (123/255)");
+    field("Transfer learning");
+    field("head", self.head, "new: the last layer starts anew for the classes of the data, all others from --weights");
+    field("drop-layers", self.drop_layers, "with --head new: so many layers at the end go, and a linear layer comes instead", at_least(0));
+    field("freeze", self.freeze, "layers that stay as they are: a comma list of names, * stands for any text, e.g. features.*");
+    field("learning-rate-factors", self.learning_rate_factors, "PATTERN=FACTOR,...: multiply the rate of these layers or learnables, the last that fits counts; a new head has 10 for weights and 20 for biases");
+    field("keep-features", self.keep_features, "what frozen first layers give for each image: computed once and kept in memory where --memory-share allows and no augmentation changes the images, or at every step");
     field("Data");
     field("validation", self.validation, "a folder of its own to validate on, instead of a split");
     field("test", self.test, "a folder to test on once, at the end");

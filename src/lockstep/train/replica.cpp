@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/nn/freeze.h"
 
 namespace lockstep::train {
 namespace {
@@ -36,6 +37,7 @@ data::Shard part_of_shard(const data::Shard& shard, Range part) {
           .pictures = rows(shard.pictures),
           .target = rows(shard.target),
           .count = part.count(),
+          .input = rows(shard.input),
           .lengths = rows(shard.lengths),
           .continues = rows(shard.continues)};
 }
@@ -149,7 +151,7 @@ nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput&
 }
 
 NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased, const std::vector<BatchNormInfo>& info)
-    : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(instance.module->parameters()) {}
+    : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(aliased.learned(instance)) {}
 
 std::vector<at::Tensor> NetworkCopy::gradients() const {
   std::vector<at::Tensor> gradients;
@@ -160,9 +162,9 @@ std::vector<at::Tensor> NetworkCopy::gradients() const {
 
 void NetworkCopy::check_aliases() const {
   const auto expected = weights->views(weights->flat());
-  const auto now = instance.module->parameters();
+  const auto now = weights->learned(instance);
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (now.size() != expected.size() || now[i].const_data_ptr() != expected[i].const_data_ptr()) {
+    if (now[i].const_data_ptr() != expected[i].const_data_ptr()) {
       throw Error(ErrorCode::invalid_option, "the network replaced its parameter \"" + weights->slots()[i].name + "\" during training", "change parameters in place only");
     }
   }
@@ -175,8 +177,14 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
       convolutions_(options_.kernels == Kernels::auto_) {}
 
 nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried) {
-  const at::Tensor input = data::to_input(shard.pictures, options_.format);
   nn::SequenceOutput output;
+  if (shard.input.defined()) {
+    const at::Tensor features = shard.input.to(options_.format.device, shard.input.scalar_type(), /*non_blocking=*/true);
+    output.logits = copy.instance.forward_part(features, options_.frozen_steps, copy.instance.steps.size());
+    check_logits(output.logits, shard.target);
+    return output;
+  }
+  const at::Tensor input = data::to_input(shard.pictures, options_.format);
   if (!shard.lengths.defined()) {
     output.logits = copy.instance.forward(input);
   } else if (copy.instance.forward_sequences) {
@@ -198,7 +206,7 @@ ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64
 }
 
 ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
-  if (!copy.training) copy.instance.module->train();
+  if (!copy.training) nn::begin_training(copy.instance);
   copy.training = true;
   for (at::Tensor& parameter : copy.parameters) parameter.mutable_grad().reset();
   ShardResult result;
@@ -228,6 +236,12 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   }
   take_early_ = nullptr;
   return result;
+}
+
+at::Tensor Replica::features(const at::Tensor& pictures) {
+  const torch::NoGradGuard no_grad;
+  const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
+  return own_.instance.forward_part(data::to_input(pictures, options_.format), 0, options_.frozen_steps);
 }
 
 void Replica::begin_evaluation() {

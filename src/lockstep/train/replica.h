@@ -57,6 +57,7 @@ struct ReplicaOptions {
   int64_t seed = 0;
   Kernels kernels = Kernels::auto_;
   bool padded_left = false;      ///< sequences
+  size_t frozen_steps = 0;       ///< above 0: of a shard with `input`, that is what the network's first layers, so many, gave (features())
 };
 
 /// A new instance whose first weights are a function of the seed.
@@ -103,6 +104,9 @@ class Replica {
 
   /// Forward only, in evaluation mode. logits, when given, receives [b,classes] (or [b,classes,T]) in float32 or float64.
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr, const std::vector<at::Tensor>& carried = {});
+
+  /// What the first layers (ReplicaOptions::frozen_steps) give for u8 pictures [b,C,H,W]; for frozen ones, which are always in evaluation mode.
+  at::Tensor features(const at::Tensor& pictures);
 
   /// Switches to evaluation mode with the masters' statistics.
   void begin_evaluation();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "lockstep/train/carried_states.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/exchange.h"
+#include "lockstep/train/features.h"
 #include "lockstep/train/fit.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/plan.h"
@@ -88,9 +90,12 @@ class Training {
   struct Worker;
 
   // The loop, in the order in which it happens: every worker.
+  void compute_features(Worker& worker);
+  const Features* features_of(const data::PictureSet& pictures) const;
+  static data::Shard with_features(const data::Shard& shard, const Features* features);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
-  void train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch);
+  void train_shard(Worker& worker, const data::Shard& given, const data::Batch& batch);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
@@ -120,6 +125,7 @@ class Training {
   Exchange exchange_;                            // of the tree
   std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;
+  std::deque<Features> features_;                // of frozen layers, where they are kept: training data, held-out data
   CarriedStates carried_;                        // recurrent state of the training data's streams
 
   ShardDeal deal_;
