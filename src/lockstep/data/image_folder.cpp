@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <unordered_map>
 
 #include <dirent.h>
@@ -148,14 +149,14 @@ class Walk {
   void add_stray(const std::string& prefix, std::string_view name, bool in_root) {
     if (in_root && is_note(name)) return;
     const bool is_picture = is_picture_name(name);
-    listing_.strays.push_back({root_ + "/" + prefix + std::string(name), is_picture ? "lies outside the class folders" : "is no PNG or JPEG file"});
+    listing_.strays.push_back({root_ + "/" + prefix + std::string(name), is_picture ? "lies outside the class folders" : "is no picture file"});
   }
 
   // By folder, a folder of folders is no class; by first level, all that is below counts.
   void note_if_empty(const std::string& relative, bool no_picture, bool no_folder) {
     if (relative.empty() || !no_picture) return;
     const bool is_class = options_.labels == Labels::top ? relative.find('/') == std::string::npos : no_folder;
-    if (is_class) listing_.empty_folders.push_back({root_ + "/" + relative, "the class folder holds no PNG or JPEG file"});
+    if (is_class) listing_.empty_folders.push_back({root_ + "/" + relative, "the class folder holds no picture file"});
   }
 
   const std::string root_;
@@ -180,11 +181,11 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty()) refuse_strays(root, listing.strays);
   if (listing.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no PNG or JPEG file",
-                "the pictures' names must end in .png, .jpg or .jpeg");
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no picture file",
+                "the pictures' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
   const bool may_be_empty = options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
-    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no PNG or JPEG file",
+    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no picture file",
                 "remove the folder, or set --on-bad-sample skip");
   }
 }
@@ -228,6 +229,18 @@ class ImageFolderStore : public Datastore {
     for (const std::string& name : listing_.classes) hash = hash_of(name, hash);
     for (const Entry& entry : listing_.entries) hash = hash_of(listing_.path(entry), hash + static_cast<uint64_t>(entry.label));
     return hash;
+  }
+
+  // 0 where a file is gone: what is made of the others must not be kept.
+  uint64_t content_hash() const override {
+    uint64_t hash = static_cast<uint64_t>(size());
+    for (int64_t i = 0; i < size(); ++i) {
+      struct stat status {};
+      if (::stat(source(i).c_str(), &status) != 0) return 0;
+      const std::array<int64_t, 3> numbers{status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+      hash = hash_of(std::as_bytes(std::span(numbers)), hash);
+    }
+    return hash == 0 ? 1 : hash;
   }
 
   std::string identity() const override { return std::filesystem::absolute(root_).lexically_normal().string() + "/" + as_hex(listing_hash()); }

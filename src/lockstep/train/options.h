@@ -57,6 +57,7 @@ struct Options {
   std::string image_size = "auto";
   data::Resize resize = data::Resize::stretch;
   Color color = Color::auto_;
+  data::Decode decode = data::Decode::exact;
   std::string normalize = "none";
 
   // Data
@@ -68,6 +69,8 @@ struct Options {
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   double memory_share = 0.5;
+  std::string cache = "auto";
+  double cache_size = 20;
 
   // Sequences
   data::PaddingSide sequence_padding = data::PaddingSide::right;
@@ -137,16 +140,19 @@ struct Options {
     field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one");
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
     field("color", self.color, "auto: grey when the images are");
+    field("decode", self.decode, "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 where the network's input is so much smaller, with colours resized before they are converted");
     field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), or M,S (or one pair per channel: M,S,M,S,M,S)");
     field("Data");
     field("validation", self.validation, "a folder of its own to validate on, instead of a split");
     field("test", self.test, "a folder to test on once, at the end");
     field("validation-split", self.validation_split, "share of each label that is held out when there is no --validation folder", between(0, 0.9));
     field("labels", self.labels, "the label is the folder that directly holds the file, or the top folder");
-    field("augment", self.augment, "random changes of training images: none, or a comma list of flip, flip-vertical, shift, shift=PIXELS");
+    field("augment", self.augment, "random changes of training images, in torchvision's words: none, or a comma list of random-resized-crop[=LEAST], flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
+    field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made in the data's folder, while it is of these images; or a folder, where a cache is made and filled");
+    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take", at_least(0));
     field("Sequences");
     field("sequence-padding", self.sequence_padding, "the side on which shorter sequences of a mini-batch get zeros, which change no recurrent state");
     field("sequence-length", self.sequence_length, "fewest time steps that a mini-batch is padded to; 0: as many as its longest sequence has", at_least(0));

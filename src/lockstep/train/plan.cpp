@@ -16,6 +16,7 @@ Json to_json(const Plan& plan) {
           {"labels_steps", plan.input.labels_steps},
           {"tbptt_length", plan.tbptt_length},
           {"resize", enum_names(plan.format.resize)[static_cast<size_t>(plan.format.resize)]},
+          {"decode", enum_names(plan.format.decode)[static_cast<size_t>(plan.format.decode)]},
           {"mean", plan.mean},
           {"deviation", plan.deviation},
           {"classes", plan.classes},

@@ -49,6 +49,7 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
     model.padding = manifest->options.sequence_padding;
     model.classes = plan.at("classes").get<std::vector<std::string>>();
     model.resize = manifest->options.resize;
+    model.decode = manifest->options.decode;
     model.mean = plan.at("mean").get<std::vector<double>>();
     model.deviation = plan.at("deviation").get<std::vector<double>>();
   } catch (const Json::exception&) {
@@ -60,7 +61,7 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
 
 data::PictureFormat format_of(const Model& model) {
   const nn::NetworkInput& input = model.input;
-  if (input.steps == 0) return {input.channels, input.height, input.width, model.resize};
+  if (input.steps == 0) return {.channels = input.channels, .height = input.height, .width = input.width, .resize = model.resize, .decode = model.decode};
   return {input.channels, 1, input.steps, model.resize, data::SampleKind::sequence, model.padding};
 }
 

@@ -18,6 +18,7 @@ struct Model {
   nn::NetworkInput input;
   std::vector<std::string> classes;
   data::Resize resize = data::Resize::stretch;
+  data::Decode decode = data::Decode::exact;
   data::PaddingSide padding = data::PaddingSide::right;
   std::vector<double> mean;        ///< per channel, of pixels / 255
   std::vector<double> deviation;
