@@ -3,6 +3,7 @@
 #include "lockstep/data/resample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -31,8 +32,7 @@ struct Taps {
 
   int64_t begin() const { return firsts.front(); }
   int64_t end() const { return firsts.back() + counts.back(); }
-  // Positions counted from begin().
-  TapsView view() const { return {firsts.data(), counts.data(), weights.data(), stride, static_cast<int64_t>(firsts.size())}; }
+  TapsView view() const { return {firsts.data(), counts.data(), weights.data(), stride, static_cast<int64_t>(firsts.size()), firsts.front()}; }
   const int32_t* weights_of(int64_t position) const { return weights.data() + position * stride; }
 };
 
@@ -65,6 +65,38 @@ Taps make_taps(int64_t source_length, double begin, double end, int64_t destinat
   }
   return taps;
 }
+
+// What the thread resized last, it most often resizes again: photographs of one camera, rows and columns, luma and chroma.
+class KeptTaps {
+ public:
+  /// Valid until the next call.
+  const Taps& find(int64_t source_length, double begin, double end, int64_t destination_length) {
+    const Key key{source_length, begin, end, destination_length};
+    for (const Entry& entry : entries_) {
+      if (entry.key == key) return entry.taps;
+    }
+    Entry& oldest = entries_[next_];
+    next_ = (next_ + 1) % entries_.size();
+    oldest = {{}, make_taps(source_length, begin, end, destination_length)};
+    oldest.key = key;
+    return oldest.taps;
+  }
+
+ private:
+  struct Key {
+    int64_t source_length = 0;
+    double begin = 0;
+    double end = 0;
+    int64_t destination_length = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Entry {
+    Key key;
+    Taps taps;
+  };
+  std::array<Entry, 4> entries_;
+  size_t next_ = 0;
+};
 
 bool whole(double begin, double end, int64_t length, int64_t wanted) { return length == wanted && begin == 0 && end == static_cast<double>(length); }
 
@@ -99,9 +131,7 @@ struct Rows {
 // `channels` is 3 for interleaved planes, of which `plane` is the first.
 void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns, const Rows& rows, uint8_t* destination) {
   thread_local ThreadBuffer scratch;
-  Taps own = columns;
   const int64_t first = columns.begin();
-  for (int32_t& position : own.firsts) position -= static_cast<int32_t>(first);
   RowBlock block{.source_row = plane.row, .source_pixels = columns.end() - first, .channels = channels, .destination_row = rows.row, .destination_plane = rows.plane()};
   const int64_t turned = kLaneRows * rounded_up(block.source_pixels * channels, kLaneRows);
   const std::span<uint8_t> memory = scratch.of(static_cast<size_t>(turned + kLaneRows * channels * rounded_up(rows.width, kLaneRows)));
@@ -111,7 +141,7 @@ void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns
     block.source = plane.first + y * plane.row + first * plane.step;
     block.rows = std::min(kLaneRows, rows.end - y);
     block.destination = destination + (y - rows.begin) * rows.row;
-    resample_kernels().narrow(block, own.view());
+    resample_kernels().narrow(block, columns.view());
   }
 }
 
@@ -126,8 +156,9 @@ void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize dest
   const int64_t height = planes[0].height, width = planes[0].width;
   const bool keeps_columns = whole(box.left, box.right, width, destination_size.width);
   const bool keeps_rows = whole(box.top, box.bottom, height, destination_size.height);
-  const Taps row_taps = make_taps(height, box.top, box.bottom, destination_size.height);
-  const Taps column_taps = make_taps(width, box.left, box.right, destination_size.width);
+  thread_local KeptTaps kept_rows, kept_columns;
+  const Taps& row_taps = kept_rows.find(height, box.top, box.bottom, destination_size.height);
+  const Taps& column_taps = kept_columns.find(width, box.left, box.right, destination_size.width);
   const Rows rows{row_taps.begin(), row_taps.end(), destination_size.width, rounded_up(destination_size.width, kOverrun)};
   uint8_t* const narrowed = narrowed_memory.of(static_cast<size_t>(static_cast<int64_t>(planes.size()) * rows.plane() + kOverrun)).data();
 

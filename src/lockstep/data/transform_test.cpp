@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -236,6 +237,19 @@ TEST(Resize, InterleavedAndPlanarPixelsGiveTheSame) {
     std::vector<uint8_t> apart(together.size());
     to_format(interleaved(woven.data(), {3, 37, width}, 3), {3, 20, 33}, apart);
     EXPECT_EQ(together, apart) << width;
+  }
+}
+
+// A thread keeps what it prepared for some sizes; those of earlier pictures must not be taken for others'.
+TEST(Resize, ManySizesByTurnsGiveWhatEachGivesAlone) {
+  Random random(5);
+  for (int i = 0; i < 300; ++i) {
+    const auto side = [&] { return static_cast<int64_t>(1 + random.below(6)) * 7; };
+    const Image image = pattern(1, side(), side());
+    const PictureFormat format{1, side(), side(), static_cast<Resize>(random.below(3))};
+    Image alone;
+    std::thread([&] { alone = to_format(image, format); }).join();
+    EXPECT_EQ(to_format(image, format).pixels, alone.pixels);
   }
 }
 

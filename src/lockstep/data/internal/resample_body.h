@@ -72,7 +72,7 @@ void turn_in(const RowBlock& block) {
 template <int64_t channels>
 void narrow_lanes(const RowBlock& block, const TapsView& columns, int64_t padded) {
   for (int64_t x = 0; x < columns.positions; ++x) {
-    const uint8_t* from = block.turned + columns.firsts[x] * channels * kLaneRows;
+    const uint8_t* from = block.turned + (columns.firsts[x] - columns.base) * channels * kLaneRows;
     const int32_t* weights = columns.weights + x * columns.stride;
     Wide sums[channels][kRegisters];
 #pragma GCC unroll 3

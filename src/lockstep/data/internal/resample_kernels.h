@@ -7,13 +7,15 @@ namespace lockstep::data {
 
 constexpr int kWeightBits = 22;
 
-/// For each output position the input positions it draws on (`firsts`, `counts`) and their weights, `stride` a position, in fixed point.
+/// For each output position the input positions it draws on (`firsts`, counted from `base`, and `counts`) and their weights, `stride` a position,
+/// in fixed point.
 struct TapsView {
   const int32_t* firsts = nullptr;
   const int32_t* counts = nullptr;
   const int32_t* weights = nullptr;
   int64_t stride = 0;
   int64_t positions = 0;
+  int32_t base = 0;
 };
 
 /// Rows go through the first pass so many at once, a lane each.
