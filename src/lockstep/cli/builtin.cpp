@@ -7,7 +7,7 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "train",
        .words = "FOLDER",
        .summary = "train a network on a folder of images",
-       .details = "FOLDER holds a folder of PNG or JPEG images for each class, or IDX or CIFAR binary files; or it has sequences: a .ts file, or a folder of "
+       .details = "FOLDER holds a folder of images for each class, or IDX or CIFAR binary files; or it has sequences: a .ts file, or a folder of "
                   "CSV files for each class. Folders of images may also lie in a tar archive (plants.tar) or an object store (s3://bucket/photos). Weights, curves and checkpoints "
                   "go to the run folder. Ctrl-C saves a checkpoint and stops; --resume goes on from there.",
        .fields = train_fields,
@@ -19,6 +19,13 @@ const std::vector<Verb>& builtin_verbs() {
        .details = "It takes the options of train.",
        .fields = plan_fields,
        .run = run_plan},
+      {.name = "cache",
+       .words = "FOLDER",
+       .summary = "decode a folder's images once, for all runs that want them in this size",
+       .details = "It takes the options of train. Runs with the same size, resizing, colour and decoding find the cache in FOLDER/.lockstep-cache by themselves, or in "
+                  "the folder that --cache names. A cache is made anew when files are added, removed or changed.",
+       .fields = cache_fields,
+       .run = run_cache},
       {.name = "evaluate",
        .words = "RUN FOLDER",
        .summary = "loss, accuracy and confusions of a trained network on labelled images",

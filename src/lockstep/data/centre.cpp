@@ -17,6 +17,7 @@ class Centres : public Datastore {
   int64_t label(int64_t index) const override { return dataset_.store().label(index); }
   std::string source(int64_t index) const override { return dataset_.store().source(index); }
   ImageSize image_size(int64_t) const override { return format_.size(); }
+  int64_t parallel_reads() const override { return dataset_.store().parallel_reads(); }
   uint64_t listing_hash() const override { return dataset_.store().listing_hash(); }
 
   std::string identity() const override {

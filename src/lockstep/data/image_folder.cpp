@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <span>
 #include <unordered_map>
+
+#include <sys/stat.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
@@ -111,7 +114,7 @@ class Sorting {
       listing_.entries.push_back({listing_.paths.size(), listed.size, static_cast<uint32_t>(listed.path.size()), folder.place});
       listing_.paths += listed.path;
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, is_picture ? "lies outside the class folders" : "is no PNG or JPEG file");
+      add_stray(listed.path, is_picture ? "lies outside the class folders" : "is no picture file");
     }
     return false;
   }
@@ -129,7 +132,7 @@ class Sorting {
     for (const auto& [path, folder] : folders_) {
       if (path.empty() || folder.hidden || folder.has_picture) continue;
       const bool is_class = options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
-      if (is_class) listing_.empty_folders.push_back({store_.name() + "/" + path, "the class folder holds no PNG or JPEG file"});
+      if (is_class) listing_.empty_folders.push_back({store_.name() + "/" + path, "the class folder holds no picture file"});
     }
     const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
@@ -160,11 +163,11 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty()) refuse_strays(root, listing.strays);
   if (listing.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no PNG or JPEG file",
-                "the pictures' names must end in .png, .jpg or .jpeg");
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no picture file",
+                "the pictures' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
   const bool may_be_empty = options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
-    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no PNG or JPEG file",
+    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no picture file",
                 "remove the folder, or set --on-bad-sample skip");
   }
 }
@@ -214,6 +217,19 @@ class ImageFolderStore : public Datastore {
     for (const std::string& name : listing_.classes) hash = hash_of(name, hash);
     for (const Entry& entry : listing_.entries) hash = hash_of(listing_.path(entry), hash + static_cast<uint64_t>(entry.label));
     return hash;
+  }
+
+  // 0 where a file is gone, and where files have no times that could be asked for: what is made of them must not be kept.
+  uint64_t content_hash() const override {
+    if (store_->kind() != "folder") return 0;
+    uint64_t hash = static_cast<uint64_t>(size());
+    for (int64_t i = 0; i < size(); ++i) {
+      struct stat status {};
+      if (::stat(source(i).c_str(), &status) != 0) return 0;
+      const std::array<int64_t, 3> numbers{status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+      hash = hash_of(std::as_bytes(std::span(numbers)), hash);
+    }
+    return hash == 0 ? 1 : hash;
   }
 
   std::string identity() const override {

@@ -28,6 +28,8 @@ struct Filling {
   std::vector<int64_t> samples;   // indices into the dataset
   uint8_t* pictures = nullptr;
   int64_t* target = nullptr;
+  int64_t* mixed_target = nullptr;  // with mixup
+  float* target_share = nullptr;
   int64_t sample_bytes = 0;
   int64_t targets = 1;            // of a sample: 1, or T
   int64_t next_piece = 0;
@@ -67,7 +69,9 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
                       .count = rows.count(),
                       .lengths = part(whole.lengths, rows),
                       .samples = part(whole.samples, rows),
-                      .continues = part(whole.continues, rows)});
+                      .continues = part(whole.continues, rows),
+                      .mixed_target = part(whole.mixed_target, rows),
+                      .target_share = part(whole.target_share, rows)});
   }
   return shards;
 }
@@ -164,6 +168,10 @@ struct MiniBatchQueue::State {
     whole.samples = at::tensor(filling->samples, at::kLong);
     filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
+    if (whole.mixed_target.defined()) {
+      filling->mixed_target = whole.mixed_target.data_ptr<int64_t>();
+      filling->target_share = whole.target_share.data_ptr<float>();
+    }
     filling->sample_bytes = static_cast<int64_t>(whole.pictures.nbytes()) / whole.count;
     filling->targets = whole.target.numel() / whole.count;
     filling->pieces_left = filling->pieces();
@@ -187,6 +195,10 @@ struct MiniBatchQueue::State {
       const int64_t channels = options.pictures_wanted ? format.channels : 0;
       room.pictures = at::empty({count, channels, format.height, format.width}, host.dtype(at::kByte));
       room.target = at::empty({count}, host.dtype(at::kLong));
+      if (options.augment.mixup > 0) {
+        room.mixed_target = at::empty({count}, host.dtype(at::kLong));
+        room.target_share = at::empty({count}, host.dtype(at::kFloat));
+      }
       return room;
     }
     int64_t longest = std::max<int64_t>(options.least_steps, 1);
@@ -279,6 +291,19 @@ struct MiniBatchQueue::State {
     const uint64_t seed = seed_of(
         {static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
     options.augment.apply(picture, pictures->format(), seed);
+    if (filling.mixed_target != nullptr) mix_sample(filling, position, picture, seed);
+  }
+
+  // The other sample is changed at random as well, by numbers that this one draws.
+  void mix_sample(Filling& filling, int64_t position, std::span<uint8_t> picture, uint64_t seed) const {
+    thread_local std::vector<uint8_t> other;
+    const Mix mix = options.augment.draw_mix(pictures->size(), seed);
+    other.resize(picture.size());
+    pictures->read(mix.other, other);
+    options.augment.apply(other, pictures->format(), seed_of({seed, static_cast<uint64_t>(mix.other)}));
+    mix_in(picture, other, mix.share);
+    filling.mixed_target[position] = pictures->label(mix.other);
+    filling.target_share[position] = static_cast<float>(mix.share) / 256;
   }
 };
 

@@ -31,6 +31,9 @@ struct Shard {
   at::Tensor lengths = {};    ///< of sequences, int64 [b] on the host: time steps that are no padding
   at::Tensor samples = {};    ///< int64 [b] on the host: places in the dataset
   at::Tensor continues = {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
+  // Of pictures with mixup, on the host, else undefined: the loss is target_share times that of `target` and the rest of that of `mixed_target`.
+  at::Tensor mixed_target = {};  ///< int64 [b]
+  at::Tensor target_share = {};  ///< float32 [b]
 };
 
 /// This worker's part of one mini-batch. A worker may own no shard of it.

@@ -67,6 +67,7 @@ struct Options {
   data::Resize resize = data::Resize::stretch;
   std::string resize_to;
   Color color = Color::auto_;
+  data::Decode decode = data::Decode::exact;
   std::string normalize = "none";
 
   // Transfer learning
@@ -85,6 +86,8 @@ struct Options {
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   double memory_share = 0.5;
+  std::string cache = "auto";
+  double cache_size = 20;
 
   // Sequences
   data::PaddingSide sequence_padding = data::PaddingSide::right;
@@ -157,6 +160,7 @@ struct Options {
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
     field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre; empty: fit them to --image-size");
     field("color", self.color, "auto: grey when the images are");
+    field("decode", self.decode, "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 where the network's input is so much smaller, with colours resized before they are converted");
     field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), imagenet (torchvision's), or M,S (or one pair per channel: M,S,M,S,M,S), also as fractions (123/255)");
     field("Transfer learning");
     field("head", self.head, "new: the last layer starts anew for the classes of the data, all others from --weights");
@@ -169,10 +173,12 @@ struct Options {
     field("test", self.test, "a folder to test on once, at the end");
     field("validation-split", self.validation_split, "share of each label that is held out when there is no --validation folder", between(0, 0.9));
     field("labels", self.labels, "the label is the folder that directly holds the file, or the top folder");
-    field("augment", self.augment, "random changes of training images: none, or a comma list of flip, flip-vertical, shift, shift=PIXELS");
+    field("augment", self.augment, "random changes of training images, in torchvision's words: none, or a comma list of random-resized-crop[=LEAST], flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
+    field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made in the data's folder, while it is of these images; or a folder, where a cache is made and filled");
+    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take", at_least(0));
     field("Sequences");
     field("sequence-padding", self.sequence_padding, "the side on which shorter sequences of a mini-batch get zeros, which change no recurrent state");
     field("sequence-length", self.sequence_length, "fewest time steps that a mini-batch is padded to; 0: as many as its longest sequence has", at_least(0));

@@ -19,6 +19,7 @@ Json to_json(const Plan& plan) {
           {"resize_to", plan.resize_to},
           {"fresh_layers", plan.fresh_layers},
           {"keep_features", plan.keep_features},
+          {"decode", enum_names(plan.format.decode)[static_cast<size_t>(plan.format.decode)]},
           {"mean", plan.mean},
           {"deviation", plan.deviation},
           {"classes", plan.classes},

@@ -58,6 +58,7 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
     set_field(used, "resize", plan.value("resize", field_text(manifest->options, "resize")));
     model.resize = used.resize;
     model.resize_to = plan.value("resize_to", std::vector<int64_t>());
+    model.decode = manifest->options.decode;
     model.mean = plan.at("mean").get<std::vector<double>>();
     model.deviation = plan.at("deviation").get<std::vector<double>>();
   } catch (const Json::exception&) {
@@ -113,7 +114,7 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
 
 data::PictureFormat format_of(const Model& model) {
   const nn::NetworkInput& input = model.input;
-  if (input.steps == 0) return {input.channels, input.height, input.width, model.resize};
+  if (input.steps == 0) return {.channels = input.channels, .height = input.height, .width = input.width, .resize = model.resize, .decode = model.decode};
   return {input.channels, 1, input.steps, model.resize, data::SampleKind::sequence, model.padding};
 }
 

@@ -19,6 +19,7 @@ struct Model {
   std::vector<std::string> classes;
   data::Resize resize = data::Resize::stretch;
   std::vector<int64_t> resize_to;  ///< height and width; see data::cut_out_centre. Empty: pictures are fitted to `input`
+  data::Decode decode = data::Decode::exact;
   data::PaddingSide padding = data::PaddingSide::right;
   std::vector<double> mean;        ///< per channel, of pixels / 255
   std::vector<double> deviation;

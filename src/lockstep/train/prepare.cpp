@@ -1,6 +1,7 @@
 #include "lockstep/train/prepare.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <tuple>
@@ -22,6 +23,7 @@
 #include "lockstep/train/normalization.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/optimizer.h"
+#include "lockstep/train/picture_caches.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/precision_trial.h"
 #include "lockstep/train/replica.h"
@@ -52,6 +54,7 @@ class Preparation {
     open_data();
     choose_format();
     cut_out_centres();
+    open_caches();
     if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences()) leave_out_bad_samples();
     split();
     if (sequences()) {
@@ -134,6 +137,7 @@ class Preparation {
     format = data::default_format(survey);
     format.channels = colour ? 3 : 1;
     format.resize = options_.resize;
+    format.decode = options_.decode;
     const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
     if (options_.image_size != "auto") {
       std::tie(format.height, format.width) = parse_size("image-size", options_.image_size);
@@ -157,10 +161,27 @@ class Preparation {
     size_reason_ = "the centre of images fitted to " + options_.resize_to + " (" + field_text(options_, "resize") + ")";
   }
 
+  void open_caches() {
+    const auto use = dry_ ? data::CacheUse::read : data::CacheUse::make;
+    caches_[0] = open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", plan().format, options_, use);
+    caches_[1] = open_cache(validation_, options_.validation, plan().format, options_, use);
+    caches_[2] = open_cache(test_, options_.test, plan().format, options_, use);
+  }
+
+  void describe_cache() {
+    if (caches_[0].cache != nullptr) {
+      line("decoded on disk", caches_[0].cache->path().string(), "checked against the files' sizes and times (--cache)");
+    } else if (!caches_[0].reason.empty()) {
+      line("decoded on disk", "none", caches_[0].reason + (dry_ && options_.cache != "auto" ? "; training makes one where it can" : "") + " (--cache " + options_.cache + ")");
+    }
+  }
+
   void leave_out_bad_samples() {
+    size_t place = 0;
     for (data::Dataset* dataset : {&train_, &validation_, &test_}) {
+      const auto& cache = caches_[place++].cache;
       if (dataset->empty()) continue;
-      auto [good, bad] = data::without_bad_samples(*dataset, plan().format, inventory_.cores);
+      auto [good, bad] = data::without_bad_samples(*dataset, plan().format, inventory_.cores, cache);
       *dataset = good;
       prepared_.skipped.insert(prepared_.skipped.end(), bad.begin(), bad.end());
     }
@@ -320,19 +341,19 @@ class Preparation {
   void make_picture_sets() {
     const int64_t kept_bytes = plan().keep_features ? 0 : most_bytes();  // pictures are then read once
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
-    const auto open = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
-      return dataset.empty() ? nullptr : share->open(dataset, plan().format, kept_bytes);
+    const auto open = [&](const data::Dataset& dataset, size_t place) -> std::shared_ptr<const data::PictureSet> {
+      return dataset.empty() ? nullptr : share->open(dataset, plan().format, kept_bytes, caches_[place].cache);
     };
     if (whole_.empty()) {
-      prepared_.train = open(train_);
-      prepared_.validation = open(validation_);
+      prepared_.train = open(train_, 0);
+      prepared_.validation = open(validation_, 1);
     } else {
       // Trials that split one dataset in different ways share its pictures all the same.
-      const auto whole = open(whole_);
+      const auto whole = open(whole_, 0);
       prepared_.train = std::make_shared<const data::PictureSet>(train_, whole);
       prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
     }
-    prepared_.test = open(test_);
+    prepared_.test = open(test_, 2);
     plan().keep_pictures = prepared_.train->kept();
   }
 
@@ -382,6 +403,7 @@ class Preparation {
     } else {
       line("image size", std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width), size_reason_);
       line("color", plan.format.channels == 1 ? "grey" : "rgb", color_reason_);
+      line("decode", field_text(options_, "decode"), options_.decode == data::Decode::exact ? "within 1 level of Pillow" : "JPEG scaled towards the image size; some levels off Pillow's");
       line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
     }
     line("network", plan.network, network_reason_ + "; " + with_commas(plan.parameter_count) + " learnables");
@@ -403,6 +425,7 @@ class Preparation {
     line("precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)], precision_reason_);
     if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
     if (!sequences()) line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
+    describe_cache();
     line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
   }
 
@@ -488,6 +511,7 @@ class Preparation {
   data::Dataset train_;
   data::Dataset validation_;
   data::Dataset test_;
+  std::array<data::PictureCache::Opened, 3> caches_;  ///< of train, validation and test
   Placement placement_;
   std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_, features_reason_;
 };

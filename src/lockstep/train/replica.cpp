@@ -39,7 +39,9 @@ data::Shard part_of_shard(const data::Shard& shard, Range part) {
           .count = part.count(),
           .input = rows(shard.input),
           .lengths = rows(shard.lengths),
-          .continues = rows(shard.continues)};
+          .continues = rows(shard.continues),
+          .mixed_target = rows(shard.mixed_target),
+          .target_share = rows(shard.target_share)};
 }
 
 std::vector<at::Tensor> part_of_rows(const std::vector<at::Tensor>& all, Range part) {
@@ -61,6 +63,15 @@ void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& ro
 constexpr int64_t kNoClass = -1;
 
 at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& target) { return at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum, kNoClass); }
+
+// With mixup: the two targets' losses by their shares.
+at::Tensor training_loss(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
+  if (!shard.mixed_target.defined()) return loss_of(logits, target);
+  const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
+  const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);
+  const auto loss_each = [&](const at::Tensor& wanted) { return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, kNoClass); };
+  return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
+}
 
 // double [2 + values]: loss, correct, the batch norms' statistics, all on the device.
 at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target, const at::Tensor& statistics) {
@@ -223,7 +234,7 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
       const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
       const nn::SequenceOutput output = output_of(copy, own, part_of_rows(carried, part));
       wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
-      loss = loss_of(wide, target);
+      loss = training_loss(wide, target, own);
       append_rows(result.carried, output.carried);
     }
     result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, copy.norms.statistics()));

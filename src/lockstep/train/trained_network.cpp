@@ -16,6 +16,7 @@ TrainedNetwork trained_network(const Result& result, const std::string& weights)
                          .width = model.input.width,
                          .resize = model.resize,
                          .resize_to = model.resize_to,
+                         .decode = model.decode,
                          .mean = model.mean,
                          .deviation = model.deviation,
                          .classes = model.classes,
@@ -34,6 +35,7 @@ Model model_of(const TrainedNetwork& trained, const nn::Network& own) {
   model.classes = trained.classes;
   model.resize = trained.resize;
   model.resize_to = trained.resize_to;
+  model.decode = trained.decode;
   model.mean = trained.mean;
   model.deviation = trained.deviation;
   for (const NamedWeight& weight : trained.weights) model.state.emplace_back(weight.name, weight.values);
