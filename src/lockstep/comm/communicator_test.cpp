@@ -43,26 +43,39 @@ void expect(bool holds, const std::string& what) {
 
 using Work = std::function<void(Communicator&)>;
 
-// What the ranks of a kind need before they start.
+// What the ranks of a kind need. The meeting place has threads, so it opens when all processes are there: a fork may copy a lock that one holds.
 struct Ground {
   std::shared_ptr<GroupMemory> memory;
   std::unique_ptr<MeetingPlace> place;
+  std::atomic<uint16_t>* port = nullptr;  // shared with processes; 0 until the meeting place is open
   CommunicatorKind communicator;
 
   explicit Ground(const Kind& kind) : communicator(kind.communicator) {
     if (kind.joins) {
-      place = std::make_unique<MeetingPlace>();
+      void* page = ::mmap(nullptr, sizeof *port, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      if (page == MAP_FAILED) throw std::runtime_error("no memory");
+      port = new (page) std::atomic<uint16_t>(0);
     } else if (kind.size > 1) {
       memory = GroupMemory::make(kind.size);
     }
   }
+  Ground(const Ground&) = delete;
+  Ground& operator=(const Ground&) = delete;
+  ~Ground() {
+    if (port != nullptr) ::munmap(port, sizeof *port);
+  }
+  void open() {
+    if (port == nullptr) return;
+    place = std::make_unique<MeetingPlace>();
+    port->store(place->port());
+  }
 };
 
 std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share, const CommunicatorOptions& options) {
-  const auto& [memory, place, communicator] = ground;
   const int64_t rank = share.rank;
-  if (place != nullptr) return join_group({.rank = rank, .size = share.size, .address = place->address(), .port = place->port(), .agent_store = true}, options, communicator);
-  return memory == nullptr ? make_communicator(options) : make_communicator(memory, rank, options);
+  if (ground.port == nullptr) return ground.memory == nullptr ? make_communicator(options) : make_communicator(ground.memory, rank, options);
+  while (ground.port->load() == 0) std::this_thread::sleep_for(1ms);
+  return join_group({.rank = rank, .size = share.size, .address = "127.0.0.1", .port = ground.port->load(), .agent_store = true}, options, ground.communicator);
 }
 
 std::string text_of_failure(const std::function<void()>& work) {
@@ -84,7 +97,7 @@ void run_process(int pipe, const std::function<void()>& work) {
 
 // What each rank failed with; empty where it did not.
 std::vector<std::string> failures(const Kind& kind, const Work& work, const CommunicatorOptions& options = {.timeout = 20s}) {
-  const Ground ground(kind);
+  Ground ground(kind);
   std::vector<std::string> texts(static_cast<size_t>(kind.size));
   const auto rank_work = [&](int64_t rank) {
     return [&, rank] {
@@ -107,6 +120,7 @@ std::vector<std::string> failures(const Kind& kind, const Work& work, const Comm
     ::close(ends[1]);
     pipes.push_back(ends[0]);
   }
+  ground.open();
   for (size_t rank = 0; rank < pipes.size(); ++rank) {
     char buffer[4096];
     for (ssize_t got = 0; (got = ::read(pipes[rank], buffer, sizeof buffer)) > 0;) texts[rank].append(buffer, static_cast<size_t>(got));

@@ -170,6 +170,7 @@ bool ControlLine::obey(Line& line, const char* bytes) {
     if (record.kind != hello || text_of(record) != members_.token || rank == 0 || there) return false;
     line.rank = rank;
     ++greeted_;
+    line.out += bytes_of(alive, members_.rank, "");  // from now on silence counts
     if (told_failure_) line.out += bytes_of(failed, members_.rank, failure());  // it came late
     if (told_leaving_) line.out += bytes_of(leaves, members_.rank, "");
   } else if (record.kind == leaves) {

@@ -3,6 +3,8 @@
 // the order in which threads and processes add, and gives it to the others. gloo's own collectives add in another order and cannot be interrupted.
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <mutex>
 
@@ -21,7 +23,7 @@ using Work = c10::intrusive_ptr<c10d::Work>;
 
 constexpr int64_t kMessageBytes = 1024;
 constexpr int64_t kFewBytes = kMessageBytes - static_cast<int64_t>(sizeof(Announcement));  // data that travel with the announcement
-constexpr int64_t kMostSegmentBytes = 1 << 20;
+constexpr int64_t kMostSegmentBytes = 1 << 18;
 constexpr int64_t kLeastSegmentBytes = 1 << 16;
 constexpr int64_t kSegmentsAhead = 4;                   // of a rank's slice that may be on their way to it
 constexpr int64_t kMostStagingBytes = int64_t{32} << 20;
@@ -33,6 +35,32 @@ constexpr std::chrono::minutes kConnect{5};
 enum Tag : int { announcing = 0, slicing = 1, giving = 2 };
 
 at::Tensor bytes_at(const std::byte* begin, int64_t count) { return at::from_blob(const_cast<std::byte*>(begin), {count}, at::kByte); }
+
+/// While it lives, a write of this thread, or of one that it starts, to a rank that is gone is an error and not the end of the process: gloo does
+/// not say so to the kernel itself.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    const timespec at_once{};
+    while (!was_pending_ && ::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
 
 /// Vectors of all ranks that become one: rank r has pieces[r] of them.
 struct Slices {
@@ -171,6 +199,7 @@ class GlooCommunicator::Call {
   [[noreturn]] void give_up(const std::vector<Message>& messages, int64_t peer, const std::string& why) const;
   [[noreturn]] void time_is_over(const std::vector<Message>& messages, int64_t peer) const;
 
+  const NoPipeSignal no_pipe_signal_;
   GlooCommunicator& comm_;
   const Deadline until_;
   uint32_t collective_ = 0;
@@ -519,6 +548,7 @@ void GlooCommunicator::finish_tree(Call& call, const std::vector<Node>& nodes, c
 }  // namespace
 
 std::unique_ptr<Communicator> make_gloo_communicator(GlooPlace place, CommunicatorOptions options) {
+  const NoPipeSignal no_pipe_signal;
   return std::make_unique<GlooCommunicator>(std::move(place), std::move(options));
 }
 
