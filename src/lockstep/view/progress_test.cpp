@@ -85,6 +85,17 @@ TEST_F(Progress, PlainOutputIsLines) {
   EXPECT_EQ(count_of(text, "/568 "), 1);
 }
 
+TEST_F(Progress, SequencesAreNotCalledImages) {
+  auto events = synthetic_events();
+  events.front().values["time_steps"] = 26;
+  for (const std::string& text : {on_pipe({.verbose = true}, replay(events)), on_terminal(100, {}, replay(events))}) {
+    EXPECT_THAT(text, Not(HasSubstr("images")));
+    EXPECT_THAT(text, HasSubstr("3,402 sequences/s"));
+  }
+  events.front().values["tbptt_length"] = 5;
+  EXPECT_THAT(on_pipe({}, replay(events)), EndsWith("3,402 pieces/s\n"));
+}
+
 TEST_F(Progress, VerboseHasALineForEveryStep) {
   const std::string text = on_pipe({.verbose = true}, replay(synthetic_events()));
   EXPECT_EQ(count_of(text, "/568 "), 568);
