@@ -10,6 +10,8 @@
 #include <torch/nn/modules/dropout.h>
 
 #include "lockstep/base/text.h"
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/fused/fused_dropout.h"
 
 namespace lockstep::nn {
 namespace {
@@ -66,7 +68,10 @@ LayerPlan plan_dropout(const Dropout& options, const std::vector<LayerInput>& in
   LayerPlan plan{.detail = "probability " + shortest(options.probability), .output = only_input(inputs).shape, .random = options.probability > 0};
   plan.build = [probability = options.probability](bool) {
     auto module = std::make_shared<torch::nn::DropoutImpl>(torch::nn::DropoutOptions(probability));
-    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
+                        const bool fused = module->is_training() && DirectConvolutions::enabled() && fits_fused_dropout(taken[0]);
+                        return fused ? fused_dropout(taken[0], module->options.p()) : module->forward(taken[0]);
+                      }};
   };
   return plan;
 }
