@@ -110,7 +110,8 @@ struct PictureCache::File {
 };
 
 PictureCache::PictureCache(File file)
-    : path_(std::move(file.path)), descriptor_(file.descriptor), writable_(file.writable), seed_(hash_of(std::as_bytes(std::span(&file.header, 1)))), picture_bytes_(file.header.picture_bytes) {}
+    : path_(std::move(file.path)), descriptor_(file.descriptor), writable_(file.writable), seed_(hash_of(std::as_bytes(std::span(&file.header, 1)))), picture_bytes_(file.header.picture_bytes),
+      checked_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(file.header.count))) {}
 
 PictureCache::~PictureCache() { ::close(descriptor_); }
 
@@ -144,7 +145,11 @@ bool PictureCache::read(int64_t index, std::span<uint8_t> destination) const {
   const int64_t bytes = record_bytes(picture_bytes_);
   // Whatever keeps a record from being read, the picture can be decoded.
   if (::preadv(descriptor_, parts.data(), 2, kHeaderBytes + index * bytes) != static_cast<ssize_t>(bytes)) return false;
-  return stored != 0 && stored == checksum(index, destination);
+  std::atomic<bool>& checked = checked_[static_cast<size_t>(index)];
+  if (stored == 0 || checked.load(std::memory_order_relaxed)) return stored != 0;
+  const bool fits = stored == checksum(index, destination);
+  if (fits) checked.store(true, std::memory_order_relaxed);
+  return fits;
 }
 
 void PictureCache::write(int64_t index, std::span<const uint8_t> picture) const {
@@ -157,6 +162,7 @@ void PictureCache::write(int64_t index, std::span<const uint8_t> picture) const 
     written = ::pwritev(descriptor_, parts.data(), 2, kHeaderBytes + index * bytes);
   } while (written < 0 && errno == EINTR);
   if (written != static_cast<ssize_t>(bytes)) throw errno_error(written < 0 ? errno : ENOSPC, "write", path_.string());
+  checked_[static_cast<size_t>(index)].store(true, std::memory_order_relaxed);
 }
 
 }  // namespace lockstep::data

@@ -1,6 +1,7 @@
 // Decoded pictures in a file, so that they are decoded once for all runs, processes and trials that want them in one format.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -41,7 +42,7 @@ class PictureCache {
 
   /// Whether the picture is there, then in `destination`; else that holds anything. `index` is the datastore's.
   bool read(int64_t index, std::span<uint8_t> destination) const;
-  /// Throws io.
+  /// Nothing happens where the file may only be read. Throws io.
   void write(int64_t index, std::span<const uint8_t> picture) const;
   const std::filesystem::path& path() const { return path_; }
 
@@ -55,6 +56,8 @@ class PictureCache {
   bool writable_;
   uint64_t seed_;  ///< of the checksums
   int64_t picture_bytes_;
+  /// Records whose checksum this process has seen fit, or written: it is not computed again at each read.
+  std::unique_ptr<std::atomic<bool>[]> checked_;
 };
 
 }  // namespace lockstep::data
