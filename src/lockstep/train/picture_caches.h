@@ -23,7 +23,7 @@ struct CacheReport {
   data::PictureFormat format;
   int64_t pictures = 0;
   int64_t bytes = 0;  ///< of the file
-  std::vector<data::BadSample> bad;
+  std::vector<data::BadSample> bad = {};
 };
 
 /// Decodes the pictures of job.folder and of --validation and --test for a run with these options, all cores at once, into caches that such
