@@ -19,9 +19,6 @@
 namespace lockstep::data {
 namespace {
 
-// What is read of a picture to find its size: as much as headers have, for each read may be a request to a server.
-constexpr size_t kFirstRead = size_t{64} << 10;
-
 // One picture: where its path lies in Listing::paths, how many bytes it has where that is known, and its class.
 struct Entry {
   uint64_t offset = 0;
@@ -187,11 +184,6 @@ void put_in_order(const std::string& root, Listing& listing, const SourceOptions
   listing.class_places.clear();
 }
 
-// Thrown out of a decoder that has told a picture's size, for nothing more is wanted of it.
-struct SizeFound {
-  ImageSize size;
-};
-
 class ImageFolderStore : public Datastore {
  public:
   ImageFolderStore(std::shared_ptr<const io::ByteStore> store, Listing listing) : store_(std::move(store)), listing_(std::move(listing)) {}
@@ -240,23 +232,15 @@ class ImageFolderStore : public Datastore {
  private:
   const Entry& at(int64_t index) const { return listing_.entries.at(static_cast<size_t>(index)); }
 
-  // From the file's beginning, or from all of it when its header is longer than that.
+  // A few kilobytes at a time, where the format wants them.
   ImageSize stored_size(const std::string& path, io::FileName file) const {
-    const auto size_in = [&](std::string_view bytes) -> ImageSize {
-      try {
-        decode(path, bytes, [](const ImageSize& size) -> std::span<uint8_t> { throw SizeFound{size}; });
-      } catch (const SizeFound& found) {
-        return found.size;
-      }
-      throw DecodeError("has no size");
-    };
-    std::string beginning(kFirstRead, '\0');
-    beginning.resize(store_->read_at(file, 0, beginning));
-    try {
-      return size_in(beginning);
-    } catch (const DecodeError&) {
-      return size_in(store_->read(file, kMostFileBytes));
-    }
+    std::string head(kMostWindow, '\0'), window(kMostWindow, '\0');
+    head.resize(store_->read_at(file, 0, head));
+    return picture_size(path, [&](size_t offset, size_t count) -> std::string_view {
+      count = std::min(count, kMostWindow);
+      if (offset + count <= head.size()) return std::string_view(head).substr(offset, count);
+      return std::string_view(window).substr(0, store_->read_at(file, static_cast<int64_t>(offset), std::span(window).first(count)));
+    });
   }
 
   template <class Work>
