@@ -45,19 +45,20 @@ std::string bytes_of(uint32_t kind, int64_t rank, const std::string& text) {
 }  // namespace
 
 struct ControlLine::Line {
-  Socket socket;
+  Descriptor socket;
   int64_t rank = -1;  // before its hello
   std::string in, out;
   int silent_beats = 0;
   bool has_spoken = false;
 };
 
-ControlLine::ControlLine(Members members, Socket socket, std::function<void()> broken)
+ControlLine::ControlLine(Members members, Descriptor socket, std::function<void()> broken)
     : members_(std::move(members)), socket_(std::move(socket)), broken_(std::move(broken)), left_(members_.names.size()) {
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw errno_error(errno, "watch", "other ranks");
   if (!is_hub()) {
     lines_.push_back({.socket = std::move(socket_), .rank = 0, .in = {}, .out = bytes_of(hello, members_.rank, members_.token)});
+    write(lines_.back());  // before anything can happen to this process: the hub knows a line's rank by its hello alone
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -130,12 +131,12 @@ void ControlLine::run() {
     if (waits[1].revents != 0) take_line();
     if (Clock::now() < next_beat) continue;
     beat();
-    next_beat = Clock::now() + kBeat;
+    next_beat = std::max(next_beat + kBeat, Clock::now());
   }
 }
 
 void ControlLine::take_line() {
-  Socket taken(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Descriptor taken(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int yes = 1;
   ::setsockopt(taken.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   if (taken.get() >= 0 && lines_.size() < members_.names.size() + kMostStrangers) lines_.push_back({.socket = std::move(taken), .in = {}, .out = {}});

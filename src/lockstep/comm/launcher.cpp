@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/base/hash.h"
 
 namespace lockstep::comm {
@@ -31,9 +31,8 @@ std::string text_of(const Variable& variable, const char* name) {
 
 int64_t number_of(const Variable& variable, const char* name, int64_t least, int64_t most) {
   const std::string text = text_of(variable, name);
-  int64_t value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end.ec == std::errc() && end.ptr == text.data() + text.size() && !text.empty() && value >= least && value <= most) return value;
+  const auto value = parse_number<int64_t>(text);
+  if (value && *value >= least && *value <= most) return *value;
   refuse(name, text, "it must be a number from " + std::to_string(least) + " to " + std::to_string(most));
 }
 

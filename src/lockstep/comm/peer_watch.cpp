@@ -32,6 +32,7 @@ PeerWatch::PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>
     if (descriptor >= 0) peers_.push_back(peer);
     if (descriptor < 0) lost(peer, "died");
   }
+  beat();  // before anything can happen to this process: silence counts from a first sign of life
   thread_ = std::thread([this] { run(); });
 }
 
@@ -51,12 +52,11 @@ void PeerWatch::lost(const Peer& peer, const char* how) {
 }
 
 void PeerWatch::run() {
-  beat();
   auto next = Clock::now() + kBeat;
   while (wait(static_cast<int>(std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count() + 1)))) {
     if (Clock::now() < next) continue;
     beat();
-    next = Clock::now() + kBeat;
+    next = std::max(next + kBeat, Clock::now());
   }
 }
 

@@ -35,7 +35,7 @@ Error cannot(const Launch& launch, const char* what, const std::string& place, c
   return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why, hint);
 }
 
-Socket listen_for_store(const Launch& launch) {
+Descriptor listen_for_store(const Launch& launch) {
   try {
     return listen_at(launch.address, launch.port);
   } catch (const SocketFailure& failure) {
@@ -73,11 +73,19 @@ Json machine() {
 
 std::string own_key(int64_t rank) { return "rank-" + std::to_string(rank); }
 
+// Rank 0 may serve the store: it waits until the others have read, so that one that ends at what it read takes the store from nobody.
+void await_readers(const Store& store, const Launch& launch) {
+  const auto key = [](int64_t rank) { return "has-read-" + std::to_string(rank); };
+  if (launch.rank > 0) return store->set(key(launch.rank), "1");
+  for (int64_t rank = 1; rank < launch.size; ++rank) store->get_to_str(key(rank));
+}
+
 // What every rank said, in rank order.
 std::vector<Json> exchange(const Store& store, const Launch& launch, const Json& own) {
   store->set(own_key(launch.rank), own.dump());
   std::vector<Json> all;
   for (int64_t rank = 0; rank < launch.size; ++rank) all.push_back(Json::parse(store->get_to_str(own_key(rank))));
+  await_readers(store, launch);
   return all;
 }
 
@@ -163,11 +171,11 @@ void check_addresses(const std::vector<Json>& ranks) {
 }
 
 // Rank 0 listens, the others connect to it.
-Socket control_socket(const Store& store, const Launch& launch, const std::string& address, std::string& token) {
+Descriptor control_socket(const Store& store, const Launch& launch, const std::string& address, std::string& token) {
   constexpr const char* kKey = "control";
   try {
     if (launch.rank == 0) {
-      Socket socket = listen_at(address, 0);
+      Descriptor socket = listen_at(address, 0);
       token = random_token();
       store->set(kKey, Json{{"address", address}, {"port", port_of(socket)}, {"token", token}}.dump());
       return socket;
@@ -182,7 +190,7 @@ Socket control_socket(const Store& store, const Launch& launch, const std::strin
 
 std::unique_ptr<Communicator> join_over_network(const Store& store, const Launch& launch, const std::vector<Json>& ranks, CommunicatorOptions options) {
   check_addresses(ranks);
-  GlooPlace place{.store = store, .address = ranks[static_cast<size_t>(launch.rank)]["address"].get<std::string>(), .members = {.rank = launch.rank, .names = {}, .token = {}}, .control = Socket()};
+  GlooPlace place{.store = store, .address = ranks[static_cast<size_t>(launch.rank)]["address"].get<std::string>(), .members = {.rank = launch.rank, .names = {}, .token = {}}, .control = Descriptor()};
   for (size_t rank = 0; rank < ranks.size(); ++rank) place.members.names.push_back(name_of(rank, ranks[rank]));
   place.control = control_socket(store, launch, place.address, place.members.token);
   return make_gloo_communicator(std::move(place), std::move(options));
@@ -226,7 +234,7 @@ struct MeetingPlace::Server {
 
 MeetingPlace::MeetingPlace() : address_("127.0.0.1") {
   try {
-    Socket socket = listen_at(address_, 0);
+    Descriptor socket = listen_at(address_, 0);
     port_ = port_of(socket);
     const c10d::TCPStoreOptions options{.port = port_, .isServer = true, .waitWorkers = false, .masterListenFd = socket.release()};
     server_ = std::make_unique<Server>(Server{c10::make_intrusive<c10d::TCPStore>(address_, options)});

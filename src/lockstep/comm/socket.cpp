@@ -18,7 +18,7 @@ namespace lockstep::comm {
 namespace {
 
 // Tries the addresses that the name has until one works; throws what the last one failed with.
-Socket first_of(const std::string& address, uint16_t port, int type, const std::function<bool(int descriptor, const addrinfo& place)>& works) {
+Descriptor first_of(const std::string& address, uint16_t port, int type, const std::function<bool(int descriptor, const addrinfo& place)>& works) {
   addrinfo hints{};
   hints.ai_socktype = type;
   addrinfo* found = nullptr;
@@ -26,7 +26,7 @@ Socket first_of(const std::string& address, uint16_t port, int type, const std::
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
   int reason = EADDRNOTAVAIL;
   for (const addrinfo* place = found; place != nullptr; place = place->ai_next) {
-    Socket socket(::socket(place->ai_family, place->ai_socktype | SOCK_CLOEXEC, place->ai_protocol));
+    Descriptor socket(::socket(place->ai_family, place->ai_socktype | SOCK_CLOEXEC, place->ai_protocol));
     if (socket.get() >= 0 && works(socket.get(), *place)) return socket;
     reason = errno;
   }
@@ -47,11 +47,7 @@ bool connects(int descriptor, const addrinfo& place, std::chrono::milliseconds t
 
 }  // namespace
 
-Socket::~Socket() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-Socket listen_at(const std::string& address, uint16_t port) {
+Descriptor listen_at(const std::string& address, uint16_t port) {
   return first_of(address, port, SOCK_STREAM, [](int descriptor, const addrinfo& place) {
     const int yes = 1;
     ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -59,15 +55,15 @@ Socket listen_at(const std::string& address, uint16_t port) {
   });
 }
 
-uint16_t port_of(const Socket& listening) {
+uint16_t port_of(const Descriptor& listening) {
   sockaddr_storage own{};
   socklen_t size = sizeof own;
   if (::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) throw SocketFailure{std::strerror(errno), errno};
   return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port);
 }
 
-Socket connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout) {
-  Socket socket = first_of(address, port, SOCK_STREAM, [&](int descriptor, const addrinfo& place) { return connects(descriptor, place, timeout); });
+Descriptor connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout) {
+  Descriptor socket = first_of(address, port, SOCK_STREAM, [&](int descriptor, const addrinfo& place) { return connects(descriptor, place, timeout); });
   const int yes = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   return socket;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -22,24 +21,16 @@ constexpr int64_t kEighthOfShorterSide = -1;
   throw Error(ErrorCode::invalid_option, "--augment cannot have \"" + std::string(word) + "\": " + must_be, std::string("for instance --augment flip,") + example);
 }
 
-template <class T>
-std::optional<T> number_in(std::string_view text) {
-  T value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 void set_shift(Augment& augment, std::string_view word, std::string_view value) {
   augment.shift = kEighthOfShorterSide;
   if (value.empty()) return;
-  const auto pixels = number_in<int64_t>(value);
+  const auto pixels = parse_number<int64_t>(value);
   if (!pixels || *pixels < 1 || *pixels > 65535) refuse(word, "it takes a number of pixels from 1 to 65,535", "shift=4");
   augment.shift = *pixels;
 }
 
 void set_crop(Augment& augment, std::string_view word, std::string_view value) {
-  const auto least = value.empty() ? std::optional(0.08) : number_in<double>(value);
+  const auto least = value.empty() ? std::optional(0.08) : parse_number<double>(value);
   if (!least || !(*least > 0 && *least <= 1)) refuse(word, "it takes a share of the area, above 0 and up to 1", "random-resized-crop=0.25");
   augment.least_crop = *least;
 }
@@ -51,7 +42,7 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
   std::array<double, 4> numbers{};
   bool good = parts.size() == numbers.size();
   for (size_t i = 0; good && i < numbers.size(); ++i) {
-    const auto number = number_in<double>(parts[i]);
+    const auto number = parse_number<double>(parts[i]);
     good = number && *number >= 0 && *number <= (i == 3 ? 0.5 : 10);
     if (good) numbers[i] = *number;
   }
@@ -60,13 +51,13 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
 }
 
 void set_erase(Augment& augment, std::string_view word, std::string_view value) {
-  const auto share = value.empty() ? std::optional(0.5) : number_in<double>(value);
+  const auto share = value.empty() ? std::optional(0.5) : parse_number<double>(value);
   if (!share || !(*share > 0 && *share <= 1)) refuse(word, "it takes the share of pictures, above 0 and up to 1", "random-erasing=0.25");
   augment.erase = *share;
 }
 
 void set_mixup(Augment& augment, std::string_view word, std::string_view value) {
-  const auto alpha = value.empty() ? std::optional(1.0) : number_in<double>(value);
+  const auto alpha = value.empty() ? std::optional(1.0) : parse_number<double>(value);
   if (!alpha || !(*alpha > 0 && *alpha <= 100)) refuse(word, "it takes Beta's parameter, above 0 and up to 100", "mixup=0.2");
   augment.mixup = *alpha;
 }

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <span>
 
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/thread_buffer.h"
@@ -65,33 +64,6 @@ const Format& checked_format(std::string_view name, std::string_view head) {
   throw DecodeError("is not a " + std::string(expected->name));
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw errno_error(errno, "open", path);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() { ::close(descriptor_); }
-
-  // Fewer bytes than asked for only at the file's end.
-  size_t read_at(size_t offset, char* destination, size_t count) const {
-    size_t have = 0;
-    while (have < count) {
-      const ssize_t got = ::pread(descriptor_, destination + have, count - have, static_cast<off_t>(offset + have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw errno_error(errno, "read", path_);
-      if (got == 0) break;
-      have += static_cast<size_t>(got);
-    }
-    return have;
-  }
-
- private:
-  const std::string& path_;
-  int descriptor_;
-};
-
 }  // namespace
 
 bool is_picture_name(std::string_view name) { return format_of_name(name) != nullptr; }
@@ -133,15 +105,19 @@ void decode(std::string_view name, std::string_view file, const Placement& place
 
 ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) { return checked_format(name, bytes_at(0, 16)).size(bytes_at); }
 
-ImageSize stored_size(const std::string& path) {
-  const OpenFile file(path);
+ImageSize stored_size(std::string_view name, const ReadAt& read_at) {
   std::array<char, kMostWindow> head, window;
-  const size_t have = file.read_at(0, head.data(), head.size());
-  return picture_size(path, [&](size_t offset, size_t count) -> std::string_view {
+  const size_t have = read_at(0, head);
+  return picture_size(name, [&](size_t offset, size_t count) -> std::string_view {
     count = std::min(count, window.size());
     if (offset + count <= have) return std::string_view(head.data(), have).substr(offset, count);
-    return {window.data(), file.read_at(offset, window.data(), count)};
+    return {window.data(), read_at(static_cast<int64_t>(offset), std::span(window).first(count))};
   });
+}
+
+ImageSize stored_size(const std::string& path) {
+  const OpenFile file(path, O_RDONLY);
+  return stored_size(path, [&](int64_t offset, std::span<char> destination) { return file.read_at(offset, destination); });
 }
 
 }  // namespace lockstep::data

@@ -41,7 +41,12 @@ constexpr size_t kMostWindow = 4096;
 /// The same size that decode() would give, from a few kilobytes. Throws DecodeError and what the window throws.
 ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at);
 
-/// picture_size of a file. Throws also not_found or io.
+/// Bytes of a file from `offset` on; fewer than asked for only at its end. Returns how many.
+using ReadAt = std::function<size_t(int64_t offset, std::span<char> destination)>;
+/// picture_size of what `read_at` reads, wherever that lies. Throws also what it throws.
+ImageSize stored_size(std::string_view name, const ReadAt& read_at);
+
+/// The same of a file. Throws also not_found or io.
 ImageSize stored_size(const std::string& path);
 
 }  // namespace lockstep::data

@@ -196,7 +196,8 @@ class ImageFolderStore : public Datastore {
 
   ImageSize image_size(int64_t index) const override {
     const std::string path = source(index);
-    return naming(path, [&] { return stored_size(path, listing_.file(at(index))); });
+    const io::FileName file = listing_.file(at(index));
+    return naming(path, [&] { return stored_size(path, [&](int64_t offset, std::span<char> destination) { return store_->read_at(file, offset, destination); }); });
   }
 
   void read_to(int64_t index, const Placement& placement) const override {
@@ -231,17 +232,6 @@ class ImageFolderStore : public Datastore {
 
  private:
   const Entry& at(int64_t index) const { return listing_.entries.at(static_cast<size_t>(index)); }
-
-  // A few kilobytes at a time, where the format wants them.
-  ImageSize stored_size(const std::string& path, io::FileName file) const {
-    std::string head(kMostWindow, '\0'), window(kMostWindow, '\0');
-    head.resize(store_->read_at(file, 0, head));
-    return picture_size(path, [&](size_t offset, size_t count) -> std::string_view {
-      count = std::min(count, kMostWindow);
-      if (offset + count <= head.size()) return std::string_view(head).substr(offset, count);
-      return std::string_view(window).substr(0, store_->read_at(file, static_cast<int64_t>(offset), std::span(window).first(count)));
-    });
-  }
 
   template <class Work>
   static auto naming(const std::string& path, Work&& work) -> decltype(work()) {

@@ -165,7 +165,7 @@ struct MiniBatchQueue::State {
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
     Shard whole = room_for(range, end - begin);
-    whole.samples = at::tensor(filling->samples, at::kLong);
+    if (!options.pictures_wanted) whole.samples = at::tensor(filling->samples, at::kLong);
     filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
     if (whole.mixed_target.defined()) {

@@ -29,7 +29,7 @@ struct Shard {
   int64_t count = 0;          ///< b
   at::Tensor input = {};      ///< what QueueOptions::output makes of the pictures; undefined in a queue of a PictureSet, for the trainer to fill
   at::Tensor lengths = {};    ///< of sequences, int64 [b] on the host: time steps that are no padding
-  at::Tensor samples = {};    ///< int64 [b] on the host: places in the dataset
+  at::Tensor samples = {};    ///< int64 [b] on the host: places in the dataset, where pictures are not wanted
   at::Tensor continues = {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
   // Of pictures with mixup, on the host, else undefined: the loss is target_share times that of `target` and the rest of that of `mixed_target`.
   at::Tensor mixed_target = {};  ///< int64 [b]

@@ -75,10 +75,9 @@ void check_kind(const Dataset& dataset, const PictureFormat& format) {
 
 }  // namespace
 
-const Datastore& root_of(const Datastore& store) {
-  // The whole is held by its choice, so a reference outlives the pointer.
-  const auto whole = store.whole();
-  return whole == nullptr ? store : root_of(*whole);
+Dataset root_of(const Dataset& dataset) {
+  const auto whole = dataset.store().whole();
+  return whole == nullptr ? dataset : root_of(Dataset(whole));
 }
 
 int64_t index_in_root(const Datastore& store, int64_t index) {

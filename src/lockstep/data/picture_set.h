@@ -18,8 +18,8 @@
 
 namespace lockstep::data {
 
-/// The datastore that samples were chosen from, through all choices, and a sample's place in it.
-const Datastore& root_of(const Datastore& store);
+/// The dataset that samples were chosen from, through all choices, and a sample's place in it.
+Dataset root_of(const Dataset& dataset);
 int64_t index_in_root(const Datastore& store, int64_t index);
 
 /// What becomes of samples that cannot be read.

@@ -1,6 +1,5 @@
 #include "lockstep/train/image_size.h"
 
-#include <charconv>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -15,9 +14,8 @@ constexpr int64_t kLargestSide = 8192;
 std::pair<int64_t, int64_t> parse_size(const std::string& option, const std::string& text) {
   const auto parts = split(text, 'x');
   const auto number = [](const std::string& side) {
-    int64_t value = 0;
-    const auto end = std::from_chars(side.data(), side.data() + side.size(), value);
-    return end.ec == std::errc() && end.ptr == side.data() + side.size() && value >= 1 && value <= kLargestSide ? value : 0;
+    const auto value = parse_number<int64_t>(side);
+    return value && *value >= 1 && *value <= kLargestSide ? *value : 0;
   };
   const std::pair<int64_t, int64_t> size = parts.size() == 2 ? std::pair(number(parts[0]), number(parts[1])) : std::pair<int64_t, int64_t>();
   if (size.first > 0 && size.second > 0) return size;

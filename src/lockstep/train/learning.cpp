@@ -1,6 +1,5 @@
 #include "lockstep/train/learning.h"
 
-#include <charconv>
 #include <cmath>
 
 #include <torch/nn/module.h>
@@ -27,15 +26,12 @@ std::vector<Factor> parse_factors(const std::string& text) {
   if (text.empty()) return factors;
   for (const std::string& part : split(text, ',')) {
     const size_t equals = part.rfind('=');
-    Factor factor{part.substr(0, equals)};
-    const char* begin = equals == std::string::npos ? nullptr : part.data() + equals + 1;
-    const char* end = part.data() + part.size();
-    const auto read = begin == nullptr ? std::from_chars_result{nullptr, std::errc::invalid_argument} : std::from_chars(begin, end, factor.value);
-    if (factor.pattern.empty() || read.ec != std::errc() || read.ptr != end || !std::isfinite(factor.value) || factor.value < 0) {
+    const auto value = equals == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(part).substr(equals + 1));
+    if (equals == 0 || !value || !std::isfinite(*value) || *value < 0) {
       throw Error(ErrorCode::invalid_option, "option --learning-rate-factors cannot be \"" + text + "\": it must be PATTERN=FACTOR, more of them after commas, factors at least 0",
                   "for example --learning-rate-factors 'classifier.*=10,*.bias=2'");
     }
-    factors.push_back(std::move(factor));
+    factors.push_back({part.substr(0, equals), *value});
   }
   return factors;
 }

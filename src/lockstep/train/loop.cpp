@@ -193,10 +193,9 @@ const Features* Training::features_of(const data::PictureSet& pictures) const {
   return nullptr;
 }
 
-data::Shard Training::with_features(const data::Shard& shard, const Features* features) {
-  data::Shard filled = shard;
-  if (features != nullptr) filled.input = features->rows(shard.samples);
-  return filled;
+data::Shard Training::with_features(data::Shard shard, const Features* features) {
+  if (features != nullptr) shard.input = features->rows(shard.samples);
+  return shard;
 }
 
 void Training::walk(Worker& worker) {
@@ -249,10 +248,10 @@ bool Training::train_step(Worker& worker) {
   } else {
     deal_.offer(worker.thread.rank, batch->shards);
     exchange_.begin(worker.thread, static_cast<int64_t>(batch->shards.size()), batch->shard_count);
-    while (const auto shard = deal_.take(worker.thread.rank)) {
+    while (auto shard = deal_.take(worker.thread.rank)) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
-      train_shard(worker, *shard, *batch);
+      train_shard(worker, with_features(*std::move(shard), features_of(*setup_.train)), *batch);
     }
   }
   group_.barrier([&] {
@@ -289,8 +288,7 @@ bool Training::train_step(Worker& worker) {
   return true;
 }
 
-void Training::train_shard(Worker& worker, const data::Shard& given, const data::Batch& batch) {
-  const data::Shard shard = with_features(given, features_of(*setup_.train));
+void Training::train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch) {
   ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
   if (averaging_) {
     result = worker.replica.train(averaging_->network(shard.index), shard, target_count(shard), worker.step);

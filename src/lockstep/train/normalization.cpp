@@ -1,6 +1,5 @@
 #include "lockstep/train/normalization.h"
 
-#include <charconv>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -13,10 +12,8 @@ namespace lockstep::train {
 namespace {
 
 std::optional<double> plain_number(std::string_view text) {
-  double value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 // "0.5" or "123/255"

@@ -10,11 +10,6 @@ namespace {
 // Names that begin with a dot are not there for those who read pictures.
 constexpr const char* kFolderName = ".lockstep-cache";
 
-data::Dataset root_dataset(const data::Dataset& dataset) {
-  const auto whole = dataset.store().whole();
-  return whole == nullptr ? dataset : root_dataset(data::Dataset(whole));
-}
-
 int64_t most_bytes(const Options& options) { return static_cast<int64_t>(options.cache_size * (1 << 30)); }
 
 CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options) {
@@ -36,7 +31,7 @@ data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::s
   const std::filesystem::path place = automatic ? std::filesystem::path(folder) / kFolderName : std::filesystem::path(options.cache);
   // Without the folder there is nothing to look at every file for.
   if (automatic && !std::filesystem::is_directory(place)) return {};
-  return data::PictureCache::open(place, data::root_of(dataset.store()), format, automatic ? data::CacheUse::read : use, most_bytes(options));
+  return data::PictureCache::open(place, data::root_of(dataset).store(), format, automatic ? data::CacheUse::read : use, most_bytes(options));
 }
 
 std::vector<CacheReport> make_caches(const Job& job, const Options& options) {
@@ -46,9 +41,9 @@ std::vector<CacheReport> make_caches(const Job& job, const Options& options) {
   only_look.memory_share = 0;
   const Prepared prepared = prepare(job, only_look, /*dry=*/true);
   const data::PictureFormat& format = prepared.plan.format;
-  std::vector<CacheReport> reports{make_cache(root_dataset(prepared.train->dataset()), job.folder.string(), format, options)};
-  if (!options.validation.empty()) reports.push_back(make_cache(root_dataset(prepared.validation->dataset()), options.validation, format, options));
-  if (!options.test.empty()) reports.push_back(make_cache(root_dataset(prepared.test->dataset()), options.test, format, options));
+  std::vector<CacheReport> reports{make_cache(data::root_of(prepared.train->dataset()), job.folder.string(), format, options)};
+  if (!options.validation.empty()) reports.push_back(make_cache(data::root_of(prepared.validation->dataset()), options.validation, format, options));
+  if (!options.test.empty()) reports.push_back(make_cache(data::root_of(prepared.test->dataset()), options.test, format, options));
   return reports;
 }
 

@@ -92,10 +92,10 @@ class Training {
   // The loop, in the order in which it happens: every worker.
   void compute_features(Worker& worker);
   const Features* features_of(const data::PictureSet& pictures) const;
-  static data::Shard with_features(const data::Shard& shard, const Features* features);
+  static data::Shard with_features(data::Shard shard, const Features* features);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
-  void train_shard(Worker& worker, const data::Shard& given, const data::Batch& batch);
+  void train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);

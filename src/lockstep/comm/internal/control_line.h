@@ -28,7 +28,7 @@ class ControlLine {
  public:
   /// socket: rank 0's listens, the others' are connected to it. broken: called once, on any thread, when the group breaks.
   /// Throws io.
-  ControlLine(Members members, Socket socket, std::function<void()> broken);
+  ControlLine(Members members, Descriptor socket, std::function<void()> broken);
   ControlLine(const ControlLine&) = delete;
   ControlLine& operator=(const ControlLine&) = delete;
   /// Tells the others that this rank leaves, or why it failed, for a second at most.
@@ -61,7 +61,7 @@ class ControlLine {
   void wake() const;
 
   const Members members_;
-  Socket socket_;
+  Descriptor socket_;
   const std::function<void()> broken_;
   int wake_ = -1;
 

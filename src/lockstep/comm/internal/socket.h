@@ -7,25 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/base/descriptor.h"
+
 namespace lockstep::comm {
-
-/// Closes at its end.
-class Socket {
- public:
-  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Socket();
-
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_;
-};
 
 /// What could not be done with which address, for messages: "cannot listen at 10.0.0.1:29500: Address already in use".
 struct SocketFailure {
@@ -34,11 +18,11 @@ struct SocketFailure {
 };
 
 /// Listens at this address and no other, so a group on 127.0.0.1 is not to be reached from outside; port 0: a free one. Throws SocketFailure.
-Socket listen_at(const std::string& address, uint16_t port);
-uint16_t port_of(const Socket& listening);
+Descriptor listen_at(const std::string& address, uint16_t port);
+uint16_t port_of(const Descriptor& listening);
 
 /// Throws SocketFailure.
-Socket connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout);
+Descriptor connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout);
 
 /// This machine's address from which packets to `address` go out: the loopback for a name of the loopback. Throws SocketFailure.
 std::string own_address_towards(const std::string& address, uint16_t port);
