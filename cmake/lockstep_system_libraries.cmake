@@ -1,4 +1,4 @@
-# Debian libraries that ship no CMake package: lockstep::turbojpeg, lockstep::spng, lockstep::xxhash, lockstep::archive.
+# Debian libraries that ship no CMake package: lockstep::turbojpeg and so on.
 function(lockstep_system_library name header library)
   find_path(LOCKSTEP_${name}_INCLUDE ${header} REQUIRED)
   find_library(LOCKSTEP_${name}_LIBRARY ${library} REQUIRED)
@@ -10,5 +10,8 @@ endfunction()
 
 lockstep_system_library(turbojpeg turbojpeg.h turbojpeg)
 lockstep_system_library(spng spng.h spng)
+lockstep_system_library(tiff tiffio.h tiff)
+lockstep_system_library(webp webp/decode.h webp)
 lockstep_system_library(xxhash xxhash.h xxhash)
 lockstep_system_library(archive archive.h archive)
+lockstep_system_library(zip zip.h zip)

@@ -3,7 +3,7 @@
 //
 //   build/custom_loop/custom_loop FOLDER --workers 3      three threads; without a number one for each core
 //   build/custom_loop/custom_loop FOLDER --processes 2    two processes
-//
+//   torchrun --no-python --nproc-per-node 2 build/custom_loop/custom_loop FOLDER    the ranks are the workers; so too mpirun, srun and lockstep run
 // FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see examples/own_network). Its last line:
 //   accuracy 0.875 on 200 images held out; weights 75f7ac9e4aeeb881
 #include <cstdio>

@@ -17,6 +17,7 @@
 #include "lockstep/train/on_pool.h"
 #include "lockstep/train/parallel_wrapper.h"
 #include "lockstep/train/predict.h"
+#include "lockstep/train/schedule.h"
 #include "lockstep/train/trained_network.h"
 #include "lockstep/train/trial_progress.h"
 

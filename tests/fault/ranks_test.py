@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A rank that is killed in the middle of training is named, and the others end."""
+"""A rank that is killed or stopped in the middle of training is named, and the others end."""
 
+import json
 import os
 import pathlib
 import re
@@ -17,7 +18,7 @@ SECONDS_TO_END = 5
 RANKS = 3
 
 
-class KilledRank(runs.TestFolders, unittest.TestCase):
+class HarmedRank(runs.TestFolders, unittest.TestCase):
     def ranks_of(self, launcher):
         """The processes of the ranks, by rank."""
         found = {}
@@ -26,15 +27,20 @@ class KilledRank(runs.TestFolders, unittest.TestCase):
             found.update({int(variable[5:]): int(process) for variable in variables if variable.startswith(b"RANK=")})
         return found
 
-    def kill(self, rank, trial):
-        output = self.folder / f"killed-{rank}-{trial}"
-        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, runs.PROGRAM, "train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "100000"),
+    def start(self, name, communicator, *options):
+        """A launcher of ranks that train, and the ranks' processes."""
+        output = self.folder / name
+        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, runs.PROGRAM, "train", self.digits, "--output", output, *runs.SMALL, *options, "--max-epochs", "100000", "--communicator", communicator),
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while not runs.of_kind(output, "step") and launcher.poll() is None:
             time.sleep(0.02)
-        time.sleep(0.03 * trial)
         ranks = self.ranks_of(launcher.pid)
         self.assertEqual(len(ranks), RANKS)
+        return launcher, ranks
+
+    def kill(self, rank, trial, communicator, *options):
+        launcher, ranks = self.start(f"killed-{rank}-{trial}-{communicator}-{len(options)}", communicator, *options)
+        time.sleep(0.03 * trial)
         start = time.monotonic()
         os.kill(ranks[rank], signal.SIGKILL)
         printed = launcher.communicate(timeout=60)[0]
@@ -46,11 +52,38 @@ class KilledRank(runs.TestFolders, unittest.TestCase):
         for process in ranks.values():
             self.assertFalse(os.path.exists(f"/proc/{process}"))
 
-    def test_each_rank(self):
+    def stop(self, rank, communicator):
+        launcher, ranks = self.start(f"stopped-{rank}-{communicator}", communicator)
+        start = time.monotonic()
+        os.kill(ranks[rank], signal.SIGSTOP)
+        noted = []
+        for line in launcher.stdout:
+            noted += [time.monotonic() - start] if re.search(rf"rank {rank} \(process {ranks[rank]}\) on \S+ has given no sign of life for 4 s", line) else []
+        launcher.wait(timeout=60)
+        launcher.stdout.close()
+        self.assertGreaterEqual(len(noted), RANKS - 1)
+        self.assertLess(noted[0], SECONDS_TO_END)
+        for process in ranks.values():
+            self.assertFalse(os.path.exists(f"/proc/{process}"))
+
+    def test_each_rank_killed(self):
+        for communicator in ("shared", "gloo"):
+            for rank in range(RANKS):
+                for trial in range(2):
+                    with self.subTest(rank=rank, trial=trial, communicator=communicator):
+                        self.kill(rank, trial, communicator)
+
+    def test_a_stopped_rank(self):
+        for rank, communicator in ((0, "shared"), (2, "shared"), (0, "gloo"), (1, "gloo")):
+            with self.subTest(rank=rank, communicator=communicator):
+                self.stop(rank, communicator)
+
+    def test_while_gradients_travel_beside_backward(self):
+        network = self.folder / "wide.json"
+        network.write_text(json.dumps(runs.WIDE))
         for rank in range(RANKS):
-            for trial in range(2):
-                with self.subTest(rank=rank, trial=trial):
-                    self.kill(rank, trial)
+            with self.subTest(rank=rank):
+                self.kill(rank, 1, "shared", "--network", network)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""examples/custom_loop: equal weights on threads and processes, its lines, and the bits of `lockstep train` with the same settings.
+"""examples/custom_loop: equal weights on threads, on processes and on a launcher's ranks, its lines, and the bits of `lockstep train` with the same settings.
 
 usage: custom_loop_test.py PROGRAM
 """
@@ -18,8 +18,8 @@ SAME = ["--network", "digits_cnn", "--seed", 1, "--validation-split", 0.2, "--mi
         "--lr-schedule", "constant", "--weight-decay", 0, "--shards", 8, "--workers", 2]
 
 
-def custom_loop(program, folder, *arguments):
-    command = [str(part) for part in (program, folder, *arguments, "--epochs", EPOCHS)]
+def custom_loop(*words):
+    command = [str(word) for word in (*words, "--epochs", EPOCHS)]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True, timeout=runs.SECONDS_PER_RUN)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
@@ -33,6 +33,7 @@ def main():
         digits = folder / "digits"
         runs.write_digits({digits: 1000})
         printed = {str(place): custom_loop(program, digits, *place) for place in PLACES}
+        printed["2 ranks"] = custom_loop(runs.PROGRAM, "run", "-n", 2, program, digits)
         first = next(iter(printed.values()))
         print(first)
         expected = "".join(rf"Epoch: {epoch}, Loss: \d+\.\d{{4}}\n" for epoch in range(1, EPOCHS + 1)) + r"accuracy (0\.\d{3}) on 200 images held out; weights ([0-9a-f]{16})\n"

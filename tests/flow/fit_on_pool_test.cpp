@@ -21,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 pool::Session* session = nullptr;
 
@@ -181,7 +182,8 @@ TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
   options.validation_split = 0;
   options.shards = 4;
   const Error error = error_from([&] { train::fit(*session, nn::network<make_broken_net>("broken"), corners(64), options); });
-  EXPECT_EQ(error.message(), "the loss became NaN in step 1, in shard 2 of rank 1");
+  // The second worker's, unless the first was done before and took it over.
+  EXPECT_THAT(error.message(), MatchesRegex("the loss became NaN in step 1, in shard 2 of rank [01]"));
   EXPECT_THAT(error.hint(), HasSubstr("--learning-rate"));
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One training over several processes has the weights of one process, and they begin, stop and fail together."""
 
+import json
 import os
 import shutil
 import signal
@@ -34,6 +35,19 @@ class Ranks(runs.TestFolders, unittest.TestCase):
                 self.assertEqual([event["values"]["loss"] for event in runs.of_kind(output, "step")], losses)
                 self.assertNotIn("[rank", printed, "only rank 0 speaks")
                 self.assertEqual(len(list((output / "events").iterdir())), 1)
+
+    def test_overlap_changes_no_bit(self):
+        network = self.folder / "wide.json"
+        network.write_text(json.dumps(runs.WIDE))
+        options = ["--validation", self.held_out, *OPTIONS, "--network", network, "--max-steps", "6"]
+        runs.train(self.digits, self.folder / "wide", *options)
+        hidden = {}
+        for name, count, more in [("beside", 2, []), ("after", 2, ["--overlap=false"]), ("threads", 2, ["--workers", 2]), ("without-shards", 10, [])]:
+            with self.subTest(name):
+                self.train_ranks(count, self.folder / f"wide-{name}", *options, *more)
+                self.assertEqual(runs.weights(self.folder / f"wide-{name}"), runs.weights(self.folder / "wide"))
+                hidden[name] = sum(event["values"]["hidden_exchange_seconds"] for event in runs.of_kind(self.folder / f"wide-{name}", "step"))
+        self.assertEqual(hidden["after"], 0)
 
     def test_patience_ends_all(self):
         options = [*OPTIONS, "--max-epochs", "30", "--patience", "2", "--learning-rate", "0.2", "--validate-every", "2"]

@@ -18,6 +18,9 @@ SECONDS_PER_RUN = 120
 
 # Small pictures and few steps: what is tested is the order of the arithmetic, not its amount.
 SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]
+# Layers of a network that ranks exchange in three buckets.
+WIDE = [{"type": "flatten"}, {"type": "linear", "features": 2000}, {"type": "relu"}, {"type": "linear", "features": 500}, {"type": "relu"},
+        {"type": "linear", "features": 600}, {"type": "relu"}, {"type": "linear", "features": "classes"}]
 
 
 def write_digits(sizes):
@@ -81,6 +84,11 @@ def events(output):
 
 def of_kind(output, kind):
     return [event for event in events(output) if event["kind"] == kind]
+
+
+def plan_line(output, name):
+    """What a run's plan says of this: the value and its reason."""
+    return next(f"{value} {reason}" for line, value, reason in of_kind(output, "plan")[-1]["values"]["lines"] if line == name)
 
 
 def checkpoints(output):

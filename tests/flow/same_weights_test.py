@@ -49,6 +49,10 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         ends = [(event["step"], event["values"]["loss"], event["values"]["accuracy"]) for event in runs.of_kind(output, "validation")]
         self.assertTrue(ends)
         owners = runs.of_kind(output, "shards")[0]["values"]["owners"]
+        for step in runs.of_kind(output, "step"):
+            computed_by = step["values"]["shard_workers"]
+            self.assertLessEqual(len(computed_by), len(owners))
+            self.assertLess(max(computed_by), workers)
         return runs.weights(output), ends, owners
 
     def test_settings(self):

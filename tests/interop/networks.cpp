@@ -1,5 +1,6 @@
 // Our half of safetensors_test.py.
-//   networks write FOLDER   for each built-in network NAME of pictures: NAME.safetensors with its weights, NAME.example.safetensors with pictures and scores
+//   networks write FOLDER NAME...   for each built-in network NAME: NAME.safetensors with its weights, NAME.example.safetensors with pictures and scores
+//   networks scores NAME CLASSES WEIGHTS PICTURES OUT   PICTURES has "pictures" [b,C,H,W], and OUT gets "scores", by the network NAME with WEIGHTS
 //   networks copy A B       reads A and writes its tensors and metadata to B
 #include <cstdio>
 #include <filesystem>
@@ -9,17 +10,19 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
+#include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/nn/weights_file.h"
 
 namespace {
 
 using namespace lockstep;
 
 nn::NetworkInput input_of(const std::string& network) {
-  if (network == "resnet18" || network == "squeezenet") return {3, 70, 64, 12};
-  return {1, 28, 28, 10};
+  if (network == "digits_cnn" || network == "lenet" || network == "mlp") return {1, 28, 28, 10};
+  return {3, 70, 64, 12};
 }
 
 void write_network(const std::string& name, const std::filesystem::path& folder) {
@@ -35,21 +38,31 @@ void write_network(const std::string& name, const std::filesystem::path& folder)
   nn::write_safetensors(folder / (name + ".example.safetensors"), {{"pictures", pictures}, {"scores", instance.forward(pictures)}});
 }
 
+// As lockstep predict computes them, with this project's kernels.
+void write_scores(char** arguments) {
+  const at::Tensor pictures = nn::read_safetensors(arguments[5]).tensors.at(0).second;
+  const nn::Instance instance = nn::find_network(arguments[2]).make({pictures.size(1), pictures.size(2), pictures.size(3), std::stoll(arguments[3])});
+  nn::load_state(*instance.module, nn::read_weights(arguments[4]), arguments[4]);
+  instance.module->eval();
+  const nn::DirectConvolutions kernels(true);
+  nn::write_safetensors(arguments[6], {{"scores", instance.forward(pictures).contiguous()}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const torch::NoGradGuard no_grad;
   torch::manual_seed(1);
   try {
-    if (argc == 3 && std::string(argv[1]) == "write") {
-      for (const std::string& name : nn::builtin_network_names()) {
-        if (name != "lstm_classifier") write_network(name, argv[2]);  // sequences_test.py has that one
-      }
+    if (argc > 3 && std::string(argv[1]) == "write") {
+      for (int i = 3; i < argc; ++i) write_network(argv[i], argv[2]);
+    } else if (argc == 7 && std::string(argv[1]) == "scores") {
+      write_scores(argv);
     } else if (argc == 4 && std::string(argv[1]) == "copy") {
       const nn::SafetensorsFile file = nn::read_safetensors(argv[2]);
       nn::write_safetensors(argv[3], file.tensors, file.metadata);
     } else {
-      std::fprintf(stderr, "usage: %s write FOLDER | copy A B\n", argv[0]);
+      std::fprintf(stderr, "usage: %s write FOLDER NAME... | scores NAME CLASSES WEIGHTS PICTURES OUT | copy A B\n", argv[0]);
       return 2;
     }
   } catch (const std::exception& error) {

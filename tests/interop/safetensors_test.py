@@ -27,7 +27,10 @@ MODELS = {
         nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10)),
     "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)),
     "resnet18": lambda: torchvision.models.resnet18(num_classes=12),
+    "resnet50": lambda: torchvision.models.resnet50(num_classes=12),
+    "mobilenet_v2": lambda: torchvision.models.mobilenet_v2(num_classes=12),
     "squeezenet": lambda: torchvision.models.squeezenet1_0(num_classes=12),
+    "squeezenet1_1": lambda: torchvision.models.squeezenet1_1(num_classes=12),
 }
 
 
@@ -79,11 +82,11 @@ def main():
     program = sys.argv[1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run([program, "write", folder], check=True)
+        subprocess.run([program, "write", folder, *MODELS], check=True)
         for network in MODELS:
             check_network(folder, network)
-        check_start(folder, "resnet18")
-        check_start(folder, "squeezenet")
+        for network in ("resnet18", "resnet50", "mobilenet_v2", "squeezenet", "squeezenet1_1"):
+            check_start(folder, network)
         check_copy(folder, program)
 
 

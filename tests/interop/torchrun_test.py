@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The real torchrun starts our ranks; lockstep run starts ranks of torch.distributed.
 
-usage: torchrun_test.py PROGRAM DIGITS     with the Python that has PyTorch
+usage: torchrun_test.py PROGRAM DIGITS CUSTOM_LOOP GLOO_RANK     with the Python that has PyTorch
 """
 
 import os
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_DIGITS"] = sys.argv[1:3]
+os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_DIGITS"], CUSTOM_LOOP, GLOO_RANK = sys.argv[1:5]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs
 
@@ -26,6 +26,18 @@ dist.destroy_process_group()
 """
 
 
+# Rank 1 is PyTorch's, the others are ours.
+MIXED = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for op, value in ((dist.ReduceOp.SUM, dist.get_rank() + 1.0), (dist.ReduceOp.MAX, float(dist.get_rank()))):
+    vector = torch.full((1000,), value)
+    dist.all_reduce(vector, op=op)
+    print("python rank", dist.get_rank(), op, vector.min().item(), vector.max().item(), flush=True)
+dist.destroy_process_group()
+"""
+
+
 class Torchrun(runs.TestFolders, unittest.TestCase):
     def test_torchrun_starts_our_ranks(self):
         runs.train(self.digits, self.folder / "alone", *runs.SMALL)
@@ -34,6 +46,27 @@ class Torchrun(runs.TestFolders, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(runs.weights(self.folder / "torchrun"), runs.weights(self.folder / "alone"))
         self.assertEqual(done.stdout.count("model saved in"), 1, "only rank 0 speaks")
+
+    def test_torchrun_starts_the_workers_of_a_pool(self):
+        def printed(*words):
+            done = subprocess.run([*words, CUSTOM_LOOP, str(self.digits), "--epochs", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, words)
+            return done.stdout
+
+        alone = printed()
+        self.assertRegex(alone, r"^Epoch: 1, Loss: [0-9.]+\nEpoch: 2, Loss: [0-9.]+\naccuracy .* weights [0-9a-f]{16}\n$")
+        self.assertEqual(printed(*TORCHRUN, "--no-python", "--nproc-per-node", "2"), alone, "only rank 0 speaks, and the weights are the same")
+
+    def test_ranks_of_both_kinds_in_one_gloo_group(self):
+        (self.folder / "mixed.py").write_text(MIXED)
+        script = f'[ $RANK = 1 ] && exec "{sys.executable}" "{self.folder / "mixed.py"}" || exec "{GLOO_RANK}"'
+        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "3", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        for line in ["lockstep rank 0: sum 6 max 2", "lockstep rank 2: sum 6 max 2"]:
+            self.assertIn(line, done.stdout)
+        self.assertRegex(done.stdout, r"python rank 1 .*SUM.* 6.0 6.0")
+        self.assertRegex(done.stdout, r"python rank 1 .*MAX.* 2.0 2.0")
 
     def test_lockstep_run_starts_python_ranks(self):
         printed = runs.run("run", "-n", 2, sys.executable, "-c", SUM)

@@ -145,5 +145,12 @@ TEST(Dimensions, OrderIsFoundByLetter) {
   EXPECT_EQ(error_of([] { check_labelled("SSCB", {3, 4}, "the input"); }), "the input has 2 dimensions, and \"SSCB\" names 4");
 }
 
+TEST(Text, ANumberIsTheWholeText) {
+  EXPECT_EQ(parse_number<int64_t>("-12"), -12);
+  EXPECT_EQ(parse_number<double>("1e-3"), 0.001);
+  for (const char* text : {"", " 1", "1 ", "+1", "1x", "x", "0x10", "99999999999999999999"}) EXPECT_EQ(parse_number<int64_t>(text), std::nullopt) << text;
+  EXPECT_EQ(parse_number<int64_t>("1.5"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace lockstep

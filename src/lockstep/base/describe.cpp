@@ -1,6 +1,5 @@
 #include "lockstep/base/describe.h"
 
-#include <charconv>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -29,8 +28,9 @@ bool within(double value, Limits limits) {
 template <class T>
 bool read_number(std::string_view text, T& value) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  return end.ec == std::errc() && end.ptr == text.data() + text.size();
+  const auto number = parse_number<T>(text);
+  if (number) value = *number;
+  return number.has_value();
 }
 
 }  // namespace

@@ -5,51 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
-namespace {
-
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : path_(path), value_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (value_ < 0) throw errno_error(errno, (flags & O_CREAT) != 0 ? "create" : "open", path.string());
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int value() const { return value_; }
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(value_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw errno_error(errno, "write", path_.string());
-      bytes.remove_prefix(static_cast<size_t>(written));
-    }
-  }
-  void sync() {
-    if (::fsync(value_) != 0) throw errno_error(errno, "sync", path_.string());
-  }
-  void close() {
-    const int value = std::exchange(value_, -1);
-    if (::close(value) != 0 && errno != EINTR) throw errno_error(errno, "close", path_.string());
-  }
-
- private:
-  std::filesystem::path path_;
-  int value_;
-};
-
-}  // namespace
-
 std::string read_file(const std::filesystem::path& path, int64_t most_bytes) {
-  Descriptor file(path, O_RDONLY);
+  OpenFile file(path, O_RDONLY);
   struct stat status {};
-  if (::fstat(file.value(), &status) != 0) throw errno_error(errno, "read", path.string());
+  if (::fstat(file.get(), &status) != 0) throw errno_error(errno, "read", path.string());
   if (S_ISDIR(status.st_mode)) throw errno_error(EISDIR, "read", path.string());
   if (status.st_size > most_bytes) {
     throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" has " + as_bytes(status.st_size) + ", more than the " + as_bytes(most_bytes) + " allowed for such a file");
@@ -63,7 +27,7 @@ std::string read_file(const std::filesystem::path& path, int64_t most_bytes) {
       if (static_cast<int64_t>(have) >= most_bytes) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is larger than " + as_bytes(most_bytes));
       bytes.resize(bytes.size() * 2);
     }
-    const ssize_t got = ::read(file.value(), bytes.data() + have, bytes.size() - have);
+    const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw errno_error(errno, "read", path.string());
     if (got == 0) break;
@@ -74,7 +38,7 @@ std::string read_file(const std::filesystem::path& path, int64_t most_bytes) {
 }
 
 void write_file_synced(const std::filesystem::path& path, const std::function<void(const Sink&)>& write) {
-  Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  OpenFile file(path, O_WRONLY | O_CREAT | O_TRUNC);
   write([&](std::string_view bytes) { file.write(bytes); });
   file.sync();
   file.close();
@@ -94,9 +58,9 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
+  OpenFile directory(folder, O_RDONLY | O_DIRECTORY);
   // Some file systems refuse to sync a folder; the rename is still atomic there.
-  if (::fsync(directory.value()) != 0 && errno != EINVAL) throw errno_error(errno, "sync", folder.string());
+  if (::fsync(directory.get()) != 0 && errno != EINVAL) throw errno_error(errno, "sync", folder.string());
 }
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -1,10 +1,13 @@
 // Words and figures as people read them.
 #pragma once
 
+#include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace lockstep {
@@ -34,5 +37,14 @@ std::string shortest(double value);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view text);
+
+/// The number that the whole text is, without a sign "+" or blanks; nothing for any other text and for what T cannot hold. "inf" and "nan" are numbers.
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  T value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 }  // namespace lockstep

@@ -68,8 +68,8 @@ class Measurement {
   // Both ways begin with what each worker has just written, half of which is in the other core's cache.
   void write_gradient(Share share) {
     group_.barrier();
-    stack(share.rank).begin(part_of(kWorkers, share.size, share.rank), kWorkers);
-    stack(share.rank).take([&](const at::Tensor& buffer, bool) { buffer.fill_(static_cast<double>(share.rank + 1)); });
+    stack(share.rank).begin(kWorkers);
+    stack(share.rank).take(share.rank, [&](const at::Tensor& buffer, bool) { buffer.fill_(static_cast<double>(share.rank + 1)); });
   }
 
   void add_up(Share share) {

@@ -105,12 +105,12 @@ Json as_json(const train::Evaluation& evaluation, const train::Model& model) {
 
 }  // namespace
 
-std::vector<FieldInfo> evaluate_fields() { return fields_of<ModelChoice>() + inference_fields() + fields_of<JsonOutput>(); }
+std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fields() + fields_of<JsonOutput>(); }
 
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   device::keep_freed_memory();
-  const train::Model model = open_model(call.words[0], settings_of<ModelChoice>(call).weights);
+  const train::Model model = open_model(call);
   const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
   const data::Dataset dataset = readable_samples(source, model, options, console);
   const train::Evaluation evaluation = train::evaluate(train::predict(model, dataset, options), model.classes);

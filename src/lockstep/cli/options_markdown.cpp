@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char* kHead = R"(# Options of training
 
-Written by the program (`lockstep options-markdown > docs/options.md`); a test compares. `lockstep train` and `lockstep plan` take these
-options as `--name value` or `--name=value`, a switch as `--name` or `--name=false`. `--config FILE` takes the same names from a JSON file,
+Written by the program (`lockstep options-markdown > docs/options.md`); a test compares. `lockstep train` and (but for the last
+section) `lockstep plan` take these options as `--name value` or `--name=value`, a switch as `--name` or `--name=false`. `--config FILE` takes the same names from a JSON file,
 for example `{"max-epochs": 5, "nesterov": true, "devices": [0, 1]}`; the command line wins over the file. `--lr-drop-factor` or
 `--lr-drop-period` without `--lr-schedule` means `--lr-schedule piecewise`.
 
@@ -45,7 +45,7 @@ std::vector<FieldInfo> options_markdown_fields() { return {}; }
 int run_options_markdown(const Call&, Console& console) {
   std::string text = kHead + resume_paragraph();
   std::string section;
-  for (const FieldInfo& field : training_fields()) {
+  for (const FieldInfo& field : training_fields() + fields_of<RankSettings>()) {
     if (field.section != section) text += "\n## " + field.section + "\n\n| option | type | default | meaning |\n|---|---|---|---|\n";
     section = field.section;
     text += row(field);

@@ -93,13 +93,13 @@ std::string as_json_list(const std::vector<train::Prediction>& predictions, cons
 
 }  // namespace
 
-std::vector<FieldInfo> predict_fields() { return fields_of<ModelChoice>() + inference_fields() + fields_of<PredictionOutput>(); }
+std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fields() + fields_of<PredictionOutput>(); }
 
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<PredictionOutput>(call);
   device::keep_freed_memory();
-  const train::Model model = open_model(call.words.front(), settings_of<ModelChoice>(call).weights);
+  const train::Model model = open_model(call);
 
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : open_inputs(call, model, options, console)) {

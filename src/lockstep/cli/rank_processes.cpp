@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -115,6 +116,16 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
                                "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))});
 }
 
+// In the child of a program that may have threads: only system calls, and nothing allocated.
+[[noreturn]] void cannot_start(const char* name, int reason) {
+  const char* why = ::strerrordesc_np(reason);
+  std::array<iovec, 5> pieces{};
+  size_t count = 0;
+  for (const char* text : {"cannot start \"", name, "\": ", why == nullptr ? "unknown error" : why, "\n"}) pieces[count++] = {const_cast<char*>(text), std::strlen(text)};
+  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces.data(), static_cast<int>(count));
+  ::_exit(kCannotStart);
+}
+
 RankProcess start_rank(const RankProgram& program, int64_t rank) {
   const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
   RankProcess started{.rank = rank, .errors = LinePipe(prefix, false), .output = {}};
@@ -140,9 +151,7 @@ RankProcess start_rank(const RankProgram& program, int64_t rank) {
   if (started.output) ::dup2(started.output->writing_end(), STDOUT_FILENO);
   ::dup2(started.errors.writing_end(), STDERR_FILENO);
   ::execvpe(arguments[0], arguments.data(), environment.data());
-  const std::string text = "cannot start \"" + program.words.front() + "\": " + std::strerror(errno) + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-  ::_exit(kCannotStart);
+  cannot_start(arguments[0], errno);
 }
 
 class Ranks {

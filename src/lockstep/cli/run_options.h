@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lockstep/cli/verb.h"
+#include "lockstep/comm/rendezvous.h"
 #include "lockstep/train/options.h"
 
 namespace lockstep::cli {
@@ -14,6 +15,15 @@ struct JsonOutput {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
     field("json", self.json, "print JSON instead of text");
+  };
+};
+
+/// How ranks that a launcher started reach each other.
+struct RankSettings {
+  comm::CommunicatorKind communicator = comm::CommunicatorKind::auto_;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Ranks");
+    field("communicator", self.communicator, "what carries the words of ranks that a launcher started: memory that they share, or the network (gloo); auto: memory on one machine, gloo on several");
   };
 };
 

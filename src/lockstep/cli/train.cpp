@@ -37,7 +37,7 @@ std::string already_finished(const train::Result& result) {
 
 }  // namespace
 
-std::vector<FieldInfo> train_fields() { return training_fields(); }
+std::vector<FieldInfo> train_fields() { return training_fields() + fields_of<RankSettings>(); }
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
@@ -45,7 +45,7 @@ int run_train(const Call& call, Console& console) {
   const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
   StopSignals signals(is_first ? std::string("stopping: saving a checkpoint") + (call.launch ? "" : "; press Ctrl-C again to kill") : "",
                       call.launch ? AtSecond::go_on : AtSecond::die);
-  const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch) : nullptr;
+  const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator) : nullptr;
   train::Job job;
   job.comm = group.get();
   job.ranks_here = call.launch ? call.launch->local_size : 1;

@@ -1,9 +1,17 @@
 #include "lockstep/cli/trained_model.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/run_options.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/run_folder.h"
+#include "lockstep/nn/layers.h"
 
 namespace lockstep::cli {
 namespace {
@@ -18,10 +26,53 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
               "name a run folder of lockstep train");
 }
 
+constexpr std::array<std::string_view, 5> kInputNames{"image-size", "resize", "resize-to", "color", "normalize"};
+constexpr int64_t kMostClassBytes = 16 << 20;
+
+bool is_input(std::string_view name) { return std::find(kInputNames.begin(), kInputNames.end(), name) != kInputNames.end(); }
+
+// A line may be "n01440764 tench": all of it is the name.
+std::vector<std::string> read_classes(const std::string& path) {
+  std::vector<std::string> names = split(read_file(path, kMostClassBytes), '\n');
+  for (std::string& name : names) {
+    if (name.ends_with('\r')) name.pop_back();
+  }
+  if (!names.empty() && names.back().empty()) names.pop_back();
+  return names;
+}
+
+train::Model model_of_network(const Call& call, const ModelChoice& choice) {
+  train::WeightsUse use{.weights = choice.weights};
+  if (!choice.classes.empty()) use.classes = read_classes(choice.classes);
+  for (const Setting& setting : call.settings) {
+    if (!is_input(setting.name)) continue;
+    set_field(use.options, setting.name, setting.text);
+    use.given.push_back(setting.name);
+  }
+  return train::model_of_weights(nn::find_network(call.words.front()), use);
+}
+
 }  // namespace
 
-train::Model open_model(const std::filesystem::path& path, Weights weights) {
-  if (!std::filesystem::is_regular_file(path)) return train::model_of_run(path, enum_names(weights)[static_cast<size_t>(weights)]);
+std::vector<FieldInfo> model_fields() {
+  std::vector<FieldInfo> fields = fields_of<train::Options>();
+  std::erase_if(fields, [](const FieldInfo& field) { return !is_input(field.name); });
+  for (FieldInfo& field : fields) field.section = "Input of a network with --weights FILE; a run folder knows its own";
+  return fields_of<ModelChoice>() + fields;
+}
+
+train::Model open_model(const Call& call) {
+  const auto choice = settings_of<ModelChoice>(call);
+  if (choice.weights != "last" && choice.weights != "best") {
+    if (!std::filesystem::is_directory(call.words.front())) return model_of_network(call, choice);
+    throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + choice.weights + "\": of a run folder it must be last or best");
+  }
+  for (const Setting& setting : call.settings) {
+    if (!is_input(setting.name) && setting.name != "classes") continue;
+    throw Error(ErrorCode::invalid_option, "--" + setting.name + " is for a network with --weights FILE, and a run folder knows its own", "leave it out");
+  }
+  const std::filesystem::path path = call.words.front();
+  if (!std::filesystem::is_regular_file(path)) return train::model_of_run(path, choice.weights);
   train::Model model = train::model_of_run(run_folder_of(path));
   model.weights = path;
   return model;

@@ -1,30 +1,33 @@
 // The trained network that `evaluate` and `predict` are given.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/describe.h"
 #include "lockstep/cli/console.h"
+#include "lockstep/cli/verb.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/train/predict.h"
 
 namespace lockstep::cli {
 
-enum class Weights { last, best };
-constexpr std::array<const char*, 2> enum_names(Weights) { return {"last", "best"}; }
-
 struct ModelChoice {
-  Weights weights = Weights::last;
+  std::string weights = "last";
+  std::string classes;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Model");
-    field("weights", self.weights, "of a run folder: those after the last step, or those with the best validation accuracy");
+    field("weights", self.weights, "of a run folder: last (after the last step) or best (of the validations); of a network: a file, safetensors or of torch.save");
+    field("classes", self.classes, "of a network: a file with a class name on each line, in the order of its outputs; empty: their numbers");
   };
 };
 
-/// The model of a run folder, or the weights file in one.
-train::Model open_model(const std::filesystem::path& path, Weights weights);
+/// What ModelChoice and the options of the input say; for fields of a command.
+std::vector<FieldInfo> model_fields();
+
+/// The model of a run folder, or the weights file in one; or with --weights FILE a network by its name or file.
+train::Model open_model(const Call& call);
 
 /// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is named on standard error.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console);

@@ -16,6 +16,9 @@ int run_train(const Call& call, Console& console);
 std::vector<FieldInfo> plan_fields();
 int run_plan(const Call& call, Console& console);
 
+std::vector<FieldInfo> cache_fields();
+int run_cache(const Call& call, Console& console);
+
 std::vector<FieldInfo> evaluate_fields();
 int run_evaluate(const Call& call, Console& console);
 

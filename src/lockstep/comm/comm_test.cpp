@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/buckets.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
 
@@ -19,9 +20,9 @@ at::Tensor tree_sum(const std::vector<at::Tensor>& shards, int64_t workers) {
     const Range own = part_of(shard_count, workers, rank);
     NodeStack& stack = stacks.emplace_back(count, at::kFloat, at::kCPU);
     for (int repeat = 0; repeat < 2; ++repeat) {
-      stack.begin(own, shard_count);
+      stack.begin(shard_count);
       for (int64_t shard = own.begin; shard < own.end; ++shard) {
-        stack.take([&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
+        stack.take(shard, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
       }
     }
     nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
@@ -44,6 +45,41 @@ TEST(ShardTree, AnyNumberOfWorkersGivesTheSameBits) {
     const at::Tensor expected = fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
     for (const int64_t workers : {1, 2, 3, 4, 5, 8, 20}) EXPECT_TRUE(at::equal(tree_sum(shards, workers), expected)) << shard_count << " shards, " << workers << " workers";
   }
+}
+
+TEST(ShardTree, ShardsTakenInPartsGiveTheSameBits) {
+  torch::manual_seed(4);
+  constexpr int64_t kCount = 100;
+  for (const int64_t shard_count : {1, 3, 8}) {
+    NodeStack whole(kCount, at::kFloat, at::kCPU);
+    NodeStack parts(kCount, at::kFloat, at::kCPU);
+    whole.begin(shard_count);
+    parts.begin(shard_count);
+    for (int64_t shard = 0; shard < shard_count; ++shard) {
+      const at::Tensor gradient = at::randn({kCount});
+      const auto write = [](const at::Tensor& value) { return [=](const at::Tensor& buffer, bool add) { add ? buffer.add_(value) : buffer.copy_(value); }; };
+      whole.take(shard, write(gradient));
+      parts.begin_shard(shard);
+      for (const Range part : {Range{60, 100}, Range{0, 7}, Range{7, 60}}) parts.take(part, write(gradient.slice(0, part.begin, part.end)));
+      parts.end_shard();
+    }
+    EXPECT_TRUE(at::equal(whole.nodes().front().sum, parts.nodes().front().sum)) << shard_count << " shards";
+  }
+}
+
+TEST(Buckets, TheLastGradientsGoFirst) {
+  constexpr int64_t kLarge = 300'000;
+  const std::vector<int64_t> starts{0, 1000, kLarge, kLarge + 1000, 2 * kLarge + 1000, 3 * kLarge};
+  const int64_t count = 3 * kLarge + 10;
+  const auto cut = [&](int64_t ranks) { return exchange_buckets(*make_communicator(GroupMemory::make(ranks), 0), starts, count); };
+  const std::vector<Range> expected{{2 * kLarge + 1000, count}, {kLarge + 1000, 2 * kLarge + 1000}, {0, kLarge + 1000}};
+  EXPECT_EQ(cut(2).size(), 3U);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(cut(2)[i].begin, expected[i].begin);
+    EXPECT_EQ(cut(2)[i].end, expected[i].end);
+  }
+  EXPECT_EQ(exchange_buckets(*make_communicator(), starts, count).size(), 1U);
+  EXPECT_EQ(exchange_buckets(*make_communicator(GroupMemory::make(2), 0), {0, 100}, 1000).size(), 1U);
 }
 
 TEST(ThreadGroup, BarrierShowsWhatOthersWrote) {

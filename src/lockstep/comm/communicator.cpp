@@ -13,6 +13,7 @@ class IdentityCommunicator : public Communicator {
   explicit IdentityCommunicator(CommunicatorOptions options) : options_(std::move(options)) {}
 
   Share share() const override { return {}; }
+  std::string way() const override { return "one process"; }
   void barrier(const WaitOptions& wait) override { check(wait); }
   void all_reduce(const std::vector<at::Tensor>&, Reduction, const WaitOptions& wait) override { check(wait); }
   void broadcast(const std::vector<at::Tensor>&, int64_t root, const WaitOptions& wait) override {

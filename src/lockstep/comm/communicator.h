@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -39,6 +40,8 @@ class Communicator {
   virtual Share share() const = 0;
   int64_t rank() const { return share().rank; }
   int64_t size() const { return share().size; }
+  /// What carries the ranks' words, for plans and messages: "shared memory".
+  virtual std::string way() const = 0;
 
   /// Returns when all ranks are here: what they wrote before is then visible to all.
   virtual void barrier(const WaitOptions& wait = {}) = 0;

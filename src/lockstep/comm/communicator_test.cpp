@@ -29,8 +29,12 @@ struct Kind {
   bool processes;
   int64_t size;
   bool joins = false;  ///< meets as a launcher's ranks do
+  CommunicatorKind communicator = CommunicatorKind::auto_;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.size << " " << kind.name; }
+
+const Kind kJoined{"joined", true, 3, true};
+const Kind kGloo{"gloo", true, 3, true, CommunicatorKind::gloo};
 
 // In a process EXPECT would tell nobody.
 void expect(bool holds, const std::string& what) {
@@ -39,25 +43,39 @@ void expect(bool holds, const std::string& what) {
 
 using Work = std::function<void(Communicator&)>;
 
-// What the ranks of a kind need before they start.
+// What the ranks of a kind need. The meeting place has threads, so it opens when all processes are there: a fork may copy a lock that one holds.
 struct Ground {
   std::shared_ptr<GroupMemory> memory;
   std::unique_ptr<MeetingPlace> place;
+  std::atomic<uint16_t>* port = nullptr;  // shared with processes; 0 until the meeting place is open
+  CommunicatorKind communicator;
 
-  explicit Ground(const Kind& kind) {
+  explicit Ground(const Kind& kind) : communicator(kind.communicator) {
     if (kind.joins) {
-      place = std::make_unique<MeetingPlace>();
+      void* page = ::mmap(nullptr, sizeof *port, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      if (page == MAP_FAILED) throw std::runtime_error("no memory");
+      port = new (page) std::atomic<uint16_t>(0);
     } else if (kind.size > 1) {
       memory = GroupMemory::make(kind.size);
     }
   }
+  Ground(const Ground&) = delete;
+  Ground& operator=(const Ground&) = delete;
+  ~Ground() {
+    if (port != nullptr) ::munmap(port, sizeof *port);
+  }
+  void open() {
+    if (port == nullptr) return;
+    place = std::make_unique<MeetingPlace>();
+    port->store(place->port());
+  }
 };
 
 std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share, const CommunicatorOptions& options) {
-  const auto& [memory, place] = ground;
   const int64_t rank = share.rank;
-  if (place != nullptr) return join_group({.rank = rank, .size = share.size, .address = place->address(), .port = place->port(), .agent_store = true}, options);
-  return memory == nullptr ? make_communicator(options) : make_communicator(memory, rank, options);
+  if (ground.port == nullptr) return ground.memory == nullptr ? make_communicator(options) : make_communicator(ground.memory, rank, options);
+  while (ground.port->load() == 0) std::this_thread::sleep_for(1ms);
+  return join_group({.rank = rank, .size = share.size, .address = "127.0.0.1", .port = ground.port->load(), .agent_store = true}, options, ground.communicator);
 }
 
 std::string text_of_failure(const std::function<void()>& work) {
@@ -79,7 +97,7 @@ void run_process(int pipe, const std::function<void()>& work) {
 
 // What each rank failed with; empty where it did not.
 std::vector<std::string> failures(const Kind& kind, const Work& work, const CommunicatorOptions& options = {.timeout = 20s}) {
-  const Ground ground(kind);
+  Ground ground(kind);
   std::vector<std::string> texts(static_cast<size_t>(kind.size));
   const auto rank_work = [&](int64_t rank) {
     return [&, rank] {
@@ -102,6 +120,7 @@ std::vector<std::string> failures(const Kind& kind, const Work& work, const Comm
     ::close(ends[1]);
     pipes.push_back(ends[0]);
   }
+  ground.open();
   for (size_t rank = 0; rank < pipes.size(); ++rank) {
     char buffer[4096];
     for (ssize_t got = 0; (got = ::read(pipes[rank], buffer, sizeof buffer)) > 0;) texts[rank].append(buffer, static_cast<size_t>(got));
@@ -121,7 +140,8 @@ class CommunicatorContract : public testing::TestWithParam<Kind> {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract,
                          testing::Values(Kind{"one", false, 1}, Kind{"threads", false, 2}, Kind{"threads", false, 3}, Kind{"processes", true, 2},
-                                         Kind{"processes", true, 3}, Kind{"joined", true, 3, true}),
+                                         Kind{"processes", true, 3}, Kind{"joined", true, 3, true},
+                                         Kind{"gloo", true, 1, true, CommunicatorKind::gloo}, Kind{"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo),
                          [](const auto& info) { return std::string(info.param.name) + "_" + std::to_string(info.param.size); });
 
 at::Tensor values_of(int64_t rank, int64_t count, at::ScalarType type) {
@@ -204,10 +224,10 @@ std::vector<NodeStack> stacks_of(Share share, const std::vector<at::Tensor>& sha
   for (int64_t thread = 0; thread < stacks; ++thread) {
     const Range own = part_of(shard_count, share.size * stacks, share.rank * stacks + thread);
     NodeStack& stack = filled.emplace_back(shards[0].numel(), shards[0].scalar_type(), at::kCPU);
-    stack.begin(own, shard_count);
+    stack.begin(shard_count);
     for (int64_t shard = own.begin; shard < own.end; ++shard) {
       const at::Tensor& vector = shards[static_cast<size_t>(shard)];
-      stack.take([&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
+      stack.take(shard, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
     }
   }
   return filled;
@@ -276,7 +296,7 @@ TEST_P(CommunicatorContract, AFailureEndsTheGroupForGood) {
 }
 
 class SeveralRanks : public CommunicatorContract {};
-INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, Kind{"joined", true, 3, true}),
+INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, kJoined, kGloo),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
@@ -319,27 +339,71 @@ TEST_P(SeveralRanks, AWaitingRankIsStopped) {
   for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank 0 was stopped");
 }
 
-TEST(JoinedRanks, ADeadProcessIsNamed) {
-  const auto texts = failures({"joined", true, 3, true}, [](Communicator& comm) {
+class JoinedRanks : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, JoinedRanks, testing::Values(kJoined, kGloo), [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(JoinedRanks, ADeadProcessIsNamed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
     if (comm.rank() == 1) ::raise(SIGKILL);
     comm.barrier();
   });
   for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died"));
 }
 
-TEST(JoinedRanks, OneThatHasLeftIsNotMissed) {
-  const auto texts = failures({"joined", true, 2, true}, [](Communicator& comm) {
+TEST_P(JoinedRanks, ADeathInEachCollectiveIsNamed) {
+  const std::map<std::string, Work> collectives{
+      {"barrier", [](Communicator& comm) { comm.barrier(); }},
+      {"all_reduce", [](Communicator& comm) { comm.all_reduce({at::ones({1'000'000})}, Reduction::sum); }},
+      {"broadcast", [](Communicator& comm) { comm.broadcast({at::ones({1'000'000})}, 1); }},
+      {"gather", [](Communicator& comm) { comm.all_gather(at::ones({300'000})); }},
+      {"reduce_tree", [](Communicator& comm) { comm.reduce_tree({{{comm.rank(), comm.rank() + 1}, at::ones({1'000'000})}}, 3); }}};
+  for (const auto& [name, call] : collectives) {
+    for (const auto delay : {0ms, 10ms, 30ms}) {
+      const auto texts = failures(GetParam(), [&](Communicator& comm) {
+        std::jthread end;
+        if (comm.rank() == 1) end = std::jthread([&] { std::this_thread::sleep_for(delay); ::kill(::getpid(), SIGKILL); });
+        while (true) call(comm);
+      });
+      for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died")) << name << ", rank " << rank;
+    }
+  }
+}
+
+TEST_P(JoinedRanks, AStoppedProcessIsNamed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    const auto start = std::chrono::steady_clock::now();
+    if (comm.rank() == 1) {
+      const pid_t waker = ::fork();
+      if (waker == 0) {
+        std::this_thread::sleep_for(6s);
+        ::kill(::getppid(), SIGCONT);
+        ::_exit(0);
+      }
+      ::raise(SIGSTOP);
+      ::waitpid(waker, nullptr, 0);
+    }
+    const std::string text = text_of_failure([&] { comm.barrier(); });
+    if (comm.rank() != 1) expect(std::chrono::steady_clock::now() - start < 5s, "it is noticed within 5 s");
+    throw std::runtime_error(text);
+  });
+  for (const std::string& text : texts) EXPECT_THAT(text, testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* has given no sign of life for 4 s.*"));
+}
+
+TEST_P(JoinedRanks, OneThatHasLeftIsNotMissed) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
     comm.barrier();
     if (comm.rank() == 1) return;
     std::this_thread::sleep_for(200ms);
-    expect(text_of_failure([&] { comm.barrier({.timeout = 100ms}); }).starts_with("timeout: rank 1"), "who left is late, not dead");
+    const std::string text = text_of_failure([&] { comm.barrier({.timeout = 300ms}); });
+    expect(text.ends_with("rank 1 of 3 did not come to barrier within 0.3 s"), "who left is late, not dead, but: " + text);
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
 TEST(Launch, ReadsTorchrunsVariables) {
   std::map<std::string, std::string> variables{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node-a"},
-                                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}};
+                                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"},
+                                               {"GLOO_SOCKET_IFNAME", "eth1"}};
   const auto read = [&] { return read_launch([&](const char* name) { return variables.contains(name) ? variables[name].c_str() : nullptr; }); };
   const Launch launch = read().value();
   EXPECT_EQ(launch.rank, 5);
@@ -350,6 +414,7 @@ TEST(Launch, ReadsTorchrunsVariables) {
   EXPECT_EQ(launch.port, 29500);
   EXPECT_TRUE(launch.agent_store);
   EXPECT_EQ(launch.attempt, 2);
+  EXPECT_EQ(launch.interface, "eth1");
   variables["MASTER_PORT"] = "http";
   EXPECT_EQ(text_of_failure([&] { read(); }), "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number from 1 to 65535");
   variables.clear();

@@ -1,9 +1,12 @@
 #include "lockstep/comm/launcher.h"
 
-#include <charconv>
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/hash.h"
 
 namespace lockstep::comm {
 namespace {
@@ -12,6 +15,9 @@ using Variable = std::function<const char*(const char*)>;
 
 constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kMostPort = 65535;
+// Below the ports that Linux gives out by itself, from 32768 on.
+constexpr uint64_t kFirstJobPort = 20000;
+constexpr uint64_t kJobPorts = 10000;
 
 std::string text_of(const Variable& variable, const char* name) {
   const char* text = variable(name);
@@ -20,31 +26,88 @@ std::string text_of(const Variable& variable, const char* name) {
 
 [[noreturn]] void refuse(const char* name, const std::string& text, const std::string& why) {
   throw Error(ErrorCode::invalid_option, std::string("the environment variable ") + name + (text.empty() ? " is missing: " : " cannot be \"" + text + "\": ") + why,
-              "start it with lockstep run or torchrun, or unset RANK and WORLD_SIZE to train without a launcher");
+              "start it with a launcher that sets it, such as lockstep run or torchrun, or unset the launcher's variables to run without one");
 }
 
 int64_t number_of(const Variable& variable, const char* name, int64_t least, int64_t most) {
   const std::string text = text_of(variable, name);
-  int64_t value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end.ec == std::errc() && end.ptr == text.data() + text.size() && !text.empty() && value >= least && value <= most) return value;
+  const auto value = parse_number<int64_t>(text);
+  if (value && *value >= least && *value <= most) return *value;
   refuse(name, text, "it must be a number from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+// How one kind of launcher calls what it tells.
+struct Names {
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+  const char* job;    ///< equal on all ranks, and of no other job on these machines
+  const char* nodes;  ///< the machines' names
+};
+
+// In this order, for an mpirun that works through srun passes srun's variables on.
+constexpr std::array<Names, 4> kLaunchers{{
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", ""},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", ""},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID", ""},  // MPICH's and Intel's mpirun
+    // Of a step: a batch script that calls a program without srun is no rank.
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_NODELIST"},
+}};
+
+const Names* launcher_of(const Variable& variable) {
+  const Names& first = kLaunchers.front();
+  if (variable(first.rank) != nullptr || variable(first.size) != nullptr) return &first;
+  const auto found = std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Names& names) { return variable(names.rank) != nullptr && variable(names.size) != nullptr; });
+  return found == kLaunchers.end() ? nullptr : &*found;
+}
+
+// Slurm writes "4" or "4(x2)", or a list where machines have different numbers; then it is the first machine's.
+int64_t local_size_of(const Variable& variable, const char* name, int64_t size) {
+  std::string text = text_of(variable, name);
+  if (text.empty()) return 1;
+  text.resize(std::min(text.size(), text.find_first_of("(,")));
+  return number_of([&](const char*) { return text.c_str(); }, name, 1, size);
+}
+
+// "node[07-12,20],other" is a list whose first is node07.
+std::string first_node(const std::string& list) {
+  const size_t end = list.find_first_of("[,");
+  if (end == std::string::npos || list[end] == ',') return list.substr(0, end);
+  const size_t number = list.find_first_of("-,]", end);
+  return number == std::string::npos ? "" : list.substr(0, end) + list.substr(end + 1, number - end - 1);
+}
+
+std::string address_of(const Variable& variable, const Names& names, const Launch& launch) {
+  if (std::string address = text_of(variable, "MASTER_ADDR"); !address.empty()) return address;
+  const bool has_job = *names.job != '\0';
+  if (has_job && launch.local_size == launch.size) return "127.0.0.1";
+  std::string address = first_node(text_of(variable, names.nodes));
+  if (address.empty()) refuse("MASTER_ADDR", "", "the ranks meet there");
+  return address;
+}
+
+uint16_t port_of(const Variable& variable, const Names& names) {
+  if (*names.job == '\0' || variable("MASTER_PORT") != nullptr) return static_cast<uint16_t>(number_of(variable, "MASTER_PORT", 1, kMostPort));
+  const std::string job = text_of(variable, names.job) + "." + text_of(variable, "SLURM_STEP_ID");
+  return static_cast<uint16_t>(kFirstJobPort + hash_of(job) % kJobPorts);
 }
 
 }  // namespace
 
 std::optional<Launch> read_launch(const Variable& variable) {
-  if (variable("RANK") == nullptr && variable("WORLD_SIZE") == nullptr) return std::nullopt;
+  const Names* names = launcher_of(variable);
+  if (names == nullptr) return std::nullopt;
   Launch launch;
-  launch.size = number_of(variable, "WORLD_SIZE", 1, kMostRanks);
-  launch.rank = number_of(variable, "RANK", 0, launch.size - 1);
-  launch.local_size = variable("LOCAL_WORLD_SIZE") == nullptr ? 1 : number_of(variable, "LOCAL_WORLD_SIZE", 1, launch.size);
-  launch.local_rank = variable("LOCAL_RANK") == nullptr ? 0 : number_of(variable, "LOCAL_RANK", 0, launch.local_size - 1);
-  launch.address = text_of(variable, "MASTER_ADDR");
-  if (launch.address.empty()) refuse("MASTER_ADDR", "", "the ranks meet there");
-  launch.port = static_cast<uint16_t>(number_of(variable, "MASTER_PORT", 1, kMostPort));
+  launch.size = number_of(variable, names->size, 1, kMostRanks);
+  launch.rank = number_of(variable, names->rank, 0, launch.size - 1);
+  launch.local_size = local_size_of(variable, names->local_size, launch.size);
+  launch.local_rank = variable(names->local_rank) == nullptr ? 0 : number_of(variable, names->local_rank, 0, launch.size - 1);
+  launch.address = address_of(variable, *names, launch);
+  launch.port = port_of(variable, *names);
   launch.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.attempt = variable("TORCHELASTIC_RESTART_COUNT") == nullptr ? 0 : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());
+  launch.interface = text_of(variable, "GLOO_SOCKET_IFNAME");
   return launch;
 }
 

@@ -1,4 +1,4 @@
-// What a launcher (torchrun, lockstep run) tells the processes that it starts, in environment variables.
+// What a launcher (torchrun, lockstep run, mpirun, srun) tells the processes that it starts, in environment variables.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,9 @@
 
 namespace lockstep::comm {
 
-/// This process's place among those that a launcher started.
+/// This process's place among those that a launcher started. The names are torchrun's; mpirun and srun have others (launcher.cpp), and say nothing of a
+/// meeting place: without MASTER_ADDR that is this machine where all ranks are on it, else the first one of Slurm's list, and without MASTER_PORT a port
+/// that follows from the job's name.
 struct Launch {
   int64_t rank = 0;              ///< RANK
   int64_t size = 1;              ///< WORLD_SIZE
@@ -18,10 +20,11 @@ struct Launch {
   uint16_t port = 0;             ///< MASTER_PORT
   bool agent_store = false;      ///< TORCHELASTIC_USE_AGENT_STORE: the launcher itself listens there, else rank 0 does
   int64_t attempt = 0;           ///< TORCHELASTIC_RESTART_COUNT
+  std::string interface{};       ///< GLOO_SOCKET_IFNAME: the network interface that other machines reach; empty: the one towards address
 };
 
-/// Reads the variables through `variable` (getenv, or a test's table). Nothing without RANK and WORLD_SIZE. Throws invalid_option naming a
-/// variable that is missing or has an impossible value.
+/// Reads the variables through `variable` (getenv, or a test's table). Nothing where no launcher gave a rank and a number of ranks. Throws
+/// invalid_option naming a variable that is missing or has an impossible value.
 std::optional<Launch> read_launch(const std::function<const char*(const char* name)>& variable);
 
 }  // namespace lockstep::comm

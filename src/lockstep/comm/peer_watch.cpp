@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -12,6 +13,14 @@
 #include "lockstep/comm/internal/group_layout.h"
 
 namespace lockstep::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kBeat{500};
+constexpr int kMostSilentBeats = 8;  // counted, not timed: who was stopped together with the others has missed as many as they
+
+}  // namespace
 
 PeerWatch::PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>& processes) : memory_(memory), rank_(rank) {
   finished_ = ::eventfd(0, EFD_CLOEXEC);
@@ -21,9 +30,10 @@ PeerWatch::PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>
     const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, processes[other], 0));
     const Peer peer{static_cast<int64_t>(other), processes[other], descriptor};
     if (descriptor >= 0) peers_.push_back(peer);
-    if (descriptor < 0) lost(peer);
+    if (descriptor < 0) lost(peer, "died");
   }
-  thread_ = std::thread([this] { wait(); });
+  beat();  // before anything can happen to this process: silence counts from a first sign of life
+  thread_ = std::thread([this] { run(); });
 }
 
 PeerWatch::~PeerWatch() {
@@ -36,23 +46,42 @@ PeerWatch::~PeerWatch() {
   ::close(finished_);
 }
 
-void PeerWatch::lost(const Peer& peer) {
+void PeerWatch::lost(const Peer& peer, const char* how) {
   if (memory_.slot(peer.rank).left.load(std::memory_order_acquire) != 0) return;
-  memory_.fail("rank " + std::to_string(peer.rank) + " (process " + std::to_string(peer.process) + ") on " + host_name() + " died");
+  memory_.fail("rank " + std::to_string(peer.rank) + " (process " + std::to_string(peer.process) + ") on " + host_name() + " " + how);
 }
 
-void PeerWatch::wait() {
-  while (true) {
-    std::vector<pollfd> waits{{finished_, POLLIN, 0}};
-    for (const Peer& peer : peers_) waits.push_back({peer.descriptor, POLLIN, 0});
-    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
-    if (waits[0].revents != 0) return;
-    for (size_t i = peers_.size(); i > 0; --i) {
-      if (waits[i].revents == 0) continue;
-      lost(peers_[i - 1]);
-      ::close(peers_[i - 1].descriptor);
-      peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(i) - 1);
-    }
+void PeerWatch::run() {
+  auto next = Clock::now() + kBeat;
+  while (wait(static_cast<int>(std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count() + 1)))) {
+    if (Clock::now() < next) continue;
+    beat();
+    next = std::max(next + kBeat, Clock::now());
+  }
+}
+
+// False when this rank leaves.
+bool PeerWatch::wait(int milliseconds) {
+  std::vector<pollfd> waits{{finished_, POLLIN, 0}};
+  for (const Peer& peer : peers_) waits.push_back({peer.descriptor, POLLIN, 0});
+  if (::poll(waits.data(), waits.size(), milliseconds) < 0) return true;
+  if (waits[0].revents != 0) return false;
+  for (size_t i = peers_.size(); i > 0; --i) {
+    if (waits[i].revents == 0) continue;
+    lost(peers_[i - 1], "died");
+    ::close(peers_[i - 1].descriptor);
+    peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(i) - 1);
+  }
+  return true;
+}
+
+void PeerWatch::beat() {
+  memory_.slot(rank_).beats.fetch_add(1, std::memory_order_relaxed);
+  for (Peer& peer : peers_) {
+    const uint32_t beats = memory_.slot(peer.rank).beats.load(std::memory_order_relaxed);
+    peer.silent_beats = beats == peer.seen_beats && beats != 0 ? peer.silent_beats + 1 : 0;
+    peer.seen_beats = beats;
+    if (peer.silent_beats == kMostSilentBeats) lost(peer, "has given no sign of life for 4 s: it is stopped");
   }
 }
 

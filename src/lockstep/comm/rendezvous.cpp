@@ -3,12 +3,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <fstream>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -17,7 +14,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/json.h"
+#include "lockstep/comm/internal/gloo_communicator.h"
 #include "lockstep/comm/internal/peer_watch.h"
+#include "lockstep/comm/internal/socket.h"
+#include "lockstep/comm/internal/store.h"
 #include "lockstep/device/failure.h"
 
 namespace lockstep::comm {
@@ -25,41 +25,37 @@ namespace {
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+constexpr std::chrono::milliseconds kConnect{30'000};
+
 std::string place_of(const Launch& launch) { return launch.address + ":" + std::to_string(launch.port); }
 
 std::string who(const Launch& launch) { return "rank " + std::to_string(launch.rank) + " on " + host_name(); }
 
-// Listens on the address that the launcher named and no other, so a group on 127.0.0.1 is not to be reached from outside.
-int listen_at(const Launch& launch) {
-  addrinfo hints{};
-  hints.ai_flags = AI_PASSIVE;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int reason = ::getaddrinfo(launch.address.c_str(), std::to_string(launch.port).c_str(), &hints, &found); reason != 0) {
-    throw Error(ErrorCode::communication, who(launch) + " cannot listen at " + place_of(launch) + ": " + ::gai_strerror(reason), "MASTER_ADDR is to be a name or address of rank 0's machine");
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
-  int reason = 0;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    const int descriptor = ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
-    const int yes = 1;
-    if (descriptor >= 0) ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (descriptor >= 0 && ::bind(descriptor, one->ai_addr, one->ai_addrlen) == 0 && ::listen(descriptor, SOMAXCONN) == 0) return descriptor;
-    reason = errno;
-    if (descriptor >= 0) ::close(descriptor);
-  }
-  throw Error(ErrorCode::communication, who(launch) + " cannot listen at " + place_of(launch) + ": " + std::strerror(reason),
-              reason == EADDRINUSE ? "another group may use this MASTER_PORT; choose another one" : "MASTER_ADDR is to be a name or address of rank 0's machine");
+Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure, const std::string& hint) {
+  return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why, hint);
 }
+
+Descriptor listen_for_store(const Launch& launch) {
+  try {
+    return listen_at(launch.address, launch.port);
+  } catch (const SocketFailure& failure) {
+    throw cannot(launch, "listen at", place_of(launch), failure,
+                 failure.reason == EADDRINUSE ? "another group may use this MASTER_PORT; choose another one" : "MASTER_ADDR is to be a name or address of rank 0's machine");
+  }
+}
+
+}  // namespace
 
 Store open_store(const Launch& launch) {
   c10d::TCPStoreOptions options{.port = launch.port, .numWorkers = static_cast<size_t>(launch.size)};
   if (launch.rank == 0 && !launch.agent_store) {
     options.isServer = true;
-    options.masterListenFd = listen_at(launch);
+    options.masterListenFd = listen_for_store(launch).release();
   }
   return c10::make_intrusive<c10d::TCPStore>(launch.address, options);
 }
+
+namespace {
 
 std::string first_line_of(const char* file) {
   std::ifstream stream(file);
@@ -77,12 +73,28 @@ Json machine() {
 
 std::string own_key(int64_t rank) { return "rank-" + std::to_string(rank); }
 
+// Rank 0 may serve the store: it waits until the others have read, so that one that ends at what it read takes the store from nobody.
+void await_readers(const Store& store, const Launch& launch) {
+  const auto key = [](int64_t rank) { return "has-read-" + std::to_string(rank); };
+  if (launch.rank > 0) return store->set(key(launch.rank), "1");
+  for (int64_t rank = 1; rank < launch.size; ++rank) store->get_to_str(key(rank));
+}
+
 // What every rank said, in rank order.
 std::vector<Json> exchange(const Store& store, const Launch& launch, const Json& own) {
   store->set(own_key(launch.rank), own.dump());
   std::vector<Json> all;
   for (int64_t rank = 0; rank < launch.size; ++rank) all.push_back(Json::parse(store->get_to_str(own_key(rank))));
+  await_readers(store, launch);
   return all;
+}
+
+std::string random_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) throw errno_error(errno, "make", "a random number");
+  std::string text;
+  for (const unsigned char byte : bytes) text += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  return text;
 }
 
 /// What a rank keeps while its group lives.
@@ -107,30 +119,107 @@ std::shared_ptr<GroupMemory> share_memory(const Store& store, const Launch& laun
   return memory;
 }
 
-std::unique_ptr<Communicator> join(const Launch& launch, CommunicatorOptions options) {
-  auto joined = std::make_shared<Joined>();
-  const Store bare = open_store(launch);
-  joined->store = c10::make_intrusive<c10d::PrefixStore>("lockstep/" + std::to_string(launch.attempt), bare);
-  const std::vector<Json> ranks = exchange(joined->store, launch, {{"machine", machine()}, {"process", ::getpid()}, {"host", host_name()}});
-  for (size_t rank = 1; rank < ranks.size(); ++rank) {
-    if (ranks[rank]["machine"] == ranks[0]["machine"]) continue;
-    throw Error(ErrorCode::communication, "rank " + std::to_string(rank) + " is on " + ranks[rank]["host"].get<std::string>() + " and rank 0 on " + ranks[0]["host"].get<std::string>() + ", and ranks of a group must be one user's on one machine");
+// A rank's machine and address as the others are told. Why it has no address matters only where one is needed.
+Json introduction(const Launch& launch, CommunicatorKind kind) {
+  Json own{{"machine", machine()}, {"process", ::getpid()}, {"host", host_name()}, {"communicator", enum_names(kind)[static_cast<size_t>(kind)]}};
+  try {
+    own["address"] = launch.interface.empty() ? own_address_towards(launch.address, launch.port) : address_of_interface(launch.interface);
+  } catch (const SocketFailure& failure) {
+    own["no_address"] = failure.why;
   }
-  joined->memory = share_memory(joined->store, launch, ranks);
+  return own;
+}
+
+std::string name_of(size_t rank, const Json& said) {
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(said["process"].get<int64_t>()) + ") on " + said["host"].get<std::string>();
+}
+
+// The first rank that is on another machine than rank 0; 0 where all are on one.
+size_t first_elsewhere(const std::vector<Json>& ranks) {
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (ranks[rank]["machine"] != ranks[0]["machine"]) return rank;
+  }
+  return 0;
+}
+
+bool use_gloo(const std::vector<Json>& ranks, CommunicatorKind kind) {
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (ranks[rank]["communicator"] == ranks[0]["communicator"]) continue;
+    throw Error(ErrorCode::invalid_option, name_of(rank, ranks[rank]) + " has --communicator " + ranks[rank]["communicator"].get<std::string>() + " and rank 0 " + ranks[0]["communicator"].get<std::string>(),
+                "start all ranks with the same options");
+  }
+  const size_t other = first_elsewhere(ranks);
+  if (other > 0 && kind == CommunicatorKind::shared) {
+    throw Error(ErrorCode::invalid_option,
+                "rank " + std::to_string(other) + " is on " + ranks[other]["host"].get<std::string>() + " and rank 0 on " + ranks[0]["host"].get<std::string>() +
+                    ", and only ranks of one user on one machine share memory",
+                "--communicator gloo, or auto, takes the network");
+  }
+  return kind == CommunicatorKind::gloo || other > 0;
+}
+
+// Where each rank is reached must make sense for all: said by every rank in the same words.
+void check_addresses(const std::vector<Json>& ranks) {
+  constexpr const char* kHint = "set GLOO_SOCKET_IFNAME to the network interface that reaches the other machines, or MASTER_ADDR to an address of rank 0's machine in their network";
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].contains("address")) throw Error(ErrorCode::communication, name_of(rank, ranks[rank]) + " has no address for the others: " + ranks[rank]["no_address"].get<std::string>(), kHint);
+    const auto address = ranks[rank]["address"].get<std::string>();
+    if (is_loopback(address) && first_elsewhere(ranks) > 0) {
+      throw Error(ErrorCode::communication, name_of(rank, ranks[rank]) + " would be reached at " + address + ", which no other machine can", kHint);
+    }
+  }
+}
+
+// Rank 0 listens, the others connect to it.
+Descriptor control_socket(const Store& store, const Launch& launch, const std::string& address, std::string& token) {
+  constexpr const char* kKey = "control";
+  try {
+    if (launch.rank == 0) {
+      Descriptor socket = listen_at(address, 0);
+      token = random_token();
+      store->set(kKey, Json{{"address", address}, {"port", port_of(socket)}, {"token", token}}.dump());
+      return socket;
+    }
+    const Json place = Json::parse(store->get_to_str(kKey));
+    token = place["token"].get<std::string>();
+    return connect_to(place["address"].get<std::string>(), place["port"].get<uint16_t>(), kConnect);
+  } catch (const SocketFailure& failure) {
+    throw cannot(launch, launch.rank == 0 ? "listen at" : "reach rank 0 from", address, failure, "can the machines reach each other at these addresses and any port?");
+  }
+}
+
+std::unique_ptr<Communicator> join_over_network(const Store& store, const Launch& launch, const std::vector<Json>& ranks, CommunicatorOptions options) {
+  check_addresses(ranks);
+  GlooPlace place{.store = store, .address = ranks[static_cast<size_t>(launch.rank)]["address"].get<std::string>(), .members = {.rank = launch.rank, .names = {}, .token = {}}, .control = Descriptor()};
+  for (size_t rank = 0; rank < ranks.size(); ++rank) place.members.names.push_back(name_of(rank, ranks[rank]));
+  place.control = control_socket(store, launch, place.address, place.members.token);
+  return make_gloo_communicator(std::move(place), std::move(options));
+}
+
+std::unique_ptr<Communicator> join_in_memory(const Store& store, const Launch& launch, const std::vector<Json>& ranks, CommunicatorOptions options) {
+  auto joined = std::make_shared<Joined>();
+  joined->store = store;
+  joined->memory = share_memory(store, launch, ranks);
   std::vector<pid_t> processes;
   for (const Json& rank : ranks) processes.push_back(rank["process"].get<pid_t>());
   joined->watch = std::make_unique<PeerWatch>(*joined->memory, launch.rank, processes);
   GroupMemory* memory = joined->memory.get();
-  auto comm = make_communicator(std::shared_ptr<GroupMemory>(std::move(joined), memory), launch.rank, std::move(options));
-  comm->barrier();  // now every rank has the memory open, and rank 0 need not wait for anyone
+  return make_communicator(std::shared_ptr<GroupMemory>(std::move(joined), memory), launch.rank, std::move(options));
+}
+
+std::unique_ptr<Communicator> join(const Launch& launch, CommunicatorKind kind, CommunicatorOptions options) {
+  const Store store = c10::make_intrusive<c10d::PrefixStore>("lockstep/" + std::to_string(launch.attempt), open_store(launch));
+  const std::vector<Json> ranks = exchange(store, launch, introduction(launch, kind));
+  auto comm = use_gloo(ranks, kind) ? join_over_network(store, launch, ranks, std::move(options)) : join_in_memory(store, launch, ranks, std::move(options));
+  comm->barrier();  // now every rank is there and has what it needs of the others, and rank 0 need not wait for anyone
   return comm;
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options) {
+std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options, CommunicatorKind kind) {
   try {
-    return join(launch, std::move(options));
+    return join(launch, kind, std::move(options));
   } catch (const Error&) {
     throw;
   } catch (...) {
@@ -144,14 +233,13 @@ struct MeetingPlace::Server {
 };
 
 MeetingPlace::MeetingPlace() : address_("127.0.0.1") {
-  const int descriptor = listen_at({.address = address_, .port = 0});
-  sockaddr_in own{};
-  socklen_t size = sizeof own;
-  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &size) != 0) throw errno_error(errno, "look at", "a socket");
-  port_ = ntohs(own.sin_port);
-  const c10d::TCPStoreOptions options{.port = port_, .isServer = true, .waitWorkers = false, .masterListenFd = descriptor};
   try {
+    Descriptor socket = listen_at(address_, 0);
+    port_ = port_of(socket);
+    const c10d::TCPStoreOptions options{.port = port_, .isServer = true, .waitWorkers = false, .masterListenFd = socket.release()};
     server_ = std::make_unique<Server>(Server{c10::make_intrusive<c10d::TCPStore>(address_, options)});
+  } catch (const SocketFailure& failure) {
+    throw Error(ErrorCode::communication, "ranks cannot meet at " + address_ + ": " + failure.why);
   } catch (...) {
     throw Error(ErrorCode::communication, "ranks cannot meet at " + address_ + ":" + std::to_string(port_) + ": " + device::error_of(std::current_exception()).message());
   }

@@ -1,6 +1,7 @@
 // How processes that a launcher started become a group.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "lockstep/comm/communicator.h"
@@ -8,10 +9,16 @@
 
 namespace lockstep::comm {
 
-/// Meets the other ranks at launch.address and gives this rank's side of the group. Ranks of one user on one machine share memory; a rank among
-/// them that dies breaks the group within a second, and is named. Blocks until all ranks are there.
-/// Throws communication when the meeting place cannot be reached or opened, or a rank does not come within five minutes.
-std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options = {});
+/// What carries the ranks' words. auto_: memory where all ranks are one user's on one machine, else gloo.
+enum class CommunicatorKind { auto_, shared, gloo };
+constexpr auto enum_names(CommunicatorKind) { return std::array{"auto", "shared", "gloo"}; }
+
+/// Meets the other ranks at launch.address and gives this rank's side of the group; all ranks ask for the same kind. Blocks until all are there.
+/// gloo is bound to launch.interface, else to the address from which this machine reaches launch.address.
+/// A rank that dies breaks the group within a second, one that is stopped or out of reach within five; it is named.
+/// Throws communication when the meeting place or a rank cannot be reached, or a rank does not come within five minutes; invalid_option where
+/// ranks that are to share memory cannot.
+std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options = {}, CommunicatorKind kind = CommunicatorKind::auto_);
 
 /// Where ranks meet when the launcher itself serves them, so that no rank's end takes it away: a store on the loopback, at a free port, while it
 /// lives. Throws communication.

@@ -22,6 +22,25 @@ void descend(int64_t lo, int64_t hi, Range own, std::vector<Range>& whole) {
   descend(middle, hi, own, whole);
 }
 
+// A node of the tree, the half of it that a shard is in, and the other half.
+struct Halves {
+  Range whole;
+  Range own;
+  Range other;
+};
+
+// From the root down to the shard's own node, which is no inner one.
+std::vector<Halves> path_to(int64_t shard, int64_t shard_count) {
+  if (shard < 0 || shard >= shard_count) throw Error(ErrorCode::internal, "there is no shard " + std::to_string(shard) + " of " + std::to_string(shard_count));
+  std::vector<Halves> path;
+  for (Range node{0, shard_count}; node.count() > 1; node = path.back().own) {
+    const int64_t middle = middle_of(node.begin, node.end);
+    const Range left{node.begin, middle}, right{middle, node.end};
+    path.push_back(shard < middle ? Halves{node, left, right} : Halves{node, right, left});
+  }
+  return path;
+}
+
 }  // namespace
 
 std::vector<Range> whole_nodes(Range own, int64_t shard_count) {
@@ -41,55 +60,62 @@ Range shards_of(const std::vector<Node>& nodes) {
   return {parts.front().begin, parts.back().end};
 }
 
-size_t NodeStack::take_buffer() {
-  if (free_.empty()) {
-    // Zeros, for the padding between parameters is never written and must stay a number.
-    buffers_.push_back(at::zeros({count_}, at::TensorOptions().dtype(type_).device(device_)));
-    return buffers_.size() - 1;
-  }
-  const size_t buffer = free_.back();
+void NodeStack::begin(int64_t shard_count) {
+  shard_count_ = shard_count;
+  for (Node& node : nodes_) free_.push_back(std::move(node.sum));
+  nodes_.clear();
+}
+
+at::Tensor NodeStack::take_buffer() {
+  // Zeros, for the padding between parameters is never written and must stay a number.
+  if (free_.empty()) return at::zeros({count_}, at::TensorOptions().dtype(type_).device(device_));
+  at::Tensor buffer = std::move(free_.back());
   free_.pop_back();
   return buffer;
 }
 
-void NodeStack::begin(Range own, int64_t shard_count) {
-  next_ = 0;
-  if (own == own_ && shard_count == shard_count_) return;
-  own_ = own;
-  shard_count_ = shard_count;
-  leaves_.clear();
-  nodes_.clear();
-  free_.clear();
-  for (size_t buffer = buffers_.size(); buffer > 0; --buffer) free_.push_back(buffer - 1);
-  for (const Range node : whole_nodes(own, shard_count)) {
-    const size_t buffer = take_buffer();
-    compute(node.begin, node.end, buffer);
-    nodes_.push_back({node, buffers_[buffer]});
+std::vector<Node>::iterator NodeStack::find(Range shards) {
+  return std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards == shards; });
+}
+
+// Which half is added to which changes no bit.
+void NodeStack::begin_shard(int64_t shard) {
+  std::vector<Halves> path = path_to(shard, shard_count_);
+  const bool taken = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards.contains(shard); });
+  if (taken) throw Error(ErrorCode::internal, "a worker gave shard " + std::to_string(shard) + " twice");
+  auto sum = path.empty() ? nodes_.end() : find(path.back().other);
+  if (sum == nodes_.end()) {
+    nodes_.push_back({{shard, shard + 1}, take_buffer()});
+    leaf_ = {nodes_.back().sum};
+    return;
+  }
+  leaf_ = {.buffer = sum->sum, .add = true};
+  sum->shards = path.back().whole;
+  for (path.pop_back(); !path.empty(); path.pop_back()) {
+    const auto other = find(path.back().other);
+    if (other == nodes_.end()) return;
+    sum = find(path.back().own);
+    leaf_.merges.emplace_back(sum->sum, other->sum);
+    sum->shards = path.back().whole;
+    nodes_.erase(other);
   }
 }
 
-void NodeStack::compute(int64_t lo, int64_t hi, size_t buffer) {
-  if (hi - lo == 1) {
-    leaves_.push_back({buffer, false, {}});
-    return;
-  }
-  const int64_t middle = middle_of(lo, hi);
-  compute(lo, middle, buffer);
-  if (hi - middle == 1) {
-    leaves_.push_back({buffer, true, {}});
-    return;
-  }
-  const size_t right = take_buffer();
-  compute(middle, hi, right);
-  leaves_.back().merges.emplace_back(buffer, right);
-  free_.push_back(right);
+void NodeStack::take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {
+  const auto part_of = [&](const at::Tensor& buffer) { return buffer.narrow(0, elements.begin, elements.count()); };
+  write(part_of(leaf_.buffer), leaf_.add);
+  for (const auto& [sum, other] : leaf_.merges) part_of(sum).add_(part_of(other));
 }
 
-void NodeStack::take(const std::function<void(const at::Tensor& buffer, bool add)>& write) {
-  if (next_ >= leaves_.size()) throw Error(ErrorCode::internal, "a worker gave more shards than it owns");
-  const Leaf& leaf = leaves_[next_++];
-  write(buffers_[leaf.buffer], leaf.add);
-  for (const auto& [sum, other] : leaf.merges) buffers_[sum].add_(buffers_[other]);
+void NodeStack::end_shard() {
+  for (auto& [sum, other] : leaf_.merges) free_.push_back(std::move(other));
+  leaf_ = {};
+}
+
+void NodeStack::take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+  begin_shard(shard);
+  take(Range{0, count_}, write);
+  end_shard();
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -35,41 +36,46 @@ std::vector<Range> whole_nodes(Range own, int64_t shard_count);
 /// The contiguous shards that these nodes cover; empty without nodes. Throws internal where they leave a gap or overlap.
 Range shards_of(const std::vector<Node>& nodes);
 
-/// One worker's side of the tree: takes the vectors of its shards in order, adds as soon as two halves are there, and so needs no
-/// more than log2(shards) + 1 buffers. One thread at a time.
+/// One worker's side of the tree: takes the vectors of shards, any and in any order, and adds as soon as two halves are there. For shards
+/// that follow each other it needs no more than log2(shards) + 1 buffers. One thread at a time.
 class NodeStack {
  public:
   /// Vectors have `count` elements of this type on this device.
   NodeStack(int64_t count, at::ScalarType type, at::Device device) : count_(count), type_(type), device_(device) {}
 
-  /// Starts a step in which this worker owns `own` of `shard_count` shards.
-  void begin(Range own, int64_t shard_count);
+  /// Starts a step of `shard_count` shards, of which this worker has none so far.
+  void begin(int64_t shard_count);
 
-  /// Takes the next shard's vector. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
-  void take(const std::function<void(const at::Tensor& buffer, bool add)>& write);
+  /// Takes a shard's vector. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
+  /// Throws internal for a shard that it has or that is none.
+  void take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
-  /// After the last take: the nodes that this worker holds whole, in order; their buffers stay until the next begin.
+  /// The same in parts: each element once, in any order, between begin_shard and end_shard. nodes() counts the shard in from begin_shard on; its
+  /// elements are there as they are taken.
+  void begin_shard(int64_t shard);
+  void take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
+  void end_shard();
+
+  /// The nodes that this worker holds whole, the largest ones; their buffers stay until the next begin.
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
+  // What a shard's vector does to the nodes.
   struct Leaf {
-    size_t buffer;
-    bool add;
-    std::vector<std::pair<size_t, size_t>> merges;  ///< afterwards: first += second
+    at::Tensor buffer = {};
+    bool add = false;
+    std::vector<std::pair<at::Tensor, at::Tensor>> merges = {};  // afterwards: first += second
   };
-  void compute(int64_t lo, int64_t hi, size_t buffer);
-  size_t take_buffer();
+  at::Tensor take_buffer();
+  std::vector<Node>::iterator find(Range shards);
 
   int64_t count_;
   at::ScalarType type_;
   at::Device device_;
-  std::vector<at::Tensor> buffers_;
-  std::vector<size_t> free_;
-  std::vector<Leaf> leaves_;
-  size_t next_ = 0;
+  std::vector<at::Tensor> free_;
   std::vector<Node> nodes_;
-  Range own_;
-  int64_t shard_count_ = -1;
+  Leaf leaf_;
+  int64_t shard_count_ = 0;
 };
 
 /// Finishes the tree for elements [begin, begin + count) out of all workers' nodes; gives a pointer to the sum, which is `scratch`

@@ -2,29 +2,22 @@
 // then ranks read each other's. Every rank has two buffers, used in turn: who writes into one again has passed the barrier of the other,
 // and all came to that one after they had read the first.
 #include <algorithm>
-#include <cstring>
 #include <functional>
-#include <map>
 
 #include <ATen/Functions.h>
 
-#include "lockstep/base/text.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/internal/collective.h"
 #include "lockstep/comm/internal/group_layout.h"
 #include "lockstep/comm/internal/group_reduce.h"
 
 namespace lockstep::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Deadline::Clock;
 
 constexpr std::chrono::microseconds kSpin{20};
 constexpr int64_t kSliceMilliseconds = 50;  // a stop or the time's end that comes between a look and the sleep is seen after this
-
-enum class Collective : uint32_t { barrier = 1, all_reduce, broadcast, gather, reduce_tree };
-constexpr std::array<const char*, 6> kCollectiveNames{"nothing", "barrier", "all_reduce", "broadcast", "gather", "reduce_tree"};
-
-const char* name_of_collective(uint32_t collective) { return kCollectiveNames[collective < kCollectiveNames.size() ? collective : 0]; }
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -32,109 +25,13 @@ void pause_cpu() {
 #endif
 }
 
-std::string described(const Announcement& said) {
-  std::string text = name_of_collective(said.collective);
-  if (said.collective == static_cast<uint32_t>(Collective::barrier)) return text;
-  return text + " of " + with_commas(said.elements) + " elements of type " + c10::toString(static_cast<at::ScalarType>(said.type));
-}
-
-// A rank without shards has no vector to tell the size and type of.
-bool has_vectors(const Announcement& said) { return said.sizes[0] < said.sizes[1]; }
-
-bool fit_together(const Announcement& a, const Announcement& b) {
-  if (a.collective == static_cast<uint32_t>(Collective::reduce_tree) && b.collective == a.collective) {
-    return a.sizes[2] == b.sizes[2] && (!has_vectors(a) || !has_vectors(b) || (a.type == b.type && a.elements == b.elements));
-  }
-  const bool any_size = a.collective == static_cast<uint32_t>(Collective::gather);
-  return a.collective == b.collective && a.type == b.type && a.reduction == b.reduction && a.root == b.root && (any_size || a.elements == b.elements);
-}
-
-/// A list of tensors as one row of bytes: contiguous on the CPU, and written back afterwards where they are not.
-class FlatList {
- public:
-  explicit FlatList(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {
-    for (const at::Tensor& tensor : tensors_) {
-      const at::Tensor plain = tensor.detach();
-      flat_.push_back(plain.is_cpu() ? plain.contiguous() : plain.to(at::kCPU).contiguous());
-      elements_ += plain.numel();
-    }
-  }
-  int64_t elements() const { return elements_; }
-
-  /// Visits the pieces of bytes [begin, begin + count) in order.
-  void visit(int64_t begin, int64_t count, const std::function<void(std::byte* piece, int64_t bytes)>& f) const {
-    int64_t at = 0;
-    for (const at::Tensor& tensor : flat_) {
-      const auto bytes = static_cast<int64_t>(tensor.nbytes());
-      const int64_t from = std::max(begin - at, int64_t{0});
-      const int64_t to = std::min(begin + count - at, bytes);
-      if (from < to) f(static_cast<std::byte*>(tensor.data_ptr()) + from, to - from);
-      at += bytes;
-      if (at >= begin + count) return;
-    }
-  }
-  void copy_out(int64_t begin, int64_t count, std::byte* to) const {
-    visit(begin, count, [&](const std::byte* piece, int64_t bytes) {
-      std::memcpy(to, piece, static_cast<size_t>(bytes));
-      to += bytes;
-    });
-  }
-  void copy_in(int64_t begin, int64_t count, const std::byte* from) const {
-    visit(begin, count, [&](std::byte* piece, int64_t bytes) {
-      std::memcpy(piece, from, static_cast<size_t>(bytes));
-      from += bytes;
-    });
-  }
-  void write_back() const {
-    for (size_t i = 0; i < flat_.size(); ++i) {
-      if (flat_[i].data_ptr() != tensors_[i].data_ptr()) tensors_[i].detach().copy_(flat_[i]);
-    }
-  }
-
- private:
-  std::vector<at::Tensor> tensors_;
-  std::vector<at::Tensor> flat_;
-  int64_t elements_ = 0;
-};
-
-/// The list cut by type, in the order in which types first stand in it: the same on every rank whose list is the same.
-std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(const std::vector<at::Tensor>& tensors) {
-  std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> parts;
-  for (const at::Tensor& tensor : tensors) {
-    const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == tensor.scalar_type(); });
-    (found == parts.end() ? parts.emplace_back(tensor.scalar_type(), std::vector<at::Tensor>{}) : *found).second.push_back(tensor);
-  }
-  if (parts.empty()) parts.emplace_back(at::kFloat, std::vector<at::Tensor>{});  // an empty list meets the others too
-  return parts;
-}
-
-/// Who has which nodes of a tree, the same on every rank.
-struct TreePlan {
-  int64_t shard_count = 0;
-  at::ScalarType type = at::kFloat;
-  int64_t elements = 0;
-  std::vector<std::vector<Range>> nodes;  // of each rank
-  int64_t chunk = 0;                      // elements of each node that a rank's buffer holds
-
-  TreePlan(const std::vector<Announcement>& said, int64_t shards) : shard_count(shards) {
-    size_t most = 1;
-    for (const Announcement& rank : said) {
-      nodes.push_back(whole_nodes({rank.sizes[0], rank.sizes[1]}, shards));
-      most = std::max(most, nodes.back().size());
-      if (!has_vectors(rank)) continue;
-      type = static_cast<at::ScalarType>(rank.type);
-      elements = rank.elements;
-    }
-    chunk = kChunkBytes / static_cast<int64_t>(c10::elementSize(type)) / static_cast<int64_t>(most);
-  }
-};
-
 class SharedCommunicator : public Communicator {
  public:
   SharedCommunicator(std::shared_ptr<GroupMemory> memory, int64_t rank, CommunicatorOptions options)
       : memory_(std::move(memory)), rank_(rank), size_(memory_->size()), options_(std::move(options)) {}
 
   Share share() const override { return {rank_, size_}; }
+  std::string way() const override { return "shared memory"; }
   void barrier(const WaitOptions& wait) override { meet({.collective = static_cast<uint32_t>(Collective::barrier)}, deadline(wait)); }
   void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override;
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
@@ -145,22 +42,13 @@ class SharedCommunicator : public Communicator {
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override;
 
  private:
-  struct Deadline {
-    Clock::time_point time;
-    std::chrono::milliseconds timeout;
-    std::stop_token stop;
-  };
-  Deadline deadline(const WaitOptions& wait) const {
-    const auto timeout = wait.timeout.value_or(options_.timeout);
-    return {Clock::now() + timeout, timeout, wait.stop};
-  }
+  Deadline deadline(const WaitOptions& wait) const { return Deadline::after(wait.timeout.value_or(options_.timeout), wait.stop); }
 
   void reduce_part(at::ScalarType type, const FlatList& list, Reduction reduction, const Deadline& until);
   void broadcast_part(at::ScalarType type, const FlatList& list, int64_t root, const Deadline& until);
   TreePlan meet_for_tree(const std::vector<Node>& nodes, int64_t shard_count, const Deadline& until);
   template <class T>
   void finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const at::Tensor& sum, const Deadline& until);
-  void check_root(int64_t root) const;
 
   /// Says what this rank does, waits for all, compares. Afterwards half_ is the half in which all ranks' chunks lie.
   void meet(const Announcement& announcement, const Deadline& until);
@@ -191,14 +79,11 @@ void SharedCommunicator::leave(ErrorCode code, const std::string& why, const std
 
 void SharedCommunicator::time_is_over(const char* what, const Deadline& until) const {
   const uint64_t mine = memory_->slot(rank_).arrivals.load(std::memory_order_relaxed);
-  std::vector<std::string> missing;
+  std::vector<int64_t> missing;
   for (int64_t rank = 0; rank < size_; ++rank) {
-    if (memory_->slot(rank).arrivals.load(std::memory_order_relaxed) < mine) missing.push_back(std::to_string(rank));
+    if (memory_->slot(rank).arrivals.load(std::memory_order_relaxed) < mine) missing.push_back(rank);
   }
-  leave(ErrorCode::timeout,
-        (missing.size() == 1 ? "rank " : "ranks ") + join(missing, ", ") + " of " + std::to_string(size_) + " did not come to " + what + " within " +
-            shortest(static_cast<double>(until.timeout.count()) / 1000) + " s",
-        "is there a branch that only some ranks take, or one that is much slower?");
+  leave(ErrorCode::timeout, late_ranks(missing, size_, what, until.timeout), kLateHint);
 }
 
 void SharedCommunicator::wait_for_all(uint32_t before, const char* what, const Deadline& until) const {
@@ -239,18 +124,8 @@ void SharedCommunicator::meet(const Announcement& announcement, const Deadline& 
 }
 
 void SharedCommunicator::compare() const {
-  const auto half = static_cast<size_t>(half_);
-  const Announcement& first = memory_->slot(0).announcements[half];
-  for (int64_t rank = 1; rank < size_; ++rank) {
-    const Announcement& other = memory_->slot(rank).announcements[half];
-    if (fit_together(first, other)) continue;
-    leave(ErrorCode::invalid_option, "rank " + std::to_string(rank) + " came with " + described(other) + " where rank 0 came with " + described(first),
-          "every rank makes the same calls in the same order, with tensors of the same type and size");
-  }
-}
-
-void SharedCommunicator::check_root(int64_t root) const {
-  if (root < 0 || root >= size_) throw Error(ErrorCode::invalid_option, "there is no rank " + std::to_string(root) + " in a group of " + std::to_string(size_));
+  const Misfit misfit = misfit_of(size_, [&](int64_t rank) -> const Announcement& { return memory_->slot(rank).announcements[static_cast<size_t>(half_)]; });
+  if (!misfit.why.empty()) leave(ErrorCode::invalid_option, misfit.why, misfit.hint);
 }
 
 void SharedCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) {
@@ -290,25 +165,10 @@ void SharedCommunicator::reduce_part(at::ScalarType type, const FlatList& list, 
 }
 
 TreePlan SharedCommunicator::meet_for_tree(const std::vector<Node>& nodes, int64_t shard_count, const Deadline& until) {
-  const Range own = shards_of(nodes);
-  Announcement announcement{.collective = static_cast<uint32_t>(Collective::reduce_tree)};
-  announcement.sizes[0] = own.begin;
-  announcement.sizes[1] = own.end;
-  announcement.sizes[2] = shard_count;
-  if (!nodes.empty()) {
-    announcement.type = static_cast<int32_t>(nodes.front().sum.scalar_type());
-    announcement.elements = nodes.front().sum.numel();
-  }
-  meet(announcement, until);
+  meet(announcement_of(nodes, shard_count), until);
   std::vector<Announcement> said;
   for (int64_t rank = 0; rank < size_; ++rank) said.push_back(memory_->slot(rank).announcements[static_cast<size_t>(half_)]);
-  std::vector<int64_t> owners(static_cast<size_t>(std::max<int64_t>(shard_count, 0)));
-  for (const Announcement& rank : said) {
-    for (int64_t shard = rank.sizes[0]; shard < rank.sizes[1] && shard < shard_count; ++shard) ++owners[static_cast<size_t>(shard)];
-  }
-  for (size_t shard = 0; shard < owners.size(); ++shard) {
-    if (owners[shard] != 1) leave(ErrorCode::invalid_option, "shard " + std::to_string(shard) + " of " + std::to_string(shard_count) + " is on " + std::to_string(owners[shard]) + " ranks, not on one");
-  }
+  if (const std::string why = misplaced_shard(said, shard_count); !why.empty()) leave(ErrorCode::invalid_option, why);
   return {said, shard_count};
 }
 
@@ -316,14 +176,15 @@ TreePlan SharedCommunicator::meet_for_tree(const std::vector<Node>& nodes, int64
 template <class T>
 void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const at::Tensor& sum, const Deadline& until) {
   constexpr int64_t kBlock = 4096;
-  const auto elements_at = [&](int64_t rank, size_t node, int64_t half) { return reinterpret_cast<T*>(memory_->buffer(rank, half)) + static_cast<int64_t>(node) * plan.chunk; };
+  const int64_t chunk = kChunkBytes / static_cast<int64_t>(sizeof(T)) / static_cast<int64_t>(plan.most_nodes);  // elements of each node in a buffer
+  const auto elements_at = [&](int64_t rank, size_t node, int64_t half) { return reinterpret_cast<T*>(memory_->buffer(rank, half)) + static_cast<int64_t>(node) * chunk; };
   const auto own = static_cast<size_t>(rank_);
   std::vector<T> scratch(static_cast<size_t>(scratch_blocks(plan.shard_count) * kBlock));
   std::vector<NodeElements<T>> given;
   for (const Node& node : nodes) given.push_back({node.shards, node.sum.const_data_ptr<T>()});
   const Announcement announcement{.collective = static_cast<uint32_t>(Collective::reduce_tree), .sizes = {0, 0, plan.shard_count}};
-  for (int64_t begin = 0; begin < plan.elements; begin += plan.chunk) {
-    const int64_t count = std::min(plan.chunk, plan.elements - begin);
+  for (int64_t begin = 0; begin < plan.elements; begin += chunk) {
+    const int64_t count = std::min(chunk, plan.elements - begin);
     for (size_t node = 0; node < plan.nodes[own].size(); ++node) {
       T* to = elements_at(rank_, node, 1 - half_);
       for (int64_t at = 0; at < count; at += kBlock) {
@@ -355,7 +216,6 @@ void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreeP
 std::vector<Node> SharedCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) {
   const Deadline until = deadline(wait);
   const TreePlan plan = meet_for_tree(nodes, shard_count, until);
-  if (plan.type != at::kFloat && plan.type != at::kDouble) throw Error(ErrorCode::invalid_option, std::string("reduce_tree takes float or double, not ") + c10::toString(plan.type));
   if (!tree_sum_.defined() || tree_sum_.use_count() > 1 || tree_sum_.numel() != plan.elements || tree_sum_.scalar_type() != plan.type) {
     tree_sum_ = at::empty({plan.elements}, at::TensorOptions().dtype(plan.type));
   }
@@ -366,7 +226,7 @@ std::vector<Node> SharedCommunicator::exchange_nodes(const std::vector<Node>& no
 }
 
 void SharedCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) {
-  check_root(root);
+  check_root(root, size_);
   const Deadline until = deadline(wait);
   for (const auto& [type, part] : by_type(tensors)) {
     const FlatList list(part);
@@ -393,17 +253,10 @@ void SharedCommunicator::broadcast_part(at::ScalarType type, const FlatList& lis
 }
 
 std::vector<at::Tensor> SharedCommunicator::collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) {
-  if (root != kEveryRank) check_root(root);
-  if (static_cast<size_t>(tensor.dim()) > kMostDimensions)
-    throw Error(ErrorCode::invalid_option, "gather takes tensors of at most 16 dimensions, not " + std::to_string(tensor.dim()));
+  if (root != kEveryRank) check_root(root, size_);
   const Deadline until = deadline(wait);
   const FlatList list({tensor});
-  Announcement announcement{.collective = static_cast<uint32_t>(Collective::gather),
-                            .type = static_cast<int32_t>(tensor.scalar_type()),
-                            .root = static_cast<int32_t>(root),
-                            .elements = tensor.numel(),
-                            .dimensions = static_cast<uint64_t>(tensor.dim())};
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), announcement.sizes.begin());
+  const Announcement announcement = announcement_of(tensor, root);
   meet(announcement, until);
 
   const bool wanted = root == kEveryRank || root == rank_;
@@ -415,7 +268,7 @@ std::vector<at::Tensor> SharedCommunicator::collect(const at::Tensor& tensor, in
     const Announcement& said = memory_->slot(rank).announcements[static_cast<size_t>(half_)];
     bytes.push_back(said.elements * width);
     if (!wanted) continue;
-    parts.push_back(at::empty(at::IntArrayRef(said.sizes.data(), said.dimensions), tensor.options().device(at::kCPU)));
+    parts.push_back(room_for(said));
     lists.emplace_back(std::vector<at::Tensor>{parts.back()});
   }
   const int64_t most = *std::max_element(bytes.begin(), bytes.end());

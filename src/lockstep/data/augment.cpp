@@ -1,10 +1,15 @@
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/internal/color_jitter.h"
+#include "lockstep/data/internal/thread_buffer.h"
+#include "lockstep/data/resample.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::data {
@@ -12,14 +17,150 @@ namespace {
 
 constexpr int64_t kEighthOfShorterSide = -1;
 
-int64_t parse_shift(std::string_view text) {
-  int64_t pixels = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), pixels);
-  if (code != std::errc{} || end != text.data() + text.size() || pixels < 1 || pixels > 65535) {
-    throw Error(ErrorCode::invalid_option, "--augment shift=\"" + std::string(text) + "\" is no number of pixels from 1 to 65,535",
-                "for instance --augment flip,shift=4");
+[[noreturn]] void refuse(std::string_view word, const std::string& must_be, const char* example) {
+  throw Error(ErrorCode::invalid_option, "--augment cannot have \"" + std::string(word) + "\": " + must_be, std::string("for instance --augment flip,") + example);
+}
+
+void set_shift(Augment& augment, std::string_view word, std::string_view value) {
+  augment.shift = kEighthOfShorterSide;
+  if (value.empty()) return;
+  const auto pixels = parse_number<int64_t>(value);
+  if (!pixels || *pixels < 1 || *pixels > 65535) refuse(word, "it takes a number of pixels from 1 to 65,535", "shift=4");
+  augment.shift = *pixels;
+}
+
+void set_crop(Augment& augment, std::string_view word, std::string_view value) {
+  const auto least = value.empty() ? std::optional(0.08) : parse_number<double>(value);
+  if (!least || !(*least > 0 && *least <= 1)) refuse(word, "it takes a share of the area, above 0 and up to 1", "random-resized-crop=0.25");
+  augment.least_crop = *least;
+}
+
+void set_jitter(Augment& augment, std::string_view word, std::string_view value) {
+  augment.jitter = {0.4, 0.4, 0.4, 0.1};
+  if (value.empty()) return;
+  const std::vector<std::string> parts = split(std::string(value), '/');
+  std::array<double, 4> numbers{};
+  bool good = parts.size() == numbers.size();
+  for (size_t i = 0; good && i < numbers.size(); ++i) {
+    const auto number = parse_number<double>(parts[i]);
+    good = number && *number >= 0 && *number <= (i == 3 ? 0.5 : 10);
+    if (good) numbers[i] = *number;
   }
-  return pixels;
+  if (!good) refuse(word, "it takes brightness/contrast/saturation/hue, each 0 or more, hue at most 0.5", "color-jitter=0.4/0.4/0.4/0.1");
+  augment.jitter = {numbers[0], numbers[1], numbers[2], numbers[3]};
+}
+
+void set_erase(Augment& augment, std::string_view word, std::string_view value) {
+  const auto share = value.empty() ? std::optional(0.5) : parse_number<double>(value);
+  if (!share || !(*share > 0 && *share <= 1)) refuse(word, "it takes the share of pictures, above 0 and up to 1", "random-erasing=0.25");
+  augment.erase = *share;
+}
+
+void set_mixup(Augment& augment, std::string_view word, std::string_view value) {
+  const auto alpha = value.empty() ? std::optional(1.0) : parse_number<double>(value);
+  if (!alpha || !(*alpha > 0 && *alpha <= 100)) refuse(word, "it takes Beta's parameter, above 0 and up to 100", "mixup=0.2");
+  augment.mixup = *alpha;
+}
+
+struct Word {
+  const char* name;
+  void (*set)(Augment& augment, std::string_view word, std::string_view value);
+  bool takes_value = true;
+};
+
+constexpr std::array<Word, 7> kWords{{
+    {"random-resized-crop", set_crop},
+    {"flip", [](Augment& augment, std::string_view, std::string_view) { augment.flip = true; }, false},
+    {"flip-vertical", [](Augment& augment, std::string_view, std::string_view) { augment.flip_vertical = true; }, false},
+    {"shift", set_shift},
+    {"color-jitter", set_jitter},
+    {"random-erasing", set_erase},
+    {"mixup", set_mixup},
+}};
+
+void set_word(Augment& augment, const std::string& word) {
+  const size_t equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  std::vector<std::string> names{"none"};
+  for (const Word& known : kWords) {
+    names.emplace_back(known.name);
+    if (name != known.name) continue;
+    if (equals == std::string::npos) return known.set(augment, word, "");
+    if (!known.takes_value || equals + 1 == word.size()) refuse(word, known.takes_value ? "there is no value" : "it takes no value", "shift=4");
+    return known.set(augment, word, std::string_view(word).substr(equals + 1));
+  }
+  const std::string near = nearest(name, names);
+  names.erase(names.begin());
+  throw Error(ErrorCode::invalid_option, "--augment has no \"" + word + "\"", (near.empty() ? "" : "did you mean " + near + "? ") + "it takes none, or a comma list of " + join(names, ", "));
+}
+
+// Each kind of change draws from a generator of its own, so that one option does not change what another draws.
+enum class Draw : uint64_t { crop = 1, jitter, erase, mix };
+Random random_for(uint64_t seed, Draw draw) { return Random(seed_of({seed, static_cast<uint64_t>(draw)})); }
+
+double between(Random& random, double low, double high) { return low + (high - low) * random.uniform(); }
+
+struct Rectangle {
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+// A rectangle of this share of the area and of a ratio of width to height drawn between 1 / `ratio` and `ratio`, evenly in its logarithm. As in
+// torchvision ten are drawn, and the first that fits is taken.
+std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& format, std::array<double, 2> share, double ratio) {
+  std::optional<Rectangle> chosen;
+  const auto area = static_cast<double>(format.height * format.width);
+  for (int i = 0; i < 10; ++i) {
+    const double own = area * between(random, share[0], share[1]);
+    const double shape = std::exp(between(random, -std::log(ratio), std::log(ratio)));
+    const Rectangle drawn{0, 0, std::lrint(std::sqrt(own / shape)), std::lrint(std::sqrt(own * shape))};
+    if (drawn.height < 1 || drawn.width < 1 || drawn.height > format.height || drawn.width > format.width) continue;
+    chosen = drawn;
+    break;
+  }
+  if (!chosen) return std::nullopt;
+  chosen->top = static_cast<int64_t>(random.below(static_cast<uint64_t>(format.height - chosen->height + 1)));
+  chosen->left = static_cast<int64_t>(random.below(static_cast<uint64_t>(format.width - chosen->width + 1)));
+  return chosen;
+}
+
+void crop(std::span<uint8_t> picture, const PictureFormat& format, double least, Random random) {
+  const auto part = draw_rectangle(random, format, {least, 1}, 4.0 / 3);
+  if (!part) return;
+  thread_local ThreadBuffer memory;
+  const std::span<uint8_t> whole = memory.of(picture.size());
+  std::copy(picture.begin(), picture.end(), whole.begin());
+  std::array<PixelPlane, 3> planes;
+  for (int64_t c = 0; c < format.channels; ++c) {
+    planes[static_cast<size_t>(c)] = {whole.data() + (c * format.height + part->top) * format.width + part->left, format.width, 1, part->height, part->width};
+  }
+  const Box box{0, 0, static_cast<double>(part->width), static_cast<double>(part->height)};
+  resample(std::span(planes).first(static_cast<size_t>(format.channels)), box, {format.height, format.width}, picture);
+}
+
+void erase_part(std::span<uint8_t> picture, const PictureFormat& format, double share, Random random) {
+  const bool chosen = random.uniform() < share;
+  const auto part = draw_rectangle(random, format, {0.02, 0.33}, 3.3);
+  if (!chosen || !part) return;
+  for (int64_t c = 0; c < format.channels; ++c) {
+    for (int64_t y = 0; y < part->height; ++y) std::memset(picture.data() + (c * format.height + part->top + y) * format.width + part->left, 0, static_cast<size_t>(part->width));
+  }
+}
+
+// Two gammas make a beta; of a shape under 1 by the power of a uniform number (Marsaglia and Tsang 2000, whose method the loop is).
+double draw_gamma(Random& random, double shape) {
+  if (shape < 1) {
+    const double power = std::pow(1 - random.uniform(), 1 / shape);
+    return draw_gamma(random, shape + 1) * power;
+  }
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double normal = std::sqrt(-2 * std::log(1 - random.uniform())) * std::cos(6.283185307179586 * random.uniform());
+    const double v = (1 + c * normal) * (1 + c * normal) * (1 + c * normal);
+    if (v > 0 && std::log(1 - random.uniform()) < 0.5 * normal * normal + d - d * v + d * std::log(v)) return d * v;
+  }
 }
 
 void mirror_rows(uint8_t* plane, int64_t height, int64_t width) {
@@ -55,25 +196,12 @@ int64_t draw_shift(Random& random, int64_t most, int64_t length) {
 Augment Augment::parse(std::string_view text) {
   Augment augment;
   if (text.empty() || text == "none") return augment;
-  for (const std::string& word : split(text, ',')) {
-    if (word == "flip") {
-      augment.flip = true;
-    } else if (word == "flip-vertical") {
-      augment.flip_vertical = true;
-    } else if (word == "shift") {
-      augment.shift = kEighthOfShorterSide;
-    } else if (word.starts_with("shift=")) {
-      augment.shift = parse_shift(std::string_view(word).substr(6));
-    } else {
-      const std::string near = nearest(word, {"none", "flip", "flip-vertical", "shift"});
-      throw Error(ErrorCode::invalid_option, "--augment has no \"" + word + "\"",
-                  (near.empty() ? "" : "did you mean " + near + "? ") + "it takes none, or a comma list of flip, flip-vertical, shift, shift=PIXELS");
-    }
-  }
+  for (const std::string& word : split(text, ',')) set_word(augment, word);
   return augment;
 }
 
 void Augment::apply(std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
+  if (least_crop > 0) crop(picture, format, least_crop, random_for(seed, Draw::crop));
   // Every number is drawn whether it is used or not, so that one option does not change what another draws.
   Random random(seed);
   const bool mirror = (random.next() >> 63) != 0;
@@ -87,6 +215,22 @@ void Augment::apply(std::span<uint8_t> picture, const PictureFormat& format, uin
     if (flip_vertical && mirror_vertically) mirror_columns(plane, format.height, format.width);
     if (most != 0) shift_plane(plane, format.height, format.width, down, right);
   }
+  if (jitter.any()) jitter_colors(picture, format, jitter, random_for(seed, Draw::jitter));
+  if (erase > 0) erase_part(picture, format, erase, random_for(seed, Draw::erase));
+}
+
+Mix Augment::draw_mix(int64_t count, uint64_t seed) const {
+  Random random = random_for(seed, Draw::mix);
+  Mix mix;
+  mix.other = static_cast<int64_t>(random.below(static_cast<uint64_t>(count)));
+  const double one = draw_gamma(random, mixup), two = draw_gamma(random, mixup);
+  if (one + two > 0) mix.share = std::lrint(256 * one / (one + two));
+  return mix;
+}
+
+void mix_in(std::span<uint8_t> picture, std::span<const uint8_t> other, int64_t share) {
+  const auto own = static_cast<uint32_t>(share);
+  for (size_t i = 0; i < picture.size(); ++i) picture[i] = static_cast<uint8_t>((picture[i] * own + other[i] * (256 - own) + 128) >> 8);
 }
 
 }  // namespace lockstep::data

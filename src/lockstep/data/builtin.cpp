@@ -12,7 +12,7 @@ constexpr std::array<SourceKind, 5> kKinds{{
     {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", fits_cifar, open_cifar},
     {"sequence file", "a file of sequences (.ts)", fits_ts, open_ts},
     {"sequence folder", "a folder of class folders with CSV files, a sequence each", fits_csv, open_csv},
-    {"image folder", "a folder of class folders with PNG or JPEG files, also as a .tar or at s3://", fits_image_folder, open_image_folder},
+    {"image folder", "a folder of class folders with PNG, JPEG, BMP, PPM, TIFF or WebP files, also as a .tar or at s3://", fits_image_folder, open_image_folder},
 }};
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -51,8 +52,22 @@ class BadPicture : public Error {
   std::string reason_;
 };
 
-/// Called once by a decoder when it knows the picture's size; gives the memory, size.bytes() long, for the planar pixels.
-using Placement = std::function<std::span<uint8_t>(const ImageSize& size)>;
+class PixelTaker;
+
+/// Called once by a decoder when it knows the picture's size; gives the memory, size.bytes() long, for the planar pixels. Made of a function
+/// that does so. A reader that wants another size or colour gives a taker too (data/pixels.h), which a decoder may hand its pixels instead.
+class Placement {
+ public:
+  template <class Memory>
+    requires std::is_invocable_r_v<std::span<uint8_t>, const Memory&, const ImageSize&>
+  Placement(Memory memory, PixelTaker* taker = nullptr) : memory_(std::move(memory)), taker_(taker) {}  // NOLINT: a lambda is one
+  std::span<uint8_t> operator()(const ImageSize& size) const { return memory_(size); }
+  PixelTaker* taker() const { return taker_; }
+
+ private:
+  std::function<std::span<uint8_t>(const ImageSize&)> memory_;
+  PixelTaker* taker_;
+};
 
 /// Samples by index. Const, without state or randomness: any thread may call any member at any time.
 class Datastore {
@@ -82,6 +97,8 @@ class Datastore {
   virtual bool continues(int64_t) const { return false; }
   /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
   virtual uint64_t listing_hash() const = 0;
+  /// Sizes and modification times of what is read, in one number, for what is made of the pictures and kept; 0: nobody can tell.
+  virtual uint64_t content_hash() const { return 0; }
   /// Where the pictures come from, in words that no other datastore of this process has unless it holds the same pictures and labels in the same
   /// order. Empty: nobody can tell, and the datastore is equal to itself only.
   virtual std::string identity() const { return {}; }

@@ -2,96 +2,71 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <memory>
-#include <new>
-#include <vector>
+#include <span>
 
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/formats.h"
+#include "lockstep/data/internal/thread_buffer.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr size_t kFirstRead = 4096;
-
-enum class Format { png, jpeg, unknown };
-
-struct Signature {
-  std::string_view bytes;
-  std::string_view name;
-  Format format;
+struct Format {
+  const char* name;
+  std::array<std::string_view, 3> endings;
+  bool (*fits)(std::string_view head);
+  ImageSize (*size)(const ByteWindow& bytes_at);
+  void (*decode)(std::string_view file, const Placement& placement);
 };
 
-// The two that are read, and those that are often found under their names.
-constexpr std::array<Signature, 8> kSignatures{{
-    {"\x89PNG\r\n\x1a\n", "PNG", Format::png},
-    {"\xff\xd8\xff", "JPEG", Format::jpeg},
-    {"GIF8", "GIF", Format::unknown},
-    {"BM", "BMP", Format::unknown},
-    {"RIFF", "WebP", Format::unknown},
-    {"II*", "TIFF", Format::unknown},
-    {"MM", "TIFF", Format::unknown},
-    {"<", "text file (HTML or XML)", Format::unknown},
+bool is_pnm(std::string_view head) {
+  return head.size() > 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7' && std::string_view(" \t\r\n#").find(head[2]) != std::string_view::npos;
+}
+
+constexpr std::array<Format, 6> kFormats{{
+    {"PNG", {"png"}, [](std::string_view head) { return head.starts_with("\x89PNG\r\n\x1a\n"); }, png_size, decode_png},
+    {"JPEG", {"jpg", "jpeg"}, [](std::string_view head) { return head.starts_with("\xff\xd8\xff"); }, jpeg_size, decode_jpeg},
+    {"BMP", {"bmp"}, [](std::string_view head) { return head.starts_with("BM"); }, bmp_size, decode_bmp},
+    {"PPM", {"ppm", "pgm", "pnm"}, is_pnm, pnm_size, decode_pnm},
+    {"TIFF", {"tif", "tiff"}, [](std::string_view head) { return head.starts_with(std::string_view("II*\0", 4)) || head.starts_with(std::string_view("MM\0*", 4)); }, tiff_size, decode_tiff},
+    {"WebP", {"webp"}, [](std::string_view head) { return head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP"; }, webp_size, decode_webp},
 }};
 
-Format format_of_name(std::string_view name) {
+// What is often found under the names of the others, and not read.
+constexpr std::array<std::pair<std::string_view, const char*>, 2> kOthers{{{"GIF8", "GIF"}, {"<", "text file (HTML or XML)"}}};
+
+const Format* format_of_name(std::string_view name) {
   const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || name.size() - dot > 5) return Format::unknown;
+  if (dot == std::string_view::npos || name.size() - dot > 5 || name.size() - dot < 2) return nullptr;
   const std::string ending = lower(name.substr(dot + 1));
-  if (ending == "png") return Format::png;
-  if (ending == "jpg" || ending == "jpeg") return Format::jpeg;
-  return Format::unknown;
+  for (const Format& format : kFormats) {
+    if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end()) return &format;
+  }
+  return nullptr;
 }
 
-// The format of the content, which must be the one the name promises.
-Format checked_format(std::string_view name, std::string_view head) {
-  const Format expected = format_of_name(name);
-  const std::string_view expected_name = expected == Format::png ? "PNG" : "JPEG";
+// The format that the name promises, which the content must be of.
+const Format& checked_format(std::string_view name, std::string_view head) {
+  const Format* expected = format_of_name(name);
+  if (expected == nullptr) throw DecodeError("has no picture's name");
   if (head.empty()) throw DecodeError("the file is empty");
-  for (const Signature& signature : kSignatures) {
-    if (!head.starts_with(signature.bytes)) continue;
-    if (signature.format == expected) return expected;
-    const std::string what = "holds a " + std::string(signature.name) + ", not a " + std::string(expected_name);
-    throw DecodeError(signature.format == Format::unknown ? what : what + "; rename it");
+  if (expected->fits(head)) return *expected;
+  for (const Format& format : kFormats) {
+    if (format.fits(head)) throw DecodeError("holds a " + std::string(format.name) + ", not a " + expected->name + "; rename it");
   }
-  if (head.size() < 8) throw DecodeError(std::string(expected_name) + " ends at byte " + std::to_string(head.size()));
-  throw DecodeError("is not a " + std::string(expected_name));
+  for (const auto& [signature, other] : kOthers) {
+    if (head.starts_with(signature)) throw DecodeError("holds a " + std::string(other) + ", not a " + expected->name);
+  }
+  if (head.size() < 8) ends_at(expected->name, head.size());
+  throw DecodeError("is not a " + std::string(expected->name));
 }
-
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw errno_error(errno, "open", path);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() { ::close(descriptor_); }
-
-  // Fewer bytes than asked for only at the file's end.
-  size_t read_at(size_t offset, char* destination, size_t count) const {
-    size_t have = 0;
-    while (have < count) {
-      const ssize_t got = ::pread(descriptor_, destination + have, count - have, static_cast<off_t>(offset + have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw errno_error(errno, "read", path_);
-      if (got == 0) break;
-      have += static_cast<size_t>(got);
-    }
-    return have;
-  }
-
- private:
-  const std::string& path_;
-  int descriptor_;
-};
 
 }  // namespace
 
-bool is_picture_name(std::string_view name) { return format_of_name(name) != Format::unknown; }
+bool is_picture_name(std::string_view name) { return format_of_name(name) != nullptr; }
 
 void check_size(const ImageSize& size) {
   const std::string text = std::to_string(size.width) + "x" + std::to_string(size.height);
@@ -99,60 +74,50 @@ void check_size(const ImageSize& size) {
   if (size.height > kMostPixels / size.width) throw DecodeError("is " + text + ", more than the " + with_commas(kMostPixels) + " pixels allowed");
 }
 
+void ends_at(const char* format, size_t offset) { throw DecodeError(std::string(format) + " ends at byte " + std::to_string(offset)); }
+
 std::span<uint8_t> scratch(size_t bytes) {
-  constexpr size_t kKeptBytes = size_t{16} << 20;
-  thread_local std::unique_ptr<uint8_t[]> memory;
-  thread_local size_t capacity = 0;
-  if (capacity < bytes || capacity > kKeptBytes) {
-    memory.reset();
-    capacity = 0;
-    memory = std::make_unique_for_overwrite<uint8_t[]>(bytes);
-    capacity = bytes;
-  }
-  return {memory.get(), bytes};
+  thread_local ThreadBuffer memory;
+  return memory.of(bytes);
 }
 
-void to_planes(const uint8_t* interleaved, PixelLayout layout, int64_t pixels, std::span<uint8_t> planes) {
-  if (layout.pixel_bytes == 3 && layout.channel_bytes == 1) {
-    uint8_t* red = planes.data();
-    uint8_t* green = red + pixels;
-    uint8_t* blue = green + pixels;
-    for (int64_t i = 0; i < pixels; ++i, interleaved += 3) {
-      red[i] = interleaved[0];
-      green[i] = interleaved[1];
-      blue[i] = interleaved[2];
-    }
-    return;
-  }
-  const int64_t channels = static_cast<int64_t>(planes.size()) / pixels;
-  for (int64_t c = 0; c < channels; ++c) {
-    uint8_t* plane = planes.data() + c * pixels;
-    const uint8_t* sample = interleaved + c * layout.channel_bytes;
-    for (int64_t i = 0; i < pixels; ++i) plane[i] = sample[i * layout.pixel_bytes];
-  }
+uint32_t little_endian(std::string_view bytes) {
+  uint32_t value = 0;
+  for (size_t i = bytes.size(); i > 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[i - 1]);
+  return value;
 }
 
-void decode(std::string_view name, std::string_view file, const Placement& placement) {
-  if (checked_format(name, file) == Format::png) {
-    decode_png(file, placement);
-  } else {
-    decode_jpeg(file, placement);
-  }
+uint32_t big_endian(std::string_view bytes) {
+  uint32_t value = 0;
+  for (const char byte : bytes) value = value << 8 | static_cast<uint8_t>(byte);
+  return value;
+}
+
+ByteWindow window_of(std::string_view bytes) {
+  return [bytes](size_t offset, size_t count) { return offset < bytes.size() ? bytes.substr(offset, count) : std::string_view(); };
+}
+
+ByteWindow window_from(const ByteWindow& bytes_at, size_t begin) {
+  return [&bytes_at, begin](size_t offset, size_t count) { return bytes_at(begin + offset, count); };
+}
+
+void decode(std::string_view name, std::string_view file, const Placement& placement) { checked_format(name, file).decode(file, placement); }
+
+ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) { return checked_format(name, bytes_at(0, 16)).size(bytes_at); }
+
+ImageSize stored_size(std::string_view name, const ReadAt& read_at) {
+  std::array<char, kMostWindow> head, window;
+  const size_t have = read_at(0, head);
+  return picture_size(name, [&](size_t offset, size_t count) -> std::string_view {
+    count = std::min(count, window.size());
+    if (offset + count <= have) return std::string_view(head.data(), have).substr(offset, count);
+    return {window.data(), read_at(static_cast<int64_t>(offset), std::span(window).first(count))};
+  });
 }
 
 ImageSize stored_size(const std::string& path) {
-  const OpenFile file(path);
-  std::array<char, kFirstRead> head;
-  const size_t have = file.read_at(0, head.data(), head.size());
-  const std::string_view start(head.data(), have);
-  if (checked_format(path, start) == Format::png) return png_size(start);
-
-  std::array<char, kFirstRead> window;
-  return jpeg_header([&](size_t offset, size_t count) -> std::string_view {
-           count = std::min(count, window.size());
-           if (offset + count <= have) return start.substr(offset, count);
-           return {window.data(), file.read_at(offset, window.data(), count)};
-         }).size;
+  const OpenFile file(path, O_RDONLY);
+  return stored_size(path, [&](int64_t offset, std::span<char> destination) { return file.read_at(offset, destination); });
 }
 
 }  // namespace lockstep::data

@@ -1,13 +1,15 @@
-// PNG and JPEG files to pixels. The files are not trusted: sizes are checked against stated bounds and against what so many bytes can hold
-// before memory is taken.
+// Picture files to pixels: PNG, JPEG, BMP, PPM and PGM, TIFF, WebP. The files are not trusted: sizes are checked against stated bounds and
+// against what so many bytes can hold before memory is taken.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "lockstep/data/datastore.h"
+#include "lockstep/data/pixels.h"
 
 namespace lockstep::data {
 
@@ -20,17 +22,31 @@ class DecodeError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Whether the name ends in .png, .jpg or .jpeg, in capitals or not.
+/// Whether the name ends as those of pictures do (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pnm, .tif, .tiff, .webp), in capitals or not.
 bool is_picture_name(std::string_view name);
 
 /// Decodes a whole file held in memory to [C,H,W]; `name` says by its ending what it should be. Any thread.
-/// PNG: every depth and kind; 16 bits become the upper 8; alpha and transparency are dropped, as Pillow's convert("RGB") does; grey stays one
-/// channel, a palette becomes three. JPEG: grey one channel; YCbCr, RGB and CMYK three; a turn noted in EXIF is not applied, as in
-/// torchvision's ImageFolder.
+/// A picture is turned as EXIF says (Pillow's ImageOps.exif_transpose), and alpha and transparency are dropped (its convert("RGB")). Grey stays
+/// one channel, a palette becomes three.
+/// PNG: every depth and kind; 16 bits become the upper 8. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1 to 32 bits, not compressed. PPM, PGM:
+/// binary. TIFF: the first picture, not compressed or by PackBits, LZW, Deflate, JPEG or fax. WebP: not animated.
 /// Throws DecodeError.
 void decode(std::string_view name, std::string_view file, const Placement& placement);
 
-/// The same size that decode() would give, from the file's first few kilobytes. Throws DecodeError, not_found or io.
+/// Up to `count` bytes of a file from `offset` on, fewer at its end; the view is valid until the next call.
+using ByteWindow = std::function<std::string_view(size_t offset, size_t count)>;
+/// What a window must be able to give at once.
+constexpr size_t kMostWindow = 4096;
+
+/// The same size that decode() would give, from a few kilobytes. Throws DecodeError and what the window throws.
+ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at);
+
+/// Bytes of a file from `offset` on; fewer than asked for only at its end. Returns how many.
+using ReadAt = std::function<size_t(int64_t offset, std::span<char> destination)>;
+/// picture_size of what `read_at` reads, wherever that lies. Throws also what it throws.
+ImageSize stored_size(std::string_view name, const ReadAt& read_at);
+
+/// The same of a file. Throws also not_found or io.
 ImageSize stored_size(const std::string& path);
 
 }  // namespace lockstep::data

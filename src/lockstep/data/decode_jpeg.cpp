@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 
@@ -13,6 +15,17 @@ namespace {
 constexpr int64_t kMostPixelsPerByte = 1024;
 // Real files have a few dozen segments in front of the picture.
 constexpr int kMostSteps = 1 << 16;
+// Each scan of a progressive file goes over the whole picture; real files have about ten.
+constexpr int64_t kMostScannedPixels = 16 * kMostPixels;
+
+// What a JPEG's markers say in front of its pixels.
+struct JpegHeader {
+  ImageSize size;            // as stored: one channel or three
+  int64_t components = 0;    // 4 is CMYK
+  bool adobe = false;        // has Adobe's marker, which means that CMYK is stored inverted
+  bool progressive = false;
+  int64_t orientation = 0;   // 0: no EXIF
+};
 
 struct DestroyHandle {
   void operator()(void* handle) const { tjDestroy(handle); }
@@ -24,14 +37,15 @@ tjhandle thread_handle() {
   return handle.get();
 }
 
-[[noreturn]] void ends_at(size_t offset) { throw DecodeError("JPEG ends at byte " + std::to_string(offset)); }
 [[noreturn]] void damaged(const std::string& why) { throw DecodeError("JPEG is damaged (" + why + ")"); }
 
 int64_t byte_at(std::string_view bytes, size_t position) { return static_cast<uint8_t>(bytes[position]); }
-int64_t big_endian16(std::string_view bytes, size_t position) { return byte_at(bytes, position) << 8 | byte_at(bytes, position + 1); }
+int64_t big_endian16(std::string_view bytes, size_t position) { return big_endian(bytes.substr(position, 2)); }
 
 bool is_frame(int64_t marker) { return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc; }
 bool stands_alone(int64_t marker) { return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8); }
+
+bool is_progressive(int64_t marker) { return (marker & 3) == 2; }
 
 // A frame segment: length, bits, height, width, components.
 void read_frame(std::string_view segment, JpegHeader& header) {
@@ -45,39 +59,15 @@ void read_frame(std::string_view segment, JpegHeader& header) {
   check_size(header.size);
 }
 
-// Damage that other readers accept too (a few stray bytes) is a warning; an early end is not.
-bool ends_early(tjhandle handle, std::string_view file) {
-  return std::string_view(tjGetErrorStr2(handle)).find("Premature end of JPEG") != std::string_view::npos ||
-         file.rfind("\xff\xd9") == std::string_view::npos;
-}
-
-void decompress(std::string_view file, const ImageSize& size, TJPF format, std::span<uint8_t> destination) {
-  const tjhandle handle = thread_handle();
-  const int status = tjDecompress2(handle, reinterpret_cast<const unsigned char*>(file.data()), file.size(), destination.data(),
-                                   static_cast<int>(size.width), 0, static_cast<int>(size.height), format, TJFLAG_LIMITSCANS);
-  if (status == 0) return;
-  if (tjGetErrorCode(handle) != TJERR_WARNING) damaged(tjGetErrorStr2(handle));
-  if (ends_early(handle, file)) ends_at(file.size());
-}
-
-void ink_to_planes(std::span<const uint8_t> ink, bool inverted, int64_t pixels, std::span<uint8_t> planes) {
-  const uint32_t flip = inverted ? 0 : 255;
-  for (int64_t i = 0; i < pixels; ++i) {
-    const uint8_t* pixel = ink.data() + 4 * i;
-    const uint32_t light = pixel[3] ^ flip;
-    for (int64_t c = 0; c < 3; ++c) planes[static_cast<size_t>(c * pixels + i)] = static_cast<uint8_t>(((pixel[c] ^ flip) * light + 127) / 255);
-  }
-}
-
-}  // namespace
-
-JpegHeader jpeg_header(const ByteWindow& bytes_at) {
+// Up to the first scan.
+JpegHeader header_of(const ByteWindow& bytes_at) {
+  constexpr std::string_view kExif("Exif\0\0", 6);
   JpegHeader header;
   size_t offset = 2;
   for (int step = 0; step < kMostSteps; ++step) {
     // Enough for every segment that is looked into.
     const std::string_view bytes = bytes_at(offset, 20);
-    if (bytes.size() < 2) ends_at(offset + bytes.size());
+    if (bytes.size() < 2) ends_at("JPEG", offset + bytes.size());
     const int64_t marker = byte_at(bytes, 1);
     if (byte_at(bytes, 0) != 0xff || marker == 0xff || marker == 0) {
       ++offset;
@@ -91,40 +81,145 @@ JpegHeader jpeg_header(const ByteWindow& bytes_at) {
       if (header.components == 0) damaged("no frame header");
       return header;
     }
-    if (bytes.size() < 4) ends_at(offset + bytes.size());
+    if (bytes.size() < 4) ends_at("JPEG", offset + bytes.size());
     const int64_t length = big_endian16(bytes, 2);
     if (length < 2) damaged("a segment without length");
     if (is_frame(marker) && header.components == 0) {
-      if (bytes.size() < 10) ends_at(offset + bytes.size());
+      if (bytes.size() < 10) ends_at("JPEG", offset + bytes.size());
       read_frame(bytes.substr(2), header);
+      header.progressive = is_progressive(marker);
+      // Only for ink is anything looked for behind the frame.
       if (header.components != 4) return header;
     }
     if (marker == 0xee && bytes.size() > 9 && bytes.substr(4, 5) == "Adobe") header.adobe = true;
+    if (marker == 0xe1 && header.orientation == 0 && bytes.size() > 10 && bytes.substr(4, 6) == kExif) {
+      header.orientation = exif_orientation(window_from(bytes_at, offset + 10));
+    }
     offset += 2 + static_cast<size_t>(length);
   }
   damaged("no picture after " + std::to_string(kMostSteps) + " segments");
 }
 
-void decode_jpeg(std::string_view file, const Placement& placement) {
-  const JpegHeader header = jpeg_header([&](size_t offset, size_t count) {
-    return offset < file.size() ? file.substr(offset, count) : std::string_view();
-  });
-  const int64_t pixels = header.size.height * header.size.width;
-  if (pixels / kMostPixelsPerByte > static_cast<int64_t>(file.size())) ends_at(file.size());
+// Between the scans' bytes 0xff is never followed by a marker's code.
+void check_scans(std::string_view file, const JpegHeader& header) {
+  int64_t scans = 0;
+  for (size_t at = file.find("\xff\xda"); at != std::string_view::npos; at = file.find("\xff\xda", at + 2)) ++scans;
+  if (scans * header.size.height > kMostScannedPixels / header.size.width) {
+    throw DecodeError("is a JPEG of " + std::to_string(scans) + " scans, too many for " + std::to_string(header.size.width) + "x" + std::to_string(header.size.height) + " pixels");
+  }
+}
 
-  const std::span<uint8_t> planes = placement(header.size);
-  if (header.components == 1) {
-    decompress(file, header.size, TJPF_GRAY, planes);
+// Damage that other readers accept too (a few stray bytes) is a warning; an early end is not.
+void check(int status, tjhandle handle, std::string_view file) {
+  if (status == 0) return;
+  const std::string_view message = tjGetErrorStr2(handle);
+  if (tjGetErrorCode(handle) != TJERR_WARNING) damaged(std::string(message));
+  if (message.find("Premature end of JPEG") != std::string_view::npos || file.rfind("\xff\xd9") == std::string_view::npos) ends_at("JPEG", file.size());
+}
+
+const unsigned char* bytes_of(std::string_view file) { return reinterpret_cast<const unsigned char*>(file.data()); }
+
+// How the pixels of one file are made.
+struct Way {
+  bool fast = false;
+  int shrink = 1;  // 1, 2, 4 or 8
+  int flags = TJFLAG_LIMITSCANS;
+
+  int64_t scaled(int64_t length) const { return (length + shrink - 1) / shrink; }
+  double share(int64_t length) const { return static_cast<double>(length) / static_cast<double>(shrink * scaled(length)); }
+  ImageSize scaled(const ImageSize& size) const { return {size.channels, scaled(size.height), scaled(size.width)}; }
+};
+
+Way way_for(const JpegHeader& header, const PixelTaker* taker) {
+  Way way;
+  if (taker == nullptr || taker->decode() == Decode::exact) return way;
+  way.fast = true;
+  way.flags |= TJFLAG_FASTUPSAMPLE;
+  const double least = taker->least_scale(oriented(header.size, header.orientation));
+  // A turned picture's half pixels would come to lie at its other end, so it has none.
+  const auto divides = [&](int shrink) { return header.orientation <= 1 || (header.size.height % shrink == 0 && header.size.width % shrink == 0); };
+  while (way.shrink < 8 && least * way.shrink * 2 <= 1 && divides(way.shrink * 2)) way.shrink *= 2;
+  // The smaller transforms have no quick form, and with the flag TurboJPEG 2.1 takes the wrong factors for halved colours.
+  if (way.shrink == 1) way.flags |= TJFLAG_FASTDCT;
+  return way;
+}
+
+void decompress(std::string_view file, const ImageSize& size, TJPF format, const Way& way, std::span<uint8_t> destination) {
+  const tjhandle handle = thread_handle();
+  const int status = tjDecompress2(handle, bytes_of(file), file.size(), destination.data(), static_cast<int>(size.width), 0, static_cast<int>(size.height), format, way.flags);
+  check(status, handle, file);
+}
+
+// Luma and chroma as they are stored, of which fewer pixels have to be resized. False where the file is not of one of the usual kinds.
+bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way& way, const Placement& placement) {
+  const tjhandle handle = thread_handle();
+  int width = 0, height = 0, subsampling = -1, colours = -1;
+  if (tjDecompressHeader3(handle, bytes_of(file), file.size(), &width, &height, &subsampling, &colours) != 0) return false;
+  if (colours != TJCS_YCbCr || subsampling < 0 || subsampling >= TJ_NUMSAMP || width != header.size.width || height != header.size.height) return false;
+
+  const ImageSize size = way.scaled(header.size);
+  Pixels pixels{.size = size, .luma_chroma = true, .chroma_width = tjMCUWidth[subsampling] / 8, .chroma_height = tjMCUHeight[subsampling] / 8};
+  pixels.height_share = way.share(header.size.height);
+  pixels.width_share = way.share(header.size.width);
+  std::array<size_t, 4> begins{};
+  std::array<int, 3> strides{};
+  for (int c = 0; c < 3; ++c) {
+    strides[static_cast<size_t>(c)] = tjPlaneWidth(c, static_cast<int>(size.width), subsampling);
+    begins[static_cast<size_t>(c) + 1] = begins[static_cast<size_t>(c)] + tjPlaneSizeYUV(c, static_cast<int>(size.width), 0, static_cast<int>(size.height), subsampling);
+  }
+  const std::span<uint8_t> memory = scratch(begins[3]);
+  std::array<unsigned char*, 3> planes{};
+  for (size_t c = 0; c < 3; ++c) planes[c] = memory.data() + begins[c];
+  const int status = tjDecompressToYUVPlanes(handle, bytes_of(file), file.size(), planes.data(), static_cast<int>(size.width), strides.data(), static_cast<int>(size.height), way.flags);
+  check(status, handle, file);
+  pixels.planes[0] = {planes[0], strides[0], 1, size.height, size.width};
+  for (size_t c = 1; c < 3; ++c) {
+    pixels.planes[c] = {planes[c], strides[c], 1, tjPlaneHeight(static_cast<int>(c), static_cast<int>(size.height), subsampling), strides[c]};
+  }
+  give(oriented(pixels, header.orientation), placement);
+  return true;
+}
+
+// In place, from the bytes of four inks to those of three colours.
+void ink_to_colours(std::span<uint8_t> ink, bool inverted, int64_t pixels) {
+  const uint32_t flip = inverted ? 0 : 255;
+  for (int64_t i = 0; i < pixels; ++i) {
+    uint8_t* pixel = ink.data() + 4 * i;
+    const uint32_t light = pixel[3] ^ flip;
+    for (int64_t c = 0; c < 3; ++c) pixel[c] = static_cast<uint8_t>(((pixel[c] ^ flip) * light + 127) / 255);
+  }
+}
+
+}  // namespace
+
+ImageSize jpeg_size(const ByteWindow& bytes_at) {
+  const JpegHeader header = header_of(bytes_at);
+  return oriented(header.size, header.orientation);
+}
+
+void decode_jpeg(std::string_view file, const Placement& placement) {
+  const JpegHeader header = header_of(window_of(file));
+  if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size())) ends_at("JPEG", file.size());
+  if (header.progressive) check_scans(file, header);
+
+  const Way way = way_for(header, placement.taker());
+  if (header.components == 1 && header.orientation <= 1 && way.shrink == 1) {
+    const std::span<uint8_t> levels = placement(header.size);
+    decompress(file, header.size, TJPF_GRAY, way, levels);
     return;
   }
+  if (way.fast && header.components == 3 && give_luma_chroma(file, header, way, placement)) return;
+
   const bool ink = header.components == 4;
-  const std::span<uint8_t> interleaved = scratch(static_cast<size_t>(pixels * (ink ? 4 : 3)));
-  decompress(file, header.size, ink ? TJPF_CMYK : TJPF_RGB, interleaved);
-  if (ink) {
-    ink_to_planes(interleaved, header.adobe, pixels, planes);
-  } else {
-    to_planes(interleaved.data(), {3, 1}, pixels, planes);
-  }
+  const int64_t pixel_bytes = ink ? 4 : header.size.channels;
+  const ImageSize size = way.scaled(header.size);
+  const std::span<uint8_t> pixels = scratch(static_cast<size_t>(size.height * size.width * pixel_bytes));
+  decompress(file, size, ink ? TJPF_CMYK : pixel_bytes == 1 ? TJPF_GRAY : TJPF_RGB, way, pixels);
+  if (ink) ink_to_colours(pixels, header.adobe, size.height * size.width);
+  Pixels made = interleaved(pixels.data(), size, pixel_bytes);
+  made.height_share = way.share(header.size.height);
+  made.width_share = way.share(header.size.width);
+  give(oriented(made, header.orientation), placement);
 }
 
 }  // namespace lockstep::data

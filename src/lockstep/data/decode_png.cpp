@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <memory>
 
 #include <spng.h>
@@ -11,8 +15,61 @@ namespace {
 
 // Deflate makes at most 1,032 bytes of one.
 constexpr int64_t kMostInflation = 1040;
+constexpr size_t kHeaderBytes = 33;
 // Colour profiles and texts beside the picture; they are read over, not used.
 constexpr size_t kMostChunkBytes = size_t{16} << 20;
+
+// What libspng and zlib take for one picture, about 60 KB in a dozen pieces, out of memory that the thread keeps: for pictures of a few hundred
+// bytes malloc would take longer than the decoding. What does not fit comes from malloc.
+class Pieces {
+ public:
+  void begin() { used_ = 0; }
+
+  void* take(size_t bytes) {
+    const size_t begin = used_ + kHead;
+    if (bytes > memory_.size() || begin + bytes > memory_.size()) return std::malloc(bytes);
+    std::memcpy(memory_.data() + used_, &bytes, sizeof bytes);
+    used_ = (begin + bytes + kHead - 1) / kHead * kHead;
+    return memory_.data() + begin;
+  }
+
+  void* resize(void* piece, size_t bytes) {
+    if (piece == nullptr || !is_own(piece)) return piece == nullptr ? take(bytes) : std::realloc(piece, bytes);
+    size_t had = 0;
+    std::memcpy(&had, static_cast<std::byte*>(piece) - kHead, sizeof had);
+    void* const other = take(bytes);
+    if (other != nullptr) std::memcpy(other, piece, std::min(had, bytes));
+    return other;
+  }
+
+  void give_back(void* piece) {
+    if (!is_own(piece)) std::free(piece);
+  }
+
+ private:
+  static constexpr size_t kHead = 16;  // keeps pieces aligned, and has their size
+  bool is_own(const void* piece) const { return std::less_equal<>{}(memory_.data(), static_cast<const std::byte*>(piece)) && std::less<>{}(static_cast<const std::byte*>(piece), memory_.data() + memory_.size()); }
+
+  alignas(kHead) std::array<std::byte, 128 << 10> memory_;
+  size_t used_ = 0;
+};
+
+Pieces& pieces() {
+  thread_local const std::unique_ptr<Pieces> own(new Pieces);
+  return *own;
+}
+
+spng_alloc piece_functions() {
+  return {.malloc_fn = [](size_t bytes) { return pieces().take(bytes); },
+          .realloc_fn = [](void* piece, size_t bytes) { return pieces().resize(piece, bytes); },
+          .calloc_fn = [](size_t count, size_t bytes) -> void* {
+            if (bytes != 0 && count > SIZE_MAX / bytes) return nullptr;
+            void* const piece = pieces().take(count * bytes);
+            if (piece != nullptr) std::memset(piece, 0, count * bytes);
+            return piece;
+          },
+          .free_fn = [](void* piece) { pieces().give_back(piece); }};
+}
 
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
@@ -21,17 +78,9 @@ using Context = std::unique_ptr<spng_ctx, FreeContext>;
 
 void check(int status, std::string_view file) {
   if (status == SPNG_OK) return;
-  if (status == SPNG_EOF || status == SPNG_IO_EOF || status == SPNG_EIDAT_TOO_SHORT) {
-    throw DecodeError("PNG ends at byte " + std::to_string(file.size()));
-  }
+  if (status == SPNG_EOF || status == SPNG_IO_EOF || status == SPNG_EIDAT_TOO_SHORT) ends_at("PNG", file.size());
   if (status == SPNG_EMEM) throw std::bad_alloc();
   throw DecodeError("PNG is damaged (" + std::string(spng_strerror(status)) + ")");
-}
-
-uint32_t big_endian(std::string_view bytes) {
-  uint32_t value = 0;
-  for (const char byte : bytes.substr(0, 4)) value = value << 8 | static_cast<uint8_t>(byte);
-  return value;
 }
 
 struct PngHeader {
@@ -39,35 +88,56 @@ struct PngHeader {
   int64_t bits_per_sample = 0;
   int64_t samples = 0;  // in a stored pixel
   bool palette = false;
+  int64_t orientation = 1;
 };
 
-PngHeader header_of(std::string_view head) {
-  if (head.size() < kPngHeaderBytes) throw DecodeError("PNG ends at byte " + std::to_string(head.size()));
+// EXIF is a chunk of its own, looked for in front of the pixels.
+int64_t orientation_of(const ByteWindow& bytes_at) {
+  constexpr int kMostChunks = 256;
+  size_t offset = kHeaderBytes;
+  for (int i = 0; i < kMostChunks; ++i) {
+    const std::string_view chunk = bytes_at(offset, 8);
+    if (chunk.size() < 8 || chunk.substr(4) == "IDAT") break;
+    if (chunk.substr(4) == "eXIf") return exif_orientation(window_from(bytes_at, offset + 8));
+    offset += 12 + size_t{big_endian(chunk.substr(0, 4))};
+  }
+  return 1;
+}
+
+PngHeader header_of(const ByteWindow& bytes_at) {
+  const std::string_view head = bytes_at(0, kHeaderBytes);
+  if (head.size() < kHeaderBytes) ends_at("PNG", head.size());
   if (head.substr(12, 4) != "IHDR") throw DecodeError("PNG is damaged (no header)");
   const auto kind = static_cast<uint8_t>(head[25]);
   const bool colour = (kind & SPNG_COLOR_TYPE_TRUECOLOR) != 0;
   const bool alpha = kind == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA || kind == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
   const bool palette = kind == SPNG_COLOR_TYPE_INDEXED;
   PngHeader header;
-  header.size = {colour ? 3 : 1, big_endian(head.substr(20)), big_endian(head.substr(16))};
+  header.size = {colour ? 3 : 1, big_endian(head.substr(20, 4)), big_endian(head.substr(16, 4))};
   header.bits_per_sample = static_cast<uint8_t>(head[24]);
   header.samples = palette ? 1 : header.size.channels + (alpha ? 1 : 0);
   header.palette = palette;
   check_size(header.size);
+  header.orientation = orientation_of(bytes_at);
   return header;
 }
 
 }  // namespace
 
-ImageSize png_size(std::string_view head) { return header_of(head).size; }
+ImageSize png_size(const ByteWindow& bytes_at) {
+  const PngHeader header = header_of(bytes_at);
+  return oriented(header.size, header.orientation);
+}
 
 void decode_png(std::string_view file, const Placement& placement) {
-  const PngHeader header = header_of(file);
+  const PngHeader header = header_of(window_of(file));
   const int64_t pixels = header.size.height * header.size.width;
   const int64_t pixel_bits = header.bits_per_sample * header.samples;
   if (pixels / 8 * pixel_bits > kMostInflation * static_cast<int64_t>(file.size())) check(SPNG_EOF, file);
 
-  const Context context(spng_ctx_new(0));
+  pieces().begin();
+  spng_alloc functions = piece_functions();
+  const Context context(spng_ctx_new2(&functions, 0));
   if (context == nullptr) throw std::bad_alloc();
   check(spng_set_image_limits(context.get(), static_cast<uint32_t>(header.size.width), static_cast<uint32_t>(header.size.height)), file);
   check(spng_set_chunk_limits(context.get(), kMostChunkBytes, 2 * kMostChunkBytes), file);
@@ -78,15 +148,14 @@ void decode_png(std::string_view file, const Placement& placement) {
   const int format = header.palette ? SPNG_FMT_RGB8 : header.bits_per_sample < 8 ? SPNG_FMT_G8 : SPNG_FMT_RAW;
   size_t bytes = 0;
   check(spng_decoded_image_size(context.get(), format, &bytes), file);
-  const std::span<uint8_t> planes = placement(header.size);
-  if (bytes == planes.size() && header.size.channels == 1) {
-    check(spng_decode_image(context.get(), planes.data(), bytes, format, 0), file);
+  if (header.size.channels == 1 && bytes == static_cast<size_t>(pixels) && header.orientation == 1) {
+    check(spng_decode_image(context.get(), placement(header.size).data(), bytes, format, 0), file);
     return;
   }
-  const std::span<uint8_t> interleaved = scratch(bytes);
-  check(spng_decode_image(context.get(), interleaved.data(), bytes, format, 0), file);
-  const int64_t sample_bytes = header.palette ? 1 : header.bits_per_sample / 8;
-  to_planes(interleaved.data(), {static_cast<int64_t>(bytes) / pixels, sample_bytes}, pixels, planes);
+  const std::span<uint8_t> samples = scratch(bytes);
+  check(spng_decode_image(context.get(), samples.data(), bytes, format, 0), file);
+  const int64_t sample_bytes = header.palette ? 1 : std::max<int64_t>(header.bits_per_sample / 8, 1);
+  give(oriented(interleaved(samples.data(), header.size, static_cast<int64_t>(bytes) / pixels, sample_bytes), header.orientation), placement);
 }
 
 }  // namespace lockstep::data

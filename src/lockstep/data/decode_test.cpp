@@ -123,6 +123,17 @@ TEST(StoredSize, AgreesWithDecodingAndReadsOverLargeSegments) {
   EXPECT_THROW(stored_size((folder.path() / "none.png").string()), Error);
 }
 
+// Every scan of a progressive file goes over all pixels, so a small file with many could take minutes.
+TEST(Decode, RefusesTooManyScans) {
+  std::string jpeg = bytes_of(test::kJpegProgressive);
+  const size_t frame = jpeg.find("\xff\xc2");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\x20\x00\x20\x00", 4);
+  jpeg.append(100000, '\0');
+  for (int i = 0; i < 60; ++i) jpeg.append("\xff\xda");
+  EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("scans, too many for 8192x8192 pixels"));
+}
+
 // Damaged files end in pictures or in DecodeError, whatever was changed; sanitizers watch.
 void decode_damaged(const std::string& name, const std::string& file, uint64_t seed, int rounds) {
   Random random(seed);

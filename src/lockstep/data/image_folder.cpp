@@ -6,6 +6,8 @@
 #include <span>
 #include <unordered_map>
 
+#include <sys/stat.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
@@ -16,9 +18,6 @@
 
 namespace lockstep::data {
 namespace {
-
-// What is read of a picture to find its size: as much as headers have, for each read may be a request to a server.
-constexpr size_t kFirstRead = size_t{64} << 10;
 
 // One picture: where its path lies in Listing::paths, how many bytes it has where that is known, and its class.
 struct Entry {
@@ -123,7 +122,7 @@ class Sorting {
       listing_.entries.push_back({listing_.paths.size(), listed.size, static_cast<uint32_t>(listed.path.size()), folder.place});
       listing_.paths += listed.path;
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, is_picture ? "lies outside the class folders" : "is no PNG or JPEG file");
+      add_stray(listed.path, is_picture ? "lies outside the class folders" : "is no picture file");
     }
     return false;
   }
@@ -141,7 +140,7 @@ class Sorting {
     for (const auto& [path, folder] : folders_) {
       if (path.empty() || folder.hidden || folder.has_picture) continue;
       const bool is_class = options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
-      if (is_class) listing_.empty_folders.push_back({store_.name() + "/" + path, "the class folder holds no PNG or JPEG file"});
+      if (is_class) listing_.empty_folders.push_back({store_.name() + "/" + path, "the class folder holds no picture file"});
     }
     const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
@@ -173,11 +172,11 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty()) refuse_strays(root, listing.strays);
   if (listing.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no PNG or JPEG file",
-                "the pictures' names must end in .png, .jpg or .jpeg");
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no picture file",
+                "the pictures' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
   const bool may_be_empty = options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
-    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no PNG or JPEG file",
+    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no picture file",
                 "remove the folder, or set --on-bad-sample skip");
   }
 }
@@ -197,11 +196,6 @@ void put_in_order(const std::string& root, Listing& listing, const SourceOptions
   listing.class_places.clear();
 }
 
-// Thrown out of a decoder that has told a picture's size, for nothing more is wanted of it.
-struct SizeFound {
-  ImageSize size;
-};
-
 class ImageFolderStore : public Datastore {
  public:
   ImageFolderStore(std::shared_ptr<const io::ByteStore> store, Listing listing) : store_(std::move(store)), listing_(std::move(listing)) {}
@@ -214,7 +208,8 @@ class ImageFolderStore : public Datastore {
 
   ImageSize image_size(int64_t index) const override {
     const std::string path = source(index);
-    return naming(path, [&] { return stored_size(path, listing_.file(at(index))); });
+    const io::FileName file = listing_.file(at(index));
+    return naming(path, [&] { return stored_size(path, [&](int64_t offset, std::span<char> destination) { return store_->read_at(file, offset, destination); }); });
   }
 
   void read_to(int64_t index, const Placement& placement) const override {
@@ -230,7 +225,7 @@ class ImageFolderStore : public Datastore {
   }
 
   // A folder's listing has no times, so it is asked once more.
-  uint64_t content_hash() const {
+  uint64_t content_hash() const override {
     if (listing_.contents != 0) return listing_.contents;
     uint64_t sum = 0;
     bool all_known = true;
@@ -253,25 +248,6 @@ class ImageFolderStore : public Datastore {
 
  private:
   const Entry& at(int64_t index) const { return listing_.entries.at(static_cast<size_t>(index)); }
-
-  // From the file's beginning, or from all of it when its header is longer than that.
-  ImageSize stored_size(const std::string& path, io::FileName file) const {
-    const auto size_in = [&](std::string_view bytes) -> ImageSize {
-      try {
-        decode(path, bytes, [](const ImageSize& size) -> std::span<uint8_t> { throw SizeFound{size}; });
-      } catch (const SizeFound& found) {
-        return found.size;
-      }
-      throw DecodeError("has no size");
-    };
-    std::string beginning(kFirstRead, '\0');
-    beginning.resize(store_->read_at(file, 0, beginning));
-    try {
-      return size_in(beginning);
-    } catch (const DecodeError&) {
-      return size_in(store_->read(file, kMostFileBytes));
-    }
-  }
 
   template <class Work>
   static auto naming(const std::string& path, Work&& work) -> decltype(work()) {

@@ -28,6 +28,8 @@ struct Filling {
   std::vector<int64_t> samples;   // indices into the dataset
   uint8_t* pictures = nullptr;
   int64_t* target = nullptr;
+  int64_t* mixed_target = nullptr;  // with mixup
+  float* target_share = nullptr;
   int64_t sample_bytes = 0;
   int64_t targets = 1;            // of a sample: 1, or T
   int64_t next_piece = 0;
@@ -66,7 +68,10 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
                       .target = part(whole.target, rows),
                       .count = rows.count(),
                       .lengths = part(whole.lengths, rows),
-                      .continues = part(whole.continues, rows)});
+                      .samples = part(whole.samples, rows),
+                      .continues = part(whole.continues, rows),
+                      .mixed_target = part(whole.mixed_target, rows),
+                      .target_share = part(whole.target_share, rows)});
   }
   return shards;
 }
@@ -159,9 +164,14 @@ struct MiniBatchQueue::State {
     const int64_t end = range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
-    const Shard whole = room_for(range, end - begin);
+    Shard whole = room_for(range, end - begin);
+    if (!options.pictures_wanted) whole.samples = at::tensor(filling->samples, at::kLong);
     filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
+    if (whole.mixed_target.defined()) {
+      filling->mixed_target = whole.mixed_target.data_ptr<int64_t>();
+      filling->target_share = whole.target_share.data_ptr<float>();
+    }
     filling->sample_bytes = static_cast<int64_t>(whole.pictures.nbytes()) / whole.count;
     filling->targets = whole.target.numel() / whole.count;
     filling->pieces_left = filling->pieces();
@@ -182,8 +192,13 @@ struct MiniBatchQueue::State {
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
     Shard room{.count = count};
     if (format.kind == SampleKind::picture) {
-      room.pictures = at::empty({count, format.channels, format.height, format.width}, host.dtype(at::kByte));
+      const int64_t channels = options.pictures_wanted ? format.channels : 0;
+      room.pictures = at::empty({count, channels, format.height, format.width}, host.dtype(at::kByte));
       room.target = at::empty({count}, host.dtype(at::kLong));
+      if (options.augment.mixup > 0) {
+        room.mixed_target = at::empty({count}, host.dtype(at::kLong));
+        room.target_share = at::empty({count}, host.dtype(at::kFloat));
+      }
       return room;
     }
     int64_t longest = std::max<int64_t>(options.least_steps, 1);
@@ -264,7 +279,7 @@ struct MiniBatchQueue::State {
     const int64_t index = filling.samples[static_cast<size_t>(position)];
     const int64_t bytes = filling.sample_bytes;
     const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
-    pictures->read(index, picture);
+    if (options.pictures_wanted) pictures->read(index, picture);
     if (pictures->dataset().store().labels_steps()) {
       const auto labels = pictures->dataset().store().step_labels(index);
       const int64_t before = pictures->format().padding == PaddingSide::left ? filling.targets - static_cast<int64_t>(labels.size()) : 0;
@@ -276,6 +291,19 @@ struct MiniBatchQueue::State {
     const uint64_t seed = seed_of(
         {static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
     options.augment.apply(picture, pictures->format(), seed);
+    if (filling.mixed_target != nullptr) mix_sample(filling, position, picture, seed);
+  }
+
+  // The other sample is changed at random as well, by numbers that this one draws.
+  void mix_sample(Filling& filling, int64_t position, std::span<uint8_t> picture, uint64_t seed) const {
+    thread_local std::vector<uint8_t> other;
+    const Mix mix = options.augment.draw_mix(pictures->size(), seed);
+    other.resize(picture.size());
+    pictures->read(mix.other, other);
+    options.augment.apply(other, pictures->format(), seed_of({seed, static_cast<uint64_t>(mix.other)}));
+    mix_in(picture, other, mix.share);
+    filling.mixed_target[position] = pictures->label(mix.other);
+    filling.target_share[position] = static_cast<float>(mix.share) / 256;
   }
 };
 

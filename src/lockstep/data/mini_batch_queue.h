@@ -27,9 +27,13 @@ struct Shard {
   at::Tensor pictures = {};   ///< u8 [b,C,H,W] on the host; of sequences float32 [b,C,T], padded with zeros
   at::Tensor target = {};     ///< int64 [b] on the host, or [b,T] where each time step has a class, -1: none; else what QueueOptions::output asks for
   int64_t count = 0;          ///< b
-  at::Tensor input = {};      ///< what QueueOptions::output makes of the pictures; undefined in a queue of a PictureSet
+  at::Tensor input = {};      ///< what QueueOptions::output makes of the pictures; undefined in a queue of a PictureSet, for the trainer to fill
   at::Tensor lengths = {};    ///< of sequences, int64 [b] on the host: time steps that are no padding
+  at::Tensor samples = {};    ///< int64 [b] on the host: places in the dataset, where pictures are not wanted
   at::Tensor continues = {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
+  // Of pictures with mixup, on the host, else undefined: the loss is target_share times that of `target` and the rest of that of `mixed_target`.
+  at::Tensor mixed_target = {};  ///< int64 [b]
+  at::Tensor target_share = {};  ///< float32 [b]
 };
 
 /// This worker's part of one mini-batch. A worker may own no shard of it.
@@ -61,6 +65,7 @@ struct QueueOptions {
   int64_t least_steps = 0;      ///< sequences are padded to the longest of the mini-batch, and at least to this many time steps
   bool pinned = false;          ///< into memory that a GPU reads by itself while the CPU goes on; needs a GPU
   PartialBatch partial = PartialBatch::return_;
+  bool pictures_wanted = true;  ///< false: shards have samples and targets, and pictures without any values
   // For a queue of a Dataset alone:
   std::optional<PictureFormat> pictures = {};  ///< the one shape of all pictures; empty: default_format of the dataset
   ShardOutput output = {};      ///< what each shard's input and target are

@@ -94,6 +94,26 @@ TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
   EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
 }
 
+// A picture's first pixel is its number, so a mixture shows the share, and the target that is mixed in the other number's parity.
+TEST(MiniBatchQueue, MixupGivesTheOtherTargetAndItsShare) {
+  QueueOptions options = options_of(2);
+  options.augment = Augment::parse("mixup");
+  EXPECT_EQ(all_given(1, numbers(101), options), all_given(3, numbers(101), options));
+  MiniBatchQueue queue(numbers(101), Share{}, options);
+  int64_t mixed = 0;
+  while (const auto batch = queue.next()) {
+    for (const Shard& shard : batch->shards) {
+      ASSERT_EQ(shard.mixed_target.size(0), shard.count);
+      const at::Tensor share = shard.target_share;
+      EXPECT_TRUE(share.ge(0).logical_and(share.le(1)).all().item<bool>());
+      // The second pixel is 255 minus the first, also of a mixture, but for rounding.
+      EXPECT_LE((shard.pictures.to(at::kInt).sum({1, 2, 3}) - 255).abs().max().item<int>(), 1);
+      mixed += share.ne(1).sum().item<int64_t>();
+    }
+  }
+  EXPECT_GT(mixed, 250);
+}
+
 TEST(MiniBatchQueue, ShardsOfOneSize) {
   QueueOptions options = options_of(2);
   options.shard_size = 10;

@@ -6,6 +6,7 @@
 
 #include "lockstep/data/internal/parallel.h"
 #include "lockstep/data/internal/padding.h"
+#include "lockstep/data/internal/thread_buffer.h"
 
 namespace lockstep::data {
 namespace {
@@ -22,21 +23,40 @@ void numbered(const Dataset& dataset, int64_t index, Work&& work) {
   }
 }
 
+class FormatTaker : public PixelTaker {
+ public:
+  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination) : format_(format), destination_(destination) {}
+  Decode decode() const override { return format_.decode; }
+  double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
+  void take(const Pixels& pixels) override { to_format(pixels, format_, destination_); }
+
+ private:
+  const PictureFormat& format_;
+  std::span<uint8_t> destination_;
+};
+
 // Straight into `destination` when the stored picture has the format's size.
 void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
-  // Decoders use the thread's scratch memory for themselves.
-  thread_local std::vector<uint8_t> other;
+  thread_local ThreadBuffer other;
   std::optional<ImageSize> other_size;
-  store.read_to(index, [&](const ImageSize& size) {
+  std::span<uint8_t> memory;
+  FormatTaker taker(format, destination);
+  store.read_to(index, Placement([&](const ImageSize& size) {
     if (size == format.size()) return destination;
     other_size = size;
-    other.resize(static_cast<size_t>(size.bytes()));
-    return std::span(other);
-  });
-  if (!other_size) return;
-  to_format(*other_size, other, format, destination);
-  constexpr size_t kKeptBytes = size_t{16} << 20;
-  if (other.size() > kKeptBytes) std::vector<uint8_t>().swap(other);
+    memory = other.of(static_cast<size_t>(size.bytes()));
+    return memory;
+  }, &taker));
+  if (other_size) to_format(*other_size, memory, format, destination);
+}
+
+// From the cache, else decoded and put there.
+void read_through(const PictureCache* cache, const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
+  if (cache == nullptr) return read_as(store, index, format, destination);
+  const int64_t place = index_in_root(store, index);
+  if (cache->read(place, destination)) return;
+  read_as(store, index, format, destination);
+  cache->write(place, destination);
 }
 
 void check_kind(const Dataset& dataset, const PictureFormat& format) {
@@ -55,10 +75,21 @@ void check_kind(const Dataset& dataset, const PictureFormat& format) {
 
 }  // namespace
 
+Dataset root_of(const Dataset& dataset) {
+  const auto whole = dataset.store().whole();
+  return whole == nullptr ? dataset : root_of(Dataset(whole));
+}
+
+int64_t index_in_root(const Datastore& store, int64_t index) {
+  const auto whole = store.whole();
+  return whole == nullptr ? index : index_in_root(*whole, store.index_in_whole(index));
+}
+
 struct PictureSet::State {
   Dataset dataset;
   PictureFormat format;
   std::shared_ptr<const PictureSet> whole;  // for a part, which keeps nothing itself
+  std::shared_ptr<const PictureCache> cache;
   int64_t picture_bytes = 0;
   bool in_memory = false;
   // Not touched before it is written, so memory grows as pictures are read.
@@ -70,7 +101,7 @@ struct PictureSet::State {
   }
 
   void decode(int64_t index, std::span<uint8_t> destination) const {
-    numbered(dataset, index, [&] { read_as(dataset.store(), index, format, destination); });
+    numbered(dataset, index, [&] { read_through(cache.get(), dataset.store(), index, format, destination); });
   }
 
   // The one reader who takes the sample first keeps it; one who comes meanwhile decodes for itself rather than wait.
@@ -90,10 +121,11 @@ struct PictureSet::State {
   }
 };
 
-PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes) : state_(std::make_unique<State>()) {
+PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.dataset = std::move(dataset);
   state.format = format;
+  state.cache = std::move(cache);
   const bool sequences = format.kind == SampleKind::sequence;
   state.picture_bytes = format.size().bytes() * (sequences ? static_cast<int64_t>(sizeof(float)) : 1);
   if (state.dataset.empty()) return;
@@ -129,6 +161,7 @@ int64_t PictureSet::label(int64_t index) const { return state_->dataset.store().
 int64_t PictureSet::parallel_reads() const { return state_->dataset.empty() ? 0 : state_->dataset.store().parallel_reads(); }
 int64_t PictureSet::picture_bytes() const { return state_->picture_bytes; }
 bool PictureSet::kept() const { return state_->whole != nullptr ? state_->whole->kept() : state_->in_memory || state_->kept != nullptr; }
+const PictureCache* PictureSet::cache() const { return state_->whole != nullptr ? state_->whole->cache() : state_->cache.get(); }
 int64_t PictureSet::kept_bytes() const { return state_->kept == nullptr ? 0 : size() * picture_bytes(); }
 
 void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
@@ -143,7 +176,7 @@ void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
 
 void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) { for_each_index(count, threads, work); }
 
-std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads) {
+std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads, const std::shared_ptr<const PictureCache>& cache) {
   const int64_t count = dataset.size();
   std::vector<std::optional<std::string>> reasons(static_cast<size_t>(count));
   const int64_t readers = count == 0 ? 1 : std::max(threads, dataset.store().parallel_reads());
@@ -151,7 +184,7 @@ std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& da
     thread_local std::vector<uint8_t> picture;
     picture.resize(static_cast<size_t>(format.size().bytes()));
     try {
-      read_as(dataset.store(), i, format, picture);
+      read_through(cache.get(), dataset.store(), i, format, picture);
     } catch (const BadPicture& error) {
       reasons[static_cast<size_t>(i)] = error.reason();
     } catch (const Error& error) {

@@ -17,11 +17,11 @@ int64_t bytes_of(const std::vector<std::weak_ptr<const PictureSet>>& sets) {
 
 }  // namespace
 
-std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes) {
+std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache) {
   const std::lock_guard lock(mutex_);
   if (auto set = find(dataset, format)) return set;
   std::erase_if(sets_, [](const auto& set) { return set.expired(); });
-  auto set = std::make_shared<const PictureSet>(dataset, format, std::max<int64_t>(0, most_bytes - bytes_of(sets_)));
+  auto set = std::make_shared<const PictureSet>(dataset, format, std::max<int64_t>(0, most_bytes - bytes_of(sets_)), std::move(cache));
   sets_.push_back(set);
   return set;
 }

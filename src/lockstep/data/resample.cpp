@@ -3,38 +3,48 @@
 #include "lockstep/data/resample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
+#include "lockstep/data/internal/resample_kernels.h"
+#include "lockstep/data/internal/thread_buffer.h"
+#include "lockstep/device/isa.h"
+
 namespace lockstep::data {
+
+const ResampleKernels& resample_kernels() {
+  static const ResampleKernels& chosen = device::for_vector_unit(plain_resample_kernels(), avx2_resample_kernels(), avx512_resample_kernels());
+  return chosen;
+}
+
 namespace {
 
-constexpr int kFractionBits = 22;
-constexpr int32_t kHalf = 1 << (kFractionBits - 1);
+// Reads and writes of whole registers go so far over the end of a row.
+constexpr int64_t kOverrun = 64;
 
-// For each output position the input positions it draws on and their weights.
+int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
 struct Taps {
-  struct Window {
-    int64_t first = 0;
-    int64_t count = 0;
-  };
-  std::vector<Window> windows;
-  std::vector<int32_t> weights;  // stride per output position
+  std::vector<int32_t> firsts, counts, weights;
   int64_t stride = 0;
 
+  int64_t begin() const { return firsts.front(); }
+  int64_t end() const { return firsts.back() + counts.back(); }
+  TapsView view() const { return {firsts.data(), counts.data(), weights.data(), stride, static_cast<int64_t>(firsts.size()), firsts.front()}; }
   const int32_t* weights_of(int64_t position) const { return weights.data() + position * stride; }
 };
 
 double triangle(double distance) { return std::max(0.0, 1.0 - std::abs(distance)); }
 
-int32_t fixed_point(double weight) { return static_cast<int32_t>(std::floor(weight * (1 << kFractionBits) + 0.5)); }
+int32_t fixed_point(double weight) { return static_cast<int32_t>(std::floor(weight * (1 << kWeightBits) + 0.5)); }
 
 Taps make_taps(int64_t source_length, double begin, double end, int64_t destination_length) {
   const double scale = (end - begin) / static_cast<double>(destination_length);
   const double reach = std::max(scale, 1.0);
   Taps taps;
   taps.stride = static_cast<int64_t>(std::ceil(reach)) * 2 + 1;
-  taps.windows.resize(static_cast<size_t>(destination_length));
   taps.weights.resize(static_cast<size_t>(destination_length * taps.stride));
   std::vector<double> exact(static_cast<size_t>(taps.stride));
   for (int64_t position = 0; position < destination_length; ++position) {
@@ -47,7 +57,8 @@ Taps make_taps(int64_t source_length, double begin, double end, int64_t destinat
       exact[static_cast<size_t>(i - first)] = weight;
       sum += weight;
     }
-    taps.windows[static_cast<size_t>(position)] = {first, last - first};
+    taps.firsts.push_back(static_cast<int32_t>(first));
+    taps.counts.push_back(static_cast<int32_t>(last - first));
     for (int64_t i = 0; i < last - first; ++i) {
       taps.weights[static_cast<size_t>(position * taps.stride + i)] = fixed_point(exact[static_cast<size_t>(i)] / sum);
     }
@@ -55,62 +66,128 @@ Taps make_taps(int64_t source_length, double begin, double end, int64_t destinat
   return taps;
 }
 
-uint8_t to_level(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255)); }
+// What the thread resized last, it most often resizes again: photographs of one camera, rows and columns, luma and chroma.
+class KeptTaps {
+ public:
+  /// Valid until the next call.
+  const Taps& find(int64_t source_length, double begin, double end, int64_t destination_length) {
+    const Key key{source_length, begin, end, destination_length};
+    for (const Entry& entry : entries_) {
+      if (entry.key == key) return entry.taps;
+    }
+    Entry& oldest = entries_[next_];
+    next_ = (next_ + 1) % entries_.size();
+    oldest = {{}, make_taps(source_length, begin, end, destination_length)};
+    oldest.key = key;
+    return oldest.taps;
+  }
 
-void resample_row(const uint8_t* source, const Taps& taps, uint8_t* destination) {
-  const auto width = static_cast<int64_t>(taps.windows.size());
-  for (int64_t x = 0; x < width; ++x) {
-    const auto [first, count] = taps.windows[static_cast<size_t>(x)];
-    const int32_t* weights = taps.weights_of(x);
-    int32_t sum = kHalf;
-    for (int64_t i = 0; i < count; ++i) sum += source[first + i] * weights[i];
-    destination[x] = to_level(sum);
+ private:
+  struct Key {
+    int64_t source_length = 0;
+    double begin = 0;
+    double end = 0;
+    int64_t destination_length = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Entry {
+    Key key;
+    Taps taps;
+  };
+  std::array<Entry, 4> entries_;
+  size_t next_ = 0;
+};
+
+bool whole(double begin, double end, int64_t length, int64_t wanted) { return length == wanted && begin == 0 && end == static_cast<double>(length); }
+
+bool are_interleaved(std::span<const PixelPlane> planes) {
+  if (planes.size() != 3 || planes[0].step != 3) return false;
+  for (int64_t c = 1; c < 3; ++c) {
+    const PixelPlane& plane = planes[static_cast<size_t>(c)];
+    if (plane.first != planes[0].first + c || plane.step != 3 || plane.row != planes[0].row) return false;
+  }
+  return true;
+}
+
+// The pixels of each row beside one another, in `memory`.
+PixelPlane gathered(const PixelPlane& plane, uint8_t* memory) {
+  for (int64_t y = 0; y < plane.height; ++y) {
+    const uint8_t* from = plane.first + y * plane.row;
+    uint8_t* to = memory + y * plane.width;
+    for (int64_t x = 0; x < plane.width; ++x) to[x] = from[x * plane.step];
+  }
+  return {memory, plane.width, 1, plane.height, plane.width};
+}
+
+// Rows [begin, end) of the planes, each `width` wide, `row` bytes from one to the next.
+struct Rows {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t width = 0;
+  int64_t row = 0;
+  int64_t plane() const { return (end - begin) * row; }
+};
+
+// `channels` is 3 for interleaved planes, of which `plane` is the first.
+void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns, const Rows& rows, uint8_t* destination) {
+  thread_local ThreadBuffer scratch;
+  const int64_t first = columns.begin();
+  RowBlock block{.source_row = plane.row, .source_pixels = columns.end() - first, .channels = channels, .destination_row = rows.row, .destination_plane = rows.plane()};
+  const int64_t turned = kLaneRows * rounded_up(block.source_pixels * channels, kLaneRows);
+  const std::span<uint8_t> memory = scratch.of(static_cast<size_t>(turned + kLaneRows * channels * rounded_up(rows.width, kLaneRows)));
+  block.turned = memory.data();
+  block.narrowed = memory.data() + turned;
+  for (int64_t y = rows.begin; y < rows.end; y += kLaneRows) {
+    block.source = plane.first + y * plane.row + first * plane.step;
+    block.rows = std::min(kLaneRows, rows.end - y);
+    block.destination = destination + (y - rows.begin) * rows.row;
+    resample_kernels().narrow(block, columns.view());
   }
 }
 
-// One output row out of `count` input rows that lie `width` apart; `sums` is scratch of one row.
-void mix_rows(const uint8_t* source, int64_t width, const int32_t* weights, int64_t count, int32_t* sums, uint8_t* destination) {
-  std::fill_n(sums, width, kHalf);
-  for (int64_t i = 0; i < count; ++i) {
-    const uint8_t* row = source + i * width;
-    const int32_t weight = weights[i];
-    for (int64_t x = 0; x < width; ++x) sums[x] += row[x] * weight;
-  }
-  for (int64_t x = 0; x < width; ++x) destination[x] = to_level(sums[x]);
-}
-
-bool whole(double begin, double end, int64_t length, int64_t wanted) {
-  return length == wanted && begin == 0 && end == static_cast<double>(length);
+void copy_rows(const PixelPlane& plane, const Rows& rows, uint8_t* destination) {
+  for (int64_t y = rows.begin; y < rows.end; ++y) std::memcpy(destination + (y - rows.begin) * rows.row, plane.first + y * plane.row, static_cast<size_t>(rows.width));
 }
 
 }  // namespace
 
-void resample(PlaneSize source_size, std::span<const uint8_t> source, const Box& box, PlaneSize destination_size,
-              std::span<uint8_t> destination) {
-  const Taps rows = make_taps(source_size.height, box.top, box.bottom, destination_size.height);
-  const int64_t first_row = rows.windows.front().first;
-  const int64_t end_row = rows.windows.back().first + rows.windows.back().count;
+void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size, std::span<uint8_t> destination) {
+  thread_local ThreadBuffer gathered_memory, narrowed_memory;
+  const int64_t height = planes[0].height, width = planes[0].width;
+  const bool keeps_columns = whole(box.left, box.right, width, destination_size.width);
+  const bool keeps_rows = whole(box.top, box.bottom, height, destination_size.height);
+  thread_local KeptTaps kept_rows, kept_columns;
+  const Taps& row_taps = kept_rows.find(height, box.top, box.bottom, destination_size.height);
+  const Taps& column_taps = kept_columns.find(width, box.left, box.right, destination_size.width);
+  const Rows rows{row_taps.begin(), row_taps.end(), destination_size.width, rounded_up(destination_size.width, kOverrun)};
+  uint8_t* const narrowed = narrowed_memory.of(static_cast<size_t>(static_cast<int64_t>(planes.size()) * rows.plane() + kOverrun)).data();
 
-  std::vector<uint8_t> narrowed;
-  const uint8_t* between = source.data() + first_row * source_size.width;
-  if (!whole(box.left, box.right, source_size.width, destination_size.width)) {
-    const Taps columns = make_taps(source_size.width, box.left, box.right, destination_size.width);
-    narrowed.resize(static_cast<size_t>((end_row - first_row) * destination_size.width));
-    for (int64_t y = first_row; y < end_row; ++y) {
-      resample_row(source.data() + y * source_size.width, columns, narrowed.data() + (y - first_row) * destination_size.width);
+  if (are_interleaved(planes) && !keeps_columns) {
+    narrow_plane(planes[0], 3, column_taps, rows, narrowed);
+  } else {
+    for (size_t c = 0; c < planes.size(); ++c) {
+      PixelPlane plane = planes[c];
+      if (plane.step != 1) plane = gathered(plane, gathered_memory.of(static_cast<size_t>(height * width)).data());
+      uint8_t* const to = narrowed + static_cast<int64_t>(c) * rows.plane();
+      if (keeps_columns) {
+        copy_rows(plane, rows, to);
+      } else {
+        narrow_plane(plane, 1, column_taps, rows, to);
+      }
     }
-    between = narrowed.data();
   }
 
-  if (whole(box.top, box.bottom, source_size.height, destination_size.height)) {
-    std::copy_n(between, destination_size.pixels(), destination.data());
-    return;
-  }
-  std::vector<int32_t> sums(static_cast<size_t>(destination_size.width));
-  for (int64_t y = 0; y < destination_size.height; ++y) {
-    const auto [first, count] = rows.windows[static_cast<size_t>(y)];
-    mix_rows(between + (first - first_row) * destination_size.width, destination_size.width, rows.weights_of(y), count, sums.data(),
-             destination.data() + y * destination_size.width);
+  for (size_t c = 0; c < planes.size(); ++c) {
+    const uint8_t* from = narrowed + static_cast<int64_t>(c) * rows.plane();
+    uint8_t* to = destination.data() + static_cast<int64_t>(c) * destination_size.pixels();
+    for (int64_t y = 0; y < destination_size.height; ++y, to += destination_size.width) {
+      if (keeps_rows) {
+        std::memcpy(to, from + y * rows.row, static_cast<size_t>(destination_size.width));
+        continue;
+      }
+      const auto at = static_cast<size_t>(y);
+      resample_kernels().mix(from + (row_taps.firsts[at] - rows.begin) * rows.row, rows.row, row_taps.weights_of(y), row_taps.counts[at], to, destination_size.width);
+    }
   }
 }
 

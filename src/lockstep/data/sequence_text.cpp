@@ -1,7 +1,8 @@
 #include "lockstep/data/internal/sequence_text.h"
 
-#include <charconv>
 #include <cmath>
+
+#include "lockstep/base/text.h"
 
 namespace lockstep::data {
 
@@ -29,13 +30,12 @@ void append_numbers(std::string_view text, const TextPlace& place, std::vector<f
     const size_t comma = text.find(',');
     std::string_view word = trimmed(text.substr(0, comma));
     if (word.size() > 1 && word.front() == '+' && word[1] != '-') word.remove_prefix(1);
-    float value = 0;
-    const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
+    const auto value = parse_number<float>(word);
     if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values first");
-    if (word.empty() || end.ec != std::errc() || end.ptr != word.data() + word.size() || !std::isfinite(value)) {
+    if (!value || !std::isfinite(*value)) {
       refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is no finite number");
     }
-    numbers.push_back(value);
+    numbers.push_back(*value);
     if (comma == std::string_view::npos) return;
     text.remove_prefix(comma + 1);
   }

@@ -92,7 +92,7 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   EXPECT_EQ(failure(folder.path()), "");
   EXPECT_THAT(failure(folder.path() / "dog/1.png"), HasSubstr("no data that can be read"));
   std::filesystem::create_directory(folder.path() / "eel");
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("holds no PNG or JPEG")));
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("holds no picture file")));
   const Source skipping = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   ASSERT_EQ(skipping.skipped.size(), 1u);
   EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));

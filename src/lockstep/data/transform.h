@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lockstep/data/datastore.h"
+#include "lockstep/data/pixels.h"
 
 namespace lockstep::data {
 
@@ -26,6 +27,7 @@ struct PictureFormat {
   Resize resize = Resize::stretch;
   SampleKind kind = SampleKind::picture;
   PaddingSide padding = PaddingSide::right;
+  Decode decode = Decode::exact;
   ImageSize size() const { return {channels, height, width}; }
   friend bool operator==(const PictureFormat&, const PictureFormat&) = default;
 };
@@ -38,18 +40,56 @@ Image to_format(const Image& image, const PictureFormat& format);
 /// The same from and to memory of the caller's; `destination` is format.size().bytes() long.
 void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const PictureFormat& format, std::span<uint8_t> destination);
 
-/// Random changes of u8 pictures, drawn by a seed. The text form is a comma list: "flip", "flip-vertical", "shift" or "shift=4" (pixels,
-/// default an eighth of the shorter side, edges filled with zeros).
+/// The same from pixels as a decoder has them. Luma and chroma (Decode::fast) come near the other's levels, not within 1.
+void to_format(const Pixels& pixels, const PictureFormat& format, std::span<uint8_t> destination);
+
+/// How much smaller a picture of this size may be decoded, and still be no smaller than what to_format makes of it: 1 or more for not at all.
+double least_scale(const ImageSize& size, const PictureFormat& format);
+
+/// How far colours may go, as torchvision's ColorJitter: brightness, contrast and saturation are multiplied by a number from 1 - x (at least 0)
+/// to 1 + x, the hue is turned by up to x of a circle (at most 0.5), in an order drawn anew each time.
+struct ColorJitter {
+  double brightness = 0;
+  double contrast = 0;
+  double saturation = 0;
+  double hue = 0;
+  bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+};
+
+/// A sample of mixup (arXiv:1710.09412): another one to mix in, and the first one's share of pixels and loss.
+struct Mix {
+  int64_t other = 0;
+  int64_t share = 256;  ///< of 256
+};
+
+/// Random changes of u8 pictures, drawn by a seed, in the order of the members. The text form is a comma list:
+///   random-resized-crop[=LEAST]  a part of LEAST (0.08) to all of the area, 3:4 to 4:3, resized to the whole (torchvision's RandomResizedCrop)
+///   flip, flip-vertical          each one time in two (RandomHorizontalFlip, RandomVerticalFlip)
+///   shift[=PIXELS]               up to so many in each direction, an eighth of the shorter side by default, edges filled with zeros (RandomCrop with
+///                                that padding)
+///   color-jitter[=B/C/S/H]       see ColorJitter; 0.4/0.4/0.4/0.1 by default; of grey pictures brightness and contrast only
+///   random-erasing[=SHARE]       in that share of the pictures (0.5) a rectangle of 0.02 to 0.33 of the area becomes zero (RandomErasing)
+///   mixup[=ALPHA]                each sample is mixed with another by a share drawn from Beta(ALPHA, ALPHA), 1 by default (MixUp)
+/// All work on pictures that have the format's size already.
 struct Augment {
+  double least_crop = 0;  ///< share of the area; 0: no crop
   bool flip = false;
   bool flip_vertical = false;
-  int64_t shift = 0;  ///< most pixels in each direction; -1: an eighth of the shorter side
+  int64_t shift = 0;      ///< most pixels in each direction; -1: an eighth of the shorter side
+  ColorJitter jitter = {};
+  double erase = 0;       ///< share of the pictures
+  double mixup = 0;       ///< alpha; 0: none
 
   /// Throws invalid_option for an unknown word (with the nearest) or a bad number.
   static Augment parse(std::string_view text);
-  bool any() const { return flip || flip_vertical || shift != 0; }
-  /// In place on one picture [C,H,W]; a pure function of (pixels, seed).
+  bool any() const { return least_crop > 0 || flip || flip_vertical || shift != 0 || jitter.any() || erase > 0 || mixup > 0; }
+  /// In place on one picture [C,H,W]; a pure function of (pixels, seed). All but mixup.
   void apply(std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const;
+  /// What a sample of a dataset of `count` is mixed with.
+  Mix draw_mix(int64_t count, uint64_t seed) const;
 };
+
+/// `picture` becomes the mixture, each pixel rounded.
+void mix_in(std::span<uint8_t> picture, std::span<const uint8_t> other, int64_t share);
 
 }  // namespace lockstep::data

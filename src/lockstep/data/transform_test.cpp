@@ -1,13 +1,18 @@
 #include "lockstep/data/transform.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seed.h"
+#include "lockstep/data/internal/resample_kernels.h"
 #include "lockstep/data/test_pictures.h"
+#include "lockstep/device/isa.h"
 
 namespace lockstep::data {
 namespace {
@@ -85,7 +90,13 @@ TEST(Augment, ReadsItsWords) {
   EXPECT_FALSE(augment.flip_vertical);
   EXPECT_EQ(augment.shift, 3);
   EXPECT_EQ(Augment::parse("shift").shift, -1);
-  for (const char* bad : {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift"}) {
+  const Augment more = Augment::parse("random-resized-crop,color-jitter=0.1/0.2/0.3/0.4,random-erasing=0.25,mixup=0.2");
+  EXPECT_EQ(more.least_crop, 0.08);
+  EXPECT_EQ(more.jitter.saturation, 0.3);
+  EXPECT_EQ(more.erase, 0.25);
+  EXPECT_EQ(more.mixup, 0.2);
+  for (const char* bad : {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift", "flip=1", "random-resized-crop=2", "random-resized-crop=nan", "color-jitter=1/2",
+                          "color-jitter=1/1/1/0.6", "color-jitter=-1/1/1/0", "random-erasing=0", "mixup=-1", "mixup=inf"}) {
     EXPECT_THROW(Augment::parse(bad), Error) << bad;
   }
   try {
@@ -128,6 +139,156 @@ TEST(Augment, ShiftMovesAndFillsWithZeros) {
       fewest = std::min<size_t>(fewest, static_cast<size_t>(std::count(moved.begin(), moved.end(), 1)));
     }
     EXPECT_EQ(fewest, most == 1 ? 4u * 6u : most == 2 ? 3u * 5u : 0u);
+  }
+}
+
+// One picture changed by many seeds, each twice.
+std::vector<std::vector<uint8_t>> changed(const Augment& augment, const Image& image, int seeds) {
+  const PictureFormat format{image.channels, image.height, image.width};
+  std::vector<std::vector<uint8_t>> all;
+  for (int seed = 0; seed < seeds; ++seed) {
+    auto once = image.pixels, again = image.pixels;
+    augment.apply(once, format, static_cast<uint64_t>(seed));
+    augment.apply(again, format, static_cast<uint64_t>(seed));
+    EXPECT_EQ(once, again);
+    all.push_back(once);
+  }
+  return all;
+}
+
+TEST(Augment, ResizedCropShowsAPart) {
+  // Level x + 100 in every column: a crop keeps it rising, over a shorter range.
+  Image ramp{1, 20, 20, {}};
+  for (int i = 0; i < 400; ++i) ramp.pixels.push_back(static_cast<uint8_t>(100 + i % 20));
+  int whole = 0;
+  for (const auto& picture : changed(Augment::parse("random-resized-crop"), ramp, 100)) {
+    const std::vector<uint8_t> row(picture.begin(), picture.begin() + 20);
+    EXPECT_TRUE(std::is_sorted(row.begin(), row.end()));
+    EXPECT_GE(row.front(), 100);
+    EXPECT_LE(row.back(), 119);
+    whole += row.back() - row.front() == 19;
+  }
+  EXPECT_LT(whole, 30);
+}
+
+TEST(Augment, ErasingClearsARectangle) {
+  const Image ones{3, 10, 12, std::vector<uint8_t>(360, 1)};
+  int erased = 0;
+  for (const auto& picture : changed(Augment::parse("random-erasing=0.5"), ones, 200)) {
+    const auto zeros = std::count(picture.begin(), picture.end(), 0);
+    EXPECT_EQ(zeros % 3, 0);
+    EXPECT_LE(zeros, 3 * 60);
+    erased += zeros > 0;
+  }
+  EXPECT_GT(erased, 60);
+  EXPECT_LT(erased, 140);
+}
+
+TEST(Augment, JitterChangesWhatItNames) {
+  const Image image = pattern(3, 6, 7);
+  for (const auto& picture : changed(Augment::parse("color-jitter=0.5/0/0/0"), image, 20)) {
+    // Brightness is one factor for all levels that stay under 255.
+    for (size_t i = 0; i < picture.size(); ++i) {
+      for (size_t j = 0; j < picture.size(); ++j) EXPECT_TRUE(image.pixels[i] > image.pixels[j] || picture[i] <= picture[j]);
+    }
+  }
+  for (const auto& picture : changed(Augment::parse("color-jitter=0/0/0/0.5"), image, 20)) {
+    // A turned hue keeps each pixel's largest and smallest level, but for rounding.
+    for (size_t i = 0; i < 42; ++i) {
+      const auto range = [&](const std::vector<uint8_t>& pixels) { return std::minmax({int{pixels[i]}, int{pixels[i + 42]}, int{pixels[i + 84]}}); };
+      EXPECT_NEAR(range(picture).first, range(image.pixels).first, 1);
+      EXPECT_NEAR(range(picture).second, range(image.pixels).second, 1);
+    }
+  }
+  const Image grey = pattern(1, 6, 7);
+  EXPECT_EQ(changed(Augment::parse("color-jitter=0/0/1/0.5"), grey, 3)[0], grey.pixels);
+}
+
+TEST(Augment, MixupDrawsSharesOfBothKinds) {
+  const Augment augment = Augment::parse("mixup=0.2");
+  int64_t sum = 0, extreme = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    const Mix mix = augment.draw_mix(10, seed);
+    EXPECT_GE(mix.other, 0);
+    EXPECT_LT(mix.other, 10);
+    ASSERT_GE(mix.share, 0);
+    ASSERT_LE(mix.share, 256);
+    sum += mix.share;
+    extreme += mix.share < 26 || mix.share > 230;
+  }
+  // Beta(0.2, 0.2) has mean 0.5 and 0.66 of its weight under 0.1 or above 0.9.
+  EXPECT_NEAR(static_cast<double>(sum) / 2000 / 256, 0.5, 0.04);
+  EXPECT_NEAR(static_cast<double>(extreme) / 2000, 0.66, 0.05);
+  std::vector<uint8_t> picture{0, 100, 255};
+  mix_in(picture, std::vector<uint8_t>{255, 200, 255}, 64);
+  EXPECT_THAT(picture, testing::ElementsAre(191, 175, 255));
+}
+
+TEST(Resize, InterleavedAndPlanarPixelsGiveTheSame) {
+  // The odd widths go through every tail.
+  for (const int64_t width : {1, 5, 16, 17, 63, 64, 65, 200}) {
+    const Image image = pattern(3, 37, width);
+    std::vector<uint8_t> together(3 * 20 * 33);
+    to_format({3, 37, width}, image.pixels, {3, 20, 33}, together);
+    std::vector<uint8_t> woven;
+    for (int64_t i = 0; i < 37 * width; ++i) {
+      for (int64_t c = 0; c < 3; ++c) woven.push_back(image.pixels[static_cast<size_t>(c * 37 * width + i)]);
+    }
+    std::vector<uint8_t> apart(together.size());
+    to_format(interleaved(woven.data(), {3, 37, width}, 3), {3, 20, 33}, apart);
+    EXPECT_EQ(together, apart) << width;
+  }
+}
+
+// A thread keeps what it prepared for some sizes; those of earlier pictures must not be taken for others'.
+TEST(Resize, ManySizesByTurnsGiveWhatEachGivesAlone) {
+  Random random(5);
+  for (int i = 0; i < 300; ++i) {
+    const auto side = [&] { return static_cast<int64_t>(1 + random.below(6)) * 7; };
+    const Image image = pattern(1, side(), side());
+    const PictureFormat format{1, side(), side(), static_cast<Resize>(random.below(3))};
+    Image alone;
+    std::thread([&] { alone = to_format(image, format); }).join();
+    EXPECT_EQ(to_format(image, format).pixels, alone.pixels);
+  }
+}
+
+// What the kernels of one vector unit make of the same bytes.
+std::vector<uint8_t> resized_by(const ResampleKernels& kernels, int64_t channels, int64_t width) {
+  Random random(static_cast<uint64_t>(width));
+  std::vector<uint8_t> source(static_cast<size_t>(13 * width * channels));
+  for (uint8_t& level : source) level = static_cast<uint8_t>(random.next());
+  std::vector<int32_t> firsts, counts, weights;
+  for (int64_t x = 0; x + 2 < width; ++x) {
+    firsts.push_back(static_cast<int32_t>(x));
+    counts.push_back(3);
+    weights.insert(weights.end(), {1 << 20, 1 << 21, 1 << 20});
+  }
+  const auto positions = static_cast<int64_t>(firsts.size());
+  const int64_t row = (positions + 63) / 64 * 64;
+  std::vector<uint8_t> turned(static_cast<size_t>(16 * (width * channels + 16))), lanes(static_cast<size_t>(16 * channels * (positions + 16)));
+  std::vector<uint8_t> narrow(static_cast<size_t>(channels * 13 * row + 64)), mixed(static_cast<size_t>(positions));
+  kernels.narrow({.source = source.data(), .source_row = width * channels, .source_pixels = width, .rows = 13, .channels = channels, .destination = narrow.data(), .destination_row = row, .destination_plane = 13 * row,
+                  .turned = turned.data(), .narrowed = lanes.data()}, {firsts.data(), counts.data(), weights.data(), 3, positions});
+  kernels.mix(narrow.data(), row, weights.data(), 3, mixed.data(), positions);
+  std::vector<uint8_t> colours(narrow.begin(), narrow.begin() + 3 * 13);
+  kernels.to_colours(colours.data(), colours.data() + 13, colours.data() + 26, 13);
+  narrow.insert(narrow.end(), mixed.begin(), mixed.end());
+  narrow.insert(narrow.end(), colours.begin(), colours.end());
+  return narrow;
+}
+
+TEST(Resize, AllVectorUnitsGiveTheSameLevels) {
+  for (const int64_t channels : {1, 3}) {
+    for (const int64_t width : {3, 17, 18, 66, 131, 300}) {
+      const auto plain = resized_by(plain_resample_kernels(), channels, width);
+      if (device::vector_unit() >= device::VectorUnit::avx2) {
+        EXPECT_EQ(resized_by(avx2_resample_kernels(), channels, width), plain) << width;
+      }
+      if (device::vector_unit() >= device::VectorUnit::avx512) {
+        EXPECT_EQ(resized_by(avx512_resample_kernels(), channels, width), plain) << width;
+      }
+    }
   }
 }
 

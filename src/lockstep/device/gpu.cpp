@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plug_in.h"
 
 namespace lockstep::device {
 namespace {
@@ -14,21 +15,11 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 GpuState none(std::string note, std::string hint) { return {.gpus = {}, .note = std::move(note), .hint = std::move(hint), .library = nullptr}; }
 
-// Beside the program, in an installation's library folder, or wherever the loader looks.
-std::filesystem::path find_plug_in() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const auto& file : {program / kFileName, program / ".." / "lib" / "lockstep" / kFileName}) {
-    if (std::filesystem::exists(file, error)) return file;
-  }
-  return kFileName;
-}
-
 GpuState look() {
   if (::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) {
     return none("no NVIDIA driver on this machine", "a GPU needs NVIDIA's driver, version 580 or newer");
   }
-  return open_gpu_library(find_plug_in());
+  return open_gpu_library(find_plug_in(kFileName));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/io/internal/stores.h"
@@ -41,28 +42,21 @@ struct Index {
 
 class OpenArchive {
  public:
-  explicit OpenArchive(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw errno_error(errno, "open", path);
+  explicit OpenArchive(const std::string& path) : name_(path), file_(path, O_RDONLY) {
     struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      ::close(descriptor_);
-      throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
-    }
+    if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
     bytes_ = status.st_size;
     changed_ = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec;
   }
-  OpenArchive(const OpenArchive&) = delete;
-  OpenArchive& operator=(const OpenArchive&) = delete;
-  ~OpenArchive() { ::close(descriptor_); }
 
-  int descriptor() const { return descriptor_; }
+  const OpenFile& file() const { return file_; }
   int64_t bytes() const { return bytes_; }
   int64_t changed() const { return changed_; }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return name_; }
 
  private:
-  const std::string path_;
-  const int descriptor_;
+  const std::string name_;
+  const OpenFile file_;
   int64_t bytes_ = 0;
   int64_t changed_ = 0;  // ns since 1970
 };
@@ -76,7 +70,7 @@ class Indexing {
     archive_read_support_filter_bzip2(reader_.get());
     archive_read_support_filter_xz(reader_.get());
     archive_read_support_filter_zstd(reader_.get());
-    if (archive_read_open_fd(reader_.get(), file.descriptor(), kReadBytes) != ARCHIVE_OK) damaged();
+    if (archive_read_open_fd(reader_.get(), file.file().get(), kReadBytes) != ARCHIVE_OK) damaged();
   }
 
   Index run() {
@@ -221,15 +215,7 @@ class ArchiveStore : public ByteStore {
       index_.contents[static_cast<size_t>(item.offset)].copy(destination.data(), count, static_cast<size_t>(offset));
       return count;
     }
-    size_t have = 0;
-    while (have < count) {
-      const ssize_t got = ::pread(file_.descriptor(), destination.data() + have, count - have, static_cast<off_t>(item.offset + offset) + static_cast<off_t>(have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw errno_error(errno, "read", file_.path());
-      if (got == 0) break;
-      have += static_cast<size_t>(got);
-    }
-    return have;
+    return file_.file().read_at(item.offset + offset, destination.first(count));
   }
 
   int64_t parallel_reads() const override { return 0; }
@@ -286,11 +272,7 @@ class ArchiveSink : public ByteSink {
 
   void finish() override {
     check(archive_write_close(writer_.get()));
-    const int descriptor = ::open(part_.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-    const int error = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    if (!synced) throw errno_error(error, "sync", part_);
+    OpenFile(part_, O_RDONLY).sync();
     std::filesystem::rename(part_, path_);
     part_.clear();
   }

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/plug_in.h"
 #include "lockstep/base/stop_scope.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/internal/stores.h"
@@ -16,18 +17,8 @@ namespace {
 
 constexpr const char* kFileName = "liblockstep_cloud.so";
 
-// Beside the program, in an installation's library folder, or wherever the loader looks.
-std::filesystem::path find_library() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const auto& file : {program / kFileName, program / ".." / "lib" / "lockstep" / kFileName}) {
-    if (std::filesystem::exists(file, error)) return file;
-  }
-  return kFileName;
-}
-
 CloudState look() {
-  const std::filesystem::path file = find_library();
+  const std::filesystem::path file = find_plug_in(kFileName);
   // Never closed: what it holds lives as long as the process.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -13,9 +13,10 @@ namespace lockstep::io {
 
 /// Kinds and their values (seconds are wall time; what a reader does not know it skips):
 ///   plan        what was resolved: network, workers, shards, steps_per_epoch, max_epochs, ... (the manifest's plan)
-///   shards      owners: worker of each shard; threads: the system's thread id of each worker
+///   shards      owners: the worker that each shard is first given to; threads: the system's thread id of each worker
 ///   step        loss, accuracy (of this mini-batch), learning_rate, samples, images_per_second, seconds_left, and the step's breakdown:
-///               queue_seconds, forward_seconds, backward_seconds, exchange_seconds, update_seconds, checkpoint_seconds
+///               queue_seconds, forward_seconds, backward_seconds, exchange_seconds, hidden_exchange_seconds, update_seconds, checkpoint_seconds;
+///               shard_workers: who computed each shard of this mini-batch
 ///   average     after an average of replicas: score (mean loss of their last mini-batches), seconds: of the averaging
 ///   first_step  seconds: from the start of the program to the end of the first step
 ///   validation  loss, accuracy, samples, best (bool), images_per_second

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -20,23 +21,6 @@ namespace {
 
 constexpr size_t kMostDepth = 64;
 constexpr int64_t kWriters = 4;
-
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags) : value_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (value_ < 0) throw errno_error(errno, (flags & O_CREAT) != 0 ? "create" : "open", path);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int value() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-
- private:
-  int value_;
-};
 
 struct FolderId {
   dev_t device;
@@ -118,17 +102,7 @@ class FolderStore : public ByteStore {
   std::string read(FileName file, int64_t most_bytes) const override { return read_file(path_of(file), most_bytes); }
 
   size_t read_at(FileName file, int64_t offset, std::span<char> destination) const override {
-    const std::string path = path_of(file);
-    const Descriptor descriptor(path, O_RDONLY);
-    size_t have = 0;
-    while (have < destination.size()) {
-      const ssize_t got = ::pread(descriptor.value(), destination.data() + have, destination.size() - have, static_cast<off_t>(offset) + static_cast<off_t>(have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw errno_error(errno, "read", path);
-      if (got == 0) break;
-      have += static_cast<size_t>(got);
-    }
-    return have;
+    return OpenFile(path_of(file), O_RDONLY).read_at(offset, destination);
   }
 
   int64_t parallel_reads() const override { return 0; }
@@ -143,22 +117,15 @@ class FolderStore : public ByteStore {
 class FolderWriter : public FileWriter {
  public:
   explicit FolderWriter(std::string path)
-      : path_(std::move(path)), part_(path_ + ".part"), descriptor_(part_, O_WRONLY | O_CREAT | O_TRUNC) {}
+      : path_(std::move(path)), part_(path_ + ".part"), file_(part_, O_WRONLY | O_CREAT | O_TRUNC) {}
   ~FolderWriter() override {
     if (!part_.empty()) ::unlink(part_.c_str());
   }
 
-  void append(std::string_view bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_.value(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw errno_error(errno, "write", path_);
-      bytes.remove_prefix(static_cast<size_t>(written));
-    }
-  }
+  void append(std::string_view bytes) override { file_.write(bytes); }
 
   void finish() override {
-    if (::close(descriptor_.release()) != 0 && errno != EINTR) throw errno_error(errno, "close", path_);
+    file_.close();
     rename_path(part_, path_);
     part_.clear();
   }
@@ -166,7 +133,7 @@ class FolderWriter : public FileWriter {
  private:
   const std::string path_;
   std::string part_;
-  Descriptor descriptor_;
+  OpenFile file_;
 };
 
 class FolderSink : public ByteSink {
@@ -187,8 +154,8 @@ class FolderSink : public ByteSink {
 
   // One call for all files: a sync for each of many small ones would take most of the time.
   void finish() override {
-    const Descriptor root(root_, O_RDONLY | O_DIRECTORY);
-    if (::syncfs(root.value()) != 0) throw errno_error(errno, "sync", root_);
+    const OpenFile root(root_, O_RDONLY | O_DIRECTORY);
+    if (::syncfs(root.get()) != 0) throw errno_error(errno, "sync", root_);
   }
 
  private:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cctype>
 #include <fcntl.h>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 
@@ -56,10 +56,8 @@ std::string file_name_of(std::string_view name) {
 std::optional<int64_t> number_after(std::string_view text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   text.remove_prefix(prefix.size());
-  int64_t number = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const auto number = parse_number<int64_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 }  // namespace

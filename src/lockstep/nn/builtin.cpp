@@ -19,6 +19,7 @@ const std::vector<LayerType>& layer_types() {
       layer_type("batch_norm", plan_batch_norm),
       layer_type("local_response_norm", plan_local_response_norm),
       layer_type("relu", plan_relu),
+      layer_type("relu6", plan_relu6),
       layer_type("leaky_relu", plan_leaky_relu),
       layer_type("tanh", plan_tanh),
       layer_type("sigmoid", plan_sigmoid),
@@ -39,12 +40,18 @@ const std::vector<LayerType>& layer_types() {
 
 const std::vector<BuiltinNetwork>& builtin_networks() {
   static const std::vector<BuiltinNetwork> networks{
+      {"alexnet", alexnet, "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"},
+      {"alexnet_2012", alexnet_2012},
       {"digits_cnn", digits_cnn},
       {"lenet", lenet},
       {"lstm_classifier", lstm_classifier},
       {"mlp", mlp},
-      {"resnet18", resnet18},
-      {"squeezenet", squeezenet},
+      {"mobilenet_v2", mobilenet_v2, "https://download.pytorch.org/models/mobilenet_v2-7ebf99e0.pth"},
+      {"resnet18", resnet18, "https://download.pytorch.org/models/resnet18-f37072fd.pth"},
+      {"resnet50", resnet50, "https://download.pytorch.org/models/resnet50-11ad3fa6.pth"},
+      {"squeezenet", squeezenet, "https://download.pytorch.org/models/squeezenet1_0-b66bff10.pth"},
+      {"squeezenet1_1", squeezenet1_1, "https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth"},
+      {"vgg16", vgg16, "https://download.pytorch.org/models/vgg16-397923af.pth"},
   };
   return networks;
 }

@@ -15,6 +15,7 @@ const std::vector<LayerType>& layer_types();
 struct BuiltinNetwork {
   std::string name;
   Json (*graph)();
+  const char* weights = nullptr;  ///< where a file of trained ones is offered
 };
 const std::vector<BuiltinNetwork>& builtin_networks();
 

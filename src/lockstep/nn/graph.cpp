@@ -218,6 +218,12 @@ struct TopLevel {
   std::string initializer;
 };
 
+// What the texts mean is the trainer's to say.
+void check_input_options(const Json& options) {
+  if (!options.is_object() || options.size() > kMostListItems) refuse("\"input\" has to be an object of options, such as \"image-size\": \"227x227\"");
+  for (const auto& [key, value] : options.items()) text_at(options, key.c_str(), "\"input\"");
+}
+
 TopLevel read_top_level(const Json& json) {
   if (json.is_array()) return {&json, ""};
   if (!json.is_object()) refuse("a network is a JSON list of layers, or an object with \"layers\"");
@@ -229,8 +235,10 @@ TopLevel read_top_level(const Json& json) {
       top.initializer = text_at(json, "initializer", "the network");
     } else if (key == "name") {
       text_at(json, "name", "the network");
+    } else if (key == "input") {
+      check_input_options(value);
     } else {
-      refuse("a network has no entry " + in_quotes(key), suggestion(key, {"name", "initializer", "layers"}));
+      refuse("a network has no entry " + in_quotes(key), suggestion(key, {"name", "initializer", "input", "layers"}));
     }
   }
   if (top.layers == nullptr || !top.layers->is_array()) refuse("the network has no list of \"layers\"");

@@ -47,6 +47,13 @@ class GraphNetwork : public torch::nn::Module {
     return run(preferred_layout(pictures), {}, carried);
   }
 
+  at::Tensor forward_part(const at::Tensor& input, size_t begin, size_t end) const {
+    std::vector<at::Tensor> slots(slot_count_);
+    slots[begin == 0 ? 0 : steps_[begin - 1].output] = preferred_layout(input);
+    for (size_t i = begin; i < end; ++i) take_step(steps_[i], slots);
+    return slots[steps_[end - 1].output];
+  }
+
   SequenceOutput forward_sequences(const Sequences& sequences) const {
     SequenceOutput output{.carried = sequences.carried};
     output.logits = run(sequences.values, {sequences.lengths, sequences.padded_left}, output.carried);
@@ -54,19 +61,25 @@ class GraphNetwork : public torch::nn::Module {
   }
 
  private:
+  static std::vector<at::Tensor> take_inputs(const Step& step, std::vector<at::Tensor>& slots) {
+    std::vector<at::Tensor> taken;
+    for (const size_t input : step.inputs) taken.push_back(slots[input]);
+    for (const size_t slot : step.finished) slots[slot] = at::Tensor();
+    return taken;
+  }
+
+  static void take_step(const Step& step, std::vector<at::Tensor>& slots) { slots[step.output] = step.layer.forward(take_inputs(step, slots)); }
+
   /// `carried` becomes the state after the last time step.
   at::Tensor run(const at::Tensor& input, const TimeSteps& times, std::vector<at::Tensor>& carried) const {
     std::vector<at::Tensor> after, slots(slot_count_);
     slots[0] = input;
-    std::vector<at::Tensor> taken;
     for (const Step& step : steps_) {
-      taken.clear();
-      for (const size_t input : step.inputs) taken.push_back(slots[input]);
-      for (const size_t slot : step.finished) slots[slot] = at::Tensor();
       if (!step.layer.forward_steps) {
-        slots[step.output] = step.layer.forward(taken);
+        take_step(step, slots);
         continue;
       }
+      const std::vector<at::Tensor> taken = take_inputs(step, slots);
       const auto begin = carried.begin() + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_begin);
       std::vector<at::Tensor> own(begin, begin + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_count));
       slots[step.output] = step.layer.forward_steps(taken[0], times, own);
@@ -208,6 +221,22 @@ std::vector<CarriedState> carried_of(const LayerGraph& graph, const GraphPlan& p
   return all;
 }
 
+std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& plan) {
+  std::vector<size_t> place(graph.layers.size());
+  for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
+  // For each step, the first of the steps from before that a later one takes from; 0 stands for the network's input, i + 1 for step i.
+  std::vector<size_t> earliest(graph.order.size() + 1, graph.order.size() + 1);
+  for (size_t i = graph.order.size(); i-- > 0;) {
+    earliest[i] = earliest[i + 1];
+    for (const size_t input : graph.layers[graph.order[i]].inputs) earliest[i] = std::min(earliest[i], input == kInputIndex ? 0 : place[input] + 1);
+  }
+  std::vector<LayerStep> steps;
+  for (size_t i = 0; i < graph.order.size(); ++i) {
+    steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random, earliest[i + 1] >= i + 1});
+  }
+  return steps;
+}
+
 }  // namespace
 
 Sequences whole_sequences(const at::Tensor& values) { return {.values = values, .lengths = at::full({values.size(0)}, values.size(2), at::kLong)}; }
@@ -220,7 +249,8 @@ Instance build_graph(const LayerGraph& graph, const GraphPlan& plan) {
     if (built[i].module) tree.add(graph.layers[i].name, built[i].module);
   }
   return {network, [network](const at::Tensor& pictures) { return network->forward(pictures); },
-          [network](const Sequences& sequences) { return network->forward_sequences(sequences); }, carried_of(graph, plan)};
+          [network](const Sequences& sequences) { return network->forward_sequences(sequences); }, carried_of(graph, plan), layer_steps(graph, plan),
+          [network](const at::Tensor& input, size_t begin, size_t end) { return network->forward_part(input, begin, end); }};
 }
 
 }  // namespace lockstep::nn

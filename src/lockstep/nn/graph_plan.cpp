@@ -59,8 +59,10 @@ void check_output(const LayerPlan& last, const NetworkInput& input) {
   throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need " + shape_text(wanted), hint};
 }
 
-/// Throws LayerMisfit.
-GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input) {
+enum class Part { whole, without_head };
+
+/// Throws LayerMisfit. Only a whole network has to give logits.
+GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input, Part part) {
   GraphPlan plan{std::vector<LayerPlan>(graph.layers.size())};
   size_t at = 0;
   try {
@@ -72,7 +74,7 @@ GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input) {
       if (learnable_count > kMostNumbers) throw Misfit{"brings the network above the " + with_commas(kMostNumbers) + " learnables allowed", ""};
     }
     at = graph.output;
-    check_output(plan.layers[graph.output], input);
+    if (part == Part::whole) check_output(plan.layers[graph.output], input);
   } catch (Misfit& misfit) {
     throw LayerMisfit{at, std::move(misfit)};
   }
@@ -83,7 +85,7 @@ std::optional<int64_t> smallest_side(const LayerGraph& graph, NetworkInput input
   for (int64_t side = std::min(input.height, input.width) + 1; side <= kLargestSideTried; ++side) {
     input.height = input.width = side;
     try {
-      try_plan(graph, input);
+      try_plan(graph, input, Part::whole);
       return side;
     } catch (const LayerMisfit& found) {
       if (!found.misfit.too_small) return std::nullopt;
@@ -92,12 +94,10 @@ std::optional<int64_t> smallest_side(const LayerGraph& graph, NetworkInput input
   return std::nullopt;
 }
 
-}  // namespace
-
-GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input) {
+GraphPlan plan_part(const LayerGraph& graph, const NetworkInput& input, Part part) {
   check_input(input);
   try {
-    return try_plan(graph, input);
+    return try_plan(graph, input, part);
   } catch (LayerMisfit& found) {
     std::string hint = found.misfit.hint;
     if (found.misfit.too_small) {
@@ -108,5 +108,11 @@ GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input) {
     throw Error(ErrorCode::invalid_option, layer_title(graph.layers[found.layer]) + " " + found.misfit.message, hint);
   }
 }
+
+}  // namespace
+
+GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input) { return plan_part(graph, input, Part::whole); }
+
+Shape output_shape(const LayerGraph& graph, const NetworkInput& input) { return plan_part(graph, input, Part::without_head).layers[graph.output].output; }
 
 }  // namespace lockstep::nn

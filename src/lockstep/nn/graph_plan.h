@@ -15,4 +15,7 @@ struct GraphPlan {
 /// Throws invalid_option naming the layer that does not fit, and the smallest picture that would where size is the reason.
 GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input);
 
+/// What the graph gives for this input, logits or not. Throws as plan_graph.
+Shape output_shape(const LayerGraph& graph, const NetworkInput& input);
+
 }  // namespace lockstep::nn

@@ -167,7 +167,7 @@ TEST(Graph, FilesAreReadAndNamed) {
 
 TEST(Graph, UnknownNetworksGetTheNearest) {
   EXPECT_THAT(error_of([] { find_network("resnet-18"); }), AllOf(HasSubstr("there is no network \"resnet-18\""), HasSubstr("did you mean resnet18?")));
-  EXPECT_THAT(error_of([] { find_network("transformer"); }), HasSubstr("built in are digits_cnn, lenet, lstm_classifier, mlp, resnet18, squeezenet"));
+  EXPECT_THAT(error_of([] { find_network("transformer"); }), HasSubstr("built in are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, mobilenet_v2, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
 }
 
 }  // namespace

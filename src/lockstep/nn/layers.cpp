@@ -10,6 +10,7 @@
 #include "lockstep/nn/graph_network.h"
 #include "lockstep/nn/graph_plan.h"
 #include "lockstep/nn/internal/quotes.h"
+#include "lockstep/nn/surgery.h"
 
 namespace lockstep::nn {
 namespace {
@@ -41,13 +42,14 @@ LayerRow row_of(const LayerGraph& graph, const GraphPlan& plan, size_t index) {
 
 Network read_network(const Json& json, std::string name) {
   return with_context([&] { return context_line(name); }, [&] {
-    auto graph = std::make_shared<const LayerGraph>(read_graph(json));
+    const Json whole = with_changes_made(json);
+    auto graph = std::make_shared<const LayerGraph>(read_graph(whole));
     return Network(
         name,
         [graph, name](const NetworkInput& input) {
           return with_context([&] { return context_line(name); }, [&] { return build_graph(*graph, plan_graph(*graph, input)); });
         },
-        json);
+        whole);
   });
 }
 

@@ -50,12 +50,23 @@ struct CarriedState {
   std::vector<int64_t> shape;  ///< without the batch: [layers,hidden]
 };
 
+/// A layer of a layer graph's instance, in the order of evaluation.
+struct LayerStep {
+  std::string name;
+  bool random = false;     ///< in training it draws random numbers
+  bool ends_part = false;  ///< what comes after it takes nothing from before but its output
+};
+
 /// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits [b,classes].
 struct Instance {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
   std::function<SequenceOutput(const Sequences&)> forward_sequences = {};  ///< empty: the network takes no sequences
   std::vector<CarriedState> carried = {};
+  std::vector<LayerStep> steps = {};  ///< empty: a module of the user's own
+  /// Of a layer graph of pictures: the layers steps[begin] to steps[end - 1], on the output of the one before.
+  std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};
+  std::vector<std::shared_ptr<torch::nn::Module>> held = {};  ///< frozen layers, in evaluation mode always; see freeze.h
 };
 
 /// A cheap value. make() may be called by any thread, also at once by several.

@@ -13,6 +13,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
@@ -42,38 +43,21 @@ constexpr std::array<Dtype, 10> kDtypes{{{"F64", at::kDouble}, {"F32", at::kFloa
 
 class InputFile {
  public:
-  explicit InputFile(const std::filesystem::path& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw errno_error(errno, "open", path.string());
+  explicit InputFile(const std::filesystem::path& path) : file_(path, O_RDONLY) {
     struct stat status {};
-    const int failed = ::fstat(descriptor_, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
-    if (failed != 0) {
-      ::close(descriptor_);
-      throw errno_error(failed, "read", path.string());
-    }
+    const int failed = ::fstat(file_.get(), &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (failed != 0) throw errno_error(failed, "read", path.string());
     size_ = static_cast<uint64_t>(status.st_size);
   }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-  ~InputFile() { ::close(descriptor_); }
 
   uint64_t size() const { return size_; }
 
   void read(uint64_t offset, void* to, uint64_t bytes) const {
-    char* at = static_cast<char*>(to);
-    while (bytes > 0) {
-      const ssize_t got = ::pread(descriptor_, at, bytes, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw errno_error(errno, "read", path_.string());
-      if (got == 0) corrupt(path_, "it ended while it was read");
-      at += got;
-      offset += static_cast<uint64_t>(got);
-      bytes -= static_cast<uint64_t>(got);
-    }
+    if (file_.read_at(static_cast<int64_t>(offset), {static_cast<char*>(to), bytes}) < bytes) corrupt(file_.path(), "it ended while it was read");
   }
 
  private:
-  std::filesystem::path path_;
-  int descriptor_;
+  OpenFile file_;
   uint64_t size_ = 0;
 };
 

@@ -68,7 +68,7 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
 
 std::string hint_of(const Match& match) {
   if (match.missing.empty() || match.unexpected.empty()) {
-    return match.misfits.empty() ? "the file is of another network" : "the file is of a network with other sizes or classes";
+    return match.misfits.empty() ? "the file is of another network" : "the file is of a network with other sizes or classes; lockstep train --head new takes it but for the last layer";
   }
   const std::string found = nearest(match.missing.front(), match.unexpected);
   if (found.empty()) return "the file is of another network";
@@ -109,13 +109,14 @@ NamedTensors state_of(const torch::nn::Module& module) {
   return state;
 }
 
-void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source, const std::vector<std::string>& fresh) {
+void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source, const LoadOptions& options) {
   NamedTensors state = state_of(module);
   SafetensorsFile chosen = file;
-  for (const std::string& name : fresh) {
+  for (const std::string& name : options.fresh) {
     if (leave_out(state, name) == 0) throw Error(ErrorCode::invalid_option, "the network has no layer " + in_quotes(name) + " that could start anew", hint_for_layer(state, name));
     leave_out(chosen.tensors, name);
   }
+  for (const std::string& name : options.dropped) leave_out(chosen.tensors, name);
   const Match found = match(state, chosen);
   check(found, source);
   for (const auto& [to, from] : found.copies) {

@@ -78,11 +78,11 @@ TEST(State, FreshLayersKeepWhatTheyHave) {
   const Instance instance = small_network();
   SafetensorsFile own = copy_of(instance);
   SafetensorsFile file = copy_of(small_network(7));  // another number of classes
-  load_state(*instance.module, file, "a.safetensors", {"last"});
+  load_state(*instance.module, file, "a.safetensors", {.fresh = {"last"}});
   SafetensorsFile loaded = copy_of(instance);
   EXPECT_TRUE(torch::equal(tensor_named(loaded, "last.weight"), tensor_named(own, "last.weight")));
   EXPECT_TRUE(torch::equal(tensor_named(loaded, "first.weight"), tensor_named(file, "first.weight")));
-  EXPECT_THAT(error_of([&] { load_state(*instance.module, file, "a.safetensors", {"lasst"}); }),
+  EXPECT_THAT(error_of([&] { load_state(*instance.module, file, "a.safetensors", {.fresh = {"lasst"}}); }),
               AllOf(HasSubstr("the network has no layer \"lasst\" that could start anew"), HasSubstr("did you mean \"last\"?")));
 }
 

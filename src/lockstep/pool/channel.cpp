@@ -50,20 +50,6 @@ int sent_descriptor(const msghdr& message) {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (value_ >= 0) ::close(value_);
-    value_ = other.release();
-  }
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (value_ >= 0) ::close(value_);
-}
-
-int Descriptor::release() { return std::exchange(value_, -1); }
-
 void check_frame(const Frame& frame) { header_text(frame); }
 
 void Channel::put(Frame frame) {

@@ -6,9 +6,10 @@
 namespace lockstep::pool {
 namespace {
 
+// In the order of the pools' sizes: to open a pool of processes takes longer than most tests.
 class AnyPool : public testing::TestWithParam<PoolKind> {
  protected:
-  Pool pool(int64_t workers = 2) { return open(GetParam(), workers); }
+  Pool pool(int64_t workers = 3) { return open(GetParam(), workers); }
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, AnyPool, testing::Values(PoolKind::threads, PoolKind::processes),
                          [](const auto& info) { return enum_names(info.param)[static_cast<size_t>(info.param)]; });
@@ -58,8 +59,8 @@ TEST_P(AnyPool, EveryKindOfFieldTravels) {
 TEST_P(AnyPool, LargeTensorsTravel) {
   Everything input;
   input.values = at::arange(3'000'000, at::kFloat);
-  const Pool two = pool();
-  std::vector<Future<Everything>> futures{two.parfeval(echo_task, input), two.parfeval(echo_task, input), two.parfeval(echo_task, input)};
+  const Pool three = pool();
+  std::vector<Future<Everything>> futures{three.parfeval(echo_task, input), three.parfeval(echo_task, input), three.parfeval(echo_task, input)};
   for (const auto& future : futures) EXPECT_TRUE(at::equal(future.get().values, input.values * 2));
 }
 
@@ -77,21 +78,6 @@ TEST_P(AnyPool, ParforThrowsTheFirstFailure) {
   EXPECT_EQ(error.message(), "the disk is gone");
   EXPECT_THAT(error.context(), testing::Contains("in parfor, input 2 of 3"));
   EXPECT_THAT(error.context(), testing::Contains("in fail"));
-}
-
-TEST_P(AnyPool, FuturesTellTheirState) {
-  const Pool one = pool(1);
-  const auto first = one.parfeval(nap_task, {.value = 0.2});
-  const auto second = one.parfeval(nap_task, {.value = 0.0});
-  EXPECT_EQ(first.state(), FutureState::running);
-  EXPECT_EQ(second.state(), FutureState::pending);
-  EXPECT_FALSE(second.wait(1ms));
-  EXPECT_EQ(first.get().value, 0.2);
-  EXPECT_TRUE(second.wait(10s));
-  EXPECT_EQ(second.state(), FutureState::finished);
-  EXPECT_FALSE(second.error().has_value());
-  EXPECT_EQ(second.get().value, 0.0);
-  EXPECT_EQ(second.get().value, 0.0);
 }
 
 TEST_P(AnyPool, ResultsInTheOrderOfFinishing) {
@@ -119,41 +105,15 @@ TEST_P(AnyPool, ErrorsTravelWithTheirCause) {
   EXPECT_NO_THROW(pool(3).spmd(fail_task, {.what = "none"}));
 }
 
-TEST_P(AnyPool, CancelOfPendingAndRunning) {
-  const Pool one = pool(1);
-  const auto running = one.parfeval(nap_task, {.value = 30});
-  const auto pending = one.parfeval(nap_task, {.value = 30});
-  pending.cancel();
-  EXPECT_EQ(pending.state(), FutureState::cancelled);
-  running.cancel();
-  ASSERT_TRUE(running.wait(5s));
-  EXPECT_EQ(running.state(), FutureState::cancelled);
-  EXPECT_EQ(error_from([&] { running.get(); }).code(), ErrorCode::cancelled);
-  EXPECT_EQ(error_from([&] { running.get(); }).message(), "the call was cancelled");
-  EXPECT_EQ(one.parfeval(nap_task, {.value = 0}).get().value, 0);
-}
-
 TEST_P(AnyPool, CancelEndsCollectives) {
-  const Pool two = pool();
+  const Pool three = pool();
   std::atomic<int> started = 0;
   const DataQueue<Note> queue([&](const Note&) { ++started; });
-  const auto future = two.parfeval(circle_task, {.what = "all_reduce"}, {.workers = 2, .queue = queue});
+  const auto future = three.parfeval(circle_task, {.what = "all_reduce"}, {.workers = 2, .queue = queue});
   while (started == 0) std::this_thread::sleep_for(1ms);
   future.cancel();
   ASSERT_TRUE(future.wait(5s));
   EXPECT_EQ(future.state(), FutureState::cancelled);
-}
-
-TEST_P(AnyPool, LargeGroupsAreNotOvertaken) {
-  const Pool two = pool();
-  const auto nap = two.parfeval(nap_task, {.value = 0.3});
-  const auto both = two.parfeval(place_task, {.value = 1}, {.workers = 2});
-  const auto after = two.parfeval(nap_task, {.value = 0});
-  EXPECT_FALSE(after.wait(50ms));
-  EXPECT_EQ(nap.state(), FutureState::running);
-  EXPECT_EQ(after.state(), FutureState::pending) << "though a worker is free";
-  EXPECT_EQ(both.get().sum, 3);
-  after.get();
 }
 
 TEST_P(AnyPool, QueueKeepsEachSendersOrderAndIsEmptyAtTheEnd) {
@@ -164,22 +124,6 @@ TEST_P(AnyPool, QueueKeepsEachSendersOrderAndIsEmptyAtTheEnd) {
     ASSERT_EQ(indices.size(), 200U);
     EXPECT_TRUE(std::is_sorted(indices.begin(), indices.end()));
   }
-}
-
-TEST_P(AnyPool, AFullQueueHoldsItsSendersBack) {
-  std::atomic<bool> go = false;
-  std::atomic<int> handled = 0;
-  const DataQueue<Note> queue({.capacity = 3}, [&](const Note&) {
-    while (!go) std::this_thread::sleep_for(1ms);
-    ++handled;
-  });
-  const auto future = pool(1).parfeval(talk_task, {.value = 10}, {.queue = queue});
-  EXPECT_FALSE(future.wait(200ms));
-  future.cancel();
-  go = true;
-  EXPECT_TRUE(future.wait(5s));
-  EXPECT_EQ(future.state(), FutureState::cancelled);
-  EXPECT_LE(handled, 3);
 }
 
 TEST_P(AnyPool, WhatTheHandlerThrowsFailsTheCall) {
@@ -198,19 +142,76 @@ TEST_P(AnyPool, ClosingEndsEverything) {
   const Pool two = pool();
   const auto running = two.parfeval(nap_task, {.value = 30});
   const auto group = two.parfeval(circle_task, {.what = "barrier"}, {.workers = 2});
-  session->close_pool();
+  session_for(GetParam()).close_pool();
   EXPECT_EQ(running.state(), FutureState::cancelled);
   EXPECT_EQ(group.state(), FutureState::cancelled);
   EXPECT_EQ(running.error()->message(), "the pool was closed");
   EXPECT_FALSE(two.is_open());
   EXPECT_EQ(error_from([&] { two.parfeval(nap_task, {.value = 0}); }).message(), "the pool was closed");
-  EXPECT_FALSE(session->current_pool().has_value());
+  EXPECT_FALSE(session_for(GetParam()).current_pool().has_value());
+}
+
+TEST_P(AnyPool, FuturesTellTheirState) {
+  const Pool one = pool(1);
+  const auto first = one.parfeval(nap_task, {.value = 0.2});
+  const auto second = one.parfeval(nap_task, {.value = 0.0});
+  EXPECT_EQ(first.state(), FutureState::running);
+  EXPECT_EQ(second.state(), FutureState::pending);
+  EXPECT_FALSE(second.wait(1ms));
+  EXPECT_EQ(first.get().value, 0.2);
+  EXPECT_TRUE(second.wait(10s));
+  EXPECT_EQ(second.state(), FutureState::finished);
+  EXPECT_FALSE(second.error().has_value());
+  EXPECT_EQ(second.get().value, 0.0);
+  EXPECT_EQ(second.get().value, 0.0);
+}
+
+TEST_P(AnyPool, CancelOfPendingAndRunning) {
+  const Pool one = pool(1);
+  const auto running = one.parfeval(nap_task, {.value = 30});
+  const auto pending = one.parfeval(nap_task, {.value = 30});
+  pending.cancel();
+  EXPECT_EQ(pending.state(), FutureState::cancelled);
+  running.cancel();
+  ASSERT_TRUE(running.wait(5s));
+  EXPECT_EQ(running.state(), FutureState::cancelled);
+  EXPECT_EQ(error_from([&] { running.get(); }).code(), ErrorCode::cancelled);
+  EXPECT_EQ(error_from([&] { running.get(); }).message(), "the call was cancelled");
+  EXPECT_EQ(one.parfeval(nap_task, {.value = 0}).get().value, 0);
+}
+
+TEST_P(AnyPool, AFullQueueHoldsItsSendersBack) {
+  std::atomic<bool> go = false;
+  std::atomic<int> handled = 0;
+  const DataQueue<Note> queue({.capacity = 3}, [&](const Note&) {
+    while (!go) std::this_thread::sleep_for(1ms);
+    ++handled;
+  });
+  const auto future = pool(1).parfeval(talk_task, {.value = 10}, {.queue = queue});
+  EXPECT_FALSE(future.wait(200ms));
+  future.cancel();
+  go = true;
+  EXPECT_TRUE(future.wait(5s));
+  EXPECT_EQ(future.state(), FutureState::cancelled);
+  EXPECT_LE(handled, 3);
+}
+
+TEST_P(AnyPool, LargeGroupsAreNotOvertaken) {
+  const Pool two = pool(2);
+  const auto nap = two.parfeval(nap_task, {.value = 0.3});
+  const auto both = two.parfeval(place_task, {.value = 1}, {.workers = 2});
+  const auto after = two.parfeval(nap_task, {.value = 0});
+  EXPECT_FALSE(after.wait(50ms));
+  EXPECT_EQ(nap.state(), FutureState::running);
+  EXPECT_EQ(after.state(), FutureState::pending) << "though a worker is free";
+  EXPECT_EQ(both.get().sum, 3);
+  after.get();
 }
 
 TEST_P(AnyPool, AnotherSizeClosesAndReopens) {
   const Pool two = pool(2);
-  EXPECT_TRUE(session->open_pool({.kind = GetParam(), .quiet = true}).is_open());
-  EXPECT_EQ(session->current_pool()->size(), 2);
+  EXPECT_TRUE(session_for(GetParam()).open_pool({.kind = GetParam(), .quiet = true}).is_open());
+  EXPECT_EQ(session_for(GetParam()).current_pool()->size(), 2);
   const Pool three = pool(3);
   EXPECT_FALSE(two.is_open());
   EXPECT_EQ(three.size(), 3);

@@ -87,7 +87,7 @@ StartedProcess start_worker_process(const std::vector<std::string>& environment)
   const Descriptor its_errors(errors[1]);
   ::fcntl(own_errors.get(), F_SETFL, O_NONBLOCK);
   const pid_t process = fork_worker(its_socket.get(), its_errors.get(), environment);
-  return {.id = process, .socket = std::move(own_socket), .errors = std::move(own_errors)};
+  return {.id = process, .name = "worker process " + std::to_string(process), .socket = std::move(own_socket), .errors = std::move(own_errors)};
 }
 
 std::string end_of(pid_t process) {

@@ -1,4 +1,4 @@
-// Workers that are processes: this program, started again by the crew's thread, which also does all talking with them. It alone touches the
+// Workers that are processes: got and started by the crew's thread, which also does all talking with them. It alone touches the
 // members; other threads hand it commands.
 #include <algorithm>
 #include <atomic>
@@ -33,6 +33,8 @@ constexpr int64_t kMostFailedStarts = 3;
 
 struct Member {
   pid_t process = 0;
+  std::string name{};
+  bool is_child = true;
   std::unique_ptr<Channel> channel;
   Descriptor errors{};
   LastWords last_words{};
@@ -46,13 +48,14 @@ struct Member {
 
 class ProcessCrew : public Crew {
  public:
-  ProcessCrew(int64_t workers, int64_t gpus, const PoolOptions& options, CrewListener& listener)
+  ProcessCrew(const PoolOptions& options, int64_t gpus, GetProcess get_process, CrewListener& listener)
       : listener_(listener),
         options_(options),
+        get_process_(std::move(get_process)),
         gpus_(gpus),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        members_(static_cast<size_t>(workers)),
-        processes_(static_cast<size_t>(workers)) {
+        members_(static_cast<size_t>(options.workers)),
+        processes_(static_cast<size_t>(options.workers)) {
     if (!wake_) throw errno_error(errno, "make", "an event");
     thread_ = std::thread([this] { serve(); });
   }
@@ -89,6 +92,7 @@ class ProcessCrew : public Crew {
 
   CrewListener& listener_;
   const PoolOptions options_;
+  const GetProcess get_process_;
   const int64_t gpus_;
   const Descriptor wake_;
   std::vector<Member> members_;
@@ -164,9 +168,11 @@ void ProcessCrew::serve() {
 }
 
 void ProcessCrew::start(size_t worker) {
-  StartedProcess started = start_worker_process(options_.environment);
+  StartedProcess started = get_process_(worker);
   Member& member = members_[worker];
   member = {.process = started.id,
+            .name = std::move(started.name),
+            .is_child = started.is_child,
             .channel = std::make_unique<Channel>(std::move(started.socket)),
             .errors = std::move(started.errors),
             .failed_starts = member.failed_starts};
@@ -249,7 +255,7 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
     return listener_.ended(worker, call, {.result = Packet{.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)}});
   if (kind != "failure") throw Error(ErrorCode::corrupt_data, "it speaks of \"" + kind + "\"");
   Error error = error_of(frame.header.at("error"));
-  error.add_context("in process " + std::to_string(member.process) + " on " + host_name());
+  error.add_context("in " + member.name + " on " + host_name());
   listener_.ended(worker, call, {.error = std::move(error)});
 }
 
@@ -257,11 +263,12 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
 void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   Member& member = members_[worker];
   if (!how.empty()) ::kill(member.process, SIGKILL);
-  const std::string end = end_of(member.process);
+  const std::string end = member.is_child ? end_of(member.process) : "died";
   if (member.errors) member.last_words.read(member.errors.get());
-  Error error(code, "worker process " + std::to_string(member.process) + " on " + host_name() + " " + (how.empty() ? end : how));
+  Error error(code, member.name + " on " + host_name() + " " + (how.empty() ? end : how));
   if (const std::string words = member.last_words.text(); !words.empty()) error.add_context("its last words: " + words);
   if (!member.is_ready) ++member.failed_starts;
+  if (!member.is_child) member.failed_starts = kMostFailedStarts;
   member.channel = nullptr;
   member.errors = Descriptor();
   member.call = -1;
@@ -303,8 +310,8 @@ void ProcessCrew::end_all() {
 
 }  // namespace
 
-std::unique_ptr<Crew> make_process_crew(int64_t workers, int64_t gpus, const PoolOptions& options, CrewListener& listener) {
-  return std::make_unique<ProcessCrew>(workers, gpus, options, listener);
+std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, int64_t gpus, GetProcess get_process, CrewListener& listener) {
+  return std::make_unique<ProcessCrew>(options, gpus, std::move(get_process), listener);
 }
 
 }  // namespace lockstep::pool

@@ -53,7 +53,8 @@ std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
 
 class ProcessWorker {
  public:
-  explicit ProcessWorker(const TaskTable& tasks) : tasks_(tasks), channel_(Descriptor(kWorkerSocket)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  ProcessWorker(Descriptor socket, const TaskTable& tasks, ClientLoss at_loss)
+      : tasks_(tasks), at_loss_(std::move(at_loss)), channel_(std::move(socket)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!wake_) throw errno_error(errno, "make", "an event");
   }
 
@@ -61,6 +62,7 @@ class ProcessWorker {
 
  private:
   void talk();
+  [[noreturn]] void end_without_client() const;
   void take_frames();
   void take_outbox();
   void obey(Frame frame);
@@ -71,6 +73,7 @@ class ProcessWorker {
   void wake();
 
   const TaskTable& tasks_;
+  const ClientLoss at_loss_;
   const std::shared_ptr<SharedThings> shared_ = std::make_shared<SharedThings>();
   Channel channel_;  ///< the talking thread's
   const Descriptor wake_;
@@ -161,7 +164,7 @@ void ProcessWorker::talk() {
     }
     channel_.flush();
     take_frames();
-    if (channel_.closed()) ::_exit(1);  // the client is gone; there is nobody to tell
+    if (channel_.closed()) end_without_client();
     {
       const std::lock_guard lock(mutex_);
       if (finished_ && outbox_.empty() && !channel_.has_to_send()) return;
@@ -172,6 +175,11 @@ void ProcessWorker::talk() {
     uint64_t count = 0;
     [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
   }
+}
+
+void ProcessWorker::end_without_client() const {
+  if (!at_loss_.words.empty()) std::fprintf(stderr, "%s\n", at_loss_.words.c_str());
+  ::_exit(at_loss_.status);
 }
 
 void ProcessWorker::take_outbox() {
@@ -220,7 +228,9 @@ void work_for(pid_t client, const TaskTable& tasks) {
   }
   const int open_to_the_end = ::fcntl(kWorkerSocket, F_DUPFD_CLOEXEC, 0);  // its closing tells the client that the process has ended
   if (open_to_the_end < 0) throw errno_error(errno, "use", "the connection to the client");
-  ProcessWorker(tasks).run();
+  work_at(Descriptor(kWorkerSocket), tasks, {});
 }
+
+void work_at(Descriptor socket, const TaskTable& tasks, const ClientLoss& at_loss) { ProcessWorker(std::move(socket), tasks, at_loss).run(); }
 
 }  // namespace lockstep::pool

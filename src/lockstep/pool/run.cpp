@@ -2,10 +2,14 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
+#include "lockstep/comm/launcher.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/pool/internal/launched_ranks.h"
 #include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/internal/process_worker.h"
 
@@ -21,9 +25,8 @@ pid_t process_in(const char* text) {
 
 }  // namespace
 
-int run_client(std::vector<std::string> arguments, const TaskTable& tasks, const std::function<int(Session&)>& client) {
-  check_tasks(tasks);
-  Session session(std::move(arguments));
+int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks, const std::function<int(Session&)>& client) {
+  Session session(std::move(arguments), ranks);
   return client(session);
 }
 
@@ -33,7 +36,14 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
       work_for(process_in(argv[2]), tasks);
       return 0;
     }
-    return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, tasks, client);
+    check_tasks(tasks);
+    const auto launch = comm::read_launch([](const char* name) { return std::getenv(name); });
+    if (launch && launch->rank > 0) {
+      work_under(*launch, tasks);
+      return 0;
+    }
+    const auto ranks = launch ? std::make_unique<LaunchedRanks>(*launch) : nullptr;
+    return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, ranks.get(), client);
   } catch (...) {
     const Error error = device::error_of(std::current_exception());
     const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "lockstep";

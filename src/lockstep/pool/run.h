@@ -16,6 +16,7 @@ namespace lockstep::pool {
 int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client);
 
 /// Becomes a worker when the program was started as one; else calls client(session), an int or void function, and gives the exit status.
+/// Under a launcher (torchrun, mpirun, srun, lockstep run; see comm/launcher.h) rank 0 calls the client, and the ranks are the workers of its pools.
 /// What the client throws is printed on standard error, and the status is 2 for what was typed, 1 for the rest. Call it first and once: a worker
 /// is to do nothing else.
 template <std::invocable<Session&> Client>

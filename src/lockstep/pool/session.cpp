@@ -7,6 +7,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/pool/internal/dispatcher.h"
+#include "lockstep/pool/internal/launched_ranks.h"
 
 namespace lockstep::pool {
 namespace {
@@ -53,16 +54,23 @@ std::string size_text(int64_t workers, PoolKind kind) {
   return std::to_string(workers) + " " + (workers != 1 ? plural : kind == PoolKind::threads ? "thread" : "process");
 }
 
-Pool open(const PoolOptions& options) {
+// Under a launcher each worker is one of its ranks.
+GetProcess processes_of(const PoolOptions& options, LaunchedRanks* ranks) {
+  if (ranks != nullptr) return [ranks](size_t worker) { return ranks->enlist(worker); };
+  return [environment = options.environment](size_t) { return start_worker_process(environment); };
+}
+
+Pool open(PoolOptions options, LaunchedRanks* ranks) {
   const Resources resources = resources_for(options);
+  options.workers = resources.workers;
   check_environment(options);
   const auto dispatcher = std::make_shared<Dispatcher>(resources.workers);
   const auto start = std::chrono::steady_clock::now();
-  const std::string what = size_text(resources.workers, options.kind);
+  const std::string what = size_text(resources.workers, options.kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
   if (!options.quiet) std::fprintf(stderr, "starting a pool of %s on %s\n", what.c_str(), host_name().c_str());
   const auto make_crew = [&](CrewListener& listener) {
     return options.kind == PoolKind::threads ? make_thread_crew(resources.workers, resources.gpus, listener)
-                                             : make_process_crew(resources.workers, resources.gpus, options, listener);
+                                             : make_process_crew(options, resources.gpus, processes_of(options, ranks), listener);
   };
   dispatcher->open(make_crew, options.start_time);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -76,15 +84,16 @@ Session::~Session() {
   if (pool_) pool_->close();
 }
 
-Pool Session::open_pool(const PoolOptions& options) {
+Pool Session::open_pool(const PoolOptions& asked) {
   const std::lock_guard opening(opening_);
+  const PoolOptions options = ranks_ == nullptr ? asked : ranks_->resolve(asked);
   if (const auto current = current_pool(); current && fits(*current, opened_with_, options)) return *current;
   if (options.kind == PoolKind::processes && !processes_allowed_) {
     throw Error(ErrorCode::invalid_option, "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
                 "each worker is this program started again, and run is what makes it a worker; take the Session that run gives to the client");
   }
   close_pool();
-  const Pool pool = open(options);
+  const Pool pool = open(options, ranks_);
   const std::lock_guard lock(mutex_);
   pool_ = pool;
   opened_with_ = options;

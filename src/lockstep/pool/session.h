@@ -11,6 +11,8 @@
 
 namespace lockstep::pool {
 
+class LaunchedRanks;
+
 /// Has one pool at most, and closes it at its end. Any thread may call any member, but a task may only ask for the current pool.
 class Session {
  public:
@@ -23,7 +25,8 @@ class Session {
 
   /// The pool that is open, if it is what was asked for (0 workers and no environment ask for nothing); else closes it and opens one. Waits until
   /// all workers are ready; a line on standard error says that it starts, and one that it is connected.
-  /// Throws what a worker that could not start ended with, or timeout.
+  /// Under a launcher the workers are its ranks, one process each, whatever kind is asked for.
+  /// Throws what a worker that could not start ended with, or timeout; under a launcher also for another number of workers than its ranks.
   Pool open_pool(const PoolOptions& options = {});
   /// The pool that is open; opens nothing.
   std::optional<Pool> current_pool() const;
@@ -35,14 +38,15 @@ class Session {
   const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
-  friend int run_client(std::vector<std::string> arguments, const TaskTable& tasks, const std::function<int(Session&)>& client);
-  explicit Session(std::vector<std::string> arguments) : arguments_(std::move(arguments)), processes_allowed_(true) {}
+  friend int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks, const std::function<int(Session&)>& client);
+  Session(std::vector<std::string> arguments, LaunchedRanks* ranks) : arguments_(std::move(arguments)), ranks_(ranks), processes_allowed_(true) {}
 
   std::mutex opening_;         ///< held while a pool is opened
   mutable std::mutex mutex_;   ///< held for pool_ alone
   std::optional<Pool> pool_;
   PoolOptions opened_with_;
   std::vector<std::string> arguments_;
+  LaunchedRanks* ranks_ = nullptr;  ///< under a launcher
   bool processes_allowed_ = false;
 };
 

@@ -200,7 +200,13 @@ constexpr auto circle_task = task<circle>("circle");
 constexpr auto die_task = task<die>("die");
 constexpr auto variable_task = task<variable>("variable");
 
-inline Pool open(PoolKind kind, int64_t workers) { return session->open_pool({.kind = kind, .workers = workers, .quiet = true}); }
+/// A session for each kind, so that a pool of processes outlives a test of threads and need not be started again.
+inline Session& session_for(PoolKind kind) {
+  static Session threads;
+  return kind == PoolKind::threads ? threads : *session;
+}
+
+inline Pool open(PoolKind kind, int64_t workers) { return session_for(kind).open_pool({.kind = kind, .workers = workers, .quiet = true}); }
 
 inline Error error_from(const std::function<void()>& work) {
   try {

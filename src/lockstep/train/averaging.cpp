@@ -44,13 +44,13 @@ at::Tensor weighted_mean(const std::vector<at::Tensor>& parts, const std::vector
 }
 
 Averaging::Replica::Replica(nn::Instance instance, const SharedWeights& masters, const std::vector<BatchNormInfo>& norms, const Optimizer& like)
-    : weights(instance, masters.type(), masters.device()), optimizer(like.rule(), weights), network(std::move(instance), weights, norms),
+    : weights(instance, masters.type(), masters.device()), optimizer(like.rule(), weights, like.parts()), network(std::move(instance), weights, norms),
       gradient(at::zeros_like(weights.flat())) {}
 
 Averaging::Averaging(comm::ThreadGroup& group, SharedWeights& masters, const Optimizer& optimizer, std::vector<nn::Instance> instances,
                      std::vector<BatchNormInfo> norms, AveragingOptions options)
     : masters_(masters), optimizer_(optimizer), norms_(std::move(norms)), options_(options),
-      samples_(at::zeros({static_cast<int64_t>(instances.size())}, at::kLong)), offered_(static_cast<size_t>(group.size())) {
+      samples_(at::zeros({static_cast<int64_t>(instances.size())}, at::kLong)) {
   for (nn::Instance& instance : instances) {
     replicas_.push_back(std::make_unique<Replica>(std::move(instance), masters, norms_, optimizer));
     Replica& replica = *replicas_.back();
@@ -70,23 +70,6 @@ void Averaging::begin(int64_t round) {
     for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) replica->optimizer.value(i).copy_(optimizer_.value(i));
   }
   if (anchor_.defined()) anchor_.copy_(masters_.flat());
-}
-
-void Averaging::offer(Share share, const std::vector<data::Shard>& shards) {
-  const std::lock_guard lock(mutex_);
-  offered_[static_cast<size_t>(share.rank)].assign(shards.begin(), shards.end());
-}
-
-std::optional<data::Shard> Averaging::take(Share share) {
-  const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < offered_.size(); ++i) {
-    auto& shards = offered_[(static_cast<size_t>(share.rank) + i) % offered_.size()];
-    if (shards.empty()) continue;
-    data::Shard shard = std::move(shards.front());
-    shards.pop_front();
-    return shard;
-  }
-  return std::nullopt;
 }
 
 void Averaging::keep_gradients(int64_t replica) {

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -42,7 +40,7 @@ at::Tensor weighted_mean(const std::vector<at::Tensor>& parts, const std::vector
 /// runs which replica does not, so a worker that is done takes the next one. At an average, masters and replicas become the mean over
 /// the samples since the last average: parameters, running statistics and counters of batch norms (mean of means and mean of variances,
 /// as in ParallelWrapper.java, where they are parameters), and the optimizer's state.
-/// Threads: the training loop's barriers order all calls but offer() and take(), which lock.
+/// Threads: the training loop's barriers order all calls.
 class Averaging {
  public:
   /// `masters` and `optimizer` receive the averages, and must outlive the object. `instances`: one per replica, of the masters' network.
@@ -55,13 +53,7 @@ class Averaging {
   /// Before the first round after `round`, on one thread: after an average the replicas begin from the masters.
   void begin(int64_t round);
 
-  /// A worker's shards of the next round, which any worker may then take.
-  void offer(Share share, const std::vector<data::Shard>& shards);
-
-  /// A shard for this worker, its own first; nothing when all that was offered is taken.
-  std::optional<data::Shard> take(Share share);
-
-  /// The replica's network, for whoever took its shard.
+  /// The replica's network, for whoever computes its shard.
   NetworkCopy& network(int64_t replica) { return replicas_[static_cast<size_t>(replica)]->network; }
 
   /// After the replica's backward: keeps the gradients for update().
@@ -106,8 +98,6 @@ class Averaging {
   at::Tensor samples_;                 // int64 [replicas], since the last average
   at::Tensor anchor_;                  // flat masters at the last average; with an outer optimizer only
   at::Tensor outer_momentum_;          // flat
-  std::mutex mutex_;
-  std::vector<std::deque<data::Shard>> offered_;  // of each worker
 };
 
 }  // namespace lockstep::train

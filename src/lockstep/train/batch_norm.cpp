@@ -1,11 +1,13 @@
 #include "lockstep/train/batch_norm.h"
 
+#include <algorithm>
 #include <map>
 
 #include <ATen/record_function.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/nn/freeze.h"
 
 namespace lockstep::train {
 namespace {
@@ -25,6 +27,7 @@ bool visit_batch_norm(torch::nn::Module& module, F&& visit) {
 template <class F>
 void for_each_batch_norm(const nn::Instance& instance, F&& visit) {
   for (const auto& item : instance.module->named_modules("", true)) {
+    if (std::find(instance.held.begin(), instance.held.end(), item.value()) != instance.held.end()) continue;
     visit_batch_norm(*item.value(), [&](auto& norm) { visit(item.key(), norm); });
   }
 }
@@ -94,7 +97,7 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   const at::Tensor first = *instance.module->parameters().begin();
   std::map<std::string, at::Tensor> before;
   for (const auto& item : instance.module->named_buffers()) before[item.key()] = item.value().clone();
-  instance.module->train();
+  nn::begin_training(instance);
   const std::vector<int64_t> picture{kSamples, input.channels, input.height, input.width}, sequence{kSamples, input.channels, std::min(input.steps, kSamples)};
   const auto elements = elements_seen(instance, at::rand(input.steps > 0 ? sequence : picture, first.options().requires_grad(false)));
 

@@ -31,7 +31,7 @@ Moments pooled(const Moments& left, const Moments& right);
 /// The mean of means and of (unbiased) variances, weighted by count: MATLAB's aggregation of states, which has no part between the two.
 Moments averaged(const Moments& left, const Moments& right);
 
-/// What a network's batch norms are, found once and equal for all instances.
+/// What a network's batch norms are, but for frozen ones, found once and equal for all instances.
 struct BatchNormInfo {
   std::string name;                 ///< of the module
   int64_t channels = 0;

@@ -1,29 +1,91 @@
 #include "lockstep/train/exchange.h"
 
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/buckets.h"
+
 namespace lockstep::train {
 
-Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip)
-    : comm_(comm), weights_(weights), updater_(make_updater(group, weights, optimizer, gradient_clip)) {
+Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options)
+    : comm_(comm),
+      weights_(weights),
+      way_(std::move(options.way)),
+      agree_(std::move(options.agree)),
+      progress_(static_cast<size_t>(group.size())),
+      updater_(make_updater(group, weights, optimizer, options.gradient_clip)) {
   for (int64_t thread = 0; thread < group.size(); ++thread) stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
+  if (!options.overlap || !weights.device().is_cpu()) return;
+  std::vector<int64_t> starts;
+  for (const ParameterSlot& slot : weights.slots()) starts.push_back(slot.offset);
+  const std::vector<Range> buckets = comm::exchange_buckets(comm, starts, weights.element_count());
+  if (buckets.size() == 1) return;
+  bucket_sizes_.resize(buckets.size());
+  for (const int64_t start : starts) {
+    const auto bucket = std::find_if(buckets.begin(), buckets.end(), [&](Range range) { return range.begin <= start && start < range.end; });
+    bucket_of_.push_back(static_cast<size_t>(bucket - buckets.begin()));
+    ++bucket_sizes_[bucket_of_.back()];
+  }
+  beside_ = std::make_unique<BucketExchange>(comm, stacks_, BucketExchange::Options{.buckets = buckets, .workers = group.size(), .agree = agree_});
 }
 
-void Exchange::begin(WorkerPlace place, int64_t shard_count) {
-  stacks_[place.thread.rank].begin(part_of(shard_count, place.worker.size, place.worker.rank), shard_count);
+void Exchange::begin(Share thread, int64_t own_count, int64_t shard_count) {
+  stacks_[static_cast<size_t>(thread.rank)].begin(shard_count);
+  if (beside_ == nullptr) return;
+  progress_[static_cast<size_t>(thread.rank)] = {.shards_left = own_count, .taken = std::vector<bool>(bucket_of_.size()), .left = bucket_sizes_};
+  beside_->begin(shard_count);
+  for (size_t bucket = 0; bucket < bucket_sizes_.size() && own_count == 0; ++bucket) beside_->ready(bucket);
 }
 
-void Exchange::take(WorkerPlace place, const std::vector<at::Tensor>& gradients) {
-  stacks_[place.thread.rank].take([&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add); });
+void Exchange::take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients) {
+  comm::NodeStack& stack = stacks_[static_cast<size_t>(thread.rank)];
+  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  if (!progress.early) {
+    stack.take(shard, [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add); });
+    --progress.shards_left;
+    return;
+  }
+  for (size_t parameter = gradients.size(); parameter-- > 0;) {
+    if (!progress.taken[parameter]) take_parameter(thread, parameter, gradients[parameter]);
+  }
+  stack.end_shard();
+}
+
+bool Exchange::begin_early(Share thread, int64_t shard) {
+  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  if (beside_ == nullptr || progress.shards_left != 1) return false;
+  stacks_[static_cast<size_t>(thread.rank)].begin_shard(shard);
+  return progress.early = true;
+}
+
+void Exchange::take_early(Share thread, size_t parameter, const at::Tensor& gradient) {
+  if (progress_[static_cast<size_t>(thread.rank)].taken[parameter])
+    throw Error(ErrorCode::invalid_option, "backward went twice through the parameter \"" + weights_.slots()[parameter].name + "\" in one pass", "--overlap=false takes its gradient when both are done");
+  take_parameter(thread, parameter, gradient);
+}
+
+void Exchange::take_parameter(Share thread, size_t parameter, const at::Tensor& gradient) {
+  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  stacks_[static_cast<size_t>(thread.rank)].take(weights_.elements_of(parameter), [&](const at::Tensor& part, bool add) { weights_.put(parameter, gradient, part, add); });
+  progress.taken[parameter] = true;
+  const size_t bucket = bucket_of_[parameter];
+  if (--progress.left[bucket] == 0) beside_->ready(bucket);
 }
 
 void Exchange::meet(int64_t shard_count) {
+  nodes_.clear();  // so that the last sum's memory can be used again
+  if (beside_ != nullptr) {
+    nodes_ = beside_->finish();
+    return;
+  }
+  if (agree_()) return;
   std::vector<comm::Node> nodes;
   for (const comm::NodeStack& stack : stacks_) nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
-  nodes_.clear();  // so that the last sum's memory can be used again
-  nodes_ = comm_.exchange_nodes(nodes, shard_count);
+  nodes_ = way_->exchange(nodes, shard_count);
 }
 
-void Exchange::step(WorkerPlace place, int64_t shard_count, const device::UpdateRule& rule) {
-  updater_->step(place.thread, nodes_, shard_count, rule);
+void Exchange::step(Share thread, int64_t shard_count, const device::UpdateRule& rule) {
+  updater_->step(thread, nodes_, shard_count, rule);
 }
 
 }  // namespace lockstep::train

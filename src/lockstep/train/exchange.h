@@ -2,53 +2,80 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "lockstep/base/share.h"
-#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
+#include "lockstep/train/bucket_exchange.h"
+#include "lockstep/train/compression.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/shared_weights.h"
 #include "lockstep/train/updater.h"
 
 namespace lockstep::train {
 
-/// Which worker this is: of the threads of its process, and of all workers of all ranks.
-struct WorkerPlace {
-  Share thread;
-  Share worker;
+struct ExchangeOptions {
+  std::unique_ptr<GradientWay> way;  ///< how nodes come together where nothing overlaps
+  double gradient_clip = 0;
+  bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
+  std::function<bool()> agree;  ///< the ranks agree on whether the run ends with this step, which is then dropped; called once a step, from any thread
 };
 
-/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own place;
+/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own `thread`;
 /// the group's barriers order them. Every process has all weights and updates them all, its workers each a part of the blocks.
 class Exchange {
  public:
-  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip);
+  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options);
 
-  /// Starts a step: this worker owns part_of(shard_count, all workers, its number).
-  void begin(WorkerPlace place, int64_t shard_count);
+  /// Starts a step. own_count: this worker's shards; it must compute those and no others where overlaps().
+  void begin(Share thread, int64_t own_count, int64_t shard_count);
 
-  /// Adds the next shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
-  void take(WorkerPlace place, const std::vector<at::Tensor>& gradients);
+  /// Whether gradients go to the other ranks while backward makes more.
+  bool overlaps() const { return beside_ != nullptr; }
 
-  /// When every worker of the process has taken its last: brings the nodes together with those of the other ranks. One thread.
+  /// Adds a shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
+  void take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients);
+
+  /// True before a worker's last shard, where its gradients may be given one by one as backward makes them, with take_early; take() then takes the rest.
+  bool begin_early(Share thread, int64_t shard);
+  void take_early(Share thread, size_t parameter, const at::Tensor& gradient);
+
+  /// When every worker of the process has taken its last, or given up: agrees with the other ranks, and brings the nodes together with theirs. One thread.
   void meet(int64_t shard_count);
 
   /// After meet() and a barrier: finishes the tree for this worker's blocks and updates their weights.
   /// Ends with no barrier: the caller's next one makes the weights visible.
-  void step(WorkerPlace place, int64_t shard_count, const device::UpdateRule& rule);
+  void step(Share thread, int64_t shard_count, const device::UpdateRule& rule);
 
   /// The gradient's L2 norm of the last step, before clipping; NaN when clipping is off.
   double gradient_norm() const { return updater_->gradient_norm(); }
+  /// How long the last step's exchange between ranks ran beside backward, seconds.
+  double hidden_seconds() const { return beside_ == nullptr ? 0 : beside_->hidden_seconds(); }
 
  private:
+  // How far one worker is in its last shard of a step.
+  struct Progress {
+    int64_t shards_left = 0;
+    bool early = false;          // its gradients come one by one
+    std::vector<bool> taken;     // of each parameter
+    std::vector<int64_t> left;   // parameters, of each bucket
+  };
+  void take_parameter(Share thread, size_t parameter, const at::Tensor& gradient);
+
   comm::Communicator& comm_;
+  const std::unique_ptr<GradientWay> way_;
   const SharedWeights& weights_;
+  const std::function<bool()> agree_;
+  std::vector<Progress> progress_;             // one per worker of this process, written by it alone
+  std::vector<int64_t> bucket_sizes_;          // parameters
+  std::vector<size_t> bucket_of_;              // of each parameter
   std::vector<comm::NodeStack> stacks_;        // one per worker of this process, written by it alone
   std::vector<comm::Node> nodes_;              // of the step, enough to finish the tree
   std::unique_ptr<Updater> updater_;
+  std::unique_ptr<BucketExchange> beside_;     // null: all in meet()
 };
 
 }  // namespace lockstep::train

@@ -45,7 +45,7 @@ io::RunFolder open_run_folder(const Job& job, const Options& options) {
 }
 
 Resolved resolved_of(const Json& plan) {
-  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("precision", "")};
+  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("precision", ""), plan.value("keep_features", false)};
 }
 
 class Told : public view::View {

@@ -11,7 +11,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
 #include "lockstep/comm/shard_tree.h"
+#include "lockstep/device/failure.h"
+#include "lockstep/train/learning.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/training.h"
@@ -33,7 +36,8 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .epochs = plan.max_epochs,
           .read_ahead = plan.read_ahead,
           .least_steps = options.sequence_length,
-          .pinned = plan.device == "cuda"};
+          .pinned = plan.device == "cuda",
+          .pictures_wanted = !plan.keep_features};
 }
 
 at::ScalarType type_of(Precision precision) { return precision == Precision::double_ ? at::kDouble : at::kFloat; }
@@ -42,7 +46,7 @@ at::Device device_of(const Plan& plan, int64_t rank) {
   return open_device(plan.device, plan.devices, rank);
 }
 
-nn::Instance make_instance(const TrainingSetup& setup) { return seeded_instance(setup.network, setup.plan.input, setup.options.seed); }
+nn::Instance make_instance(const TrainingSetup& setup) { return trainable_instance(setup.network, setup.plan.input, setup.options); }
 
 AveragingOptions averaging_options(const TrainingSetup& setup) {
   const Options& options = setup.options;
@@ -55,9 +59,18 @@ AveragingOptions averaging_options(const TrainingSetup& setup) {
           .gradient_clip = options.gradient_clip};
 }
 
+// In averaging mode there is no exchange in a step.
+bool overlaps(const Options& options) { return options.overlap && options.exchange == ExchangeKind::tree; }
+
 // Nothing is carried unless sequences come in pieces.
 CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
   return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat()) : CarriedStates();
+}
+
+std::vector<int64_t> owners_of(const Plan& plan) {
+  std::vector<int64_t> owners;
+  for (int64_t shard = 0; shard < plan.shards; ++shard) owners.push_back(owner_of(plan.shards, plan.workers, shard));
+  return owners;
 }
 
 int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
@@ -66,24 +79,27 @@ int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return 
 
 // What one worker has for itself.
 struct Training::Worker {
-  WorkerPlace place;
+  Share thread;                 // of the workers of its process
+  Share all;                    // of the workers of all ranks
   Replica replica;
   data::MiniBatchQueue queue;
   int64_t step;                 // steps done, equal on all workers
   StepTimes times;              // of this step
 
-  bool is_first() const { return place.thread.rank == 0; }
+  bool is_first() const { return thread.rank == 0; }
 
-  Worker(Training& training, WorkerPlace own, nn::Instance instance)
-      : place(own),
+  Worker(Training& training, Share own_thread, Share of_all, nn::Instance instance)
+      : thread(own_thread),
+        all(of_all),
         replica(std::move(instance), training.weights_, training.norms_,
-                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own.thread.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
+                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own_thread.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
                  .precision = training.setup_.plan.precision,
                  .accumulate = training.setup_.options.accumulate,
                  .seed = training.setup_.options.seed,
                  .kernels = training.setup_.options.kernels,
-                 .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left}),
-        queue(training.setup_.train, own.worker, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
+                 .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left,
+                 .frozen_steps = training.setup_.plan.keep_features ? training.setup_.plan.frozen_steps : 0}),
+        queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };
 
@@ -92,15 +108,26 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       prototype_(std::move(prototype)),
       weights_(prototype_, type_of(setup_.plan.precision), device_of(setup_.plan, 0)),
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
-      optimizer_(resolve_rule(setup_.options), weights_),
+      optimizer_(resolve_rule(setup_.options), weights_, rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options, setup_.plan.fresh_layers))),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
                 setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
       group_(setup_.plan.workers / setup_.comm.size()),
-      exchange_(group_, setup_.comm, weights_, optimizer_, setup_.options.gradient_clip),
+      exchange_(group_, setup_.comm, weights_, optimizer_,
+                {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
+                 .gradient_clip = setup_.options.gradient_clip,
+                 .overlap = overlaps(setup_.options),
+                 .agree = [this] { return agree_on_end(); }}),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
+      deal_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
+      owners_(owners_of(setup_.plan)),
+      shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
-  if (setup_.options.exchange == ExchangeKind::tree) return;
+  if (setup_.plan.keep_features) {
+    features_.emplace_back(setup_.train);
+    if (setup_.validation != nullptr) features_.emplace_back(setup_.validation);
+  }
+  if (setup_.options.exchange != ExchangeKind::average) return;
   std::vector<nn::Instance> instances;
   for (int64_t i = 0; i < setup_.plan.shards; ++i) instances.push_back(make_instance(setup_));
   averaging_ = std::make_unique<Averaging>(group_, weights_, optimizer_, std::move(instances), norms_, averaging_options(setup_));
@@ -117,7 +144,7 @@ void Training::share_start() {
 EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
   if (averaging_) averaging_->begin(state_.step);
-  group_.run([&](Share thread) {
+  const auto work = [&](Share thread) {
     at::set_num_threads(1);
     thread_ids_[static_cast<size_t>(thread.rank)] = ::syscall(SYS_gettid);
     nn::Instance instance = prototype_;
@@ -126,12 +153,49 @@ EndReason Training::run() {
       weights_.alias(instance);
     }
     const Share rank = setup_.comm.share();
-    Worker worker(*this, {thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}}, std::move(instance));
+    Worker worker(*this, thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}, std::move(instance));
     group_.barrier();
     if (worker.is_first()) report_start();
+    compute_features(worker);
     walk(worker);
-  });
+  };
+  try {
+    group_.run(work);
+  } catch (...) {
+    setup_.comm.abort(device::error_of(std::current_exception()));  // now: an exchange may still be waiting for the others
+    throw;
+  }
   return reason_;
+}
+
+// After a stop some are missing, and nothing reads them: the first mini-batch is not given.
+void Training::compute_features(Worker& worker) {
+  if (features_.empty()) return;
+  const auto start = Clock::now();
+  with_context([] { return std::string("while the frozen layers' output was computed"); }, [&] {
+    for (Features& features : features_) features.compute(worker.thread, worker.replica, setup_.stop);
+  });
+  group_.barrier();
+  if (!worker.is_first()) return;
+  int64_t count = 0, bytes = 0;
+  for (const Features& features : features_) {
+    count += features.pictures().size();
+    bytes += features.bytes();
+  }
+  const double seconds = seconds_between(start, Clock::now());
+  say("message", {{"text", "frozen layers computed once for " + with_commas(count) + " images in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " kept"}, {"level", "info"}, {"seconds", seconds}});
+}
+
+const Features* Training::features_of(const data::PictureSet& pictures) const {
+  for (const Features& features : features_) {
+    if (&features.pictures() == &pictures) return &features;
+  }
+  return nullptr;
+}
+
+data::Shard Training::with_features(data::Shard shard, const Features* features) {
+  if (features != nullptr) shard.input = features->rows(shard.samples);
+  return shard;
 }
 
 void Training::walk(Worker& worker) {
@@ -148,7 +212,7 @@ void Training::walk(Worker& worker) {
   group_.barrier([&] { agree_on_end(); });
   if (reason_ == EndReason::stopped) return;
   if (averaging_ && !averaging_->is_average(worker.step)) {
-    averaging_->average(worker.place.thread, worker.step);
+    averaging_->average(worker.thread, worker.step);
     group_.barrier();
   }
   if (setup_.test != nullptr) {
@@ -182,29 +246,26 @@ bool Training::train_step(Worker& worker) {
     if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
     end_with(EndReason::stopped);
   } else {
-    if (averaging_) {
-      averaging_->offer(worker.place.thread, batch->shards);
-    } else {
-      exchange_.begin(worker.place, batch->shard_count);
-    }
-    for (size_t done = 0; const auto shard = next_shard(worker, *batch, done); ++done) {
+    deal_.offer(worker.thread.rank, batch->shards);
+    exchange_.begin(worker.thread, static_cast<int64_t>(batch->shards.size()), batch->shard_count);
+    while (auto shard = deal_.take(worker.thread.rank)) {
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
-      train_shard(worker, *shard, *batch);
+      train_shard(worker, with_features(*std::move(shard), features_of(*setup_.train)), *batch);
     }
   }
   group_.barrier([&] {
-    agree_on_end();
-    if (!ended_ && !averaging_) exchange_.meet(batch->shard_count);
+    if (averaging_) return void(agree_on_end());
+    exchange_.meet(batch ? batch->shard_count : 0);
   });
   if (ended_) return false;
 
   const auto arrived = Clock::now();
   const device::UpdateRule rule = optimizer_.rule_at(worker.step, schedule_.at(worker.step));
   if (averaging_) {
-    averaging_->update(worker.place.thread, batch->shard_count, rule);
+    averaging_->update(worker.thread, batch->shard_count, rule);
   } else {
-    exchange_.step(worker.place, batch->shard_count, rule);
+    exchange_.step(worker.thread, batch->shard_count, rule);
   }
   Score score;
   if (worker.is_first()) {
@@ -219,17 +280,12 @@ bool Training::train_step(Worker& worker) {
   if (averaging_ && averaging_->is_average(worker.step)) average(worker, score);
   const auto updated = Clock::now();
   StepTimes& times = worker.times;
+  times.hidden_exchange = exchange_.hidden_seconds();
   times.exchange = seconds_between(start, arrived) - times.queue - times.forward - times.backward;
   times.update = seconds_between(arrived, updated);
   times.whole = seconds_between(start, updated);
   if (worker.is_first()) report_step(times, score);
   return true;
-}
-
-// The next shard that this worker computes: of its own, or in averaging mode any that is free.
-std::optional<data::Shard> Training::next_shard(Worker& worker, const data::Batch& batch, size_t done) {
-  if (averaging_) return averaging_->take(worker.place.thread);
-  return done < batch.shards.size() ? std::optional(batch.shards[done]) : std::nullopt;
 }
 
 void Training::train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch) {
@@ -239,18 +295,22 @@ void Training::train_shard(Worker& worker, const data::Shard& shard, const data:
     averaging_->keep_gradients(shard.index);
   } else {
     const int64_t first = first_slot(batch, shard);
+    if (exchange_.begin_early(worker.thread, shard.index)) {
+      worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
+    }
     result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
     carried_.put(first, result.carried);
-    exchange_.take(worker.place, worker.replica.gradients());
+    exchange_.take(worker.thread, shard.index, worker.replica.gradients());
   }
   result.carried.clear();
+  shard_workers_[static_cast<size_t>(shard.index)] = worker.all.rank;
   worker.times.forward += result.forward_seconds;
   worker.times.backward += result.backward_seconds;
 }
 
 void Training::average(Worker& worker, const Score& score) {
   const auto start = Clock::now();
-  averaging_->average(worker.place.thread, worker.step);
+  averaging_->average(worker.thread, worker.step);
   group_.barrier();
   if (worker.is_first()) report_average(seconds_between(start, Clock::now()), score);
 }
@@ -259,6 +319,8 @@ void Training::average(Worker& worker, const Score& score) {
 Score Training::fold_step(int64_t shard_count) {
   settle(shard_results_, shard_count, setup_.options.accumulate, norms_, setup_.comm);
   check_losses(shard_count);
+  computed_by_ = std::exchange(shard_workers_, owners_);
+  computed_by_.resize(static_cast<size_t>(shard_count));
   if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
   const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
     ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .targets = left.targets + right.targets, .moments = {}};
@@ -273,17 +335,18 @@ Score Training::fold_step(int64_t shard_count) {
 Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   const Plan& plan = setup_.plan;
   const int64_t batches = data::steps_per_epoch(pictures.size(), plan.mini_batch_size);
+  const Features* features = features_of(pictures);
   if (worker.is_first()) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.place.worker, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda"});
+  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda", .pictures_wanted = features == nullptr});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
       ShardResult& result = evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
-      result = worker.replica.evaluate(shard, nullptr, carried.rows(shard, first_slot(*batch, shard)));
+      result = worker.replica.evaluate(with_features(shard, features), nullptr, carried.rows(shard, first_slot(*batch, shard)));
       carried.put(first_slot(*batch, shard), std::exchange(result.carried, {}));
     }
     carried.commit();

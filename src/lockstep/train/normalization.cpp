@@ -1,6 +1,5 @@
 #include "lockstep/train/normalization.h"
 
-#include <charconv>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -12,16 +11,22 @@
 namespace lockstep::train {
 namespace {
 
+std::optional<double> plain_number(std::string_view text) {
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+// "0.5" or "123/255"
 std::optional<double> number_in(const std::string& text) {
-  double value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos) return plain_number(text);
+  const auto above = plain_number(std::string_view(text).substr(0, slash)), below = plain_number(std::string_view(text).substr(slash + 1));
+  return above && below && *below != 0 ? std::optional(*above / *below) : std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& text, int64_t channels) {
   throw Error(ErrorCode::invalid_option,
-              "option --normalize cannot be \"" + text + "\": it must be none, mean-std, or MEAN,DEVIATION once or for each of " + std::to_string(channels) +
+              "option --normalize cannot be \"" + text + "\": it must be none, mean-std, imagenet (with three channels), or MEAN,DEVIATION once or for each of " + std::to_string(channels) +
                   " channels, deviations above 0",
               "for example --normalize 0.5,0.25; values are of pixels / 255");
 }
@@ -30,6 +35,7 @@ std::optional<double> number_in(const std::string& text) {
 
 Normalization parse_normalization(const std::string& text, int64_t channels) {
   if (text == "none") return {};
+  if (text == "imagenet" && channels == 3) return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};  // torchvision's, of all its trained weights
   std::vector<double> numbers;
   for (const std::string& part : split(text, ',')) {
     const auto number = number_in(part);

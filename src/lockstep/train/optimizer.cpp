@@ -29,7 +29,17 @@ device::UpdateRule resolve_rule(const Options& options) {
           .weight_decay = options.weight_decay >= 0 ? options.weight_decay : decay};
 }
 
-Optimizer::Optimizer(device::UpdateRule rule, const SharedWeights& weights) : rule_(rule) {
+std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors) {
+  if (std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1; })) return {};
+  std::vector<RatePart> parts;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (i > 0 && factors[i] != factors[i - 1]) parts.push_back({weights.slots()[i].offset, factors[i - 1]});
+  }
+  parts.push_back({weights.element_count(), factors.back()});
+  return parts;
+}
+
+Optimizer::Optimizer(device::UpdateRule rule, const SharedWeights& weights, std::vector<RatePart> parts) : rule_(rule), parts_(std::move(parts)) {
   for (int64_t i = 0; i < rule.state_count(); ++i) state_.push_back(at::zeros_like(weights.flat()));
 }
 
@@ -50,8 +60,10 @@ device::UpdateRule Optimizer::rule_at(int64_t step, double learning_rate) const 
 
 template <class T>
 void Optimizer::update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin, int64_t count) const {
-  const auto at = [&](size_t i) { return i < state_.size() ? state_[i].template data_ptr<T>() + begin : nullptr; };
-  device::kernels<T>().update(rule, gradient, weights.flat().template data_ptr<T>() + begin, at(0), at(1), count);
+  each_part(rule, begin, count, [&](const device::UpdateRule& own, int64_t first, int64_t size) {
+    const auto at = [&](size_t i) { return i < state_.size() ? state_[i].template data_ptr<T>() + first : nullptr; };
+    device::kernels<T>().update(own, gradient + (first - begin), weights.flat().template data_ptr<T>() + first, at(0), at(1), size);
+  });
 }
 template void Optimizer::update<float>(const device::UpdateRule&, const SharedWeights&, const float*, int64_t, int64_t) const;
 template void Optimizer::update<double>(const device::UpdateRule&, const SharedWeights&, const double*, int64_t, int64_t) const;

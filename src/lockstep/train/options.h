@@ -21,9 +21,10 @@ constexpr std::array<const char*, 5> enum_names(Execution) { return {"auto", "cp
 enum class ScaleWithWorkers { none, batch, batch_and_rate };
 constexpr std::array<const char*, 3> enum_names(ScaleWithWorkers) { return {"none", "batch", "batch-and-rate"}; }
 
-/// How the shards' work becomes one network's: gradients added in the tree at every step, or replicas averaged every few steps.
-enum class ExchangeKind { tree, average };
-constexpr std::array<const char*, 2> enum_names(ExchangeKind) { return {"tree", "average"}; }
+/// How the shards' work becomes one network's: gradients added in the tree at every step, or replicas averaged every few steps, or gradients added
+/// that travel between ranks in fewer bits (compression.h).
+enum class ExchangeKind { tree, average, bf16, powersgd };
+constexpr std::array<const char*, 4> enum_names(ExchangeKind) { return {"tree", "average", "bf16", "powersgd"}; }
 
 /// What is made of an average of replicas: the new weights, or the gradient of a step (DiLoCo, arXiv:2311.08105).
 enum class OuterOptimizer { none, nesterov };
@@ -49,6 +50,14 @@ constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "
 enum class Kernels { auto_, engine };
 constexpr std::array<const char*, 2> enum_names(Kernels) { return {"auto", "engine"}; }
 
+/// Whether a network's last layer keeps the weights of the file, or starts anew for the classes of the data.
+enum class Head { keep, new_ };
+constexpr std::array<const char*, 2> enum_names(Head) { return {"keep", "new"}; }
+
+/// What frozen first layers give for each picture: computed once and kept, where that is possible and fits (auto_), or at every step.
+enum class KeepFeatures { auto_, never, always };
+constexpr std::array<const char*, 3> enum_names(KeepFeatures) { return {"auto", "never", "always"}; }
+
 /// Asked-for options, as they were typed; see Plan for the resolved ones.
 struct Options {
   // Network
@@ -56,8 +65,17 @@ struct Options {
   std::string weights;
   std::string image_size = "auto";
   data::Resize resize = data::Resize::stretch;
+  std::string resize_to;
   Color color = Color::auto_;
+  data::Decode decode = data::Decode::exact;
   std::string normalize = "none";
+
+  // Transfer learning
+  Head head = Head::keep;
+  int64_t drop_layers = 0;
+  std::string freeze;
+  std::string learning_rate_factors;
+  KeepFeatures keep_features = KeepFeatures::auto_;
 
   // Data
   std::string validation;
@@ -68,6 +86,8 @@ struct Options {
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   double memory_share = 0.5;
+  std::string cache = "auto";
+  double cache_size = 20;
 
   // Sequences
   data::PaddingSide sequence_padding = data::PaddingSide::right;
@@ -88,6 +108,8 @@ struct Options {
 
   // Averaging mode
   ExchangeKind exchange = ExchangeKind::tree;
+  bool overlap = true;
+  int64_t powersgd_rank = 4;
   int64_t averaging_frequency = 1;
   bool average_updaters = true;
   OuterOptimizer outer_optimizer = OuterOptimizer::none;
@@ -133,20 +155,30 @@ struct Options {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Network");
     field("network", self.network, "auto (by image size and colour), a built-in network's name, or a layer graph NAME.json");
-    field("weights", self.weights, "start from this safetensors file instead of random weights");
+    field("weights", self.weights, "start from this file instead of random weights: safetensors, or a state dict of torch.save");
     field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one");
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
+    field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre; empty: fit them to --image-size");
     field("color", self.color, "auto: grey when the images are");
-    field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), or M,S (or one pair per channel: M,S,M,S,M,S)");
+    field("decode", self.decode, "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 where the network's input is so much smaller, with colours resized before they are converted");
+    field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), imagenet (torchvision's), or M,S (or one pair per channel: M,S,M,S,M,S), also as fractions (123/255)");
+    field("Transfer learning");
+    field("head", self.head, "new: the last layer starts anew for the classes of the data, all others from --weights");
+    field("drop-layers", self.drop_layers, "with --head new: so many layers at the end go, and a linear layer comes instead", at_least(0));
+    field("freeze", self.freeze, "layers that stay as they are: a comma list of names, * stands for any text, e.g. features.*");
+    field("learning-rate-factors", self.learning_rate_factors, "PATTERN=FACTOR,...: multiply the rate of these layers or learnables, the last that fits counts; a new head has 10 for weights and 20 for biases");
+    field("keep-features", self.keep_features, "what frozen first layers give for each image: computed once and kept in memory where --memory-share allows and no augmentation changes the images, or at every step");
     field("Data");
     field("validation", self.validation, "a folder of its own to validate on, instead of a split");
     field("test", self.test, "a folder to test on once, at the end");
     field("validation-split", self.validation_split, "share of each label that is held out when there is no --validation folder", between(0, 0.9));
     field("labels", self.labels, "the label is the folder that directly holds the file, or the top folder");
-    field("augment", self.augment, "random changes of training images: none, or a comma list of flip, flip-vertical, shift, shift=PIXELS");
+    field("augment", self.augment, "random changes of training images, in torchvision's words: none, or a comma list of random-resized-crop[=LEAST], flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
+    field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made in the data's folder, while it is of these images; or a folder, where a cache is made and filled");
+    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take", at_least(0));
     field("Sequences");
     field("sequence-padding", self.sequence_padding, "the side on which shorter sequences of a mini-batch get zeros, which change no recurrent state");
     field("sequence-length", self.sequence_length, "fewest time steps that a mini-batch is padded to; 0: as many as its longest sequence has", at_least(0));
@@ -163,7 +195,9 @@ struct Options {
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("Averaging mode");
-    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged");
+    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged; bf16, powersgd: as tree, in fewer bits between ranks, whose number then decides the weights");
+    field("overlap", self.overlap, "tree, over several ranks: exchange gradients in buckets while backward makes the others; the weights are the same without");
+    field("powersgd-rank", self.powersgd_rank, "--exchange powersgd: columns of the two factors that a matrix of gradients becomes", between(1, 1024));
     field("averaging-frequency", self.averaging_frequency, "average: steps from one average to the next; there is one at the end too", at_least(1));
     field("average-updaters", self.average_updaters, "average: the optimizer's state is averaged too; false: each replica keeps its own");
     field("outer-optimizer", self.outer_optimizer, "average: none: the average is the new weights; nesterov: it is the gradient of an SGD step (DiLoCo)");

@@ -53,10 +53,10 @@ void place_on_gpus(Placement& placement, const Options& options, const device::I
   placement.workers_reason = "one for the GPU";
 }
 
-void place_ranks(Placement& placement, const Options& options, const device::Inventory& inventory, int64_t ranks) {
+void place_ranks(Placement& placement, const Options& options, const device::Inventory& inventory, const Ranks& ranks) {
   const int64_t each = std::max<int64_t>(1, options.workers);
-  placement.workers = each * ranks;
-  placement.workers_reason = std::to_string(each) + (options.workers > 0 ? " asked for" : "") + " on each of " + std::to_string(ranks) + " ranks";
+  placement.workers = each * ranks.count;
+  placement.workers_reason = std::to_string(each) + (options.workers > 0 ? " asked for" : "") + " on each of " + std::to_string(ranks.count) + " ranks, over " + ranks.way;
   if (each > inventory.cores) placement.workers_reason += "; more than the " + std::to_string(inventory.cores) + " cores that may be used, so they take turns";
 }
 
@@ -87,7 +87,7 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
     place_on_gpus(placement, options, inventory);
     placement.device_reason = asked ? "asked for" : "a GPU is there";
   } else {
-    ranks.grouped ? place_ranks(placement, options, inventory, ranks.count) : place_on_cores(placement, options, shards, inventory);
+    ranks.grouped ? place_ranks(placement, options, inventory, ranks) : place_on_cores(placement, options, shards, inventory);
     placement.device_reason = options.execution == Execution::cpu ? "asked for" : "no GPU to use: " + inventory.gpu_note;
   }
   return placement;

@@ -25,6 +25,7 @@ struct Placement {
 struct Ranks {
   bool grouped = false;
   int64_t count = 1;
+  std::string way{};  ///< what carries their words
 };
 
 /// Reads execution, workers and devices. A GPU that was asked for and is not there is an error of code device, never a silent CPU.

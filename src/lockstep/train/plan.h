@@ -24,7 +24,13 @@ struct Plan {
   nn::NetworkInput input;
   std::string network;               ///< its name
   int64_t parameter_count = 0;
+  int64_t learned_count = 0;         ///< of these, those that are not frozen
+  std::vector<std::string> fresh_layers;    ///< of --head new
+  std::vector<std::string> dropped_layers;  ///< of the file's network, which this one has not
+  size_t frozen_steps = 0;           ///< the network's first layers, so many, give the same for a picture in every step (nn::frozen_steps)
+  bool keep_features = false;        ///< what they give is computed once and kept
   data::PictureFormat format;
+  std::vector<int64_t> resize_to;    ///< height and width that pictures are fitted to before format's size is cut out of their centre; empty: not
   std::vector<double> mean;          ///< of pixels / 255, per channel; empty: none
   std::vector<double> deviation;
   std::vector<std::string> classes;

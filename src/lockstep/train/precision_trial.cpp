@@ -39,10 +39,11 @@ class Trial {
   TrialResult run(Precision precision, int64_t steps) {
     Plan plan = prepared_.plan;
     plan.precision = precision;
+    plan.keep_features = false;  // a few steps do not need them all
     plan.max_epochs = (steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
-    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_, .comm = *alone}, first_instance(prepared_.network, plan.input, options_));
+    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_, .comm = *alone}, first_instance(prepared_.network, plan.input, options_, {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));
     if (training.run() == EndReason::stopped) throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
     return {training.images_per_second(), training.state().validation_accuracy};
   }

@@ -8,13 +8,19 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/thread_group.h"
+#include "lockstep/data/centre.h"
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/nn/surgery.h"
+#include "lockstep/nn/weights_file.h"
 #include "lockstep/train/batch_norm.h"
+#include "lockstep/train/image_size.h"
+#include "lockstep/train/normalization.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/placement.h"
+#include "lockstep/train/prepare.h"
 #include "lockstep/train/replica.h"
 #include "lockstep/train/run_files.h"
 #include "lockstep/train/shared_weights.h"
@@ -48,7 +54,11 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
     model.input.labels_steps = plan.value("labels_steps", false);
     model.padding = manifest->options.sequence_padding;
     model.classes = plan.at("classes").get<std::vector<std::string>>();
-    model.resize = manifest->options.resize;
+    Options used;
+    set_field(used, "resize", plan.value("resize", field_text(manifest->options, "resize")));
+    model.resize = used.resize;
+    model.resize_to = plan.value("resize_to", std::vector<int64_t>());
+    model.decode = manifest->options.decode;
     model.mean = plan.at("mean").get<std::vector<double>>();
     model.deviation = plan.at("deviation").get<std::vector<double>>();
   } catch (const Json::exception&) {
@@ -58,15 +68,59 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   return model;
 }
 
+namespace {
+
+// Where the graph leaves the number open, the file has it.
+int64_t class_count(const nn::Network& network, const nn::SafetensorsFile& file) {
+  const std::string name = nn::head_of(network) + ".weight";
+  for (const auto& [tensor_name, tensor] : file.tensors) {
+    if (tensor_name == name && tensor.dim() > 0 && tensor.size(0) >= 1) return tensor.size(0);
+  }
+  throw Error(ErrorCode::corrupt_data, "the weights are not of network \"" + network.name() + "\": there is no \"" + name + "\"", "name the network that they are of");
+}
+
+}  // namespace
+
+Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
+  Options options = with_expected_input(use.options, network, use.given);
+  options.weights = use.weights.string();
+  if (options.image_size == "auto") {
+    throw Error(ErrorCode::invalid_option, "nothing says what size of pictures the weights in \"" + options.weights + "\" are for", "--image-size HxW, or a network file with \"input\"; docs/networks.md has it");
+  }
+  check_weights_are_there(network, options);
+  const nn::SafetensorsFile file = nn::read_weights(use.weights);
+  Model model;
+  model.network = network;
+  const auto [height, width] = parse_size("image-size", options.image_size);
+  model.input = {options.color == Color::grey ? 1 : 3, height, width, class_count(network, file)};
+  model.classes = use.classes;
+  while (use.classes.empty() && static_cast<int64_t>(model.classes.size()) < model.input.classes) model.classes.push_back(std::to_string(model.classes.size()));
+  if (static_cast<int64_t>(model.classes.size()) != model.input.classes) {
+    throw Error(ErrorCode::invalid_option, "the weights tell " + std::to_string(model.input.classes) + " classes apart, and " + std::to_string(model.classes.size()) + " names are given");
+  }
+  model.resize = options.resize;
+  if (!options.resize_to.empty()) {
+    const auto [larger_height, larger_width] = parse_size("resize-to", options.resize_to);
+    model.resize_to = {larger_height, larger_width};
+  }
+  if (options.normalize == "mean-std") throw Error(ErrorCode::invalid_option, "--normalize mean-std is measured on training data, and there are none", "say the numbers that the weights were trained with");
+  const Normalization normalization = parse_normalization(options.normalize, model.input.channels);
+  model.mean = normalization.mean;
+  model.deviation = normalization.deviation;
+  model.state = file.tensors;
+  model.weights = use.weights;
+  return model;
+}
+
 data::PictureFormat format_of(const Model& model) {
   const nn::NetworkInput& input = model.input;
-  if (input.steps == 0) return {input.channels, input.height, input.width, model.resize};
+  if (input.steps == 0) return {.channels = input.channels, .height = input.height, .width = input.width, .resize = model.resize, .decode = model.decode};
   return {input.channels, 1, input.steps, model.resize, data::SampleKind::sequence, model.padding};
 }
 
 namespace {
 
-nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_safetensors(model.weights) : nn::SafetensorsFile{model.state, {}}; }
+nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}}; }
 
 std::vector<Prediction> predict_here(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
   if (model.input.labels_steps) throw Error(ErrorCode::invalid_option, "the network gives a class at each time step, and predictions are one for each sample", "run its forward_sequences from C++");
@@ -78,7 +132,8 @@ std::vector<Prediction> predict_here(const Model& model, const data::Dataset& da
   const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
   const SharedWeights weights(prototype, type, device_of(0));
   const auto norms = probe_batch_norms(prototype, model.input);
-  const auto pictures = std::make_shared<const data::PictureSet>(dataset, format_of(model), /*most_bytes=*/0);
+  const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format_of(model), model.resize_to);
+  const auto pictures = std::make_shared<const data::PictureSet>(fitted, format_of(model), /*most_bytes=*/0);
 
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
   comm::ThreadGroup group(placement.workers);

@@ -18,6 +18,8 @@ struct Model {
   nn::NetworkInput input;
   std::vector<std::string> classes;
   data::Resize resize = data::Resize::stretch;
+  std::vector<int64_t> resize_to;  ///< height and width; see data::cut_out_centre. Empty: pictures are fitted to `input`
+  data::Decode decode = data::Decode::exact;
   data::PaddingSide padding = data::PaddingSide::right;
   std::vector<double> mean;        ///< per channel, of pixels / 255
   std::vector<double> deviation;
@@ -31,6 +33,18 @@ data::PictureFormat format_of(const Model& model);
 /// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
 /// own: the network of a run whose network was a C++ module, which a manifest cannot hold.
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last", const nn::Network& own = {});
+
+/// What is said of weights that lie in no run folder.
+struct WeightsUse {
+  std::filesystem::path weights;         ///< safetensors or of torch.save
+  std::vector<std::string> classes = {};  ///< names in the order of outputs; empty: numbers from 0
+  Options options = {};                  ///< read: image_size, resize, resize_to, color, normalize; where at their defaults, the network's expected input
+  std::vector<std::string> given = {};   ///< names of options that are meant although at their defaults
+};
+
+/// A network with weights of a file. How many classes there are is seen in the weights of its last layer. Throws not_found, corrupt_data, and invalid_option
+/// where nothing says of what size pictures are.
+Model model_of_weights(const nn::Network& network, const WeightsUse& use);
 
 /// One answer per sample, in the dataset's order.
 struct Prediction {

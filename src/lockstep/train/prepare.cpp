@@ -1,8 +1,10 @@
 #include "lockstep/train/prepare.h"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <filesystem>
 #include <limits>
+#include <tuple>
 
 #include <torch/nn/module.h>
 
@@ -10,11 +12,18 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/isa.h"
+#include "lockstep/data/centre.h"
+#include "lockstep/nn/freeze.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/nn/surgery.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/learning.h"
+#include "lockstep/train/image_size.h"
 #include "lockstep/train/normalization.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/optimizer.h"
+#include "lockstep/train/picture_caches.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/precision_trial.h"
 #include "lockstep/train/replica.h"
@@ -34,12 +43,18 @@ constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrappe
 class Preparation {
  public:
   Preparation(const Job& job, const Options& options, bool dry, const Resolved* earlier)
-      : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(machine_here(options)) {}
+      : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(machine_here(options)) {
+    if (job_.network.empty() && options.network == "auto") return;
+    prepared_.network = job_.network.empty() ? nn::find_network(options.network) : job_.network;
+    options_ = with_expected_input(options, prepared_.network, job.given);
+  }
 
   Prepared make() {
     check_exchange();
     open_data();
     choose_format();
+    cut_out_centres();
+    open_caches();
     if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences()) leave_out_bad_samples();
     split();
     if (sequences()) {
@@ -49,6 +64,7 @@ class Preparation {
     choose_network();
     resolve_amounts();
     place();
+    choose_features();
     make_picture_sets();
     normalize();
     choose_precision();
@@ -60,7 +76,7 @@ class Preparation {
   Plan& plan() { return prepared_.plan; }
   bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
   std::string noun() const { return !sequences() ? " images" : prepared_.plan.tbptt_length > 0 ? " pieces of sequences" : " sequences"; }
-  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size()}; }
+  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size(), job_.comm->way()}; }
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
@@ -87,7 +103,7 @@ class Preparation {
     const Options defaults;
     for (const char* name : {"averaging-frequency", "average-updaters", "outer-optimizer", "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
       if (field_text(options_, name) != field_text(defaults, name)) {
-        throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange tree", "add --exchange average, or leave it out");
+        throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange " + field_text(options_, "exchange"), "add --exchange average, or leave it out");
       }
     }
   }
@@ -112,6 +128,7 @@ class Preparation {
   void choose_format() {
     if (train_.store().kind() == data::SampleKind::sequence) {
       plan().format = sequence_format(train_, options_);
+      if (!options_.resize_to.empty()) throw Error(ErrorCode::invalid_option, "--resize-to is for images, and the data are sequences", "leave it out");
       return;
     }
     const data::SizeSurvey survey = data::survey_sizes(train_, inventory_.cores);
@@ -120,9 +137,10 @@ class Preparation {
     format = data::default_format(survey);
     format.channels = colour ? 3 : 1;
     format.resize = options_.resize;
+    format.decode = options_.decode;
     const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
     if (options_.image_size != "auto") {
-      parse_size(format);
+      std::tie(format.height, format.width) = parse_size("image-size", options_.image_size);
       size_reason_ = "asked for; other sizes: " + field_text(options_, "resize");
     } else if (survey.one_size) {
       size_reason_ = "the size of " + looked;
@@ -132,24 +150,38 @@ class Preparation {
     color_reason_ = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;
   }
 
-  void parse_size(data::PictureFormat& format) const {
-    const auto parts = lockstep::split(options_.image_size, 'x');
-    const auto number = [&](const std::string& text) {
-      int64_t value = 0;
-      const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-      return end.ec == std::errc() && end.ptr == text.data() + text.size() && value >= 1 && value <= 8192 ? value : 0;
-    };
-    format.height = parts.size() == 2 ? number(parts[0]) : 0;
-    format.width = parts.size() == 2 ? number(parts[1]) : 0;
-    if (format.height == 0 || format.width == 0) {
-      throw Error(ErrorCode::invalid_option, "option --image-size cannot be \"" + options_.image_size + "\": it must be auto or HEIGHTxWIDTH, each from 1 to 8192", "for example --image-size 28x28");
+  // Other images than those of --image-size: the centre of what --resize-to makes of them.
+  void cut_out_centres() {
+    if (options_.resize_to.empty()) return;
+    const data::PictureFormat& format = plan().format;
+    const auto [height, width] = parse_size("resize-to", options_.resize_to);
+    if (options_.image_size == "auto") throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out of the centre");
+    plan().resize_to = {height, width};
+    for (data::Dataset* dataset : {&train_, &validation_, &test_}) *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
+    size_reason_ = "the centre of images fitted to " + options_.resize_to + " (" + field_text(options_, "resize") + ")";
+  }
+
+  void open_caches() {
+    const auto use = dry_ ? data::CacheUse::read : data::CacheUse::make;
+    caches_[0] = open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", plan().format, options_, use);
+    caches_[1] = open_cache(validation_, options_.validation, plan().format, options_, use);
+    caches_[2] = open_cache(test_, options_.test, plan().format, options_, use);
+  }
+
+  void describe_cache() {
+    if (caches_[0].cache != nullptr) {
+      line("decoded on disk", caches_[0].cache->path().string(), "checked against the files' sizes and times (--cache)");
+    } else if (!caches_[0].reason.empty()) {
+      line("decoded on disk", "none", caches_[0].reason + (dry_ && options_.cache != "auto" ? "; training makes one where it can" : "") + " (--cache " + options_.cache + ")");
     }
   }
 
   void leave_out_bad_samples() {
+    size_t place = 0;
     for (data::Dataset* dataset : {&train_, &validation_, &test_}) {
+      const auto& cache = caches_[place++].cache;
       if (dataset->empty()) continue;
-      auto [good, bad] = data::without_bad_samples(*dataset, plan().format, inventory_.cores);
+      auto [good, bad] = data::without_bad_samples(*dataset, plan().format, inventory_.cores, cache);
       *dataset = good;
       prepared_.skipped.insert(prepared_.skipped.end(), bad.begin(), bad.end());
     }
@@ -174,10 +206,6 @@ class Preparation {
   }
 
   std::string network_name() {
-    if (options_.network != "auto") {
-      network_reason_ = "asked for";
-      return options_.network;
-    }
     const data::PictureFormat& format = plan().format;
     if (sequences()) {
       network_reason_ = "sequences";
@@ -200,18 +228,68 @@ class Preparation {
     const data::PictureFormat& format = plan().format;
     plan().input = {format.channels, format.height, format.width, static_cast<int64_t>(plan().classes.size())};
     if (sequences()) plan().input = sequence_input(train_, format);
-    if (job_.network.empty()) {
-      prepared_.network = nn::find_network(network_name());
-    } else {
-      prepared_.network = job_.network;
-      network_reason_ = "given";
-    }
+    network_reason_ = job_.network.empty() ? "asked for" : "given";
+    if (prepared_.network.empty()) prepared_.network = nn::find_network(network_name());
+    put_on_new_head();
     plan().network = prepared_.network.name();
-    prepared_.prototype = first_instance(prepared_.network, plan().input, options_);
+    prepared_.prototype = first_instance(prepared_.network, plan().input, options_, {.fresh = plan().fresh_layers, .dropped = plan().dropped_layers});
     if (plan().tbptt_length > 0 && prepared_.prototype.carried.empty()) {
       throw Error(ErrorCode::invalid_option, "network \"" + plan().network + "\" has no recurrent state that --tbptt-length could carry on", "leave it out, or use lstm or gru layers");
     }
-    for (const auto& parameter : prepared_.prototype.module->parameters()) plan().parameter_count += parameter.numel();
+    for (const auto& parameter : prepared_.prototype.module->parameters()) {
+      plan().parameter_count += parameter.numel();
+      if (parameter.requires_grad()) plan().learned_count += parameter.numel();
+    }
+    learning_rate_factors(learnables_of(prepared_.prototype), options_, plan().fresh_layers);  // throws what is wrong with them
+    if (!sequences()) plan().frozen_steps = nn::frozen_steps(prepared_.prototype);
+  }
+
+  void put_on_new_head() {
+    if (options_.head == Head::keep) {
+      if (options_.drop_layers > 0) throw Error(ErrorCode::invalid_option, "--drop-layers leaves the network without a last layer", "add --head new");
+      return;
+    }
+    if (options_.weights.empty()) {
+      const std::string where = nn::where_weights_are(prepared_.network.name());
+      throw Error(ErrorCode::invalid_option, "--head new keeps all layers but the last as they were trained, and there are no --weights",
+                  "--weights FILE, safetensors or saved by PyTorch" + (where.empty() ? "" : "; " + where));
+    }
+    nn::Surgery surgery = nn::with_new_head(prepared_.network, plan().input, options_.drop_layers);
+    prepared_.network = std::move(surgery.network);
+    plan().fresh_layers = std::move(surgery.fresh);
+    plan().dropped_layers = std::move(surgery.dropped);
+  }
+
+  // Features are the same in every epoch when the pictures are.
+  void choose_features() {
+    Plan& plan = this->plan();
+    if (plan.frozen_steps == 0) {
+      if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always has nothing to keep: no first layers of the network are frozen", "freeze them, e.g. --freeze 'features.*'");
+      return;
+    }
+    const std::string layer = prepared_.prototype.steps[plan.frozen_steps - 1].name;
+    const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, plan.input).rows;
+    int64_t numbers = 1;
+    for (const int64_t size : rows[plan.frozen_steps - 1].shape) numbers *= size;
+    const int64_t number_bytes = options_.precision == Precision::double_ ? 8 : 4;
+    const int64_t bytes = (plan.train_count + plan.validation_count) * numbers * number_bytes;
+    const bool changed = options_.augment != "none";
+    const std::string of = "what \"" + layer + "\" gives takes " + as_bytes(bytes);
+    if (options_.keep_features == KeepFeatures::never) {
+      features_reason_ = "--keep-features never";
+    } else if (changed) {
+      features_reason_ = "--augment changes the images in every epoch";
+      if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always cannot be kept: " + features_reason_, "leave out one of them");
+    } else if (options_.keep_features == KeepFeatures::always) {
+      plan.keep_features = true;
+      features_reason_ = "asked for; " + of;
+    } else if (earlier_ != nullptr) {
+      plan.keep_features = earlier_->keep_features;
+      features_reason_ = "as the run began; " + of;
+    } else {
+      plan.keep_features = bytes <= most_bytes();
+      features_reason_ = of + (plan.keep_features ? ", and no augmentation changes the images" : ", more than --memory-share allows");
+    }
   }
 
   void resolve_amounts() {
@@ -220,7 +298,7 @@ class Preparation {
     plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_.optimizer);
     plan.lr_schedule = options_.lr_schedule;
     if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
-    plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.parameter_count, plan.mini_batch_size);
+    plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.learned_count, plan.mini_batch_size);
     if (averages()) plan.mini_batch_size *= plan.shards;
     if (earlier_ == nullptr && options_.scale_with_workers != ScaleWithWorkers::none) {
       const auto workers = resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
@@ -261,20 +339,21 @@ class Preparation {
   }
 
   void make_picture_sets() {
+    const int64_t kept_bytes = plan().keep_features ? 0 : most_bytes();  // pictures are then read once
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
-    const auto open = [&](const data::Dataset& dataset) -> std::shared_ptr<const data::PictureSet> {
-      return dataset.empty() ? nullptr : share->open(dataset, plan().format, most_bytes());
+    const auto open = [&](const data::Dataset& dataset, size_t place) -> std::shared_ptr<const data::PictureSet> {
+      return dataset.empty() ? nullptr : share->open(dataset, plan().format, kept_bytes, caches_[place].cache);
     };
     if (whole_.empty()) {
-      prepared_.train = open(train_);
-      prepared_.validation = open(validation_);
+      prepared_.train = open(train_, 0);
+      prepared_.validation = open(validation_, 1);
     } else {
       // Trials that split one dataset in different ways share its pictures all the same.
-      const auto whole = open(whole_);
+      const auto whole = open(whole_, 0);
       prepared_.train = std::make_shared<const data::PictureSet>(train_, whole);
       prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
     }
-    prepared_.test = open(test_);
+    prepared_.test = open(test_, 2);
     plan().keep_pictures = prepared_.train->kept();
   }
 
@@ -324,9 +403,11 @@ class Preparation {
     } else {
       line("image size", std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width), size_reason_);
       line("color", plan.format.channels == 1 ? "grey" : "rgb", color_reason_);
+      line("decode", field_text(options_, "decode"), options_.decode == data::Decode::exact ? "within 1 level of Pillow" : "JPEG scaled towards the image size; some levels off Pillow's");
       line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
     }
     line("network", plan.network, network_reason_ + "; " + with_commas(plan.parameter_count) + " learnables");
+    describe_transfer();
     line("device", plan.device == "cpu" ? "cpu" : "gpu " + describe_detail::text_of(plan.devices), placement_.device_reason);
     line("workers", std::to_string(plan.workers), placement_.workers_reason);
     if (averages()) {
@@ -335,6 +416,8 @@ class Preparation {
       line("shards", std::to_string(plan.shards), shards_reason());
       line("mini-batch", std::to_string(plan.mini_batch_size), batch_reason());
     }
+    if (options_.exchange == ExchangeKind::bf16) describe_compression("gradients travel as bfloat16, and are added in 32 bits");
+    if (options_.exchange == ExchangeKind::powersgd) describe_compression("matrices of gradients travel as two factors of " + std::to_string(options_.powersgd_rank) + " columns");
     line("steps", with_commas(plan.total_steps) + " in " + std::to_string(plan.max_epochs) + " epochs",
          std::to_string(plan.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
              (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : ""));
@@ -342,7 +425,23 @@ class Preparation {
     line("precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)], precision_reason_);
     if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
     if (!sequences()) line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
+    describe_cache();
     line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
+  }
+
+  void describe_compression(const std::string& how) {
+    line("exchange", field_text(options_, "exchange"), how);
+    line("same weights", "no", std::string("another number of ranks rounds other sums") + (options_.exchange == ExchangeKind::powersgd ? ", and a resume begins without what was left out before" : ""));
+  }
+
+  void describe_transfer() {
+    const Plan& plan = prepared_.plan;
+    if (!plan.fresh_layers.empty()) {
+      const std::string dropped = plan.dropped_layers.empty() ? "" : "; " + std::to_string(plan.dropped_layers.size()) + " layers are gone";
+      line("new head", join(plan.fresh_layers, ", "), "for " + std::to_string(plan.classes.size()) + " classes" + dropped);
+    }
+    if (plan.learned_count < plan.parameter_count) line("frozen", with_commas(plan.parameter_count - plan.learned_count) + " learnables", "by " + options_.freeze);
+    if (plan.frozen_steps > 0) line("frozen layers", plan.keep_features ? "computed once, kept" : "computed at every step", features_reason_);
   }
 
   void describe_averaging() {
@@ -351,7 +450,7 @@ class Preparation {
     const std::string count = std::to_string(plan.shards), size = std::to_string(plan.mini_batch_size / plan.shards);
     const int64_t bytes = plan.precision == Precision::double_ ? 8 : 4;
     const int64_t vectors = 3 + resolve_rule(options_).state_count();  // weights, gradients twice, the optimizer's state
-    line("replicas", count, (asked ? "asked for (--shards)" : "one a worker") + std::string("; each with weights, gradients and optimizer of its own: ") + as_bytes(plan.shards * vectors * plan.parameter_count * bytes));
+    line("replicas", count, (asked ? "asked for (--shards)" : "one a worker") + std::string("; each with weights, gradients and optimizer of its own: ") + as_bytes(plan.shards * vectors * plan.learned_count * bytes));
     line("mini-batch", size + " a replica", std::to_string(plan.mini_batch_size) + " in a step of all");
     std::string rule = options_.outer_optimizer == OuterOptimizer::none
                            ? "weighted by samples"
@@ -363,14 +462,14 @@ class Preparation {
 
   std::string shards_reason() const {
     const Plan& plan = prepared_.plan;
-    std::string text = options_.shards > 0 ? "asked for" : "for " + with_commas(plan.parameter_count) + " learnables and mini-batches of " + std::to_string(plan.mini_batch_size);
+    std::string text = options_.shards > 0 ? "asked for" : "for " + with_commas(plan.learned_count) + " learnables and mini-batches of " + std::to_string(plan.mini_batch_size);
     const int64_t used = used_shards(plan.shards, plan.mini_batch_size);
     const int64_t largest = (used + plan.workers - 1) / plan.workers;
     const double busy = static_cast<double>(used) / static_cast<double>(largest * plan.workers);
     text += "; " + std::to_string(plan.workers) + " workers are " + fixed(100 * busy, 0) + " % busy";
     if (used < plan.shards) text += "; a mini-batch fills only " + std::to_string(used);
     const int64_t buffers = comm_buffers(plan);
-    return text + "; gradients take " + as_bytes(buffers * plan.parameter_count * (plan.precision == Precision::double_ ? 8 : 4));
+    return text + "; gradients take " + as_bytes(buffers * plan.learned_count * (plan.precision == Precision::double_ ? 8 : 4));
   }
 
   static int64_t comm_buffers(const Plan& plan) {
@@ -403,7 +502,7 @@ class Preparation {
   }
 
   const Job& job_;
-  const Options& options_;
+  Options options_;  ///< as asked, and as the network's file has it
   bool dry_;
   const Resolved* earlier_;
   device::Inventory inventory_;
@@ -412,16 +511,38 @@ class Preparation {
   data::Dataset train_;
   data::Dataset validation_;
   data::Dataset test_;
+  std::array<data::PictureCache::Opened, 3> caches_;  ///< of train, validation and test
   Placement placement_;
-  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_;
+  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_, features_reason_;
 };
 
 }  // namespace
 
-nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options) {
-  nn::Instance instance = seeded_instance(network, input, options.seed);
-  if (!options.weights.empty()) nn::load_state(*instance.module, nn::read_safetensors(options.weights), options.weights);
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options, const nn::LoadOptions& load) {
+  nn::Instance instance = trainable_instance(network, input, options);
+  if (options.weights.empty()) return instance;
+  check_weights_are_there(network, options);
+  nn::load_state(*instance.module, nn::read_weights(options.weights), options.weights, load);
   return instance;
+}
+
+void check_weights_are_there(const nn::Network& network, const Options& options) {
+  if (std::filesystem::exists(options.weights)) return;
+  const std::string where = nn::where_weights_are(network.name());
+  throw Error(ErrorCode::not_found, "there is no file of weights \"" + options.weights + "\"", where.empty() ? "check the path" : "check the path; " + where);
+}
+
+Options with_expected_input(const Options& options, const nn::Network& network, const std::vector<std::string>& given) {
+  Options filled = options;
+  const Options defaults;
+  const Json expected = nn::expected_input(network);
+  for (const auto& [name, value] : expected.items()) {
+    const bool known = name == "image-size" || name == "resize" || name == "resize-to" || name == "color" || name == "normalize";
+    if (!known) throw Error(ErrorCode::invalid_option, "\"input\" of network \"" + network.name() + "\" has no entry \"" + name + "\"", "known are image-size, resize, resize-to, color, normalize");
+    const bool asked = std::find(given.begin(), given.end(), name) != given.end() || field_text(options, name) != field_text(defaults, name);
+    if (!asked) set_field(filled, name, value.get<std::string>());
+  }
+  return filled;
 }
 
 Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier) { return Preparation(job, options, dry, earlier).make(); }

@@ -7,6 +7,7 @@
 
 #include "lockstep/data/picture_set.h"
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/state.h"
 #include "lockstep/train/fit.h"
 #include "lockstep/train/plan.h"
 
@@ -28,10 +29,17 @@ struct Resolved {
   double learning_rate = 0;
   int64_t shards = 0;
   std::string precision;  ///< as --precision names it
+  bool keep_features = false;
 };
 
-/// The network with the weights that a run begins with: by options.seed, or from the file options.weights.
-nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options);
+/// The network with the weights that a run begins with: by options.seed, or from the file options.weights as far as `load` says, and with what is frozen.
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options, const nn::LoadOptions& load = {});
+
+/// Throws not_found, with where they can be had, for a file options.weights that is not there.
+void check_weights_are_there(const nn::Network& network, const Options& options);
+
+/// `options` with what the network's file says of its input (nn::expected_input) in place of those that were not asked for.
+Options with_expected_input(const Options& options, const nn::Network& network, const std::vector<std::string>& given);
 
 /// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad samples).
 Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier = nullptr);

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/nn/freeze.h"
 
 namespace lockstep::train {
 namespace {
@@ -36,8 +37,11 @@ data::Shard part_of_shard(const data::Shard& shard, Range part) {
           .pictures = rows(shard.pictures),
           .target = rows(shard.target),
           .count = part.count(),
+          .input = rows(shard.input),
           .lengths = rows(shard.lengths),
-          .continues = rows(shard.continues)};
+          .continues = rows(shard.continues),
+          .mixed_target = rows(shard.mixed_target),
+          .target_share = rows(shard.target_share)};
 }
 
 std::vector<at::Tensor> part_of_rows(const std::vector<at::Tensor>& all, Range part) {
@@ -59,6 +63,15 @@ void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& ro
 constexpr int64_t kNoClass = -1;
 
 at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& target) { return at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum, kNoClass); }
+
+// With mixup: the two targets' losses by their shares.
+at::Tensor training_loss(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
+  if (!shard.mixed_target.defined()) return loss_of(logits, target);
+  const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
+  const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);
+  const auto loss_each = [&](const at::Tensor& wanted) { return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, kNoClass); };
+  return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
+}
 
 // double [2 + values]: loss, correct, the batch norms' statistics, all on the device.
 at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target, const at::Tensor& statistics) {
@@ -149,7 +162,7 @@ nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput&
 }
 
 NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased, const std::vector<BatchNormInfo>& info)
-    : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(instance.module->parameters()) {}
+    : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(aliased.learned(instance)) {}
 
 std::vector<at::Tensor> NetworkCopy::gradients() const {
   std::vector<at::Tensor> gradients;
@@ -160,9 +173,9 @@ std::vector<at::Tensor> NetworkCopy::gradients() const {
 
 void NetworkCopy::check_aliases() const {
   const auto expected = weights->views(weights->flat());
-  const auto now = instance.module->parameters();
+  const auto now = weights->learned(instance);
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (now.size() != expected.size() || now[i].const_data_ptr() != expected[i].const_data_ptr()) {
+    if (now[i].const_data_ptr() != expected[i].const_data_ptr()) {
       throw Error(ErrorCode::invalid_option, "the network replaced its parameter \"" + weights->slots()[i].name + "\" during training", "change parameters in place only");
     }
   }
@@ -175,8 +188,14 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
       convolutions_(options_.kernels == Kernels::auto_) {}
 
 nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried) {
-  const at::Tensor input = data::to_input(shard.pictures, options_.format);
   nn::SequenceOutput output;
+  if (shard.input.defined()) {
+    const at::Tensor features = shard.input.to(options_.format.device, shard.input.scalar_type(), /*non_blocking=*/true);
+    output.logits = copy.instance.forward_part(features, options_.frozen_steps, copy.instance.steps.size());
+    check_logits(output.logits, shard.target);
+    return output;
+  }
+  const at::Tensor input = data::to_input(shard.pictures, options_.format);
   if (!shard.lengths.defined()) {
     output.logits = copy.instance.forward(input);
   } else if (copy.instance.forward_sequences) {
@@ -188,12 +207,17 @@ nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shar
   return output;
 }
 
+void Replica::hand_over_early(TakeGradient take) {
+  if (watch_ == nullptr) watch_ = std::make_unique<GradientWatch>(own_.parameters, [this](size_t parameter) { take_early_(parameter, own_.parameters[parameter].grad()); });
+  take_early_ = std::move(take);
+}
+
 ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
   return train(own_, shard, target_count, step, carried);
 }
 
 ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
-  if (!copy.training) copy.instance.module->train();
+  if (!copy.training) nn::begin_training(copy.instance);
   copy.training = true;
   for (at::Tensor& parameter : copy.parameters) parameter.mutable_grad().reset();
   ShardResult result;
@@ -210,17 +234,25 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
       const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
       const nn::SequenceOutput output = output_of(copy, own, part_of_rows(carried, part));
       wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
-      loss = loss_of(wide, target);
+      loss = training_loss(wide, target, own);
       append_rows(result.carried, output.carried);
     }
     result.unread.push_back(unread_of(loss.detach(), wide.detach(), target, copy.norms.statistics()));
     result.unread_counts.push_back({part.count(), lockstep::train::target_count(own)});
     const auto middle = std::chrono::steady_clock::now();
+    if (watch_ != nullptr) watch_->set_on(take_early_ != nullptr && piece + 1 == pieces);
     loss.backward(at::full({}, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)), loss.options()));
     result.forward_seconds += std::chrono::duration<double>(middle - start).count();
     result.backward_seconds += seconds_since(middle);
   }
+  take_early_ = nullptr;
   return result;
+}
+
+at::Tensor Replica::features(const at::Tensor& pictures) {
+  const torch::NoGradGuard no_grad;
+  const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
+  return own_.instance.forward_part(data::to_input(pictures, options_.format), 0, options_.frozen_steps);
 }
 
 void Replica::begin_evaluation() {

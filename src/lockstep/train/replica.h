@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/batch_norm.h"
+#include "lockstep/train/gradient_watch.h"
 #include "lockstep/train/options.h"
 #include "lockstep/train/shared_weights.h"
 
@@ -55,6 +57,7 @@ struct ReplicaOptions {
   int64_t seed = 0;
   Kernels kernels = Kernels::auto_;
   bool padded_left = false;      ///< sequences
+  size_t frozen_steps = 0;       ///< above 0: of a shard with `input`, that is what the network's first layers, so many, gave (features())
 };
 
 /// A new instance whose first weights are a function of the seed.
@@ -91,11 +94,19 @@ class Replica {
   /// The same on another copy of the network, which then holds the gradients.
   ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
+  /// In the last piece of the next train() on this replica's own copy, each parameter's gradient is given to `take` as soon as backward has made
+  /// it, if the parameter takes part.
+  using TakeGradient = std::function<void(size_t parameter, const at::Tensor& gradient)>;
+  void hand_over_early(TakeGradient take);
+
   /// The gradients of the last train() on this replica's own copy.
   std::vector<at::Tensor> gradients() const { return own_.gradients(); }
 
   /// Forward only, in evaluation mode. logits, when given, receives [b,classes] (or [b,classes,T]) in float32 or float64.
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr, const std::vector<at::Tensor>& carried = {});
+
+  /// What the first layers (ReplicaOptions::frozen_steps) give for u8 pictures [b,C,H,W]; for frozen ones, which are always in evaluation mode.
+  at::Tensor features(const at::Tensor& pictures);
 
   /// Switches to evaluation mode with the masters' statistics.
   void begin_evaluation();
@@ -110,6 +121,8 @@ class Replica {
   ReplicaOptions options_;
   device::RandomScope random_;
   nn::DirectConvolutions convolutions_;
+  TakeGradient take_early_;               // of the next train()
+  std::unique_ptr<GradientWatch> watch_;  // made when it is first needed
 };
 
 /// Casts of the weights that autocast makes: kept over the shards of a step, or made anew each time (where no gradient is recorded,

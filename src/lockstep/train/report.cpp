@@ -26,9 +26,7 @@ void Training::say(const char* kind, Json values, bool log) {
 }
 
 void Training::report_start() {
-  std::vector<int64_t> owners;
-  for (int64_t shard = 0; shard < setup_.plan.shards; ++shard) owners.push_back(owner_of(setup_.plan.shards, setup_.plan.workers, shard));
-  say("shards", {{"owners", owners}, {"threads", thread_ids_}});
+  say("shards", {{"owners", owners_}, {"threads", thread_ids_}});
 }
 
 // Weights that follow from such a loss are lost; the guilty shard and its rank are known now, and never again.
@@ -38,7 +36,7 @@ void Training::check_losses(int64_t shard_count) const {
     if (std::isfinite(loss)) continue;
     // In averaging mode a replica runs wherever a worker is free.
     const std::string place = averaging_ ? "replica " + std::to_string(shard)
-                                         : "shard " + std::to_string(shard) + " of rank " + std::to_string(owner_of(shard_count, setup_.plan.workers, shard));
+                                         : "shard " + std::to_string(shard) + " of rank " + std::to_string(shard_workers_[static_cast<size_t>(shard)]);
     throw Error(ErrorCode::corrupt_data, "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(state_.step + 1) + ", in " + place,
                 "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step");
   }
@@ -61,7 +59,7 @@ void Training::report_step(const StepTimes& times, const Score& score) {
     say("step",
         {{"loss", score.loss}, {"accuracy", score.accuracy}, {"learning_rate", schedule_.at(state_.step - 1)}, {"samples", score.count},
          {"images_per_second", rate}, {"seconds_left", left}, {"queue_seconds", times.queue}, {"forward_seconds", times.forward},
-         {"backward_seconds", times.backward}, {"exchange_seconds", times.exchange}, {"update_seconds", times.update}, {"checkpoint_seconds", checkpoint_seconds_}, {"page_faults", device::page_faults() - page_faults_}},
+         {"backward_seconds", times.backward}, {"exchange_seconds", times.exchange}, {"hidden_exchange_seconds", times.hidden_exchange}, {"update_seconds", times.update}, {"checkpoint_seconds", checkpoint_seconds_}, {"shard_workers", computed_by_}, {"page_faults", device::page_faults() - page_faults_}},
         log);
   }
   if (log) {
@@ -88,12 +86,15 @@ void Training::end_with(EndReason reason) {
   ended_ = true;
 }
 
-// In a barrier. Of several ranks' reasons the last in the order of EndReason counts: a stop before all.
-void Training::agree_on_end() {
+// Whether the run ends, told by one thread while the others see no reason of their own to end it. Of several ranks' reasons the last in the order of
+// EndReason counts: a stop before all.
+bool Training::agree_on_end() {
+  const std::lock_guard lock(reason_mutex_);
   const double agreed = setup_.comm.all_reduce(ended_ ? 1 + static_cast<double>(reason_) : 0, comm::Reduction::max);
-  if (agreed == 0) return;
+  if (agreed == 0) return false;
   reason_ = static_cast<EndReason>(static_cast<int>(agreed) - 1);
   ended_ = true;
+  return true;
 }
 
 }  // namespace lockstep::train

@@ -22,17 +22,25 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
 }  // namespace
 
 SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type, at::Device device) {
+  const auto options = at::TensorOptions().dtype(type).device(device);
   int64_t end = 0;
   for (const auto& item : prototype.module->named_parameters()) {
     const at::Tensor& value = item.value();
     if (!at::isFloatingType(value.scalar_type())) throw Error(ErrorCode::invalid_option, "parameter \"" + item.key() + "\" is not of a floating-point type");
+    if (!value.requires_grad()) {
+      buffers_.emplace_back(item.key(), value.detach().to(options, false, true).contiguous());
+      continue;
+    }
     slots_.push_back({item.key(), value.sizes().vec(), end, value.numel()});
     end += aligned(value.numel());
   }
-  if (slots_.empty()) throw Error(ErrorCode::invalid_option, "the network has nothing to learn: no parameters", "register parameters or modules in the module's constructor");
-  flat_ = at::zeros({end}, at::TensorOptions().dtype(type).device(device));
+  if (slots_.empty()) {
+    throw Error(ErrorCode::invalid_option, std::string("the network has nothing to learn: ") + (buffers_.empty() ? "no parameters" : "all its parameters are frozen"),
+                buffers_.empty() ? "register parameters or modules in the module's constructor" : "freeze fewer layers");
+  }
+  flat_ = at::zeros({end}, options);
   const auto targets = views(flat_);
-  const auto parameters = prototype.module->parameters();
+  const auto parameters = learned(prototype);
   for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(parameters[i].detach());
   for (const auto& item : prototype.module->named_buffers()) {
     const at::Tensor& value = item.value();
@@ -43,16 +51,34 @@ SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type,
   alias(prototype);
 }
 
+std::vector<at::Tensor> SharedWeights::learned(const nn::Instance& instance) const {
+  std::vector<at::Tensor> parameters;
+  for (const auto& item : instance.module->named_parameters()) {
+    if (parameters.size() < slots_.size() && item.key() == slots_[parameters.size()].name) parameters.push_back(item.value());
+  }
+  if (parameters.size() != slots_.size()) throw Error(ErrorCode::internal, "two instances of the network have different parameters");
+  return parameters;
+}
+
 void SharedWeights::alias(const nn::Instance& instance) const {
   nn::convert_floating(*instance.module, flat_.scalar_type());
   instance.module->to(flat_.device());
-  const auto parameters = instance.module->parameters();
-  if (parameters.size() != slots_.size()) throw Error(ErrorCode::internal, "two instances of the network have different parameters");
+  const auto parameters = learned(instance);
   const auto targets = views(flat_);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].sizes() != targets[i].sizes()) throw Error(ErrorCode::internal, "parameter \"" + slots_[i].name + "\" has another shape in another instance");
     at::Tensor parameter = parameters[i];
     parameter.set_data(targets[i]);
+  }
+  const auto all = instance.module->named_parameters();
+  for (const auto& [name, master] : buffers_) {
+    const at::Tensor* frozen = all.find(name);
+    if (frozen != nullptr) at::Tensor(*frozen).set_data(master);
+  }
+  // Held modules read their statistics in training too, so all instances have the masters'.
+  for (const auto& item : instance.module->named_modules("", /*include_self=*/true)) {
+    if (std::find(instance.held.begin(), instance.held.end(), item.value()) == instance.held.end()) continue;
+    for (const auto& own : item.value()->named_buffers(/*recurse=*/false)) at::Tensor(own.value()).set_data(buffer(item.key().empty() ? own.key() : item.key() + "." + own.key()));
   }
 }
 
@@ -77,15 +103,17 @@ std::vector<at::Tensor> SharedWeights::views(const at::Tensor& flat) const {
 }
 
 void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const {
-  const auto targets = views(flat);
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (!parts[i].defined()) {
-      if (!add) targets[i].zero_();
-    } else if (add) {
-      targets[i].add_(parts[i]);
-    } else {
-      targets[i].copy_(parts[i]);
-    }
+  for (size_t i = 0; i < slots_.size(); ++i) put(i, parts[i], flat.narrow(0, slots_[i].offset, slots_[i].count), add);
+}
+
+void SharedWeights::put(size_t parameter, const at::Tensor& value, const at::Tensor& elements, bool add) const {
+  const at::Tensor target = elements.view(slots_[parameter].shape);
+  if (!value.defined()) {
+    if (!add) target.zero_();
+  } else if (add) {
+    target.add_(value);
+  } else {
+    target.copy_(value);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/base/share.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 
@@ -23,15 +24,16 @@ struct ParameterSlot {
 /// Elements that one worker reduces and updates at a time; also the unit of norms, so that their bits do not depend on the workers.
 inline constexpr int64_t kBlock = 4096;
 
-/// A flat buffer of all parameters (padding is zero and stays zero) and the network's other state.
+/// A flat buffer of all parameters that are learned (padding is zero and stays zero), and the network's other state: buffers, and parameters that take no
+/// gradient (nn::freeze).
 /// Threads: the training loop's barriers order all access; see loop.cpp.
 class SharedWeights {
  public:
   /// Takes names, values and buffers from `prototype`, whose parameters then alias the flat buffer.
-  /// Throws invalid_option for a network without parameters, or with parameters of several types.
+  /// Throws invalid_option for a network without parameters to learn, or with parameters of several types.
   SharedWeights(const nn::Instance& prototype, at::ScalarType type, at::Device device);
 
-  /// Makes the parameters of another instance alias the flat buffer: one memory, gradients of its own (DESIGN of shared weights:
+  /// Makes the parameters of another instance, and the buffers of its frozen layers, alias the masters: one memory, gradients of its own (DESIGN of shared weights:
   /// backward on the same tensors from several threads would add into the same gradients).
   void alias(const nn::Instance& instance) const;
 
@@ -43,7 +45,10 @@ class SharedWeights {
   at::ScalarType type() const { return flat_.scalar_type(); }
   at::Device device() const { return flat_.device(); }
 
-  /// Buffers of the network (running statistics and counters), the masters that validation uses and files hold.
+  /// An instance's parameters that have slots, in the order of slots.
+  std::vector<at::Tensor> learned(const nn::Instance& instance) const;
+
+  /// Frozen parameters, and buffers of the network (running statistics and counters): the masters that validation uses and files hold.
   nn::NamedTensors& buffers() { return buffers_; }
   at::Tensor buffer(const std::string& name) const;
 
@@ -55,6 +60,10 @@ class SharedWeights {
 
   /// Writes one tensor per parameter (undefined ones are zeros) into a flat tensor, or adds them to it.
   void put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const;
+
+  /// The elements of parameter i in a flat tensor, and how its gradient (undefined: zeros) is written into them, or added to them.
+  Range elements_of(size_t parameter) const { return {slots_[parameter].offset, slots_[parameter].offset + slots_[parameter].count}; }
+  void put(size_t parameter, const at::Tensor& value, const at::Tensor& elements, bool add) const;
 
   /// 64 bits over all parameters and buffers: equal weights, equal hash.
   uint64_t hash() const;

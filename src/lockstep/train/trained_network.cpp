@@ -15,6 +15,8 @@ TrainedNetwork trained_network(const Result& result, const std::string& weights)
                          .height = model.input.height,
                          .width = model.input.width,
                          .resize = model.resize,
+                         .resize_to = model.resize_to,
+                         .decode = model.decode,
                          .mean = model.mean,
                          .deviation = model.deviation,
                          .classes = model.classes,
@@ -32,6 +34,8 @@ Model model_of(const TrainedNetwork& trained, const nn::Network& own) {
   model.input = {trained.channels, trained.height, trained.width, static_cast<int64_t>(trained.classes.size())};
   model.classes = trained.classes;
   model.resize = trained.resize;
+  model.resize_to = trained.resize_to;
+  model.decode = trained.decode;
   model.mean = trained.mean;
   model.deviation = trained.deviation;
   for (const NamedWeight& weight : trained.weights) model.state.emplace_back(weight.name, weight.values);

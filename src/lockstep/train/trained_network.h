@@ -31,6 +31,8 @@ struct TrainedNetwork {
   int64_t height = 28;
   int64_t width = 28;
   data::Resize resize = data::Resize::stretch;
+  std::vector<int64_t> resize_to{};
+  data::Decode decode = data::Decode::exact;
   std::vector<double> mean{};
   std::vector<double> deviation{};
   std::vector<std::string> classes{};
@@ -42,6 +44,8 @@ struct TrainedNetwork {
     field("height", self.height, "");
     field("width", self.width, "");
     field("resize", self.resize, "how pictures of another size are fitted");
+    field("resize_to", self.resize_to, "height and width before the centre is cut out; empty: it is not");
+    field("decode", self.decode, "how photographs become pixels");
     field("mean", self.mean, "of pixels / 255, per channel");
     field("deviation", self.deviation, "");
     field("classes", self.classes, "in the order of the network's outputs");

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,12 +18,14 @@
 #include "lockstep/train/carried_states.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/exchange.h"
+#include "lockstep/train/features.h"
 #include "lockstep/train/fit.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/plan.h"
 #include "lockstep/train/replica.h"
 #include "lockstep/train/reporter.h"
 #include "lockstep/train/schedule.h"
+#include "lockstep/train/shard_deal.h"
 #include "lockstep/train/shared_weights.h"
 
 namespace lockstep::train {
@@ -55,7 +58,8 @@ struct StepTimes {
   double queue = 0;
   double forward = 0;
   double backward = 0;
-  double exchange = 0;
+  double exchange = 0;         ///< after backward: waiting for the others included
+  double hidden_exchange = 0;  ///< beside backward
   double update = 0;
   double whole = 0;
 };
@@ -86,9 +90,11 @@ class Training {
   struct Worker;
 
   // The loop, in the order in which it happens: every worker.
+  void compute_features(Worker& worker);
+  const Features* features_of(const data::PictureSet& pictures) const;
+  static data::Shard with_features(data::Shard shard, const Features* features);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
-  std::optional<data::Shard> next_shard(Worker& worker, const data::Batch& batch, size_t done);
   void train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
@@ -97,7 +103,7 @@ class Training {
   bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
   void end_with(EndReason reason);
-  void agree_on_end();
+  bool agree_on_end();
 
   // The first worker of each rank, between steps.
   Score fold_step(int64_t shard_count);
@@ -119,9 +125,14 @@ class Training {
   Exchange exchange_;                            // of the tree
   std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;
+  std::deque<Features> features_;                // of frozen layers, where they are kept: training data, held-out data
   CarriedStates carried_;                        // recurrent state of the training data's streams
 
+  ShardDeal deal_;
   std::vector<ShardResult> shard_results_;       // of the step's shards, each written by its worker
+  std::vector<int64_t> owners_;                  // the worker that each shard is first given to
+  std::vector<int64_t> shard_workers_;           // who computes the step's shards, as far as this rank knows; else who owns them
+  std::vector<int64_t> computed_by_;             // the same, of the last step
   std::vector<ShardResult> evaluation_results_;  // of all shards of a dataset
   std::vector<int64_t> thread_ids_;
   std::atomic<bool> ended_{false};               // set before a barrier, read after it

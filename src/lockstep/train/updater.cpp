@@ -88,7 +88,10 @@ class GpuUpdater : public Updater {
       norm_ = norm_of({squares.const_data_ptr<double>(), squares.const_data_ptr<double>() + squares.numel()});
       rule.gradient_scale = scale_for(norm_);
     }
-    kernels_.update(rule, gradient, weights_.flat(), optimizer_.value(0), optimizer_.value(1));
+    optimizer_.each_part(rule, 0, weights_.element_count(), [&](const device::UpdateRule& own, int64_t begin, int64_t count) {
+      const auto part = [&](const at::Tensor& flat) { return flat.defined() ? flat.narrow(0, begin, count) : flat; };
+      kernels_.update(own, part(gradient), part(weights_.flat()), part(optimizer_.value(0)), part(optimizer_.value(1)));
+    });
   }
 
  private:

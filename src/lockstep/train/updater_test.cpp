@@ -51,9 +51,9 @@ at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options) {
     for (int64_t step = 0; step < 3; ++step) {
       auto& stack = stacks[static_cast<size_t>(share.rank)];
       const Range own = part_of(kShards, share.size, share.rank);
-      stack.begin(own, kShards);
+      stack.begin(kShards);
       for (int64_t shard = own.begin; shard < own.end; ++shard) {
-        stack.take([&](const at::Tensor& buffer, bool add) {
+        stack.take(shard, [&](const at::Tensor& buffer, bool add) {
           const at::Tensor& gradient = gradients[static_cast<size_t>(step * kShards + shard)];
           add ? buffer.add_(gradient) : buffer.copy_(gradient);
         });

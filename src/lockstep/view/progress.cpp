@@ -131,12 +131,13 @@ class Progress final : public View {
     }
     since_row_.clear();
     row.images_per_second = history_.status().images_per_second;
+    row.samples = history_.status().samples;
     if (!terminal_.interactive()) {
       terminal_.print(row_in_words(row, history_.status().max_epochs));
       return;
     }
     const int columns = terminal_.size().columns;
-    if (columns != table_columns_) terminal_.print(table_head(columns, terminal_.colour()));
+    if (columns != table_columns_) terminal_.print(table_head(row.samples, columns, terminal_.colour()));
     table_columns_ = columns;
     terminal_.print(table_row(row, columns, terminal_.colour()));
   }
@@ -176,7 +177,7 @@ class Progress final : public View {
     const int64_t epochs = history_.status().epoch;
     line.add(with_commas(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
     const double speed = io::number(event, "images_per_second");
-    if (speed > 0) line.add(", " + as_speed(speed) + " images/s");
+    if (speed > 0) line.add(", " + as_speed(speed) + " " + history_.status().samples + "/s");
     return line;
   }
 

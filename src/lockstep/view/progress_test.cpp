@@ -85,6 +85,17 @@ TEST_F(Progress, PlainOutputIsLines) {
   EXPECT_EQ(count_of(text, "/568 "), 1);
 }
 
+TEST_F(Progress, SequencesAreNotCalledImages) {
+  auto events = synthetic_events();
+  events.front().values["time_steps"] = 26;
+  for (const std::string& text : {on_pipe({.verbose = true}, replay(events)), on_terminal(100, {}, replay(events))}) {
+    EXPECT_THAT(text, Not(HasSubstr("images")));
+    EXPECT_THAT(text, HasSubstr("3,402 sequences/s"));
+  }
+  events.front().values["tbptt_length"] = 5;
+  EXPECT_THAT(on_pipe({}, replay(events)), EndsWith("3,402 pieces/s\n"));
+}
+
 TEST_F(Progress, VerboseHasALineForEveryStep) {
   const std::string text = on_pipe({.verbose = true}, replay(synthetic_events()));
   EXPECT_EQ(count_of(text, "/568 "), 568);
@@ -94,6 +105,7 @@ TEST_F(Progress, TimingPrintsTheBreakdown) {
   const std::string text = on_pipe({.timing = true}, replay(synthetic_events()));
   EXPECT_THAT(text, testing::ContainsRegex("forward +12.10 ms +33.0 %"));
   EXPECT_THAT(text, testing::ContainsRegex("exchange +2.10 ms +5.7 %"));
+  EXPECT_THAT(text, HasSubstr("exchange 2.80 ms, 25 % hidden behind backward"));
   EXPECT_THAT(text, testing::ContainsRegex("page faults +0 a step"));
   EXPECT_THAT(on_pipe({}, replay(synthetic_events())), Not(HasSubstr("backward")));
 }

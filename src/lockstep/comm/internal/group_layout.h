@@ -11,7 +11,7 @@ namespace lockstep::comm {
 
 /// A rank's buffer: large enough that its two barriers do not matter, small enough to stay in a core's second-level cache.
 inline constexpr int64_t kChunkBytes = int64_t{1} << 20;
-inline constexpr uint64_t kGroupMagic = 0x6c6f636b73746570;
+inline constexpr uint64_t kGroupMagic = 0x6c6f636b73746571;
 inline constexpr size_t kMostDimensions = 16;
 inline constexpr size_t kMostReasonBytes = 1000;
 inline constexpr uint32_t kMostReasons = 8;
@@ -30,6 +30,7 @@ struct Announcement {
 struct alignas(64) RankSlot {
   std::atomic<uint64_t> arrivals{0};             ///< barriers that this rank has come to
   std::atomic<uint32_t> left{0};                 ///< 1 when its process may end without breaking the group
+  std::atomic<uint32_t> beats{0};                ///< grows while its process runs; 0 until it watches the others
   std::array<Announcement, 2> announcements{};  ///< one for each half, written before a barrier and read after it
 };
 

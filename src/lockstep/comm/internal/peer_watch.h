@@ -1,4 +1,4 @@
-// Notices that another process of a group has died.
+// Notices that another process of a group has died, or stands still.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 
 namespace lockstep::comm {
 
-/// While it lives, one thread waits for the end of the other ranks' processes. One that ended without having left (its own PeerWatch's end) breaks
-/// the group with its rank, process and host.
+/// While it lives, one thread shows that this process runs and watches the other ranks' processes. One that ended without having left (its own
+/// PeerWatch's end), or whose thread has been still for four seconds, as when it is stopped by a signal, breaks the group with its rank, process
+/// and host.
 class PeerWatch {
  public:
   /// processes: of each rank, all on this machine and in this process's view of it. Throws io.
@@ -27,9 +28,13 @@ class PeerWatch {
     int64_t rank;
     pid_t process;
     int descriptor;  // of the process; -1 when it had ended already
+    uint32_t seen_beats = 0;
+    int silent_beats = 0;
   };
-  void wait();
-  void lost(const Peer& peer);
+  void run();
+  bool wait(int milliseconds);
+  void beat();
+  void lost(const Peer& peer, const char* how);
 
   GroupMemory& memory_;
   int64_t rank_;

@@ -66,7 +66,9 @@ class Convolution : public torch::autograd::Function<Convolution> {
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       const auto& kernels = direct::convolution_kernels<T>();
-      kernels.weight_gradient(shape, data<T>(gradient), data<T>(input), data<float>(weight_gradient), data<float>(bias_gradient));
+      if (context->needs_input_grad(1) || (context->saved_data["bias"].toBool() && context->needs_input_grad(2))) {
+        kernels.weight_gradient(shape, data<T>(gradient), data<T>(input), data<float>(weight_gradient), data<float>(bias_gradient));
+      }
       if (context->needs_input_grad(0)) {
         input_gradient = at::empty_like(input, input.options(), at::MemoryFormat::ChannelsLast);
         kernels.input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));

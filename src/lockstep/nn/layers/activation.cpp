@@ -1,6 +1,7 @@
 #include "lockstep/nn/layers/activation.h"
 
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/hardtanh.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
@@ -9,6 +10,8 @@
 #include <torch/nn/modules/dropout.h>
 
 #include "lockstep/base/text.h"
+#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/fused/fused_dropout.h"
 
 namespace lockstep::nn {
 namespace {
@@ -31,6 +34,10 @@ LayerPlan plan_relu(const NoOptions&, const std::vector<LayerInput>& inputs) {
                       }};
   };
   return plan;
+}
+
+LayerPlan plan_relu6(const NoOptions&, const std::vector<LayerInput>& inputs) {
+  return plan_function(inputs, [](const at::Tensor& tensor) { return at::hardtanh(tensor, 0, 6); });
 }
 
 LayerPlan plan_tanh(const NoOptions&, const std::vector<LayerInput>& inputs) {
@@ -58,10 +65,13 @@ LayerPlan plan_leaky_relu(const LeakyRelu& options, const std::vector<LayerInput
 }
 
 LayerPlan plan_dropout(const Dropout& options, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan{.detail = "probability " + shortest(options.probability), .output = only_input(inputs).shape};
+  LayerPlan plan{.detail = "probability " + shortest(options.probability), .output = only_input(inputs).shape, .random = options.probability > 0};
   plan.build = [probability = options.probability](bool) {
     auto module = std::make_shared<torch::nn::DropoutImpl>(torch::nn::DropoutOptions(probability));
-    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
+                        const bool fused = module->is_training() && DirectConvolutions::enabled() && fits_fused_dropout(taken[0]);
+                        return fused ? fused_dropout(taken[0], module->options.p()) : module->forward(taken[0]);
+                      }};
   };
   return plan;
 }

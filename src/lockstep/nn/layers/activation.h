@@ -6,6 +6,8 @@
 namespace lockstep::nn {
 
 LayerPlan plan_relu(const NoOptions& options, const std::vector<LayerInput>& inputs);
+/// min(max(x, 0), 6).
+LayerPlan plan_relu6(const NoOptions& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_tanh(const NoOptions& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_sigmoid(const NoOptions& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_gelu(const NoOptions& options, const std::vector<LayerInput>& inputs);

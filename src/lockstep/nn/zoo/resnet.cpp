@@ -1,5 +1,6 @@
 #include "lockstep/nn/zoo/zoo.h"
 
+#include <array>
 #include <string>
 
 namespace lockstep::nn {
@@ -33,24 +34,49 @@ std::string basic_block(Json& layers, const std::string& name, const std::string
   return name + ".relu2";
 }
 
-}  // namespace
+/// 1x1 to few channels, 3x3 with the stride, 1x1 to four times as many, beside a shortcut. Gives the name of the last layer.
+std::string bottleneck_block(Json& layers, const std::string& name, const std::string& input, int64_t filters, bool changes_shape, int64_t stride) {
+  convolve(layers, name + ".conv1", {filters, 1, 1, 0}, name + ".bn1", input);
+  layers.push_back({{"name", name + ".relu1"}, {"type", "relu"}});
+  convolve(layers, name + ".conv2", {filters, 3, stride, 1}, name + ".bn2", name + ".relu1");
+  layers.push_back({{"name", name + ".relu2"}, {"type", "relu"}});
+  convolve(layers, name + ".conv3", {4 * filters, 1, 1, 0}, name + ".bn3", name + ".relu2");
+  std::string shortcut = input;
+  if (changes_shape) {
+    shortcut = name + ".downsample.1";
+    convolve(layers, name + ".downsample.0", {4 * filters, 1, stride, 0}, shortcut, input);
+  }
+  layers.push_back({{"name", name + ".add"}, {"type", "add"}, {"inputs", Json::array({name + ".bn3", shortcut})}});
+  layers.push_back({{"name", name + ".relu3"}, {"type", "relu"}});
+  return name + ".relu3";
+}
 
-Json resnet18() {
+using Block = std::string (*)(Json& layers, const std::string& name, const std::string& input, int64_t filters, bool changes_shape, int64_t stride);
+
+/// A stem, four stages of blocks and a linear layer. `first_changes`: the first stage's first block has a convolution as its shortcut.
+Json resnet(const char* name, Block block, const std::array<int64_t, 4>& blocks, bool first_changes) {
   Json layers = Json::array();
   convolve(layers, "conv1", {64, 7, 2, 3}, "bn1", "input");
   layers.push_back({{"name", "relu"}, {"type", "relu"}});
   layers.push_back({{"name", "maxpool"}, {"type", "max_pool"}, {"kernel", 3}, {"stride", 2}, {"padding", 1}});
   std::string last = "maxpool";
   for (int64_t stage = 1; stage <= 4; ++stage) {
-    const std::string name = "layer" + std::to_string(stage);
+    const std::string group = "layer" + std::to_string(stage) + ".";
     const int64_t filters = int64_t{32} << stage;
-    last = basic_block(layers, name + ".0", last, filters, stage > 1, stage > 1 ? 2 : 1);
-    last = basic_block(layers, name + ".1", last, filters, false, 1);
+    for (int64_t i = 0; i < blocks[static_cast<size_t>(stage - 1)]; ++i) {
+      last = block(layers, group + std::to_string(i), last, filters, i == 0 && (stage > 1 || first_changes), i == 0 && stage > 1 ? 2 : 1);
+    }
   }
   layers.push_back({{"name", "avgpool"}, {"type", "global_average_pool"}});
   layers.push_back({{"name", "flatten"}, {"type", "flatten"}});
   layers.push_back({{"name", "fc"}, {"type", "linear"}, {"features", "classes"}});
-  return {{"name", "resnet18"}, {"layers", layers}};
+  return {{"name", name}, {"layers", layers}};
 }
+
+}  // namespace
+
+Json resnet18() { return resnet("resnet18", basic_block, {2, 2, 2, 2}, false); }
+
+Json resnet50() { return resnet("resnet50", bottleneck_block, {3, 4, 6, 3}, true); }
 
 }  // namespace lockstep::nn

@@ -1,6 +1,7 @@
 #include "lockstep/nn/zoo/zoo.h"
 
 #include <string>
+#include <utility>
 
 namespace lockstep::nn {
 namespace {
@@ -27,6 +28,15 @@ void fire(Json& layers, int64_t index, int64_t squeezed, int64_t expanded) {
       ".expand3x3_activation"})}});
 }
 
+Json with_classifier(Json layers, const char* name) {
+  layers.push_back({{"name", "classifier.0"}, {"type", "dropout"}, {"probability", 0.5}});
+  layers.push_back({{"name", "classifier.1"}, {"type", "conv2d"}, {"filters", "classes"}, {"kernel", 1}, {"initializer", "normal"}});
+  layers.push_back({{"name", "classifier.2"}, {"type", "relu"}});
+  layers.push_back({{"name", "classifier.3"}, {"type", "global_average_pool"}});
+  layers.push_back({{"name", "flatten"}, {"type", "flatten"}});
+  return {{"name", name}, {"initializer", "he-uniform"}, {"layers", std::move(layers)}};
+}
+
 }  // namespace
 
 Json squeezenet() {
@@ -44,12 +54,25 @@ Json squeezenet() {
   fire(layers, 10, 64, 256);
   max_pool(layers, 11);
   fire(layers, 12, 64, 256);
-  layers.push_back({{"name", "classifier.0"}, {"type", "dropout"}, {"probability", 0.5}});
-  layers.push_back({{"name", "classifier.1"}, {"type", "conv2d"}, {"filters", "classes"}, {"kernel", 1}, {"initializer", "normal"}});
-  layers.push_back({{"name", "classifier.2"}, {"type", "relu"}});
-  layers.push_back({{"name", "classifier.3"}, {"type", "global_average_pool"}});
-  layers.push_back({{"name", "flatten"}, {"type", "flatten"}});
-  return {{"name", "squeezenet"}, {"initializer", "he-uniform"}, {"layers", layers}};
+  return with_classifier(std::move(layers), "squeezenet");
+}
+
+Json squeezenet1_1() {
+  Json layers = Json::array();
+  layers.push_back({{"name", feature(0)}, {"type", "conv2d"}, {"filters", 64}, {"kernel", 3}, {"stride", 2}});
+  layers.push_back({{"name", feature(1)}, {"type", "relu"}});
+  max_pool(layers, 2);
+  fire(layers, 3, 16, 64);
+  fire(layers, 4, 16, 64);
+  max_pool(layers, 5);
+  fire(layers, 6, 32, 128);
+  fire(layers, 7, 32, 128);
+  max_pool(layers, 8);
+  fire(layers, 9, 48, 192);
+  fire(layers, 10, 48, 192);
+  fire(layers, 11, 64, 256);
+  fire(layers, 12, 64, 256);
+  return with_classifier(std::move(layers), "squeezenet1_1");
 }
 
 }  // namespace lockstep::nn

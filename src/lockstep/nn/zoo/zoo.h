@@ -5,6 +5,13 @@
 
 namespace lockstep::nn {
 
+/// torchvision's alexnet, with its names and its start. Krizhevsky 2014, "One weird trick".
+Json alexnet();
+
+/// Krizhevsky et al. 2012 as in Caffe's bvlc_alexnet and MATLAB's alexnet: grouped convolutions, local response normalisation after the ReLU. For
+/// pictures of 227x227, the size that published weights need.
+Json alexnet_2012();
+
 /// Three convolutions with batch norm and one linear layer; named as a torch.nn.Sequential.
 Json digits_cnn();
 
@@ -17,10 +24,22 @@ Json lstm_classifier();
 /// Linear layers only: 256, 128, classes.
 Json mlp();
 
+/// torchvision's mobilenet_v2, with its names and its start. Sandler et al. 2018.
+Json mobilenet_v2();
+
 /// torchvision's resnet18, with its names and its start. He et al. 2015, "Deep Residual Learning for Image Recognition".
 Json resnet18();
 
+/// torchvision's resnet50, with its names and its start: a block's stride is in its 3x3 convolution.
+Json resnet50();
+
 /// torchvision's squeezenet1_0, with its names and its start. Iandola et al. 2016.
 Json squeezenet();
+
+/// torchvision's squeezenet1_1, with its names and its start.
+Json squeezenet1_1();
+
+/// torchvision's vgg16, with its names and its start. Simonyan and Zisserman 2014.
+Json vgg16();
 
 }  // namespace lockstep::nn

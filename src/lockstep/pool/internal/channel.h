@@ -10,25 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/json.h"
 
 namespace lockstep::pool {
-
-/// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int get() const { return value_; }
-  int release();
-  explicit operator bool() const { return value_ >= 0; }
-
- private:
-  int value_ = -1;
-};
 
 struct Frame {
   Json header;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/comm/group_memory.h"
+#include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/pool_options.h"
 #include "lockstep/pool/task.h"
 #include "lockstep/pool/work.h"
@@ -61,7 +62,11 @@ class Crew {
 };
 
 std::unique_ptr<Crew> make_thread_crew(int64_t workers, int64_t gpus, CrewListener& listener);
-std::unique_ptr<Crew> make_process_crew(int64_t workers, int64_t gpus, const PoolOptions& options, CrewListener& listener);
+
+/// Gets worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which lives as long as the crew.
+using GetProcess = std::function<StartedProcess(size_t worker)>;
+/// options.workers is resolved.
+std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, int64_t gpus, GetProcess get_process, CrewListener& listener);
 
 /// Worker i of a machine with GPUs owns GPU i.
 at::Device device_of(size_t worker, int64_t gpus);

@@ -18,8 +18,10 @@ inline constexpr int kWorkerSocket = 3;
 
 struct StartedProcess {
   pid_t id = 0;
+  std::string name;      ///< "worker process 123"
   Descriptor socket;
-  Descriptor errors;  ///< reads what it writes on standard error
+  Descriptor errors;     ///< reads what it writes on standard error; none where that is not ours to read
+  bool is_child = true;  ///< false: somebody else started it, and nobody starts it again
 };
 
 /// Starts this program again as a worker; `environment` ("NAME=value") goes before our own. The kernel kills it when the calling *thread* ends, so that has to be one that lives as long as

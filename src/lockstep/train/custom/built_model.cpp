@@ -10,7 +10,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/freeze.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/nn/weights_file.h"
 #include "lockstep/train/custom/internal/model_parts.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/replica.h"
@@ -26,7 +28,7 @@ nn::Instance make_instance(const pool::Worker& worker, const nn::Network& networ
   first.seed = options.seed;
   nn::Instance instance = first_instance(network, input, first);
   if (worker.rank() == 0 && !options.weights.empty()) {
-    nn::load_state(*instance.module, nn::read_safetensors(options.weights), options.weights.string(), options.fresh);
+    nn::load_state(*instance.module, nn::read_weights(options.weights), options.weights.string(), {.fresh = options.fresh});
   }
   return instance;
 }
@@ -38,7 +40,7 @@ at::Tensor placed(const at::Tensor& input, const SharedWeights& weights) {
 }  // namespace
 
 void BuiltModel::Parts::begin_training() {
-  if (!training) instance.module->train();
+  if (!training) nn::begin_training(instance);
   training = true;
 }
 
@@ -73,7 +75,7 @@ at::Tensor BuiltModel::predict(const at::Tensor& input) const {
   return parts_->instance.forward(placed(input, parts_->weights));
 }
 
-std::vector<at::Tensor> BuiltModel::parameters() const { return parts_->instance.module->parameters(); }
+std::vector<at::Tensor> BuiltModel::parameters() const { return parts_->weights.learned(parts_->instance); }
 
 std::vector<std::string> BuiltModel::parameter_names() const {
   std::vector<std::string> names;

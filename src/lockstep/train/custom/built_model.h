@@ -20,7 +20,7 @@ namespace lockstep::train {
 
 struct BuildOptions {
   int64_t seed = 0;                     ///< of the first weights, and of random layers
-  std::filesystem::path weights = {};   ///< start from this safetensors file; read by rank 0 alone
+  std::filesystem::path weights = {};   ///< start from this file, safetensors or of torch.save; read by rank 0 alone
   std::vector<std::string> fresh = {};  ///< layers that start anew all the same, as a new head does; see nn::load_state
   Precision precision = Precision::single;
   Kernels kernels = Kernels::auto_;

@@ -17,10 +17,6 @@ constexpr int64_t kCountColumn = 0;
 constexpr int64_t kLossColumn = 1;
 constexpr int64_t kStatisticsColumn = 2;
 
-Range shards_of(const data::Batch& batch) {
-  return batch.shards.empty() ? Range{} : Range{batch.shards.front().index, batch.shards.back().index + 1};
-}
-
 // Goes back to its model when the last holder lets go.
 std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   auto& parts = model.parts();
@@ -100,7 +96,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   const at::Device device = parts.weights.device();
   auto parameters = model.parameters();
   ShardSums sums{model, take_stack(model), batch.shard_count, batch.global_count, {}};
-  sums.gradients->begin(shards_of(batch), batch.shard_count);
+  sums.gradients->begin(batch.shard_count);
   parts.begin_training();
   device::RandomScope random(device, 0);
   const nn::DirectConvolutions convolutions(parts.options.kernels == Kernels::auto_);
@@ -118,7 +114,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     sum.backward(at::full_like(sum, 1.0 / static_cast<double>(batch.global_count)));
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
-    sums.gradients->take([&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
+    sums.gradients->take(shard.index, [&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
   }
   sums.rows = rows_of(batch, measured, parts.norms);
   return sums;

@@ -49,6 +49,7 @@ void History::add_plan(const io::Event& event) {
   for (const char* key : {"dataset", "data", "folder"}) {
     if (data_.empty()) data_ = last_name(io::text(event, key));
   }
+  if (whole(event, "time_steps") > 0) status_.samples = whole(event, "tbptt_length") > 0 ? "pieces" : "sequences";
   status_.max_epochs = whole(event, "max_epochs");
   status_.total_steps = whole(event, "total_steps");
   if (status_.total_steps == 0) {

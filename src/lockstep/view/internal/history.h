@@ -30,6 +30,7 @@ struct Status {
   double accuracy = std::numeric_limits<double>::quiet_NaN();  ///< smoothed
   double learning_rate = std::numeric_limits<double>::quiet_NaN();
   double images_per_second = std::numeric_limits<double>::quiet_NaN();
+  std::string samples = "images";  ///< what they are: also "sequences", or "pieces" of them
   double seconds_left = std::numeric_limits<double>::quiet_NaN();
 };
 

@@ -52,7 +52,7 @@ Line figures(const Status& status, const Layout& layout, bool colour) {
   if (layout.learning_rate && std::isfinite(status.learning_rate)) figure("lr", padded_right(as_rate(status.learning_rate), 7));
   if (layout.speed && std::isfinite(status.images_per_second)) {
     figure("", padded_left(as_speed(status.images_per_second), 5));
-    line.add(layout.full_words ? " images/s" : "/s", Tint::dim);
+    line.add(layout.full_words ? " " + status.samples + "/s" : "/s", Tint::dim);
   }
   if (layout.time_left && std::isfinite(status.seconds_left)) {
     figure("", padded_left(as_duration(status.seconds_left), 4));

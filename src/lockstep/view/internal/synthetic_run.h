@@ -39,7 +39,7 @@ inline std::vector<io::Event> synthetic_events(const SyntheticRun& run = {}) {
     say(epoch, step, "step",
         {{"loss", loss}, {"accuracy", accuracy}, {"learning_rate", 0.005 * (1 + std::cos(progress * 3.14159))}, {"samples", 128},
          {"images_per_second", 3402 + 40 * noise(random)}, {"seconds_left", static_cast<double>(total - step) * 0.0376}, {"queue_seconds", 0.0001},
-         {"forward_seconds", 0.0121}, {"backward_seconds", 0.0214}, {"exchange_seconds", 0.0021}, {"update_seconds", 0.0009},
+         {"forward_seconds", 0.0121}, {"backward_seconds", 0.0214}, {"exchange_seconds", 0.0021}, {"hidden_exchange_seconds", 0.0007}, {"update_seconds", 0.0009},
          {"checkpoint_seconds", step % 100 == 0 ? 0.004 : 0.0}});
     if (step == 1) say(epoch, step, "first_step", {{"seconds", 0.412}});
     if (step == 100) say(epoch, step, "message", {{"text", "skipped 1 of 10,000 samples: \"digits/3/0017.png\""}, {"level", "warning"}});

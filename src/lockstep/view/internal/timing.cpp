@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "lockstep/base/text.h"
 
@@ -30,6 +31,16 @@ void keep(double value, size_t place, std::vector<double>& kept) {
 
 std::string milliseconds(double seconds) { return padded_left(fixed(seconds * 1e3, seconds < 0.1 ? 2 : 1), 9) + " ms"; }
 
+constexpr size_t kExchange = 3;
+static_assert(std::string_view(kStepParts[kExchange]) == "exchange");
+
+// What is hidden is no part of a step's time.
+std::string exchange_text(double seen, double hidden, int64_t steps) {
+  const double all = seen + hidden;
+  const double share = all > 0 ? hidden / all : 0;
+  return "exchange " + fixed(all / static_cast<double>(steps) * 1e3, 2) + " ms, " + fixed(share * 100, 0) + " % hidden behind backward";
+}
+
 }  // namespace
 
 void Timing::add(const io::Event& step) {
@@ -44,6 +55,7 @@ void Timing::add(const io::Event& step) {
     sums_[part] += seconds;
     keep(seconds, place, kept_[part]);
   }
+  hidden_exchange_ += io::number(step, "hidden_exchange_seconds", 0);
   keep(io::number(step, "page_faults", 0), place, kept_faults_);
 }
 
@@ -63,6 +75,7 @@ std::vector<Line> Timing::table(const io::Event& end, int columns, bool colour) 
     lines.push_back(Line(colour).add("  " + padded_right(kStepParts[part], 10) + milliseconds(middle) + padded_left(fixed(share * 100, 1), 7) + " %  ").add(bar, Tint::train));
   }
   lines.push_back(Line(colour).add("  " + padded_right("all", 10) + milliseconds(sum_of_medians) + "  100.0 %"));
+  lines.push_back(Line(colour).add("  " + exchange_text(sums_[kExchange], hidden_exchange_, step_count_)));
   lines.push_back(Line(colour).add("  page faults" + padded_left(fixed(median(kept_faults_), 0), 7) + " a step"));
   const double peak = io::number(end, "peak_memory_bytes", 0);
   if (peak > 0) lines.push_back(Line(colour).add("  peak memory " + padded_left(as_bytes(static_cast<int64_t>(peak)), 12)));

@@ -17,8 +17,8 @@ class Timing {
  public:
   void add(const io::Event& step);
 
-  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its share of all steps' time; then the
-  /// memory's behaviour, of the run that ended with `end`. Nothing without steps.
+  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its share of all steps' time; then how much
+  /// of the exchange is hidden, and the memory's behaviour, of the run that ended with `end`. Nothing without steps.
   std::vector<Line> table(const io::Event& end, int columns, bool colour) const;
 
  private:
@@ -29,6 +29,7 @@ class Timing {
   std::array<double, kStepParts.size()> sums_{};
   std::array<std::vector<double>, kStepParts.size()> kept_;
   std::vector<double> kept_faults_;
+  double hidden_exchange_ = 0;  ///< of all steps, beside backward
 };
 
 }  // namespace lockstep::view

@@ -20,7 +20,7 @@ constexpr std::array<Column, 7> kColumns{{
     {"accuracy", 10, 58},
     {"held-out loss", 15, 48},
     {"accuracy", 10, 0},
-    {"images/s", 10, 76},
+    {"/s", 13, 76},
 }};
 
 std::string or_dash(bool known, const std::string& text) { return known ? text : "–"; }
@@ -34,10 +34,11 @@ void StepMean::add(const io::Event& step) {
   samples_ += samples;
 }
 
-Line table_head(int columns, bool colour) {
+Line table_head(const std::string& samples, int columns, bool colour) {
   Line line(colour);
   for (const Column& column : kColumns) {
-    if (columns > column.least_columns) line.add(padded_left(column.head, column.width), Tint::dim);
+    const bool speed = &column == &kColumns.back();
+    if (columns > column.least_columns) line.add(padded_left((speed ? samples : "") + column.head, column.width), Tint::dim);
   }
   return line;
 }
@@ -69,7 +70,7 @@ Line row_in_words(const ValidationRow& row, int64_t max_epochs) {
   if (!std::isnan(row.train_accuracy)) line.add("  accuracy " + as_accuracy(row.train_accuracy));
   if (row.validated) line.add("  held-out loss " + as_loss(row.held_out_loss) + "  accuracy " + as_accuracy(row.held_out_accuracy));
   if (row.best) line.add("  best");
-  if (std::isfinite(row.images_per_second)) line.add("  " + as_speed(row.images_per_second) + " images/s");
+  if (std::isfinite(row.images_per_second)) line.add("  " + as_speed(row.images_per_second) + " " + row.samples + "/s");
   return line;
 }
 

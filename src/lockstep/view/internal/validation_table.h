@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <string>
 
 #include "lockstep/io/event.h"
 #include "lockstep/view/internal/history.h"
@@ -32,12 +33,13 @@ struct ValidationRow {
   double held_out_loss = std::numeric_limits<double>::quiet_NaN();
   double held_out_accuracy = std::numeric_limits<double>::quiet_NaN();
   double images_per_second = std::numeric_limits<double>::quiet_NaN();
+  std::string samples = "images";
   bool validated = false;
   bool best = false;
 };
 
-/// The table's head and its rows, narrower than `columns`.
-Line table_head(int columns, bool colour);
+/// The table's head and its rows, narrower than `columns`. samples: what they are called.
+Line table_head(const std::string& samples, int columns, bool colour);
 Line table_row(const ValidationRow& row, int columns, bool colour);
 
 /// The row as a sentence, for logs.

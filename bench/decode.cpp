@@ -1,0 +1,122 @@
+// Lockstep's side of bench/decode, and bare TurboJPEG.
+//
+//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (pictures in memory, one thread),
+//                                                       batches-exact, batches-fast (from files, two threads), cache (second epoch, two threads)
+//
+// Prints a line of JSON: pictures, seconds (of one thread in memory its processor time, else wall).
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include <turbojpeg.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/json.h"
+#include "lockstep/base/share.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/data/decode.h"
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/device/memory.h"
+
+using namespace lockstep;
+using namespace lockstep::data;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void say(int64_t pictures, double seconds) { std::printf("%s\n", Json{{"pictures", pictures}, {"seconds", seconds}}.dump().c_str()); }
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+std::vector<std::string> files_of(const Dataset& dataset) {
+  std::vector<std::string> files;
+  for (int64_t i = 0; i < dataset.size(); ++i) files.push_back(read_file(dataset.store().source(i)));
+  return files;
+}
+
+void bare(const Dataset& dataset) {
+  const std::vector<std::string> files = files_of(dataset);
+  const tjhandle handle = tjInitDecompress();
+  std::vector<unsigned char> pixels;
+  const double start = processor_seconds();
+  for (const std::string& file : files) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
+    int width = 0, height = 0, subsampling = 0, colours = 0;
+    tjDecompressHeader3(handle, bytes, file.size(), &width, &height, &subsampling, &colours);
+    if (pixels.size() < static_cast<size_t>(width) * static_cast<size_t>(height) * 3) pixels.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
+    tjDecompress2(handle, bytes, file.size(), pixels.data(), width, 0, height, TJPF_RGB, 0);
+  }
+  say(dataset.size(), processor_seconds() - start);
+  tjDestroy(handle);
+}
+
+// Pictures that lie as files in memory, so that only decoding is measured.
+class InMemory : public Datastore {
+ public:
+  explicit InMemory(Dataset files) : files_(std::move(files)), bytes_(files_of(files_)) {}
+  int64_t size() const override { return files_.size(); }
+  const std::vector<std::string>& classes() const override { return files_.classes(); }
+  int64_t label(int64_t index) const override { return files_.store().label(index); }
+  std::string source(int64_t index) const override { return files_.store().source(index); }
+  ImageSize image_size(int64_t index) const override { return files_.store().image_size(index); }
+  void read_to(int64_t index, const Placement& placement) const override { data::decode(source(index), bytes_[static_cast<size_t>(index)], placement); }
+  uint64_t listing_hash() const override { return files_.store().listing_hash(); }
+
+ private:
+  Dataset files_;
+  std::vector<std::string> bytes_;
+};
+
+void decode_all(const Dataset& dataset, const PictureFormat& format) {
+  const PictureSet set(Dataset(std::make_shared<InMemory>(dataset)), format, 0);
+  std::vector<uint8_t> picture(static_cast<size_t>(set.picture_bytes()));
+  const double start = processor_seconds();
+  for (int64_t i = 0; i < set.size(); ++i) set.read(i, picture);
+  say(set.size(), processor_seconds() - start);
+}
+
+// The last of some epochs.
+void batches(const Dataset& dataset, const PictureFormat& format, std::shared_ptr<const PictureCache> cache, int64_t epochs) {
+  const auto set = std::make_shared<const PictureSet>(dataset, format, 0, std::move(cache));
+  auto start = Clock::now();
+  MiniBatchQueue queue(set, Share{}, {.mini_batch_size = 64, .order = {.seed = 1}, .epochs = epochs, .threads = 2});
+  double seconds = 0;
+  while (const auto batch = queue.next()) {
+    if (!batch->ends_epoch) continue;
+    seconds = seconds_since(start);
+    start = Clock::now();
+  }
+  say(dataset.size(), seconds);
+}
+
+void second_epoch(const Dataset& dataset, const PictureFormat& format) {
+  const test::TemporaryFolder folder;
+  batches(dataset, format, PictureCache::open(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, 2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: %s FOLDER HEIGHT WIDTH WHAT\n", argv[0]);
+    return 2;
+  }
+  device::keep_freed_memory();
+  const std::string what = argv[4];
+  const Dataset dataset = ImageFolder(argv[1]);
+  PictureFormat format{.channels = 3, .height = std::stoll(argv[2]), .width = std::stoll(argv[3])};
+  if (what.ends_with("fast")) format.decode = Decode::fast;
+  if (what == "bare") bare(dataset);
+  else if (what == "exact" || what == "fast") decode_all(dataset, format);
+  else if (what.starts_with("batches")) batches(dataset, format, nullptr, 1);
+  else if (what == "cache") second_epoch(dataset, format);
+  return 0;
+}

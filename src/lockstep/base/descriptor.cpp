@@ -1,0 +1,56 @@
+#include "lockstep/base/descriptor.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this != &other) {
+    if (value_ >= 0) ::close(value_);
+    value_ = other.release();
+  }
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
+
+OpenFile::OpenFile(std::filesystem::path path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
+  if (!descriptor_) throw errno_error(errno, (flags & O_CREAT) != 0 ? "create" : "open", path_.string());
+}
+
+size_t OpenFile::read_at(int64_t offset, std::span<char> destination) const {
+  size_t have = 0;
+  while (have < destination.size()) {
+    const ssize_t got = ::pread(get(), destination.data() + have, destination.size() - have, static_cast<off_t>(offset) + static_cast<off_t>(have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw errno_error(errno, "read", path_.string());
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+  }
+  return have;
+}
+
+void OpenFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw errno_error(errno, "write", path_.string());
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void OpenFile::sync() {
+  if (::fsync(get()) != 0) throw errno_error(errno, "sync", path_.string());
+}
+
+void OpenFile::close() {
+  if (::close(descriptor_.release()) != 0 && errno != EINTR) throw errno_error(errno, "close", path_.string());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,86 @@
+// What mpirun and srun tell, with the variables that they set (torchrun's are in communicator_test.cpp).
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/launcher.h"
+
+namespace lockstep::comm {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::optional<Launch> launch_of(const Variables& variables) {
+  return read_launch([&](const char* name) { return variables.contains(name) ? variables.at(name).c_str() : nullptr; });
+}
+
+Variables with(Variables variables, const Variables& others) {
+  for (const auto& [name, value] : others) variables[name] = value;
+  return variables;
+}
+
+const Variables kMpirun{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_NAMESPACE", "4021878785"}};
+const Variables kSrun{{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}, {"SLURM_JOB_ID", "4711"},
+                      {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "node[07-08]"}};
+
+TEST(Launcher, MpirunOnOneMachineNeedsNothingMore) {
+  const Launch launch = launch_of(kMpirun).value();
+  EXPECT_EQ(launch.rank, 1);
+  EXPECT_EQ(launch.size, 2);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(launch.address, "127.0.0.1");
+  EXPECT_FALSE(launch.agent_store);
+  EXPECT_EQ(launch.port, launch_of(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "0"}}))->port);
+  EXPECT_NE(launch.port, launch_of(with(kMpirun, {{"PMIX_NAMESPACE", "4021878786"}}))->port);
+}
+
+TEST(Launcher, MpirunOnSeveralMachinesNeedsAMeetingPlace) {
+  const Variables several = with(kMpirun, {{"OMPI_COMM_WORLD_SIZE", "4"}});
+  try {
+    launch_of(several);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the environment variable MASTER_ADDR is missing: the ranks meet there");
+  }
+  const Launch launch = launch_of(with(several, {{"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "1234"}})).value();
+  EXPECT_EQ(launch.address, "node-a");
+  EXPECT_EQ(launch.port, 1234);
+}
+
+TEST(Launcher, SrunsRanksMeetOnTheFirstMachine) {
+  const Launch launch = launch_of(kSrun).value();
+  EXPECT_EQ(launch.rank, 5);
+  EXPECT_EQ(launch.size, 8);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 4);
+  EXPECT_EQ(launch.address, "node07");
+  EXPECT_EQ(launch_of(with(kSrun, {{"SLURM_STEP_NODELIST", "a[5,9],b"}}))->address, "a5");
+  EXPECT_EQ(launch_of(with(kSrun, {{"SLURM_STEP_NODELIST", "a,b"}}))->address, "a");
+  EXPECT_EQ(launch_of(with(kSrun, {{"SLURM_STEP_TASKS_PER_NODE", "8"}}))->address, "127.0.0.1");
+  EXPECT_NE(launch_of(with(kSrun, {{"SLURM_STEP_ID", "1"}}))->port, launch.port);
+}
+
+TEST(Launcher, ABatchScriptIsNoRank) { EXPECT_FALSE(launch_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "4711"}}).has_value()); }
+
+TEST(Launcher, TorchrunWithinSlurmIsTorchruns) {
+  const Launch launch = launch_of(with(kSrun, {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}})).value();
+  EXPECT_EQ(launch.size, 3);
+  EXPECT_EQ(launch.port, 29500);
+}
+
+TEST(Launcher, NamesTheVariableThatCannotBe) {
+  for (const char* text : {"8", "-1", "one", ""}) {
+    try {
+      launch_of(with(kSrun, {{"SLURM_PROCID", text}}));
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.message().starts_with("the environment variable SLURM_PROCID ")) << error.message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,28 @@
+// One text that rank 0 gives to the other ranks of a launch before they have anything else in common.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/comm/launcher.h"
+
+namespace lockstep::comm {
+
+/// Rank 0's side: the text can be had while this lives, for as long as the launch's next one of this name is not there.
+class RankWord {
+ public:
+  /// name: what it is for. Throws communication.
+  RankWord(const Launch& launch, const std::string& name, const std::string& text);
+  ~RankWord();
+  RankWord(const RankWord&) = delete;
+  RankWord& operator=(const RankWord&) = delete;
+
+ private:
+  struct Place;
+  std::unique_ptr<Place> place_;
+};
+
+/// The other ranks' side: waits for the text, up to five minutes. Throws communication.
+std::string read_rank_word(const Launch& launch, const std::string& name);
+
+}  // namespace lockstep::comm

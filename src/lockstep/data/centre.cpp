@@ -1,0 +1,63 @@
+#include "lockstep/data/centre.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace lockstep::data {
+namespace {
+
+std::string size_text(int64_t height, int64_t width) { return std::to_string(height) + "x" + std::to_string(width); }
+
+class Centres : public Datastore {
+ public:
+  Centres(Dataset dataset, const PictureFormat& format, const PictureFormat& larger) : dataset_(std::move(dataset)), format_(format), larger_(larger) {}
+
+  int64_t size() const override { return dataset_.size(); }
+  const std::vector<std::string>& classes() const override { return dataset_.classes(); }
+  int64_t label(int64_t index) const override { return dataset_.store().label(index); }
+  std::string source(int64_t index) const override { return dataset_.store().source(index); }
+  ImageSize image_size(int64_t) const override { return format_.size(); }
+  int64_t parallel_reads() const override { return dataset_.store().parallel_reads(); }
+  uint64_t listing_hash() const override { return dataset_.store().listing_hash(); }
+
+  std::string identity() const override {
+    const std::string inner = dataset_.store().identity();
+    if (inner.empty()) return inner;
+    return "centre " + size_text(format_.height, format_.width) + "x" + std::to_string(format_.channels) + " of " + size_text(larger_.height, larger_.width) + " by " +
+           enum_names(larger_.resize)[static_cast<size_t>(larger_.resize)] + " of " + inner;
+  }
+
+  void read_to(int64_t index, const Placement& placement) const override {
+    thread_local std::vector<uint8_t> fitted;
+    fitted.resize(static_cast<size_t>(larger_.size().bytes()));
+    const Image stored = dataset_.store().read(index);
+    to_format({stored.channels, stored.height, stored.width}, stored.pixels, larger_, fitted);
+    const std::span<uint8_t> destination = placement(format_.size());
+    const int64_t top = (larger_.height - format_.height) / 2, left = (larger_.width - format_.width) / 2;
+    for (int64_t row = 0; row < format_.channels * format_.height; ++row) {
+      const int64_t channel = row / format_.height, y = row % format_.height;
+      const uint8_t* from = fitted.data() + (channel * larger_.height + top + y) * larger_.width + left;
+      std::copy(from, from + format_.width, destination.data() + row * format_.width);
+    }
+  }
+
+ private:
+  Dataset dataset_;
+  PictureFormat format_;
+  PictureFormat larger_;
+};
+
+}  // namespace
+
+Dataset cut_out_centre(const Dataset& dataset, const PictureFormat& format, const std::vector<int64_t>& resize_to) {
+  if (dataset.empty()) return dataset;
+  PictureFormat larger = format;
+  larger.height = resize_to.at(0);
+  larger.width = resize_to.at(1);
+  if (larger.height < format.height || larger.width < format.width) {
+    throw Error(ErrorCode::invalid_option, "a picture of " + size_text(format.height, format.width) + " cannot be cut out of one of " + size_text(larger.height, larger.width));
+  }
+  return Dataset(std::make_shared<Centres>(dataset, format, larger));
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,231 @@
+// TIFF by libtiff: what most files have (8 or 16 bits, grey or colour, alpha beside it) as it is stored, the rest by libtiff's own conversion.
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include <tiffio.h>
+
+#include "lockstep/data/internal/formats.h"
+
+namespace lockstep::data {
+namespace {
+
+// Deflate makes at most 1,032 bytes of one, LZW and fax fewer or hardly more.
+constexpr int64_t kMostInflation = 4096;
+constexpr int64_t kMostAllocation = 4 * kMostPixels;
+
+// A file as libtiff reads it, and what libtiff has to say.
+struct TiffStream {
+  const ByteWindow& bytes_at;
+  uint64_t size = 0;
+  uint64_t position = 0;
+  std::string error;
+
+  TiffStream(const ByteWindow& window, uint64_t bytes) : bytes_at(window), size(bytes) {}
+};
+
+tmsize_t read_stream(thandle_t handle, void* destination, tmsize_t count) {
+  auto& stream = *static_cast<TiffStream*>(handle);
+  tmsize_t have = 0;
+  while (have < count) {
+    const std::string_view bytes = stream.bytes_at(stream.position, static_cast<size_t>(std::min<tmsize_t>(count - have, kMostWindow)));
+    if (bytes.empty()) break;
+    std::memcpy(static_cast<char*>(destination) + have, bytes.data(), bytes.size());
+    have += static_cast<tmsize_t>(bytes.size());
+    stream.position += bytes.size();
+  }
+  return have;
+}
+
+tmsize_t refuse_write(thandle_t, void*, tmsize_t) { return 0; }
+
+toff_t seek_stream(thandle_t handle, toff_t offset, int from) {
+  auto& stream = *static_cast<TiffStream*>(handle);
+  stream.position = from == SEEK_SET ? offset : from == SEEK_CUR ? stream.position + offset : stream.size + offset;
+  return stream.position;
+}
+
+int close_stream(thandle_t) { return 0; }
+toff_t size_of_stream(thandle_t handle) { return static_cast<TiffStream*>(handle)->size; }
+
+int note_error(TIFF*, void* data, const char*, const char* format, va_list values) {
+  auto& stream = *static_cast<TiffStream*>(data);
+  std::array<char, 256> text{};
+  std::vsnprintf(text.data(), text.size(), format, values);
+  if (stream.error.empty()) stream.error = text.data();
+  return 1;
+}
+
+int drop_warning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+
+struct CloseTiff {
+  void operator()(TIFF* tiff) const { TIFFClose(tiff); }
+};
+using OpenTiff = std::unique_ptr<TIFF, CloseTiff>;
+
+[[noreturn]] void damaged(const TiffStream& stream) {
+  std::string why = stream.error.empty() ? "libtiff does not read it" : stream.error;
+  while (!why.empty() && (why.back() == '.' || why.back() == '\n')) why.pop_back();
+  throw DecodeError("TIFF is damaged (" + why + ")");
+}
+
+OpenTiff open_tiff(TiffStream& stream) {
+  struct FreeOptions {
+    void operator()(TIFFOpenOptions* options) const { TIFFOpenOptionsFree(options); }
+  };
+  const std::unique_ptr<TIFFOpenOptions, FreeOptions> options(TIFFOpenOptionsAlloc());
+  if (options == nullptr) throw std::bad_alloc();
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostAllocation);
+  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &stream);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), drop_warning, &stream);
+  // r: no writing; m: no mapping.
+  OpenTiff tiff(TIFFClientOpenExt("", "rm", &stream, read_stream, refuse_write, seek_stream, close_stream, size_of_stream, nullptr, nullptr, options.get()));
+  if (tiff == nullptr) damaged(stream);
+  return tiff;
+}
+
+struct TiffHeader {
+  ImageSize size;  // as stored
+  uint16_t bits = 1;
+  uint16_t samples = 1;
+  uint16_t kind = PHOTOMETRIC_MINISWHITE;
+  uint16_t compression = COMPRESSION_NONE;
+  uint16_t orientation = 1;
+  bool in_planes = false;
+  bool floating = false;
+
+  bool is_grey() const { return kind == PHOTOMETRIC_MINISBLACK || kind == PHOTOMETRIC_MINISWHITE; }
+  /// Samples that are levels themselves, a pixel's beside one another.
+  bool plain() const {
+    return (bits == 8 || bits == 16) && !in_planes && !floating && samples >= size.channels && samples <= 8 && (is_grey() || kind == PHOTOMETRIC_RGB) && compression != COMPRESSION_JPEG;
+  }
+};
+
+TiffHeader header_of(TIFF* tiff) {
+  TiffHeader header;
+  uint32_t width = 0, height = 0;
+  uint16_t planes = PLANARCONFIG_CONTIG, format = SAMPLEFORMAT_UINT;
+  TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
+  TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_BITSPERSAMPLE, &header.bits);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &header.samples);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_PLANARCONFIG, &planes);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &header.compression);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_ORIENTATION, &header.orientation);
+  if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &header.kind) == 0) throw DecodeError("TIFF is damaged (it does not say what its samples mean)");
+  header.in_planes = planes == PLANARCONFIG_SEPARATE && header.samples > 1;
+  header.floating = format != SAMPLEFORMAT_UINT;
+  header.size = {header.is_grey() ? 1 : 3, height, width};
+  check_size(header.size);
+
+  constexpr std::array<uint16_t, 9> kRead{COMPRESSION_NONE,      COMPRESSION_LZW,      COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,  COMPRESSION_PACKBITS,
+                                          COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4, COMPRESSION_CCITTRLE,     COMPRESSION_JPEG};
+  if (std::find(kRead.begin(), kRead.end(), header.compression) == kRead.end()) {
+    throw DecodeError("is a TIFF with compression " + std::to_string(header.compression) + ", which is not read");
+  }
+  if (header.floating || header.bits > 16) throw DecodeError("is a TIFF of " + std::to_string(header.bits) + " bits a sample" + (header.floating ? " with a sign or a point" : "") + ", which is not read");
+  return header;
+}
+
+void check_bytes(const TiffHeader& header, uint64_t file_bytes) {
+  const int64_t bits = header.size.height * header.size.width * header.bits;
+  if (bits / 8 / kMostInflation > static_cast<int64_t>(file_bytes)) ends_at("TIFF", file_bytes);
+}
+
+// Tiles or strips: rows and columns that are compressed together.
+struct Blocks {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t row_bytes = 0;
+  bool tiles = false;
+};
+
+Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
+  uint32_t height = 0, width = 0;
+  const bool tiles = TIFFIsTiled(tiff) != 0;
+  if (tiles) {
+    TIFFGetField(tiff, TIFFTAG_TILELENGTH, &height);
+    TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &width);
+  } else {
+    TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &height);
+    height = static_cast<uint32_t>(std::min<int64_t>(height, header.size.height));
+    width = static_cast<uint32_t>(header.size.width);
+  }
+  if (height == 0 || width == 0 || height > kMostPixels / int64_t{width} || int64_t{height} * width / kMostInflation > static_cast<int64_t>(stream.size)) damaged(stream);
+  return {height, width, int64_t{width} * header.samples * header.bits / 8, tiles};
+}
+
+// The samples as they are stored, [H,W,samples].
+std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
+  const Blocks blocks = blocks_of(tiff, header, stream);
+  const int64_t pixel_bytes = int64_t{header.samples} * header.bits / 8;
+  const int64_t row_bytes = header.size.width * pixel_bytes;
+  const int64_t block_bytes = blocks.height * blocks.row_bytes;
+  const std::span<uint8_t> memory = scratch(static_cast<size_t>(header.size.height * row_bytes + block_bytes));
+  uint8_t* const block = memory.data() + header.size.height * row_bytes;
+  for (int64_t y = 0; y < header.size.height; y += blocks.height) {
+    for (int64_t x = 0; x < header.size.width; x += blocks.width) {
+      const auto column = static_cast<uint32_t>(x), row = static_cast<uint32_t>(y);
+      const int64_t rows = std::min(blocks.height, header.size.height - y);
+      const tmsize_t wanted = blocks.tiles ? block_bytes : rows * blocks.row_bytes;
+      const tmsize_t got = blocks.tiles ? TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, column, row, 0, 0), block, wanted)
+                                        : TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, 0), block, wanted);
+      if (got < wanted) damaged(stream);
+      const auto part = static_cast<size_t>(std::min(blocks.width, header.size.width - x) * pixel_bytes);
+      for (int64_t i = 0; i < rows; ++i) std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, block + i * blocks.row_bytes, part);
+    }
+  }
+  return memory.first(static_cast<size_t>(header.size.height * row_bytes));
+}
+
+void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const Placement& placement) {
+  const std::span<uint8_t> samples = read_samples(tiff, header, stream);
+  if (header.kind == PHOTOMETRIC_MINISWHITE) {
+    for (uint8_t& byte : samples) byte = static_cast<uint8_t>(~byte);
+  }
+  // libtiff gives 16 bits in this machine's order, the upper byte last.
+  const int64_t sample_bytes = header.bits / 8;
+  give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.samples * sample_bytes, sample_bytes), header.orientation), placement);
+}
+
+void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const Placement& placement) {
+  blocks_of(tiff, header, stream);
+  const auto width = static_cast<uint32_t>(header.size.width), height = static_cast<uint32_t>(header.size.height);
+  const auto pixels = static_cast<size_t>(width) * height;
+  const std::unique_ptr<uint32_t[]> colours(new uint32_t[pixels]());
+  TIFFRGBAImage image;
+  std::array<char, 1024> why{};
+  if (TIFFRGBAImageBegin(&image, tiff, /*stop_on_error=*/1, why.data()) == 0) throw DecodeError("is a TIFF that is not read (" + std::string(why.data()) + ")");
+  image.req_orientation = header.orientation;  // as stored; it is turned here
+  const int read = TIFFRGBAImageGet(&image, colours.get(), width, height);
+  TIFFRGBAImageEnd(&image);
+  if (read == 0) damaged(stream);
+  give(oriented(interleaved(reinterpret_cast<const uint8_t*>(colours.get()), header.size, 4), header.orientation), placement);
+}
+
+}  // namespace
+
+ImageSize tiff_size(const ByteWindow& bytes_at) {
+  // The size of a file is not known here, and reading stops at its end.
+  TiffStream stream(bytes_at, kMostFileBytes);
+  const OpenTiff tiff = open_tiff(stream);
+  const TiffHeader header = header_of(tiff.get());
+  return oriented(header.size, header.orientation);
+}
+
+void decode_tiff(std::string_view file, const Placement& placement) {
+  const ByteWindow bytes_at = window_of(file);
+  TiffStream stream(bytes_at, file.size());
+  const OpenTiff tiff = open_tiff(stream);
+  const TiffHeader header = header_of(tiff.get());
+  check_bytes(header, file.size());
+  if (header.plain()) return give_plain(tiff.get(), header, stream, placement);
+  give_converted(tiff.get(), header, stream, placement);
+}
+
+}  // namespace lockstep::data

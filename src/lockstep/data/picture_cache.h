@@ -1,0 +1,63 @@
+// Decoded pictures in a file, so that they are decoded once for all runs, processes and trials that want them in one format.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lockstep/data/datastore.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::data {
+
+/// Whether a cache that is not there, or not of these pictures any more, is made.
+enum class CacheUse { read, make };
+
+/// The pictures of one datastore in one format, each with its checksum (XXH3). The file may be read and filled by any number of processes at
+/// once: a record is there when its checksum fits, so one that was cut short, damaged or half written is decoded again. The file is read, not
+/// mapped: one that somebody truncates meanwhile then has records that are not there, where a mapped one would end the process.
+/// Any thread may call any const member.
+class PictureCache {
+ public:
+  /// What a cache of these pictures takes on the disk.
+  static int64_t bytes_for(const Datastore& store, const PictureFormat& format);
+
+  /// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a listing with sizes and modification
+  /// times: after a change of those it is made anew. Null, with the reason, when nobody can tell whether the pictures changed
+  /// (Datastore::content_hash), when it takes more than `most_bytes`, or, with CacheUse::read, when there is none of these pictures.
+  /// Throws io when the folder cannot be written or the disk is too full.
+  struct Opened {
+    std::shared_ptr<const PictureCache> cache;
+    std::string reason;  ///< why there is none
+  };
+  static Opened open(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes);
+
+  ~PictureCache();
+  PictureCache(const PictureCache&) = delete;
+  PictureCache& operator=(const PictureCache&) = delete;
+
+  /// Whether the picture is there, then in `destination`; else that holds anything. `index` is the datastore's.
+  bool read(int64_t index, std::span<uint8_t> destination) const;
+  /// Nothing happens where the file may only be read. Throws io.
+  void write(int64_t index, std::span<const uint8_t> picture) const;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  struct File;
+  explicit PictureCache(File file);
+  uint64_t checksum(int64_t index, std::span<const uint8_t> picture) const;
+
+  std::filesystem::path path_;
+  int descriptor_;
+  bool writable_;
+  uint64_t seed_;  ///< of the checksums
+  int64_t picture_bytes_;
+  /// Records whose checksum this process has seen fit, or written: it is not computed again at each read.
+  std::unique_ptr<std::atomic<bool>[]> checked_;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,143 @@
+#include "lockstep/data/picture_cache.h"
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/picture_set.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/data/test_folders.h"
+#include "lockstep/data/test_pictures.h"
+
+namespace lockstep::data {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kEnough = int64_t{1} << 30;
+const PictureFormat kFormat{.channels = 3, .height = 8, .width = 6};
+
+// Two classes of two pictures each.
+class CacheTest : public testing::Test {
+ protected:
+  CacheTest() {
+    for (const char* name : {"photos/a/1.png", "photos/b/3.png"}) folder_.write(name, test::bytes_of(test::kColour8));
+    for (const char* name : {"photos/a/2.jpg", "photos/b/4.jpg"}) folder_.write(name, test::bytes_of(test::kJpegColour));
+  }
+  Dataset photos() const { return open_source(folder_.path() / "photos").dataset; }
+  PictureCache::Opened open(CacheUse use = CacheUse::make, int64_t most_bytes = kEnough) const { return PictureCache::open(folder_.path() / "cache", photos().store(), kFormat, use, most_bytes); }
+
+  // All pictures through a set that keeps none itself.
+  std::vector<std::vector<uint8_t>> read_all(const Dataset& dataset, std::shared_ptr<const PictureCache> cache) const {
+    const PictureSet set(dataset, kFormat, 0, std::move(cache));
+    std::vector<std::vector<uint8_t>> pictures;
+    for (int64_t i = 0; i < set.size(); ++i) {
+      pictures.emplace_back(static_cast<size_t>(set.picture_bytes()));
+      set.read(i, pictures.back());
+    }
+    return pictures;
+  }
+  static int64_t count_in(const PictureCache& cache, int64_t pictures) {
+    std::vector<uint8_t> memory(static_cast<size_t>(kFormat.size().bytes()));
+    int64_t count = 0;
+    for (int64_t i = 0; i < pictures; ++i) count += cache.read(i, memory);
+    return count;
+  }
+
+  const test::TemporaryFolder folder_;
+};
+
+TEST_F(CacheTest, GivesWhatDecodingGivesAndIsFoundAgain) {
+  const auto decoded = read_all(photos(), nullptr);
+  EXPECT_EQ(read_all(photos(), open().cache), decoded);
+  const auto again = open(CacheUse::read).cache;
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(count_in(*again, 4), 4);
+  EXPECT_EQ(read_all(photos(), again), decoded);
+}
+
+TEST_F(CacheTest, ServesChosenSamplesOfTheSamePictures) {
+  const auto cache = open().cache;
+  const Dataset chosen = photos().subset({3, 1}).subset({1, 0});
+  const auto decoded = read_all(chosen, nullptr);
+  EXPECT_EQ(read_all(chosen, cache), decoded);
+  EXPECT_EQ(count_in(*cache, 4), 2);
+  EXPECT_EQ(read_all(chosen, cache), decoded);
+}
+
+TEST_F(CacheTest, IsMadeAnewWhenAFileChanges) {
+  read_all(photos(), open().cache);
+  folder_.write("photos/a/1.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("of other files"));
+  const auto cache = open().cache;
+  EXPECT_EQ(count_in(*cache, 4), 0);
+  EXPECT_EQ(read_all(photos(), cache), read_all(photos(), nullptr));
+}
+
+TEST_F(CacheTest, OtherFormatsHaveOtherFiles) {
+  read_all(photos(), open().cache);
+  PictureFormat other = kFormat;
+  other.decode = Decode::fast;
+  const auto opened = PictureCache::open(folder_.path() / "cache", photos().store(), other, CacheUse::make, kEnough);
+  EXPECT_EQ(count_in(*opened.cache, 4), 0);
+  EXPECT_EQ(count_in(*open(CacheUse::read).cache, 4), 4);
+}
+
+TEST_F(CacheTest, DamagedAndCutFilesAreDecodedAgain) {
+  const auto decoded = read_all(photos(), open().cache);
+  const auto path = open().cache->path();
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  for (const int64_t at : {int64_t{0}, int64_t{20}, int64_t{4096}, int64_t{4200}, bytes - 1}) {
+    {
+      std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+      file.seekg(at);
+      const int byte = file.get();
+      file.seekp(at);
+      file.put(static_cast<char>(byte ^ 1));
+    }
+    EXPECT_EQ(read_all(photos(), open().cache), decoded) << at;
+    EXPECT_EQ(count_in(*open().cache, 4), 4) << at;
+  }
+  std::filesystem::resize_file(path, 4100);
+  EXPECT_EQ(open(CacheUse::read).cache, nullptr);
+  EXPECT_EQ(read_all(photos(), open().cache), decoded);
+  // Cut short by somebody else while it is in use.
+  const auto cache = open().cache;
+  std::filesystem::resize_file(path, 4100);
+  EXPECT_EQ(count_in(*cache, 4), 0);
+  EXPECT_EQ(read_all(photos(), cache), decoded);
+}
+
+TEST_F(CacheTest, SaysWhyThereIsNone) {
+  EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("there is none"));
+  EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the 1000 B allowed"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache"));
+  folder_.write("file", "");
+  EXPECT_THROW(PictureCache::open(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough), Error);
+}
+
+TEST_F(CacheTest, IsFilledByManyThreadsAtOnce) {
+  const auto decoded = read_all(photos(), nullptr);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) EXPECT_EQ(read_all(photos(), open().cache), decoded);
+    });
+  }
+}
+
+TEST_F(CacheTest, BadSamplesAreNotKept) {
+  folder_.write("photos/b/5.jpg", "no picture");
+  const auto [good, bad] = without_bad_samples(photos(), kFormat, 2, open().cache);
+  EXPECT_EQ(good.size(), 4);
+  ASSERT_EQ(bad.size(), 1u);
+  EXPECT_THAT(bad[0].source, HasSubstr("5.jpg"));
+  EXPECT_EQ(count_in(*open().cache, 5), 4);
+}
+
+}  // namespace
+}  // namespace lockstep::data

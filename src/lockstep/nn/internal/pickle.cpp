@@ -1,0 +1,262 @@
+#include "lockstep/nn/internal/pickle.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <unordered_map>
+
+#include "lockstep/nn/internal/quotes.h"
+
+namespace lockstep::nn {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr size_t kMostValues = 1'000'000;  // a tensor takes about 20
+constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
+constexpr std::array<std::string_view, 10> kStorages{"torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage", "torch.BFloat16Storage", "torch.LongStorage",
+                                                     "torch.IntStorage", "torch.ShortStorage", "torch.CharStorage", "torch.ByteStorage", "torch.BoolStorage"};
+
+bool is_storage(std::string_view name) { return std::find(kStorages.begin(), kStorages.end(), name) != kStorages.end(); }
+
+[[noreturn]] void refuse(std::string message) { throw PickleError{std::move(message)}; }
+
+[[noreturn]] void refuse_bad(const char* what) {
+  std::string message = "its pickle has a bad ";
+  message += what;
+  refuse(std::move(message));
+}
+
+class Machine {
+ public:
+  explicit Machine(std::string_view bytes) : rest_(bytes) {}
+
+  Pickle run() {
+    while (true) {
+      const auto code = static_cast<unsigned char>(take(1).front());
+      if (code == '.') break;
+      step(code);
+    }
+    if (!rest_.empty()) refuse("bytes follow the end of its pickle");
+    if (stack_.size() != 1) refuse("its pickle leaves " + std::to_string(stack_.size()) + " values where one is due");
+    pickle_.top = stack_.front();
+    return std::move(pickle_);
+  }
+
+ private:
+  std::string_view take(uint64_t count) {
+    if (count > rest_.size()) refuse("its pickle is cut off");
+    const std::string_view part = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return part;
+  }
+
+  // Little-endian, as every processor that this runs on.
+  template <class Number>
+  Number number() {
+    Number value = 0;
+    std::memcpy(&value, take(sizeof(Number)).data(), sizeof(Number));
+    return value;
+  }
+
+  std::string line() {
+    const size_t end = rest_.find('\n');
+    if (end == std::string_view::npos) refuse("its pickle is cut off");
+    const std::string text(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  void push(PickleValue value) {
+    if (pickle_.values.size() == kMostValues) refuse("its pickle has more than " + std::to_string(kMostValues) + " values");
+    stack_.push_back(static_cast<uint32_t>(pickle_.values.size()));
+    pickle_.values.push_back(std::move(value));
+  }
+  void push_text(std::string_view text) { push({.kind = Kind::text, .text = std::string(text)}); }
+  void push_integer(int64_t value) { push({.kind = Kind::integer, .integer = value}); }
+
+  uint32_t pop() {
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) refuse("its pickle takes a value where there is none");
+    const uint32_t top = stack_.back();
+    stack_.pop_back();
+    return top;
+  }
+
+  std::vector<uint32_t> pop_to_mark() {
+    if (marks_.empty()) refuse("its pickle takes a group of values that was not begun");
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    std::vector<uint32_t> values(begin, stack_.end());
+    stack_.erase(begin, stack_.end());
+    marks_.pop_back();
+    return values;
+  }
+
+  PickleValue& top_of(Kind kind, const char* what) {
+    const uint32_t top = pop();
+    stack_.push_back(top);
+    if (pickle_.values[top].kind != kind) refuse(std::string("its pickle fills something that is no ") + what);
+    return pickle_.values[top];
+  }
+
+  void append(Kind kind, const char* what, const std::vector<uint32_t>& values) {
+    std::vector<uint32_t>& items = top_of(kind, what).items;
+    if (kind == Kind::dict && values.size() % 2 != 0) refuse("its pickle has a key without a value");
+    items.insert(items.end(), values.begin(), values.end());
+  }
+
+  void tuple_of(size_t count) {
+    PickleValue tuple{.kind = Kind::tuple, .items = std::vector<uint32_t>(count)};
+    for (size_t i = count; i-- > 0;) tuple.items[i] = pop();
+    push(std::move(tuple));
+  }
+
+  void global(const std::string& module, const std::string& name) {
+    const std::string whole = module + "." + name;
+    if (whole != kOrderedDict && whole != kTensor && whole != kParameter && !is_storage(whole)) {
+      refuse("it names " + in_quotes(whole) + ", which no state dict needs, and nothing of it is run");
+    }
+    push({.kind = Kind::global, .text = whole});
+  }
+
+  const PickleValue& item(const PickleValue& tuple, size_t index, Kind kind, const char* what) const {
+    if (tuple.kind != Kind::tuple || index >= tuple.items.size() || pickle_.values[tuple.items[index]].kind != kind) refuse_bad(what);
+    return pickle_.values[tuple.items[index]];
+  }
+
+  // ('storage', torch.FloatStorage, key, device, elements)
+  void persistent() {
+    const PickleValue& id = pickle_.values[pop()];
+    const std::string& type = item(id, 1, Kind::global, "storage").text;
+    if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type)) refuse("its pickle has a bad storage");
+    PickleValue storage{.kind = Kind::storage, .integer = item(id, 4, Kind::integer, "storage").integer, .text = item(id, 2, Kind::text, "storage").text,
+                        .dtype = type.substr(std::string_view("torch.").size())};
+    push(std::move(storage));
+  }
+
+  // A call of what global() has let in. Nothing is copied but what is kept, or a long tuple that is called often would take for ever.
+  void reduce() {
+    const uint32_t given = pop();
+    const PickleValue& arguments = pickle_.values[given];
+    const PickleValue& called = pickle_.values[pop()];
+    if (called.kind != Kind::global || arguments.kind != Kind::tuple) refuse("its pickle calls something that is no function");
+    if (called.text == kOrderedDict) {
+      if (!arguments.items.empty()) refuse("its pickle has a bad OrderedDict");
+      push({.kind = Kind::dict});
+    } else if (called.text == kParameter) {
+      item(arguments, 0, Kind::tensor, "parameter");
+      stack_.push_back(arguments.items[0]);
+    } else if (called.text == kTensor) {
+      item(arguments, 0, Kind::storage, "tensor");
+      item(arguments, 1, Kind::integer, "tensor");
+      item(arguments, 2, Kind::tuple, "tensor");
+      item(arguments, 3, Kind::tuple, "tensor");
+      push({.kind = Kind::tensor, .items = {arguments.items.begin(), arguments.items.begin() + 4}});
+    } else {
+      refuse("its pickle calls " + in_quotes(called.text));
+    }
+  }
+
+  void long_integer() {
+    const auto count = number<uint8_t>();
+    if (count > 8) refuse("its pickle has an integer of " + std::to_string(count) + " bytes");
+    const std::string_view bytes = take(count);
+    uint64_t value = count > 0 && (bytes.back() & 0x80) != 0 ? ~uint64_t{0} : 0;
+    std::memcpy(&value, bytes.data(), count);
+    push_integer(static_cast<int64_t>(value));
+  }
+
+  void remember(uint64_t place) {
+    if (stack_.empty()) refuse("its pickle keeps a value that is not there");
+    memo_[place] = stack_.back();
+  }
+
+  void recall(uint64_t place) {
+    const auto found = memo_.find(place);
+    if (found == memo_.end()) refuse("its pickle takes a value that it has not kept");
+    stack_.push_back(found->second);
+  }
+
+  void step(unsigned char code) {
+    switch (code) {
+      case 0x80:  // PROTO
+        if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5) refuse("its pickle is of protocol " + std::to_string(protocol));
+        return;
+      case 0x95: take(8); return;  // FRAME
+      case '(': return marks_.push_back(stack_.size());
+      case '0': pop(); return;
+      case 'N': return push({});
+      case 0x88:
+      case 0x89: return push({.kind = Kind::boolean, .integer = code == 0x88});
+      case 'J': return push_integer(number<int32_t>());
+      case 'K': return push_integer(number<uint8_t>());
+      case 'M': return push_integer(number<uint16_t>());
+      case 0x8a: return long_integer();
+      case 'G': take(8); return push({.kind = Kind::number});
+      case 'X': return push_text(take(number<uint32_t>()));
+      case 0x8c: return push_text(take(number<uint8_t>()));
+      case 0x8d: return push_text(take(number<uint64_t>()));
+      case '}': return push({.kind = Kind::dict});
+      case ']': return push({.kind = Kind::list});
+      case ')': return push({.kind = Kind::tuple});
+      case 't': return push({.kind = Kind::tuple, .items = pop_to_mark()});
+      case 0x85: return tuple_of(1);
+      case 0x86: return tuple_of(2);
+      case 0x87: return tuple_of(3);
+      case 'a': return append_popped(1, Kind::list, "list");
+      case 'e': return append_group(Kind::list, "list");
+      case 's': return append_popped(2, Kind::dict, "dict");
+      case 'u': return append_group(Kind::dict, "dict");
+      case 'q': return remember(number<uint8_t>());
+      case 'r': return remember(number<uint32_t>());
+      case 0x94: return remember(memo_.size());  // MEMOIZE
+      case 'h': return recall(number<uint8_t>());
+      case 'j': return recall(number<uint32_t>());
+      case 'c': {
+        const std::string module = line();
+        return global(module, line());
+      }
+      case 0x93: return stack_global();
+      case 'Q': return persistent();
+      case 'R': return reduce();
+      case 'b': return build();
+      default: refuse("its pickle has the operation " + std::to_string(code) + ", which no state dict needs");
+    }
+  }
+
+  void append_popped(size_t count, Kind kind, const char* what) {
+    std::vector<uint32_t> values(count);
+    for (size_t i = count; i-- > 0;) values[i] = pop();
+    append(kind, what, values);
+  }
+
+  void append_group(Kind kind, const char* what) {
+    const std::vector<uint32_t> values = pop_to_mark();
+    append(kind, what, values);
+  }
+
+  void stack_global() {
+    const std::string name = pickle_.values[pop()].text;
+    const std::string module = pickle_.values[pop()].text;
+    global(module, name);
+  }
+
+  // The attributes of a state dict (_metadata) say nothing about its tensors.
+  void build() {
+    pop();
+    top_of(Kind::dict, "dict");
+  }
+
+  std::string_view rest_;
+  Pickle pickle_;
+  std::vector<uint32_t> stack_;
+  std::vector<size_t> marks_;
+  std::unordered_map<uint64_t, uint32_t> memo_;
+};
+
+}  // namespace
+
+Pickle read_pickle(std::string_view bytes) { return Machine(bytes).run(); }
+
+}  // namespace lockstep::nn

@@ -1,0 +1,164 @@
+#include "lockstep/nn/surgery.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/nn/builtin.h"
+#include "lockstep/nn/graph.h"
+#include "lockstep/nn/graph_plan.h"
+#include "lockstep/nn/internal/quotes.h"
+#include "lockstep/nn/layers.h"
+
+namespace lockstep::nn {
+namespace {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t at = 0, in = 0, star = std::string_view::npos, resume = 0;
+  while (in < name.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      resume = in;
+    } else if (at < pattern.size() && pattern[at] == name[in]) {
+      ++at;
+      ++in;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      in = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', at) == std::string_view::npos;
+}
+
+[[noreturn]] void refuse(std::string message, std::string hint = {}) { throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint)); }
+
+// The list of layers in either form.
+Json& layers_in(Json& graph) { return graph.is_array() ? graph : graph["layers"]; }
+
+Json& find_layer(Json& graph, const std::string& name) {
+  std::vector<std::string> known;
+  for (Json& layer : layers_in(graph)) {
+    known.push_back(layer.value("name", std::to_string(known.size())));
+    if (known.back() == name) return layer;
+  }
+  const std::string found = nearest(name, known);
+  refuse("\"change\" names " + in_quotes(name) + ", which is no layer of its base", found.empty() ? "lockstep network show lists a network's layers" : "did you mean " + in_quotes(found) + "?");
+}
+
+// Names that went by the place in the list are written out, so that they stay when layers go.
+Json named_graph(const Network& network, const LayerGraph& graph) {
+  Json json = network.spec().is_array() ? Json{{"layers", network.spec()}} : network.spec();
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    Json& layer = json["layers"][i];
+    layer["name"] = graph.layers[i].name;
+    Json& inputs = layer["inputs"] = Json::array();
+    for (const size_t input : graph.layers[i].inputs) inputs.push_back(input == kInputIndex ? "input" : graph.layers[input].name);
+  }
+  return json;
+}
+
+const char* outputs_option(const LayerType& type) {
+  for (const FieldInfo& option : type.options) {
+    if (option.name == "filters" || option.name == "features") return option.name == "filters" ? "filters" : "features";
+  }
+  return nullptr;
+}
+
+size_t head_index(const LayerGraph& graph) {
+  for (auto index = graph.order.rbegin(); index != graph.order.rend(); ++index) {
+    if (outputs_option(*graph.layers[*index].type) != nullptr) return *index;
+  }
+  refuse("it has no conv2d or linear layer that could be its head");
+}
+
+LayerGraph graph_of(const Network& network) {
+  if (network.spec().is_null()) refuse("network " + in_quotes(network.name()) + " is a module in C++, which has to bring its own head", "give its module the classes of the data");
+  return read_graph(network.spec());
+}
+
+Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput& input, int64_t count) {
+  const auto layer_count = static_cast<int64_t>(graph.order.size());
+  if (count >= layer_count) refuse("cannot drop " + std::to_string(count) + " layers of " + in_quotes(network.name()) + ": it has " + std::to_string(layer_count));
+  Surgery surgery;
+  for (auto index = graph.order.end() - count; index != graph.order.end(); ++index) surgery.dropped.push_back(graph.layers[*index].name);
+  const Json whole = named_graph(network, graph);
+  Json left = whole;
+  left["layers"] = Json::array();
+  for (const Json& layer : whole["layers"]) {
+    if (std::find(surgery.dropped.begin(), surgery.dropped.end(), layer["name"]) == surgery.dropped.end()) left["layers"].push_back(layer);
+  }
+  const LayerGraph rest = with_context([&] { return "after " + std::to_string(count) + " layers were dropped"; }, [&] { return read_graph(left); });
+  const Shape shape = output_shape(rest, input);
+  std::string last = rest.layers[rest.output].name;
+  const auto add = [&](const char* name, Json layer) {
+    layer["name"] = name;
+    layer["inputs"] = Json::array({last});
+    left["layers"].push_back(std::move(layer));
+    last = name;
+  };
+  if (shape.size() == 2) refuse("cannot put a new head after " + in_quotes(last) + ", which gives a sequence", "drop more layers, or fewer");
+  if (shape.size() == 3) {
+    add("head.pool", {{"type", "global_average_pool"}});
+    add("head.flatten", {{"type", "flatten"}});
+  }
+  add("head.linear", {{"type", "linear"}, {"features", "classes"}});
+  surgery.fresh = {last};
+  surgery.network = read_network(left, network.name());
+  return surgery;
+}
+
+}  // namespace
+
+bool covers(const std::string& pattern, const std::string& name) {
+  for (size_t end = name.size(); end != std::string::npos && end > 0; end = name.rfind('.', end - 1)) {
+    if (matches(pattern, std::string_view(name).substr(0, end))) return true;
+  }
+  return false;
+}
+
+Json with_changes_made(const Json& json) {
+  if (!json.is_object() || !json.contains("base")) return json;
+  for (const auto& [key, value] : json.items()) {
+    if (key != "base" && key != "change" && key != "input" && key != "name") refuse("a changed network has no entry " + in_quotes(key), "known are base, change, input, name");
+  }
+  const std::vector<std::string> known = builtin_network_names();
+  const Json& base = json["base"];
+  const auto found = std::find_if(builtin_networks().begin(), builtin_networks().end(), [&](const BuiltinNetwork& network) { return base == network.name; });
+  if (found == builtin_networks().end()) refuse("\"base\" has to be a built-in network", "built in are " + join(known, ", "));
+  Json graph = found->graph();
+  if (graph.is_array()) graph = Json{{"layers", graph}};
+  const Json changes = json.value("change", Json::object());
+  if (!changes.is_object()) refuse("\"change\" has to be an object of layers", "\"change\": {\"classifier.1\": {\"padding\": 1}}");
+  for (const auto& [name, options] : changes.items()) {
+    Json& layer = find_layer(graph, name);
+    if (!options.is_object()) refuse("the change of " + in_quotes(name) + " has to be an object of options");
+    for (const auto& [option, value] : options.items()) layer[option] = value;
+  }
+  for (const char* key : {"input", "name"}) {
+    if (json.contains(key)) graph[key] = json[key];
+  }
+  return graph;
+}
+
+Json expected_input(const Network& network) { return network.spec().is_object() ? network.spec().value("input", Json::object()) : Json::object(); }
+
+std::string head_of(const Network& network) {
+  const LayerGraph graph = graph_of(network);
+  return graph.layers[head_index(graph)].name;
+}
+
+Surgery with_new_head(const Network& network, const NetworkInput& input, int64_t drop_layers) {
+  return with_context([&] { return "in network " + in_quotes(network.name()); }, [&]() -> Surgery {
+    const LayerGraph graph = graph_of(network);
+    if (drop_layers > 0) return drop(network, graph, input, drop_layers);
+    const size_t head = head_index(graph);
+    Json json = network.spec();
+    layers_in(json)[head][outputs_option(*graph.layers[head].type)] = "classes";
+    return {read_network(json, network.name()), {graph.layers[head].name}, {}};
+  });
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,210 @@
+#include "lockstep/nn/torch_file.h"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <zip.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/nn/internal/pickle.h"
+#include "lockstep/nn/internal/quotes.h"
+
+namespace lockstep::nn {
+namespace {
+
+constexpr uint64_t kMostExpansion = 32;  // bytes of tensors for each byte of the file: weights do not compress further
+constexpr size_t kMostDimensions = 64;
+
+struct StorageType {
+  std::string_view name;
+  at::ScalarType type;
+};
+constexpr std::array<StorageType, 10> kTypes{{{"DoubleStorage", at::kDouble}, {"FloatStorage", at::kFloat}, {"HalfStorage", at::kHalf}, {"BFloat16Storage", at::kBFloat16},
+                                              {"LongStorage", at::kLong}, {"IntStorage", at::kInt}, {"ShortStorage", at::kShort}, {"CharStorage", at::kChar},
+                                              {"ByteStorage", at::kByte}, {"BoolStorage", at::kBool}}};
+
+[[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good PyTorch file: " + reason,
+              "save the weights alone, torch.save(model.state_dict(), FILE), or as safetensors");
+}
+
+/// The entries of a zip, each read whole into memory whose size is known before.
+class Zip {
+ public:
+  explicit Zip(const std::filesystem::path& path) : path_(path), file_bytes_(std::filesystem::file_size(path)) {
+    int code = 0;
+    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
+    if (archive_ != nullptr) return;
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const std::string reason = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    corrupt(path, reason);
+  }
+
+  uint64_t file_bytes() const { return file_bytes_; }
+
+  /// The folder that all entries are in, "archive/", by the place of data.pkl.
+  std::string folder() const {
+    constexpr std::string_view kPickle = "data.pkl";
+    const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    for (zip_int64_t i = 0; i < count; ++i) {
+      const char* raw = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
+      const std::string_view name = raw == nullptr ? "" : raw;
+      if (name.ends_with(kPickle) && (name.size() == kPickle.size() || name[name.size() - kPickle.size() - 1] == '/')) return std::string(name.substr(0, name.size() - kPickle.size()));
+    }
+    corrupt(path_, "it is a zip without data.pkl");
+  }
+
+  bool has(const std::string& name) const { return zip_name_locate(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW) >= 0; }
+
+  /// The entry's size as the zip says it; at most `most`.
+  uint64_t size_of(const std::string& name, uint64_t most) const {
+    zip_stat_t status;
+    zip_stat_init(&status);
+    if (zip_stat(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW, &status) != 0 || (status.valid & ZIP_STAT_SIZE) == 0) corrupt(path_, "its entry " + in_quotes(name) + " is missing");
+    if (status.size > most) corrupt(path_, "its entry " + in_quotes(name) + " would have " + std::to_string(status.size) + " bytes, where at most " + std::to_string(most) + " are allowed");
+    return status.size;
+  }
+
+  void read(const std::string& name, char* to, uint64_t bytes) const {
+    const std::unique_ptr<zip_file_t, Closer> entry(zip_fopen(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW));
+    if (entry == nullptr) corrupt(path_, "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
+    uint64_t done = 0;
+    char beyond = 0;
+    while (true) {  // to the end and no further, for there the checksum is compared
+      const zip_int64_t got = zip_fread(entry.get(), done < bytes ? to + done : &beyond, done < bytes ? bytes - done : 1);
+      if (got < 0) corrupt(path_, "its entry " + in_quotes(name) + " is damaged: " + zip_file_strerror(entry.get()));
+      if (got == 0) break;
+      done += static_cast<uint64_t>(got);
+      if (done > bytes) break;
+    }
+    if (done != bytes) corrupt(path_, "its entry " + in_quotes(name) + " is not as long as the zip says");
+  }
+
+  std::string text(const std::string& name, uint64_t most) const {
+    std::string text(size_of(name, most), '\0');
+    read(name, text.data(), text.size());
+    return text;
+  }
+
+ private:
+  struct Closer {
+    void operator()(zip_t* archive) const { zip_discard(archive); }
+    void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+  };
+  std::filesystem::path path_;
+  uint64_t file_bytes_;
+  std::unique_ptr<zip_t, Closer> archive_;
+};
+
+class TorchFile {
+ public:
+  explicit TorchFile(const std::filesystem::path& path) : path_(path), zip_(path), folder_(zip_.folder()) {
+    const std::string order = folder_ + "byteorder";
+    if (zip_.has(order) && zip_.text(order, 16) != "little") corrupt(path_, "its numbers are big-endian");
+    try {
+      pickle_ = read_pickle(zip_.text(folder_ + "data.pkl", kMostPickleBytes));
+    } catch (const PickleError& error) {
+      corrupt(path_, error.message);
+    }
+  }
+
+  SafetensorsFile read() {
+    SafetensorsFile file;
+    const PickleValue& state = state_dict();
+    for (size_t i = 0; i < state.items.size(); i += 2) {
+      const PickleValue& key = pickle_.at(state.items[i]);
+      const PickleValue& value = pickle_.at(state.items[i + 1]);
+      if (key.kind != PickleValue::Kind::text) corrupt(path_, "a key of its state dict is no text");
+      if (value.kind != PickleValue::Kind::tensor) corrupt(path_, "its entry " + in_quotes(key.text) + " is no tensor");
+      file.tensors.emplace_back(key.text, tensor(key.text, value));
+    }
+    return file;
+  }
+
+ private:
+  const PickleValue& state_dict() const {
+    const PickleValue& top = pickle_.at(pickle_.top);
+    if (top.kind != PickleValue::Kind::dict) corrupt(path_, "it holds no state dict");
+    for (const std::string_view name : {"state_dict", "model_state_dict", "model"}) {
+      for (size_t i = 0; i < top.items.size(); i += 2) {
+        const PickleValue& inner = pickle_.at(top.items[i + 1]);
+        if (inner.kind == PickleValue::Kind::dict && pickle_.at(top.items[i]).text == name) return inner;
+      }
+    }
+    return top;
+  }
+
+  std::vector<int64_t> numbers(uint32_t tuple, const std::string& name) const {
+    std::vector<int64_t> values;
+    for (const uint32_t item : pickle_.at(tuple).items) {
+      const PickleValue& value = pickle_.at(item);
+      if (value.kind != PickleValue::Kind::integer || value.integer < 0 || values.size() == kMostDimensions) corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
+      values.push_back(value.integer);
+    }
+    return values;
+  }
+
+  at::Tensor tensor(const std::string& name, const PickleValue& value) {
+    const at::Tensor& whole = storage(pickle_.at(value.items[0]));
+    const int64_t offset = pickle_.at(value.items[1]).integer;
+    const std::vector<int64_t> sizes = numbers(value.items[2], name), strides = numbers(value.items[3], name);
+    if (sizes.size() != strides.size() || offset < 0) corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
+    int64_t count = 1, last = offset;
+    bool too_large = false, empty = false;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      empty |= sizes[i] == 0;
+      int64_t reach = 0;
+      too_large |= __builtin_mul_overflow(count, std::max<int64_t>(1, sizes[i]), &count);
+      too_large |= __builtin_mul_overflow(std::max<int64_t>(1, sizes[i]) - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last);
+    }
+    // No more numbers than its storage has: repeating strides would let a few bytes become any amount.
+    if (too_large || (empty ? offset > whole.numel() : count > whole.numel() || last >= whole.numel())) {
+      corrupt(path_, "tensor " + in_quotes(name) + " reaches over the end of its storage");
+    }
+    return whole.as_strided(sizes, strides, offset);
+  }
+
+  // Read once, however many tensors lie in it.
+  const at::Tensor& storage(const PickleValue& value) {
+    if (const auto found = storages_.find(value.text); found != storages_.end()) {
+      if (found->second.scalar_type() != type_of(value)) corrupt(path_, "its storage " + in_quotes(value.text) + " has two types");
+      return found->second;
+    }
+    const at::ScalarType type = type_of(value);
+    const std::string name = folder_ + "data/" + value.text;
+    const uint64_t bytes = zip_.size_of(name, zip_.file_bytes() * kMostExpansion - read_bytes_);
+    if (value.integer < 0 || bytes % c10::elementSize(type) != 0 || bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
+      corrupt(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) + " bytes, and should have " + std::to_string(value.integer) + " numbers");
+    }
+    read_bytes_ += bytes;
+    at::Tensor whole = at::empty({value.integer}, type);
+    zip_.read(name, static_cast<char*>(whole.data_ptr()), bytes);
+    return storages_.emplace(value.text, std::move(whole)).first->second;
+  }
+
+  static at::ScalarType type_of(const PickleValue& storage) {
+    for (const StorageType& type : kTypes) {
+      if (type.name == storage.dtype) return type.type;
+    }
+    return at::ScalarType::Undefined;  // read_pickle lets no other in
+  }
+
+  std::filesystem::path path_;
+  Zip zip_;
+  std::string folder_;
+  Pickle pickle_;
+  std::map<std::string, at::Tensor> storages_;
+  uint64_t read_bytes_ = 0;
+};
+
+}  // namespace
+
+SafetensorsFile read_torch_file(const std::filesystem::path& path) { return TorchFile(path).read(); }
+
+}  // namespace lockstep::nn

@@ -1,0 +1,163 @@
+// Files of torch.save, good and hostile. Python's own files are in tests/interop.
+#include "lockstep/nn/torch_file.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+#include <zip.h>
+
+#include "lockstep/base/test_folder.h"
+#include "lockstep/nn/internal/testing.h"
+#include "lockstep/nn/weights_file.h"
+
+namespace lockstep::nn {
+namespace {
+
+using testing::HasSubstr;
+
+std::string text(const std::string& word) { return std::string("X") + static_cast<char>(word.size()) + std::string(3, '\0') + word; }
+std::string global(const std::string& module, const std::string& name) { return "c" + module + "\n" + name + "\n"; }
+std::string small(int value) { return std::string("K") + static_cast<char>(value); }
+
+// The pickle of {name: tensor of 6 floats as `sizes`}, as torch.save writes it.
+std::string tensor(const std::string& key, const std::string& sizes, const std::string& strides, int numbers = 6) {
+  const std::string storage = "(" + text("storage") + global("torch", "FloatStorage") + text(key) + text("cpu") + small(numbers) + "tQ";
+  return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage + small(0) + sizes + strides + "\x89" + global("collections", "OrderedDict") + ")RtR";
+}
+const std::string kTwoByThree = small(2) + small(3) + "\x86";
+const std::string kStrides = small(3) + small(1) + "\x86";
+
+std::string state_dict(const std::string& items) { return std::string("\x80\x02") + global("collections", "OrderedDict") + ")R(" + items + "u."; }
+std::string good() { return state_dict(text("fc.weight") + tensor("0", kTwoByThree, kStrides)); }
+
+class TorchFile : public testing::Test {
+ protected:
+  using Entries = std::vector<std::pair<std::string, std::string>>;
+
+  std::filesystem::path write(const Entries& entries, bool compressed = false) {
+    const std::filesystem::path path = folder_.path() / "weights.pt";
+    std::filesystem::remove(path);
+    zip_t* archive = zip_open(path.c_str(), ZIP_CREATE, nullptr);
+    for (const auto& [name, bytes] : entries) {
+      zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
+      const zip_int64_t index = zip_file_add(archive, name.c_str(), source, 0);
+      zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+    }
+    EXPECT_EQ(zip_close(archive), 0);
+    return path;
+  }
+
+  static std::string numbers(size_t count = 6) {
+    std::string bytes;
+    for (size_t i = 0; i < count; ++i) {
+      const float value = static_cast<float>(i) + 0.5F;
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
+    return bytes;
+  }
+
+  std::string refusal(const std::string& pickle, const std::string& data = numbers()) {
+    const auto path = write({{"archive/data.pkl", pickle}, {"archive/data/0", data}});
+    return error_of([&] { read_torch_file(path); });
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TorchFile, TensorsComeOutStoredAndCompressed) {
+  for (const bool compressed : {false, true}) {
+    const auto path = write({{"archive/data.pkl", good()}, {"archive/byteorder", "little"}, {"archive/data/0", numbers()}, {"archive/version", "3\n"}}, compressed);
+    const SafetensorsFile file = read_weights(path);
+    ASSERT_EQ(file.tensors.size(), 1U);
+    EXPECT_EQ(file.tensors[0].first, "fc.weight");
+    EXPECT_TRUE(at::equal(file.tensors[0].second, torch::arange(6).to(at::kFloat).add(0.5).view({2, 3})));
+  }
+}
+
+TEST_F(TorchFile, WrappersAreTakenOff) {
+  const std::string inner = state_dict(text("module.fc.weight") + tensor("0", kTwoByThree, kStrides));
+  const std::string checkpoint = "\x80\x02}(" + text("epoch") + small(3) + text("state_dict") + inner.substr(2, inner.size() - 3) + "u.";
+  const auto path = write({{"archive/data.pkl", checkpoint}, {"archive/data/0", numbers()}});
+  EXPECT_EQ(read_weights(path).tensors.at(0).first, "fc.weight");
+}
+
+TEST_F(TorchFile, TransposedTensorsKeepTheirStrides) {
+  const auto path = write({{"archive/data.pkl", state_dict(text("w") + tensor("0", kTwoByThree, small(1) + small(2) + "\x86"))}, {"archive/data/0", numbers()}});
+  EXPECT_TRUE(at::equal(read_torch_file(path).tensors[0].second, torch::arange(6).to(at::kFloat).add(0.5).view({3, 2}).t()));
+}
+
+TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
+  EXPECT_THAT(refusal("\x80\x02" + global("os", "system") + "(" + text("true") + "tR."), HasSubstr("it names \"os.system\", which no state dict needs"));
+  EXPECT_THAT(refusal("\x80\x04" + std::string("\x8c\x02os\x8c\x06system\x93.")), HasSubstr("\"os.system\""));
+  EXPECT_THAT(refusal("\x80\x02" + global("builtins", "eval") + "."), HasSubstr("\"builtins.eval\""));
+  EXPECT_THAT(refusal(state_dict(text("w") + small(3))), HasSubstr("\"w\" is no tensor"));
+  EXPECT_THAT(refusal("\x80\x02]."), HasSubstr("holds no state dict"));
+  EXPECT_THAT(refusal("\x80\x02i"), HasSubstr("the operation 105"));
+  EXPECT_THAT(refusal(""), HasSubstr("cut off"));
+  const auto path = write({{"some.txt", "text"}});
+  EXPECT_THAT(error_of([&] { read_torch_file(path); }), HasSubstr("a zip without data.pkl"));
+}
+
+TEST_F(TorchFile, SizesAreHeldAgainstTheFile) {
+  EXPECT_THAT(refusal(good(), numbers(5)), HasSubstr("has 20 bytes, and should have 6 numbers"));
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(3) + small(3) + "\x86", kStrides))), HasSubstr("reaches over the end"));
+  // Six numbers seen as 200 * 200 by strides of 0.
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(-56) + small(-56) + "\x86", small(0) + small(0) + "\x86"))), HasSubstr("reaches over the end"));
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor("7", kTwoByThree, kStrides))), HasSubstr("\"archive/data/7\" is missing"));
+  const std::string huge = std::string("J") + std::string("\xff\xff\xff\x7f", 4);
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", huge + huge + huge + "\x87", huge + huge + huge + "\x87"))), HasSubstr("reaches over the end"));
+}
+
+TEST_F(TorchFile, ABombIsNotUnpacked) {
+  const std::string zeros(64 << 20, '\0');
+  const std::string storage = "(" + text("storage") + global("torch", "ByteStorage") + text("0") + text("cpu") + "J" + std::string("\0\0\0\x04", 4) + "tQ";
+  const std::string pickle = state_dict(text("w") + global("torch._utils", "_rebuild_tensor_v2") + "(" + storage + small(0) + small(1) + "\x85" + small(1) + "\x85" + "\x89" +
+                                        global("collections", "OrderedDict") + ")RtR");
+  const auto path = write({{"archive/data.pkl", pickle}, {"archive/data/0", zeros}}, true);
+  ASSERT_LT(std::filesystem::file_size(path), 1U << 20);
+  EXPECT_THAT(error_of([&] { read_torch_file(path); }), HasSubstr("would have 67108864 bytes, where at most"));
+}
+
+TEST_F(TorchFile, OldAndForeignFilesSaySo) {
+  const auto path = folder_.path() / "old.pt";
+  std::ofstream(path, std::ios::binary) << std::string("\x80\x02\x8a\x0al\xfc\x9c", 7);
+  EXPECT_THAT(error_of([&] { read_weights(path); }), HasSubstr("before version 1.6"));
+  EXPECT_THAT(error_of([&] { read_weights(folder_.path() / "none.pt"); }), HasSubstr("No such file"));
+}
+
+// Every byte of a good file set to other values, and every length: an Error or tensors, never a crash.
+TEST_F(TorchFile, DamagedFilesEndInErrors) {
+  const auto path = write({{"archive/data.pkl", good()}, {"archive/data/0", numbers()}});
+  std::string bytes;
+  {
+    std::ifstream in(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const auto damaged = folder_.path() / "damaged.pt";
+  const auto try_it = [&](const std::string& content) {
+    std::ofstream(damaged, std::ios::binary) << content;
+    error_of([&] { read_weights(damaged); });
+  };
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const int change : {0x01, 0x80, 0xff}) {
+      std::string other = bytes;
+      other[i] = static_cast<char>(other[i] ^ change);
+      try_it(other);
+    }
+    try_it(bytes.substr(0, i));
+  }
+  // The pickle alone, whose checksum would stop most changes above.
+  const std::string pickle = good();
+  for (size_t i = 0; i < pickle.size(); ++i) {
+    for (int change = 1; change < 256; change += 13) {
+      std::string other = pickle;
+      other[i] = static_cast<char>(other[i] ^ change);
+      refusal(other);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::nn

@@ -1,0 +1,44 @@
+#include "lockstep/nn/weights_file.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/builtin.h"
+#include "lockstep/nn/torch_file.h"
+
+namespace lockstep::nn {
+namespace {
+
+void take_off(NamedTensors& tensors, std::string_view prefix) {
+  const bool all = !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first.starts_with(prefix); });
+  if (!all) return;
+  for (auto& [name, tensor] : tensors) name.erase(0, prefix.size());
+}
+
+}  // namespace
+
+SafetensorsFile read_weights(const std::filesystem::path& path) {
+  std::array<char, 4> head{};
+  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  const std::string_view start(head.data(), head.size());
+  if (start.starts_with("\x80\x02\x8a")) {
+    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of PyTorch's format before version 1.6, which is a pickle and no zip",
+                "load it in Python and save it again: torch.save(torch.load(FILE, weights_only=True), FILE)");
+  }
+  SafetensorsFile file = start == std::string_view("PK\x03\x04", 4) ? read_torch_file(path) : read_safetensors(path);
+  take_off(file.tensors, "_orig_mod.");
+  take_off(file.tensors, "module.");
+  return file;
+}
+
+std::string where_weights_are(const std::string& network) {
+  for (const BuiltinNetwork& builtin : builtin_networks()) {
+    if (builtin.name == network && builtin.weights != nullptr) return std::string("PyTorch offers ") + builtin.weights + ", trained on ImageNet";
+  }
+  return "";
+}
+
+}  // namespace lockstep::nn

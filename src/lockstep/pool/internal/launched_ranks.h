@@ -1,0 +1,51 @@
+// A pool whose workers a launcher has started (torchrun, mpirun, srun, lockstep run): rank 0 runs the client, the other ranks are workers of its
+// pools, and so is a process that rank 0 starts for its own part. What they say to each other goes as in any pool of processes, through
+// sockets without a name: rank 0 makes a pair for each pool and hands its end over, through a socket that the ranks keep from their start to rank
+// 0's end. That one is made by an abstract name that is drawn for the launch, and both ends let the kernel tell them that the other is of the same user.
+#pragma once
+
+#include <vector>
+
+#include "lockstep/comm/launcher.h"
+#include "lockstep/pool/internal/channel.h"
+#include "lockstep/pool/internal/process.h"
+#include "lockstep/pool/pool_options.h"
+#include "lockstep/pool/task.h"
+
+namespace lockstep::pool {
+
+/// Rank 0's side. One thread at a time.
+class LaunchedRanks {
+ public:
+  /// Waits until all other ranks are here. Throws communication, after five minutes too.
+  explicit LaunchedRanks(const comm::Launch& launch);
+  /// Lets the other ranks end.
+  ~LaunchedRanks();
+  LaunchedRanks(const LaunchedRanks&) = delete;
+  LaunchedRanks& operator=(const LaunchedRanks&) = delete;
+
+  int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
+
+  /// What is opened when a pool of these options is asked for: always one of processes, of all ranks. Throws invalid_option for another number of
+  /// workers, and for an environment, which the launcher gives.
+  PoolOptions resolve(PoolOptions asked) const;
+
+  /// Worker i of a pool: the process of rank i, and for rank 0 one that is started by the calling thread. Throws communication for a rank that
+  /// has ended.
+  StartedProcess enlist(size_t rank);
+
+ private:
+  struct Rank {
+    pid_t process = 0;
+    std::unique_ptr<Channel> channel;  ///< none of rank 0
+  };
+  void admit(Descriptor socket);
+  bool all_here() const;
+
+  std::vector<Rank> ranks_;
+};
+
+/// What a rank but 0 does: the work of rank 0's pools, until rank 0 ends. Throws communication where it cannot reach rank 0, cancelled when rank 0 dies.
+void work_under(const comm::Launch& launch, const TaskTable& tasks);
+
+}  // namespace lockstep::pool

@@ -1,0 +1,184 @@
+#include "lockstep/pool/internal/launched_ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/host.h"
+#include "lockstep/comm/rank_word.h"
+#include "lockstep/pool/internal/process_worker.h"
+
+namespace lockstep::pool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kWord = "pool";
+constexpr std::chrono::minutes kPatience{5};  // as long as ranks wait for each other elsewhere (comm/rendezvous.h)
+
+std::string random_name() {
+  std::array<uint64_t, 2> key{};
+  if (::getrandom(key.data(), sizeof key, 0) != sizeof key) throw errno_error(errno, "draw", "a name for the ranks' socket");
+  return "lockstep-" + as_hex(key[0]) + as_hex(key[1]);
+}
+
+struct Address {
+  sockaddr_un space{};
+  socklen_t size = 0;
+  explicit Address(const std::string& name) {
+    space.sun_family = AF_UNIX;
+    if (name.empty() || name.size() >= sizeof space.sun_path) throw Error(ErrorCode::communication, "\"" + name + "\" cannot be the name of the ranks' socket");
+    std::copy(name.begin(), name.end(), space.sun_path + 1);  // behind a zero: a name that is in no folder, and goes with its socket
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&space); }
+};
+
+Descriptor make_socket() {
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) throw errno_error(errno, "make", "a socket for the ranks");
+  return socket;
+}
+
+/// The process at the other end, as the kernel saw it when the ends met; 0 where it is another user's or cannot be seen from here.
+pid_t trusted_peer(const Descriptor& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::getuid()) return 0;
+  return std::max<pid_t>(peer.pid, 0);
+}
+
+/// Whether something came before the deadline.
+bool wait_for_input(int descriptor, Clock::time_point until) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd wait{descriptor, POLLIN, 0};
+    const int got = ::poll(&wait, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 60'000)));
+    if (got > 0) return true;
+    if (got < 0 && errno != EINTR) throw errno_error(errno, "wait for", "a rank");
+    if (left <= 0) return false;
+  }
+}
+
+/// The next frames; none when the other end is gone or the time is over.
+std::vector<Frame> wait_for_frames(Channel& channel, Clock::time_point until) {
+  while (true) {
+    std::vector<Frame> frames = channel.receive();
+    if (!frames.empty() || channel.closed() || !wait_for_input(channel.socket(), until)) return frames;
+  }
+}
+
+std::string name_of_rank(size_t rank, pid_t process) { return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")"; }
+
+Channel reach_rank_0(const comm::Launch& launch, pid_t& process) {
+  const Json word = Json::parse(comm::read_rank_word(launch, kWord), nullptr, /*allow_exceptions=*/false);
+  if (!word.is_object()) throw Error(ErrorCode::communication, "what rank 0 said of its socket cannot be read");
+  const Address address(word.value("name", ""));
+  Descriptor socket = make_socket();
+  while (::connect(socket.get(), address.get(), address.size) != 0) {
+    if (errno == EINTR) continue;
+    throw Error(ErrorCode::communication,
+                "rank " + std::to_string(launch.rank) + " on " + host_name() + " cannot reach rank 0 on " + word.value("host", "?") + ": " + std::strerror(errno),
+                "the ranks of a pool must run on one machine");
+  }
+  process = trusted_peer(socket);
+  if (process == 0) throw Error(ErrorCode::communication, "who listens for rank " + std::to_string(launch.rank) + " is not a process of the same user", "the ranks of a pool must be one user's");
+  return Channel(std::move(socket));
+}
+
+}  // namespace
+
+LaunchedRanks::LaunchedRanks(const comm::Launch& launch) : ranks_(static_cast<size_t>(launch.size)) {
+  ranks_.front().process = ::getpid();
+  const std::string name = random_name();
+  const Address address(name);
+  const Descriptor listening = make_socket();
+  if (::bind(listening.get(), address.get(), address.size) != 0 || ::listen(listening.get(), SOMAXCONN) != 0) throw errno_error(errno, "listen for", "the other ranks");
+  const comm::RankWord word(launch, kWord, Json{{"name", name}, {"host", host_name()}}.dump());
+  const auto until = Clock::now() + kPatience;
+  while (!all_here()) {
+    if (wait_for_input(listening.get(), until)) {
+      admit(Descriptor(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+      continue;
+    }
+    const auto missing = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.process == 0; });
+    throw Error(ErrorCode::communication, "rank " + std::to_string(missing - ranks_.begin()) + " of " + std::to_string(launch.size) + " did not come to rank 0 within five minutes",
+                "does the launcher start the same program on all ranks?");
+  }
+}
+
+LaunchedRanks::~LaunchedRanks() {
+  for (const Rank& rank : ranks_) {
+    if (rank.channel == nullptr) continue;
+    rank.channel->put({.header = {{"kind", "end"}}});
+    rank.channel->flush();
+  }
+}
+
+bool LaunchedRanks::all_here() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.process != 0; });
+}
+
+void LaunchedRanks::admit(Descriptor socket) {
+  if (!socket) return;
+  const pid_t process = trusted_peer(socket);
+  if (process == 0) return;
+  auto channel = std::make_unique<Channel>(std::move(socket));
+  const std::vector<Frame> said = wait_for_frames(*channel, Clock::now() + std::chrono::seconds(10));
+  if (said.empty()) return;  // it ended again
+  const int64_t rank = said.front().header.value("rank", int64_t{0});
+  if (rank < 1 || rank >= size() || ranks_[static_cast<size_t>(rank)].process != 0)
+    throw Error(ErrorCode::communication, "process " + std::to_string(process) + " came as rank " + std::to_string(rank) + ", which is not missing");
+  ranks_[static_cast<size_t>(rank)] = {.process = process, .channel = std::move(channel)};
+}
+
+PoolOptions LaunchedRanks::resolve(PoolOptions asked) const {
+  if (asked.workers != 0 && asked.workers != size())
+    throw Error(ErrorCode::invalid_option, "a pool of " + std::to_string(asked.workers) + " cannot be opened: the launcher started " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", which are its workers",
+                "start " + std::to_string(asked.workers) + " ranks, or do not ask for a number of workers");
+  if (!asked.environment.empty())
+    throw Error(ErrorCode::invalid_option, "a pool of a launcher's ranks cannot have an environment of its own: the ranks run already", "let the launcher set it");
+  asked.kind = PoolKind::processes;
+  asked.workers = size();
+  return asked;
+}
+
+StartedProcess LaunchedRanks::enlist(size_t rank) {
+  if (rank == 0) return start_worker_process({});
+  Rank& launched = ranks_[rank];
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw errno_error(errno, "make", "a socket for a rank");
+  Descriptor own(ends[0]);
+  launched.channel->put({.header = {{"kind", "work"}}, .descriptor = Descriptor(ends[1])});
+  if (!launched.channel->flush()) throw Error(ErrorCode::communication, name_of_rank(rank, launched.process) + " on " + host_name() + " died");
+  return {.id = launched.process, .name = name_of_rank(rank, launched.process), .socket = std::move(own), .errors = {}, .is_child = false};
+}
+
+void work_under(const comm::Launch& launch, const TaskTable& tasks) {
+  pid_t client = 0;
+  Channel channel = reach_rank_0(launch, client);
+  channel.put({.header = {{"kind", "rank"}, {"rank", launch.rank}}});
+  channel.flush();
+  const std::string farewell = name_of_rank(0, client) + " on " + host_name() + " died";
+  while (true) {
+    std::vector<Frame> frames = wait_for_frames(channel, Clock::time_point::max() - std::chrono::hours(1));
+    if (frames.empty()) throw Error(ErrorCode::cancelled, farewell);
+    for (Frame& frame : frames) {
+      if (frame.header.value("kind", "") != "work") return;
+      if (!frame.descriptor) throw Error(ErrorCode::io, "the socket of a pool did not reach rank " + std::to_string(launch.rank), "raise the limit of open files (ulimit -n)");
+      work_at(std::move(frame.descriptor), tasks, {.status = exit_status(ErrorCode::cancelled), .words = farewell});
+    }
+  }
+}
+
+}  // namespace lockstep::pool

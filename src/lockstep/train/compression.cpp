@@ -1,0 +1,103 @@
+#include "lockstep/train/compression.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/seed.h"
+
+namespace lockstep::train {
+namespace {
+
+class TreeWay : public GradientWay {
+ public:
+  explicit TreeWay(comm::Communicator& comm) : comm_(comm) {}
+  std::vector<comm::Node> exchange(const std::vector<comm::Node>& nodes, int64_t shard_count) override { return comm_.exchange_nodes(nodes, shard_count); }
+
+ private:
+  comm::Communicator& comm_;
+};
+
+// This rank's shards, in order.
+at::Tensor own_sum(const std::vector<comm::Node>& nodes, const SharedWeights& weights) {
+  at::Tensor sum = at::zeros_like(weights.flat());
+  for (const comm::Node& node : nodes) sum.add_(node.sum);
+  return sum;
+}
+
+class Bf16Way : public GradientWay {
+ public:
+  Bf16Way(comm::Communicator& comm, const SharedWeights& weights) : comm_(comm), weights_(weights) {}
+  std::vector<comm::Node> exchange(const std::vector<comm::Node>& nodes, int64_t shard_count) override {
+    const at::Tensor half = own_sum(nodes, weights_).to(at::kBFloat16);
+    comm_.all_reduce({half}, comm::Reduction::sum);
+    return {{{0, shard_count}, half.to(weights_.type())}};
+  }
+
+ private:
+  comm::Communicator& comm_;
+  const SharedWeights& weights_;
+};
+
+class PowerSgdWay : public GradientWay {
+ public:
+  PowerSgdWay(comm::Communicator& comm, const SharedWeights& weights, int64_t rank) : comm_(comm), weights_(weights), left_out_(at::zeros_like(weights.flat())) {
+    for (const ParameterSlot& slot : weights.slots()) {
+      const int64_t rows = slot.shape.empty() ? 1 : slot.shape[0], columns = slot.count / std::max<int64_t>(rows, 1);
+      const bool is_worth_it = slot.shape.size() > 1 && (rows + columns) * rank < slot.count;
+      right_.push_back(is_worth_it ? start(columns, rank, right_.size()) : at::Tensor());
+    }
+  }
+
+  std::vector<comm::Node> exchange(const std::vector<comm::Node>& nodes, int64_t shard_count) override {
+    const at::Tensor sum = own_sum(nodes, weights_).add_(left_out_);
+    std::vector<at::Tensor> parts = weights_.views(sum), left, travelling;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (right_[i].defined()) left.push_back(matrix(parts[i]).mm(right_[i]));
+      travelling.push_back(right_[i].defined() ? left.back() : parts[i]);
+    }
+    comm_.all_reduce(travelling, comm::Reduction::sum);
+    travelling.clear();
+    for (size_t i = 0, place = 0; i < parts.size(); ++i) {
+      if (!right_[i].defined()) continue;
+      left[place] = std::get<0>(at::linalg_qr(left[place]));
+      right_[i] = matrix(parts[i]).t().mm(left[place++]);
+      travelling.push_back(right_[i]);
+    }
+    comm_.all_reduce(travelling, comm::Reduction::sum);
+    const std::vector<at::Tensor> missed = weights_.views(left_out_);
+    for (size_t i = 0, place = 0; i < parts.size(); ++i) {
+      if (!right_[i].defined()) continue;
+      const at::Tensor whole = left[place++].mm(right_[i].t());
+      matrix(missed[i]).copy_(matrix(parts[i]) - whole / static_cast<double>(comm_.size()));
+      matrix(parts[i]).copy_(whole);
+    }
+    return {{{0, shard_count}, sum}};
+  }
+
+ private:
+  static at::Tensor matrix(const at::Tensor& parameter) { return parameter.view({parameter.size(0), -1}); }
+
+  // The same on every rank.
+  at::Tensor start(int64_t columns, int64_t rank, uint64_t place) const {
+    Random random(seed_of({place}));
+    const at::Tensor values = at::empty({columns, rank}, at::kDouble);
+    for (double *value = values.mutable_data_ptr<double>(), *end = value + values.numel(); value < end; ++value) *value = random.uniform() - 0.5;
+    return values.to(weights_.flat().options());
+  }
+
+  comm::Communicator& comm_;
+  const SharedWeights& weights_;
+  at::Tensor left_out_;            // of this rank's sums so far
+  std::vector<at::Tensor> right_;  // the thin factor of each parameter's last sum; undefined for those that travel whole
+};
+
+}  // namespace
+
+std::unique_ptr<GradientWay> make_gradient_way(ExchangeKind kind, comm::Communicator& comm, const SharedWeights& weights, int64_t rank) {
+  if (kind == ExchangeKind::bf16) return std::make_unique<Bf16Way>(comm, weights);
+  if (kind == ExchangeKind::powersgd) return std::make_unique<PowerSgdWay>(comm, weights, rank);
+  return std::make_unique<TreeWay>(comm);
+}
+
+}  // namespace lockstep::train

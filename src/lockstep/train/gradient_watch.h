@@ -1,0 +1,31 @@
+// Tells of each gradient as soon as backward has made it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::train {
+
+/// While it lives, calls ready(i) on the thread that runs backward each time parameter i has its gradient, if it is on. A parameter that
+/// takes no part is not told of; one that stands in the list twice is told of as the later one.
+class GradientWatch {
+ public:
+  using Ready = std::function<void(size_t parameter)>;
+  GradientWatch(std::vector<at::Tensor> parameters, Ready ready);
+  ~GradientWatch();
+  GradientWatch(const GradientWatch&) = delete;
+  GradientWatch& operator=(const GradientWatch&) = delete;
+
+  void set_on(bool on) { on_ = on; }
+
+ private:
+  struct Hook;
+  std::vector<at::Tensor> parameters_;
+  Ready ready_;
+  bool on_ = false;
+};
+
+}  // namespace lockstep::train

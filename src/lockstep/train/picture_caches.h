@@ -1,0 +1,34 @@
+// Where runs look for decoded pictures on the disk (--cache), and how they get there.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/picture_cache.h"
+#include "lockstep/data/picture_set.h"
+#include "lockstep/train/fit.h"
+#include "lockstep/train/options.h"
+
+namespace lockstep::train {
+
+/// The cache of the datastore that `dataset` is chosen from, as --cache and --cache-size say; `folder` is where the pictures are, empty when
+/// nobody knows. With CacheUse::read nothing is made.
+data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use);
+
+/// What `lockstep cache` made of one folder.
+struct CacheReport {
+  std::filesystem::path file;
+  data::PictureFormat format;
+  int64_t pictures = 0;
+  int64_t bytes = 0;  ///< of the file
+  std::vector<data::BadSample> bad = {};
+};
+
+/// Decodes the pictures of job.folder and of --validation and --test for a run with these options, all cores at once, into caches that such
+/// runs then use; what is there already is only checked. Throws invalid_option for data that are not cached and for too small a --cache-size,
+/// io, and corrupt_data for a bad picture without --on-bad-sample skip.
+std::vector<CacheReport> make_caches(const Job& job, const Options& options);
+
+}  // namespace lockstep::train

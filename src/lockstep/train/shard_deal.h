@@ -1,0 +1,35 @@
+// The shards of a step, dealt to the threads of a process: each computes its own first, and one that is done takes over what another has not
+// begun, so that a slow core keeps nobody waiting for longer than one shard. Whoever computes a shard, its gradient is the same.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "lockstep/data/mini_batch_queue.h"
+
+namespace lockstep::train {
+
+/// Whether a thread computes shards of another.
+enum class Takeover { allowed, never };
+
+/// Any thread; between two steps the caller has a barrier.
+class ShardDeal {
+ public:
+  explicit ShardDeal(int64_t threads, Takeover takeover = Takeover::allowed) : takeover_(takeover), offered_(static_cast<size_t>(threads)) {}
+
+  /// A thread's own shards of the next step. What is left of the last step is dropped.
+  void offer(int64_t thread, const std::vector<data::Shard>& shards);
+
+  /// The next shard for this thread: its own in order, then the last of whoever has most left. Nothing when all that was offered is taken.
+  std::optional<data::Shard> take(int64_t thread);
+
+ private:
+  const Takeover takeover_;
+  std::mutex mutex_;
+  std::vector<std::deque<data::Shard>> offered_;  // of each thread
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Transfer learning by `lockstep train`: a new head on trained layers, frozen layers, learn-rate factors; the same weights for any number of workers."""
+
+import json
+import struct
+import unittest
+
+import runs
+
+SMALL = ["--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]
+
+
+def tensors(path):
+    """{name: bytes} of a safetensors file."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    entries = json.loads(data[8:8 + length])
+    entries.pop("__metadata__", None)
+    return {name: data[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]] for name, entry in entries.items()}
+
+
+def changed(before, after):
+    return {name for name in after if before.get(name) != after[name]}
+
+
+class Transfer(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.squeezenet = cls.folder / "squeezenet"
+        runs.train(cls.digits, cls.squeezenet, "--network", "squeezenet", "--image-size", "33x33", "--max-steps", 3, "--mini-batch-size", 32)
+        cls.digits_cnn = cls.folder / "digits_cnn"
+        runs.train(cls.digits, cls.digits_cnn, "--network", "digits_cnn", "--image-size", "12x12", "--max-steps", 3, "--mini-batch-size", 32)
+
+    def transfer(self, name, network, *options):
+        output = self.folder / name
+        size = "33x33" if network == "squeezenet" else "12x12"
+        weights = self.folder / network / "model.safetensors"
+        runs.train(self.digits, output, "--network", network, "--weights", weights, "--image-size", size, "--validation", self.held_out, *SMALL, *options)
+        return output
+
+    def changed_by(self, network, output):
+        return changed(tensors(self.folder / network / "model.safetensors"), tensors(output / "model.safetensors"))
+
+    def test_a_new_head_on_frozen_layers(self):
+        """The head alone learns, SqueezeNet's being a convolution; any number of workers gives the same bits, with and without kept features."""
+        for keep in ("auto", "never"):
+            options = ["--head", "new", "--freeze", "features.*", "--keep-features", keep]
+            outputs = [self.transfer(f"frozen {keep} {workers}", "squeezenet", *options, "--workers", workers) for workers in (1, 2, 3)]
+            self.assertEqual(self.changed_by("squeezenet", outputs[0]), {"classifier.1.weight", "classifier.1.bias"})
+            self.assertEqual(len({runs.weights(output) for output in outputs}), 1)
+            said = " ".join(event["values"]["text"] for event in runs.of_kind(outputs[0], "message"))
+            self.assertEqual("frozen layers computed once for 243 images" in said, keep == "auto")
+
+    def test_features_are_not_kept_when_images_change(self):
+        output = self.transfer("augmented", "squeezenet", "--head", "new", "--freeze", "features.*", "--augment", "flip", "--max-steps", 2)
+        plan = runs.of_kind(output, "plan")[0]["values"]
+        self.assertIn(["frozen layers", "computed at every step", "--augment changes the images in every epoch"], plan["lines"])
+
+    def test_kept_features_go_on_after_a_stop(self):
+        options = ["--head", "new", "--freeze", "features.*"]
+        whole = self.transfer("whole", "squeezenet", *options)
+        cut = self.transfer("cut", "squeezenet", *options, "--max-time", "0.001")
+        runs.run("train", self.digits, "--output", cut, "--resume", "--workers", 2)
+        self.assertEqual(runs.sha256(whole / "model.safetensors"), runs.sha256(cut / "model.safetensors"))
+
+    def test_frozen_batch_norms_stay(self):
+        """Weights and running statistics of frozen layers stay, at the beginning (kept features) and in the middle, where layers before them learn through them."""
+        for first, second, learned in ((0, 1, "3.weight"), (3, 4, "0.weight")):
+            outputs = [self.transfer(f"norms {first} {workers}", "digits_cnn", "--head", "new", "--freeze", f"{first},{second}", "--workers", workers) for workers in (1, 2)]
+            names = self.changed_by("digits_cnn", outputs[0])
+            self.assertFalse({name for name in names if name.startswith((f"{first}.", f"{second}."))})
+            self.assertTrue({learned, "7.running_var", "10.weight"} <= names)
+            self.assertEqual(runs.weights(outputs[0]), runs.weights(outputs[1]))
+
+    def test_averaged_replicas_keep_frozen_layers(self):
+        options = ["--freeze", "0,1", "--exchange", "average", "--averaging-frequency", "2", "--shards", "3", "--mini-batch-size", "16"]
+        outputs = [self.transfer(f"averaged {workers}", "digits_cnn", *options, "--workers", workers) for workers in (1, 2)]
+        self.assertFalse({name for name in self.changed_by("digits_cnn", outputs[0]) if name.startswith(("0.", "1."))})
+        self.assertEqual(runs.weights(outputs[0]), runs.weights(outputs[1]))
+
+    def test_dropped_layers(self):
+        output = self.transfer("dropped", "squeezenet", "--head", "new", "--drop-layers", 5, "--learning-rate-factors", "features.*=0", "--max-steps", 3)
+        self.assertEqual(self.changed_by("squeezenet", output), {"head.linear.weight", "head.linear.bias"})
+        self.assertNotIn("classifier.1.weight", tensors(output / "model.safetensors"))
+        self.assertIn("accuracy", runs.run("evaluate", output, self.held_out))
+
+    def test_a_network_and_its_weights_predict_as_the_run(self):
+        """Without a run folder, what a network's file says of its input holds."""
+        network = self.folder / "own.json"
+        network.write_text(json.dumps({"base": "squeezenet", "input": {"image-size": "33x33", "color": "grey"}}))
+        weights = self.squeezenet / "model.safetensors"
+        by_run = runs.run("predict", self.squeezenet, self.held_out, "--format", "json")
+        by_file = runs.run("predict", network, self.held_out, "--weights", weights, "--format", "json")
+        self.assertEqual(json.loads(by_run), json.loads(by_file))
+        names = self.folder / "names.txt"
+        names.write_text("".join(f"digit {number}\n" for number in range(10)))
+        named = json.loads(runs.run("predict", network, self.held_out, "--weights", weights, "--classes", names, "--format", "json"))
+        self.assertEqual([one["label"] for one in named], [f"digit {one['label']}" for one in json.loads(by_run)])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

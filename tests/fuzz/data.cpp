@@ -1,0 +1,167 @@
+// The readers of pictures, caches and data files.
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include <zlib.h>
+
+#include "driver.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/data/decode.h"
+#include "lockstep/data/picture_cache.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/data/transform.h"
+
+using namespace lockstep;
+using namespace lockstep::data;
+
+namespace {
+
+void write(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+class SmallTaker : public PixelTaker {
+ public:
+  explicit SmallTaker(const PictureFormat& format) : format_(format), pixels_(static_cast<size_t>(format.size().bytes())) {}
+  Decode decode() const override { return format_.decode; }
+  double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
+  void take(const Pixels& pixels) override { to_format(pixels, format_, pixels_); }
+
+ private:
+  const PictureFormat& format_;
+  std::vector<uint8_t> pixels_;
+};
+
+// As it is stored, or into a format, by turns that the input decides.
+void read_picture(const char* name, std::string_view input) {
+  ImageSize told, found;
+  std::string refused;
+  try {
+    told = picture_size(name, [&](size_t offset, size_t count) { return offset < input.size() ? input.substr(offset, std::min(count, kMostWindow)) : std::string_view(); });
+  } catch (const DecodeError& error) {
+    refused = error.what();
+  }
+  std::vector<uint8_t> memory;
+  const auto place = [&](const ImageSize& size) {
+    found = size;
+    memory.resize(static_cast<size_t>(size.bytes()));
+    return std::span(memory);
+  };
+  const PictureFormat format{.channels = input.size() % 2 == 0 ? 3 : 1, .height = 20, .width = 31, .resize = static_cast<Resize>(input.size() % 3), .decode = input.size() % 5 < 3 ? Decode::fast : Decode::exact};
+  SmallTaker taker(format);
+  if (input.size() % 7 < 4) {
+    decode(name, input, place);
+  } else {
+    decode(name, input, Placement(place, &taker));
+  }
+  const bool differs = !memory.empty() && found != told;
+  if (!refused.empty() || differs) throw std::runtime_error("the size told beforehand is another: " + refused);
+}
+
+fuzz::Reader picture_reader(const char* name, const char* file) {
+  return {name, [file](std::string_view input) { read_picture(file, input); }};
+}
+
+// Chunks whose checksum is wrong are refused before anything else is tried.
+void repair_png(std::string& input) {
+  const auto number = [&](size_t at) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(input[at + i]);
+    return value;
+  };
+  for (size_t at = 8; at + 12 <= input.size();) {
+    const uint64_t length = number(at);
+    if (at + 12 + length > input.size()) return;
+    const auto sum = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(input.data() + at + 4), static_cast<uInt>(length + 4)));
+    for (size_t i = 0; i < 4; ++i) input[at + 8 + length + i] = static_cast<char>(sum >> (24 - 8 * i));
+    at += 12 + length;
+  }
+}
+
+void read_all(const std::filesystem::path& path) {
+  const Dataset dataset = open_source(path, {.on_bad_sample = OnBadSample::skip}).dataset;
+  std::vector<uint8_t> memory;
+  for (int64_t i = 0; i < std::min<int64_t>(dataset.size(), 50); ++i) {
+    const int64_t number_bytes = dataset.store().kind() == SampleKind::sequence ? 4 : 1;
+    dataset.store().read_to(i, [&](const ImageSize& size) {
+      memory.resize(static_cast<size_t>(size.bytes() * number_bytes));
+      return std::span(memory);
+    });
+  }
+}
+
+// The input is the pictures, or, for one in four, the labels beside good pictures.
+void read_idx(std::string_view input) {
+  static const std::string labels = [] { return std::string("\0\0\x08\x01\0\0\0\x03\0\1\2", 11); }();
+  static const std::string pictures = [] { return std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + std::string(12, 'x'); }();
+  const auto folder = std::filesystem::path("idx");
+  std::filesystem::create_directories(folder);
+  const bool as_labels = input.size() % 4 == 3;
+  write(folder / "train-images-idx3-ubyte", as_labels ? std::string_view(pictures) : input);
+  write(folder / "train-labels-idx1-ubyte", as_labels ? input : std::string_view(labels));
+  read_all(folder);
+}
+
+void read_file_as(const char* name, std::string_view input) {
+  const auto folder = std::filesystem::path("file");
+  std::filesystem::create_directories(folder);
+  write(folder / name, input);
+  read_all(folder / name);
+}
+
+void read_csv(std::string_view input) {
+  const auto folder = std::filesystem::path("csv");
+  for (const char* label : {"a", "b"}) {
+    std::filesystem::create_directories(folder / label);
+    write(folder / label / "1.csv", label[0] == 'a' ? input : std::string_view("1,2\n3,4\n"));
+  }
+  read_all(folder);
+}
+
+// Three pictures that nobody has to decode.
+class Three : public Datastore {
+ public:
+  int64_t size() const override { return 3; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t) const override { return 0; }
+  std::string source(int64_t) const override { return "three"; }
+  ImageSize image_size(int64_t) const override { return {1, 2, 2}; }
+  void read_to(int64_t, const Placement&) const override {}
+  uint64_t listing_hash() const override { return 1; }
+  uint64_t content_hash() const override { return 1; }
+  std::string identity() const override { return "three"; }
+
+ private:
+  std::vector<std::string> classes_{"a"};
+};
+
+void read_cache(std::string_view input) {
+  const auto folder = std::filesystem::path("cache");
+  const PictureFormat format{.channels = 1, .height = 2, .width = 2};
+  const Three three;
+  static const std::filesystem::path path = PictureCache::open(folder, three, format, CacheUse::make, 1 << 20).cache->path();
+  static const std::string good = read_file(path);
+  // What is not zero in the input damages the file; its length is the file's, too.
+  std::string bytes = good.substr(0, input.size());
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bytes[i] ^ input[i]);
+  write(path, bytes);
+  const auto opened = PictureCache::open(folder, three, format, CacheUse::make, 1 << 20);
+  std::array<uint8_t, 4> picture{}, again{};
+  for (int64_t i = 0; i < 3; ++i) {
+    opened.cache->read(i, picture);
+    opened.cache->write(i, picture);
+    if (!opened.cache->read(i, again) || picture != again) throw std::runtime_error("what was written is not read");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::array readers{picture_reader("png", "a.png"), picture_reader("jpeg", "a.jpg"), picture_reader("bmp", "a.bmp"), picture_reader("ppm", "a.ppm"), picture_reader("tiff", "a.tif"),
+                     picture_reader("webp", "a.webp"), fuzz::Reader{"cache", read_cache}, fuzz::Reader{"idx", read_idx}, fuzz::Reader{"cifar", [](std::string_view input) { read_file_as("data_batch_1.bin", input); }},
+                     fuzz::Reader{"ts", [](std::string_view input) { read_file_as("a.ts", input); }}, fuzz::Reader{"csv", read_csv}};
+  readers[0].repair = repair_png;
+  return fuzz::run(argc, argv, readers);
+}

@@ -1,0 +1,96 @@
+"""Torchvision's own networks with weights saved by Python, and ImageNet's weights for SqueezeNet: our logits are theirs.
+
+usage: torchvision_test.py PATH-OF-networks-PROGRAM PATH-OF-lockstep FOLDER-OF-NETWORKS     (needs torch, torchvision and safetensors)
+$LOCKSTEP_TEST_DATA has the trained SqueezeNet and the photographs; without them that part is left out, and said so.
+"""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+
+MOST_DIFFERENCE = 1e-4
+NEAR_TIE = 0.01  # of two scores
+CLASSES = 11
+# Of two the file is torch.save's, one of them as it comes out of DataParallel and a training loop.
+NETWORKS = {"alexnet": ("alexnet", 67), "squeezenet": ("squeezenet1_0", 67), "squeezenet1_1": ("squeezenet1_1", 67), "resnet18": ("resnet18", 65),
+            "resnet50": ("resnet50", 65), "mobilenet_v2": ("mobilenet_v2", 65), "vgg16": ("vgg16", 33)}
+
+
+def save(name, model, path):
+    state = model.state_dict()
+    if name == "squeezenet1_1":
+        torch.save(state, path)
+    elif name == "resnet18":
+        torch.save({"epoch": 3, "state_dict": torch.nn.DataParallel(model).state_dict(), "loss": 0.5}, path)
+    else:
+        save_file(state, path)
+
+
+def check_network(program, folder, name):
+    builder, side = NETWORKS[name]
+    torch.manual_seed(3)
+    model = getattr(torchvision.models, builder)(num_classes=CLASSES).eval()
+    for key, value in model.named_buffers():
+        if key.endswith("running_mean"):
+            value.normal_(0, 0.1)
+        elif key.endswith("running_var"):
+            value.uniform_(0.5, 1.5)
+    pictures = torch.rand(3, 3, side, side + 3)
+    weights, inputs, outputs = (folder / f"{name}.{kind}" for kind in ("weights", "pictures", "scores"))
+    save(name, model, weights)
+    save_file({"pictures": pictures}, inputs)
+    subprocess.run([program, "scores", name, str(CLASSES), weights, inputs, outputs], check=True)
+    weights.unlink()
+    with torch.no_grad():
+        expected = model(pictures)
+    difference = (load_file(outputs)["scores"] - expected).abs().max().item()
+    assert expected.std().item() > 1e-3, f"{name}: all scores are the same"
+    assert difference < MOST_DIFFERENCE, f"{name}: logits differ by {difference}"
+    print(f"{name}: logits differ by at most {difference:.1e}", flush=True)
+
+
+def check_trained(program, lockstep, networks, data, folder):
+    """The logits of squeezenet1_0-reference.safetensors, and its answer for each photograph."""
+    reference = load_file(data / "squeezenet1_0-reference.safetensors")
+    weights = data / "squeezenet1_0-imagenet.safetensors"
+    network = networks / "squeezenet_deep_compression.json"
+    save_file({"pictures": reference["input"].permute(0, 3, 1, 2).float().sub(torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1)).contiguous()}, folder / "crops")
+    subprocess.run([program, "scores", network, "1000", weights, folder / "crops", folder / "logits"], check=True)
+    difference = (load_file(folder / "logits")["scores"] - reference["logits"]).abs().max().item()
+    assert difference < 1e-3, f"trained SqueezeNet: logits differ by {difference}"
+    with tarfile.open(data / "imagenet-sample.tar") as tar:
+        tar.extractall(folder)
+    photos = sorted(path for path in (folder / "imagenet").iterdir() if path.suffix == ".JPEG")
+    printed = subprocess.run([lockstep, "predict", network, *photos, "--weights", weights], check=True, capture_output=True, text=True).stdout
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    others = [(path.name, float(row["score"]) - float(row[f"score_{right}"]))
+              for path, row, right in zip(photos, rows, reference["top1_shared"].tolist(), strict=True) if int(row["label"]) != right]
+    # Pixels may differ from Pillow's by one level, which decides between two classes that are as good as equal.
+    wrong = [name for name, lead in others if lead > NEAR_TIE]
+    assert not wrong and len(others) <= 1, f"trained SqueezeNet: {len(others)} of {len(photos)} answers differ: {others}"
+    print(f"trained SqueezeNet: logits differ by at most {difference:.1e}, {len(photos) - len(others)} of {len(photos)} answers are the same, near ties {others}")
+
+
+def main():
+    program, lockstep, networks = (Path(argument) for argument in sys.argv[1:])
+    with tempfile.TemporaryDirectory() as name:
+        for network in NETWORKS:
+            check_network(program, Path(name), network)
+        data = Path(os.environ.get("LOCKSTEP_TEST_DATA", ""))
+        if (data / "squeezenet1_0-imagenet.safetensors").exists():
+            check_trained(program, lockstep, networks, data, Path(name))
+        else:
+            print("trained SqueezeNet: left out, for LOCKSTEP_TEST_DATA does not name a folder that has it")
+
+
+if __name__ == "__main__":
+    main()
