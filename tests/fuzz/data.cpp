@@ -80,6 +80,19 @@ void repair_png(std::string& input) {
   }
 }
 
+// Every block is given the sum that it would need as a header.
+void repair_tar(std::string& input) {
+  constexpr size_t kBlock = 512, kSum = 148, kSumBytes = 8;
+  for (size_t at = 0; at + kBlock <= input.size(); at += kBlock) {
+    if (input.compare(at + 257, 5, "ustar") != 0) continue;
+    std::fill_n(input.begin() + static_cast<std::ptrdiff_t>(at + kSum), kSumBytes, ' ');
+    uint32_t sum = 0;
+    for (size_t i = 0; i < kBlock; ++i) sum += static_cast<uint8_t>(input[at + i]);
+    for (size_t digit = 0; digit < 6; ++digit) input[at + kSum + digit] = static_cast<char>('0' + (sum >> (15 - 3 * digit) & 7));
+    input[at + kSum + 6] = '\0';
+  }
+}
+
 void read_all(const std::filesystem::path& path) {
   const Dataset dataset = open_source(path, {.on_bad_sample = OnBadSample::skip}).dataset;
   std::vector<uint8_t> memory;
@@ -161,7 +174,8 @@ void read_cache(std::string_view input) {
 int main(int argc, char** argv) {
   std::array readers{picture_reader("png", "a.png"), picture_reader("jpeg", "a.jpg"), picture_reader("bmp", "a.bmp"), picture_reader("ppm", "a.ppm"), picture_reader("tiff", "a.tif"),
                      picture_reader("webp", "a.webp"), fuzz::Reader{"cache", read_cache}, fuzz::Reader{"idx", read_idx}, fuzz::Reader{"cifar", [](std::string_view input) { read_file_as("data_batch_1.bin", input); }},
-                     fuzz::Reader{"ts", [](std::string_view input) { read_file_as("a.ts", input); }}, fuzz::Reader{"csv", read_csv}};
+                     fuzz::Reader{"ts", [](std::string_view input) { read_file_as("a.ts", input); }}, fuzz::Reader{"csv", read_csv},
+                     fuzz::Reader{"tar", [](std::string_view input) { read_file_as("a.tar", input); }, repair_tar}};
   readers[0].repair = repair_png;
   return fuzz::run(argc, argv, readers);
 }

@@ -41,7 +41,6 @@ std::vector<CacheReport> make_caches(const Job& job, const Options& options) {
   if (options.cache == "off") throw Error(ErrorCode::invalid_option, "--cache off leaves nothing to make", "leave it out, or name a folder");
   Options only_look = options;
   only_look.cache = "off";
-  only_look.memory_share = 0;
   const Prepared prepared = prepare(job, only_look, /*dry=*/true);
   const data::PictureFormat& format = prepared.plan.format;
   std::vector<CacheReport> reports{make_cache(data::root_of(prepared.train->dataset()), job.folder.string(), format, options)};

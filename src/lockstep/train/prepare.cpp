@@ -32,6 +32,7 @@
 namespace lockstep::train {
 namespace {
 
+constexpr int64_t kLeastForAnArchive = 64 << 20;  // its list of files is in memory whatever share decoded pictures may take
 constexpr int64_t kSmallPicture = 40;       // pixels a side up to which digits_cnn is chosen
 constexpr int64_t kSmallestForDigits = 7;   // its convolutions need that much
 constexpr int64_t kEpochSteps = 500;        // about how many steps a run has when the user does not say
@@ -80,7 +81,7 @@ class Preparation {
   void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
-    data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes, .most_memory = most_bytes()});
+    data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes, .most_memory = std::max(most_bytes(), kLeastForAnArchive)});
     prepared_.skipped.insert(prepared_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (kind_.empty()) kind_ = source.kind;
     return source.dataset;
