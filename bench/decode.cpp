@@ -1,15 +1,19 @@
 // Lockstep's side of bench/decode, and bare TurboJPEG.
 //
 //   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (pictures in memory, one thread),
-//                                                       batches-exact, batches-fast (from files, two threads), cache (second epoch, two threads)
+//                                                       batches-exact, batches-fast (from files, two threads), cache, cache-later (second and seventh epoch, two threads),
+//                                                       copy (no more than the cache's reads into memory that is used again, two threads)
 //
 // Prints a line of JSON: pictures, seconds (of one thread in memory its processor time, else wall).
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <fcntl.h>
+#include <thread>
 
 #include <turbojpeg.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/share.h"
@@ -97,9 +101,34 @@ void batches(const Dataset& dataset, const PictureFormat& format, std::shared_pt
   say(dataset.size(), seconds);
 }
 
-void second_epoch(const Dataset& dataset, const PictureFormat& format) {
+void from_cache(const Dataset& dataset, const PictureFormat& format, int64_t epochs) {
   const test::TemporaryFolder folder;
-  batches(dataset, format, PictureCache::open(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, 2);
+  batches(dataset, format, PictureCache::open(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, epochs);
+}
+
+// What is left of a second epoch when its pictures are copied and nothing else is done.
+void copies(const Dataset& dataset, const PictureFormat& format) {
+  const test::TemporaryFolder folder;
+  const auto bytes = static_cast<size_t>(format.size().bytes());
+  const std::filesystem::path path = folder.path() / "pictures";
+  write_file_atomic(path, std::string(bytes * static_cast<size_t>(dataset.size()), 'x'));
+  const OpenFile file(path, O_RDONLY);
+  constexpr size_t kThreads = 2, kMiniBatch = 64;
+  const std::vector<int64_t> order = Order{.seed = 1}.of_epoch(dataset.size(), 1);
+  std::vector<std::string> memory(kThreads * 2, std::string(kMiniBatch * bytes, ' '));  // as many as a queue has under way
+  const auto start = Clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (size_t i = thread, done = 0; i < order.size(); i += kThreads, ++done) {
+          std::string& batch = memory[thread * 2 + done / kMiniBatch % 2];
+          file.read_at(order[i] * static_cast<int64_t>(bytes), std::span(batch).subspan(done % kMiniBatch * bytes, bytes));
+        }
+      });
+    }
+  }
+  say(dataset.size(), seconds_since(start));
 }
 
 }  // namespace
@@ -117,6 +146,8 @@ int main(int argc, char** argv) {
   if (what == "bare") bare(dataset);
   else if (what == "exact" || what == "fast") decode_all(dataset, format);
   else if (what.starts_with("batches")) batches(dataset, format, nullptr, 1);
-  else if (what == "cache") second_epoch(dataset, format);
+  else if (what == "cache") from_cache(dataset, format, 2);
+  else if (what == "cache-later") from_cache(dataset, format, 7);
+  else if (what == "copy") copies(dataset, format);
   return 0;
 }

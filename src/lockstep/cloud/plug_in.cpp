@@ -159,7 +159,7 @@ class CloudStore : public io::ByteStore {
     for (const fs::FileInfo& info : found) {
       if (info.path().size() <= skipped) continue;
       visit({std::string_view(info.path()).substr(skipped), info.IsFile() ? info.size() : -1, info.IsFile() ? io::Listed::Kind::file : io::Listed::Kind::folder,
-             info.mtime() == fs::kNoTime ? 0 : static_cast<int64_t>(info.mtime().time_since_epoch().count())});
+             info.mtime() == fs::kNoTime ? std::nullopt : std::optional<int64_t>(info.mtime().time_since_epoch().count())});
     }
   }
 

@@ -62,8 +62,9 @@ std::string_view name_in(std::string_view path) { return path.substr(path.rfind(
 
 // Size and time of a picture in one number, 0 when the listing does not have them.
 uint64_t contents_of(const io::Listed& listed) {
-  const std::array<int64_t, 2> numbers{listed.size, listed.changed};
-  return listed.changed == 0 ? 0 : hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
+  if (!listed.changed) return 0;
+  const std::array<int64_t, 2> numbers{listed.size, *listed.changed};
+  return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
 // Sorts what a store lists into pictures with their classes, strays and empty class folders. Some stores name no folders, so they are also taken

@@ -195,7 +195,7 @@ class ArchiveStore : public ByteStore {
   void list(Sizes, const Visit& visit) const override {
     for (const Item& item : index_.items) {
       if (!item.path.starts_with(inside_) || item.path.size() == inside_.size()) continue;
-      visit({std::string_view(item.path).substr(inside_.size()), item.size, item.kind, item.kind == Listed::Kind::file ? file_.changed() : 0});
+      visit({std::string_view(item.path).substr(inside_.size()), item.size, item.kind, item.kind == Listed::Kind::file ? std::optional(file_.changed()) : std::nullopt});
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,7 @@ struct Listed {
   std::string_view path;                    ///< below the store's root, parts separated by '/'; valid during the call
   int64_t size = -1;                        ///< of a file, bytes; -1 where it was not asked for and is not known anyway
   Kind kind = Kind::file;
-  int64_t changed = 0;                      ///< of a file, when its bytes last changed, ns since 1970 (of an archive's files, the archive); 0 as -1 for size
+  std::optional<int64_t> changed = {};      ///< of a file, when its bytes last changed, ns since 1970 (of an archive's files, the archive); none as -1 for size
 };
 
 /// Called for each name, in no stated order but a folder before what it holds. Of a folder it says whether that is wanted; a store without

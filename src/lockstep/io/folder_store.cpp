@@ -75,7 +75,7 @@ class Walk {
         below.emplace_back(name);
       } else {
         const std::string path = prefix + std::string(name);
-        visit_({path, looked ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, looked ? status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec : 0});
+        visit_({path, looked ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, looked ? std::optional(status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec) : std::nullopt});
       }
     }
     if (errno != 0) throw errno_error(errno, "list", path);

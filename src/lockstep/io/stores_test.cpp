@@ -95,11 +95,12 @@ TEST(Stores, WhatASinkWritesIsReadAgain) {
 TEST(Stores, ListingsHaveTheTimesOfChanges) {
   const TemporaryFolder folder;
   fill(folder.path() / "data");
+  shell("find '" + (folder.path() / "data").string() + "' -type f -exec touch -d @0 {} +");  // as archives have it that are the same each time they are made
   shell("tar -cf '" + (folder.path() / "a.tar").string() + "' -C '" + folder.path().string() + "' data");
   for (const char* where : {"data", "a.tar"}) {
     const auto store = open_store((folder.path() / where).string());
     store->list(Sizes::wanted, [](const Listed& listed) {
-      EXPECT_EQ(listed.changed > int64_t{1'600'000'000} * 1'000'000'000, listed.kind == Listed::Kind::file) << listed.path;
+      EXPECT_EQ(listed.changed.has_value(), listed.kind == Listed::Kind::file) << listed.path;
       return true;
     });
   }
