@@ -1,5 +1,5 @@
-// The method is Pillow's (src/libImaging/Resample.c describes it): a triangle filter widened by the scale when shrinking, columns first and
-// then rows, each pass rounded to 8 bits, weights in fixed point with 22 bits after the point. Keeping its rounding keeps its levels.
+// The method is Pillow's (src/libImaging/Resample.c describes it): a triangle filter widened by the scale when shrinking, columns and rows
+// one after the other, each pass rounded to 8 bits, weights in fixed point with 22 bits after the point. Keeping its rounding keeps its levels.
 #include "lockstep/data/resample.h"
 
 #include <algorithm>
@@ -40,15 +40,16 @@ double triangle(double distance) { return std::max(0.0, 1.0 - std::abs(distance)
 
 int32_t fixed_point(double weight) { return static_cast<int32_t>(std::floor(weight * (1 << kWeightBits) + 0.5)); }
 
-Taps make_taps(int64_t source_length, double begin, double end, int64_t destination_length) {
-  const double scale = (end - begin) / static_cast<double>(destination_length);
+// Pillow's boxes are of floats, and so is the difference of two.
+Taps make_taps(int64_t source_length, float begin, float end, int64_t destination_length) {
+  const double scale = static_cast<double>(end - begin) / static_cast<double>(destination_length);
   const double reach = std::max(scale, 1.0);
   Taps taps;
   taps.stride = static_cast<int64_t>(std::ceil(reach)) * 2 + 1;
   taps.weights.resize(static_cast<size_t>(destination_length * taps.stride));
   std::vector<double> exact(static_cast<size_t>(taps.stride));
   for (int64_t position = 0; position < destination_length; ++position) {
-    const double centre = begin + (static_cast<double>(position) + 0.5) * scale;
+    const double centre = static_cast<double>(begin) + (static_cast<double>(position) + 0.5) * scale;
     const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
     const int64_t last = std::min<int64_t>(source_length, static_cast<int64_t>(centre + reach + 0.5));
     double sum = 0;
@@ -77,7 +78,7 @@ class KeptTaps {
     }
     Entry& oldest = entries_[next_];
     next_ = (next_ + 1) % entries_.size();
-    oldest = {{}, make_taps(source_length, begin, end, destination_length)};
+    oldest = {{}, make_taps(source_length, static_cast<float>(begin), static_cast<float>(end), destination_length)};
     oldest.key = key;
     return oldest.taps;
   }
@@ -149,6 +150,36 @@ void copy_rows(const PixelPlane& plane, const Rows& rows, uint8_t* destination) 
   for (int64_t y = rows.begin; y < rows.end; ++y) std::memcpy(destination + (y - rows.begin) * rows.row, plane.first + y * plane.row, static_cast<size_t>(rows.width));
 }
 
+// The pass that leaves less comes first. This is where Pillow 13 draws the line; the rounding between the passes makes it matter.
+bool rows_come_first(PlaneSize from, PlaneSize to) { return from.height > to.height && from.height - to.height > 2 * (from.width - to.width); }
+
+// One output row of all bytes of the input rows that go into it. Near the plane's end these are copied, for the kernel reads over the end of a row.
+void mix_source_row(const PixelPlane& plane, int64_t bytes, const Taps& rows, int64_t y, uint8_t* destination) {
+  thread_local ThreadBuffer copies;
+  const int64_t first = rows.firsts[static_cast<size_t>(y)], count = rows.counts[static_cast<size_t>(y)];
+  const uint8_t* source = plane.first + first * plane.row;
+  int64_t row = plane.row;
+  if ((plane.height - first - count) * plane.row < kOverrun) {
+    uint8_t* const copy = copies.of(static_cast<size_t>(count * bytes + kOverrun)).data();
+    for (int64_t i = 0; i < count; ++i) std::memcpy(copy + i * bytes, source + i * row, static_cast<size_t>(bytes));
+    source = copy;
+    row = bytes;
+  }
+  resample_kernels().mix(source, row, rows.weights_of(y), rows.counts[static_cast<size_t>(y)], destination, bytes);
+}
+
+// `channels` is 3 for interleaved planes, of which `plane` is the first.
+void rows_first(const PixelPlane& plane, int64_t channels, const Taps& columns, const Taps& rows, PlaneSize size, uint8_t* destination) {
+  thread_local ThreadBuffer mixed_memory, narrowed_memory;
+  const int64_t bytes = plane.width * channels;
+  uint8_t* const mixed = mixed_memory.of(static_cast<size_t>(size.height * bytes + kOverrun)).data();
+  for (int64_t y = 0; y < size.height; ++y) mix_source_row(plane, bytes, rows, y, mixed + y * bytes);
+  const Rows all{0, size.height, size.width, rounded_up(size.width, kOverrun)};
+  uint8_t* const narrowed = narrowed_memory.of(static_cast<size_t>(channels * all.plane() + kOverrun)).data();
+  narrow_plane({mixed, bytes, channels, size.height, plane.width}, channels, columns, all, narrowed);
+  for (int64_t y = 0; y < channels * size.height; ++y) std::memcpy(destination + y * size.width, narrowed + y * all.row, static_cast<size_t>(size.width));
+}
+
 }  // namespace
 
 void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size, std::span<uint8_t> destination) {
@@ -159,6 +190,14 @@ void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize dest
   thread_local KeptTaps kept_rows, kept_columns;
   const Taps& row_taps = kept_rows.find(height, box.top, box.bottom, destination_size.height);
   const Taps& column_taps = kept_columns.find(width, box.left, box.right, destination_size.width);
+  if (!keeps_rows && !keeps_columns && rows_come_first({height, width}, destination_size)) {
+    if (are_interleaved(planes)) return rows_first(planes[0], 3, column_taps, row_taps, destination_size, destination.data());
+    for (size_t c = 0; c < planes.size(); ++c) {
+      const PixelPlane plane = planes[c].step == 1 ? planes[c] : gathered(planes[c], gathered_memory.of(static_cast<size_t>(height * width)).data());
+      rows_first(plane, 1, column_taps, row_taps, destination_size, destination.data() + static_cast<int64_t>(c) * destination_size.pixels());
+    }
+    return;
+  }
   const Rows rows{row_taps.begin(), row_taps.end(), destination_size.width, rounded_up(destination_size.width, kOverrun)};
   uint8_t* const narrowed = narrowed_memory.of(static_cast<size_t>(static_cast<int64_t>(planes.size()) * rows.plane() + kOverrun)).data();
 

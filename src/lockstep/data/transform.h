@@ -33,7 +33,7 @@ struct PictureFormat {
 };
 
 /// Grey <-> colour (ITU-R 601 luma as Pillow's convert("L"): (19595 R + 38470 G + 7471 B + 32768) >> 16), then resize: bilinear with
-/// antialias, equal to Pillow's BILINEAR within 1 level. stretch: to the size; crop: the shorter side to fit, the centre kept;
+/// antialias, the levels of Pillow 13's BILINEAR (within 1 of older ones). stretch: to the size; crop: the shorter side to fit, the centre kept;
 /// pad: the longer side to fit, zeros around. A picture that already fits is returned unchanged, bit for bit.
 Image to_format(const Image& image, const PictureFormat& format);
 
