@@ -73,6 +73,9 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
                     with self.subTest(rank=rank, trial=trial, communicator=communicator):
                         self.kill(rank, trial, communicator)
 
+    def test_while_replicas_train_by_themselves(self):
+        self.kill(1, 1, "shared", "--exchange", "average", "--averaging-frequency", "3")
+
     def test_a_stopped_rank(self):
         for rank, communicator in ((0, "shared"), (2, "shared"), (0, "gloo"), (1, "gloo")):
             with self.subTest(rank=rank, communicator=communicator):

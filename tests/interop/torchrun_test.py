@@ -47,6 +47,12 @@ class Torchrun(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(self.folder / "torchrun"), runs.weights(self.folder / "alone"))
         self.assertEqual(done.stdout.count("model saved in"), 1, "only rank 0 speaks")
 
+    def test_torchrun_starts_ranks_that_evaluate(self):
+        runs.train(self.digits, self.folder / "model", *runs.SMALL, "--max-steps", "3")
+        words = runs.command("evaluate", self.folder / "model", self.held_out, "--json")
+        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "2", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+        self.assertEqual(done.stdout, runs.run(*words[1:]))
+
     def test_torchrun_starts_the_workers_of_a_pool(self):
         def printed(*words):
             done = subprocess.run([*words, CUSTOM_LOOP, str(self.digits), "--epochs", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=False)

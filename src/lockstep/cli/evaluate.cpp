@@ -3,6 +3,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
@@ -105,18 +106,21 @@ Json as_json(const train::Evaluation& evaluation, const train::Model& model) {
 
 }  // namespace
 
-std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fields() + fields_of<JsonOutput>(); }
+std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fields() + fields_of<JsonOutput>() + fields_of<RankSettings>(); }
 
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   device::keep_freed_memory();
-  const train::Model model = open_model(call);
-  const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
-  const data::Dataset dataset = readable_samples(source, model, options, console);
-  const train::Evaluation evaluation = train::evaluate(train::predict(model, dataset, options), model.classes);
-  const bool json = settings_of<JsonOutput>(call).json;
-  console.print(json ? as_json(evaluation, model).dump(2) + "\n" : as_text(evaluation, model, console.width()));
-  return 0;
+  return over_ranks(call, [&](comm::Communicator* group) {
+    const train::Model model = open_model(call);
+    const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
+    const auto predictions = Inference{model, options, group}.predict(source, console);
+    if (!leads(group)) return 0;
+    const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
+    const bool json = settings_of<JsonOutput>(call).json;
+    console.print(json ? as_json(evaluation, model).dump(2) + "\n" : as_text(evaluation, model, console.width()));
+    return 0;
+  });
 }
 
 }  // namespace lockstep::cli

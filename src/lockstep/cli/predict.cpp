@@ -5,6 +5,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/picture_files.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/trained_model.h"
@@ -31,13 +32,12 @@ struct PredictionOutput {
   };
 };
 
-/// Datasets in the order of the words: neighbouring picture files together, each other path by itself.
-std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model, const train::Options& options, Console& console) {
-  std::vector<data::Dataset> inputs;
+/// In the order of the words: neighbouring picture files together, each other path by itself.
+std::vector<data::Source> open_inputs(const Call& call, const train::Model& model, const train::Options& options) {
+  std::vector<data::Source> inputs;
   std::vector<std::filesystem::path> files;
-  const auto add = [&](const data::Source& source) { inputs.push_back(readable_samples(source, model, options, console)); };
   const auto add_files = [&] {
-    if (!files.empty()) add({.dataset = picture_files(std::exchange(files, {}), model.classes), .kind = "picture files", .skipped = {}});
+    if (!files.empty()) inputs.push_back({.dataset = picture_files(std::exchange(files, {}), model.classes), .kind = "picture files", .skipped = {}});
   };
   for (size_t i = 1; i < call.words.size(); ++i) {
     const std::filesystem::path path = call.words[i];
@@ -46,7 +46,7 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
       continue;
     }
     add_files();
-    add(data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes, .unlabelled = true}));
+    inputs.push_back(data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes, .unlabelled = true}));
   }
   add_files();
   return inputs;
@@ -91,29 +91,29 @@ std::string as_json_list(const std::vector<train::Prediction>& predictions, cons
   return text + "\n]\n";
 }
 
+void give(const std::vector<train::Prediction>& predictions, const std::vector<std::string>& classes, const PredictionOutput& output, Console& console) {
+  const bool json = output.format == Format::json || (output.format == Format::auto_ && output.output.ends_with(".json"));
+  const std::string text = json ? as_json_list(predictions, classes) : as_csv(predictions, classes);
+  output.output.empty() ? console.print(text) : write_file_atomic(output.output, text);
+}
+
 }  // namespace
 
-std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fields() + fields_of<PredictionOutput>(); }
+std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<RankSettings>(); }
 
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
-  const auto output = settings_of<PredictionOutput>(call);
   device::keep_freed_memory();
-  const train::Model model = open_model(call);
-
-  std::vector<train::Prediction> predictions;
-  for (const data::Dataset& input : open_inputs(call, model, options, console)) {
-    std::vector<train::Prediction> some = train::predict(model, input, options);
-    predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
-  }
-  const bool json = output.format == Format::json || (output.format == Format::auto_ && output.output.ends_with(".json"));
-  const std::string text = json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes);
-  if (output.output.empty()) {
-    console.print(text);
-  } else {
-    write_file_atomic(output.output, text);
-  }
-  return 0;
+  return over_ranks(call, [&](comm::Communicator* group) {
+    const train::Model model = open_model(call);
+    std::vector<train::Prediction> predictions;
+    for (const data::Source& input : open_inputs(call, model, options)) {
+      std::vector<train::Prediction> some = Inference{model, options, group}.predict(input, console);
+      predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+    }
+    if (leads(group)) give(predictions, model.classes, settings_of<PredictionOutput>(call), console);
+    return 0;
+  });
 }
 
 }  // namespace lockstep::cli

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/device/inventory.h"
@@ -78,7 +79,7 @@ train::Model open_model(const Call& call) {
   return model;
 }
 
-data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console) {
+std::vector<train::Prediction> Inference::predict(const data::Source& source, Console& console) const {
   data::Dataset dataset = source.dataset;
   std::vector<data::BadSample> left_out = source.skipped;
   if (options.on_bad_sample == data::OnBadSample::skip && dataset.store().kind() == data::SampleKind::picture) {
@@ -86,8 +87,10 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
     dataset = std::move(good);
     left_out.insert(left_out.end(), bad.begin(), bad.end());
   }
-  for (const data::BadSample& sample : left_out) console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
-  return dataset;
+  for (const data::BadSample& sample : left_out) {
+    if (leads(group)) console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
+  }
+  return group == nullptr ? train::predict(model, dataset, options) : train::predict(model, dataset, options, *group);
 }
 
 }  // namespace lockstep::cli

@@ -29,7 +29,15 @@ std::vector<FieldInfo> model_fields();
 /// The model of a run folder, or the weights file in one; or with --weights FILE a network by its name or file.
 train::Model open_model(const Call& call);
 
-/// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is named on standard error.
-data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console);
+/// A trained network, how it is to run, and where: `group` is null without ranks (over_ranks.h).
+struct Inference {
+  const train::Model& model;
+  const train::Options& options;
+  comm::Communicator* group;
+
+  /// Predictions of `source`'s samples, in their order; none on ranks that do not lead. With --on-bad-sample skip samples that cannot be read are left out; what
+  /// is left out is named on standard error.
+  std::vector<train::Prediction> predict(const data::Source& source, Console& console) const;
+};
 
 }  // namespace lockstep::cli

@@ -55,6 +55,13 @@ Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_coun
   return {begin, index + 1 == shard_count ? count : begin + options.shard_size};
 }
 
+// A worker's shards. Those of one size stay where they are: a mini-batch that has less leaves out the last.
+Range owned_shards(const QueueOptions& options, int64_t shard_count, Share share) {
+  if (options.shard_size == 0) return part_of(shard_count, share.size, share.rank);
+  const Range range = part_of(shards_of(options, options.mini_batch_size), share.size, share.rank);
+  return {std::min(range.begin, shard_count), std::min(range.end, shard_count)};
+}
+
 // This worker's shards out of `whole`, which has all of its samples.
 std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& options, const Batch& batch) {
   std::vector<Shard> shards;
@@ -158,7 +165,7 @@ struct MiniBatchQueue::State {
     batch.global_count = range.count();
     batch.shard_count = shards_of(options, range.count());
     batch.target_count = count_targets(range);
-    const Range owned = part_of(batch.shard_count, share.size, share.rank);
+    const Range owned = owned_shards(options, batch.shard_count, share);
     if (owned.count() == 0) return filling;
     const int64_t begin = range.begin + shard_range(options, range.count(), batch.shard_count, owned.begin).begin;
     const int64_t end = range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;

@@ -55,7 +55,7 @@ struct QueueOptions {
   int64_t mini_batch_size = 128;
   int64_t shards = 8;           ///< even parts (used_shards, part_of)
   int64_t shard_size = 0;       ///< above 0: instead of even parts, shards of so many samples each, as far as the mini-batch goes; a single sample
-                                ///< that is left joins the last of them
+                                ///< that is left joins the last of them. A shard has the same worker in every mini-batch
   Order order = {};             ///< seed and shuffle rule
   Augment augment = {};         ///< applied to the u8 pictures, seeded by (seed, epoch, sample)
   Cursor start = {};            ///< the first mini-batch to give

@@ -128,6 +128,23 @@ TEST(MiniBatchQueue, ShardsOfOneSize) {
   EXPECT_EQ(sizes_of(41), (std::vector<size_t>{10, 10, 10, 10, 1}));       // unless the mini-batch has no more
 }
 
+TEST(MiniBatchQueue, AShardOfOneSizeHasTheSameWorkerInEveryMiniBatch) {
+  QueueOptions options = options_of(1);
+  options.shard_size = 10;
+  options.epochs = 1;
+  MiniBatchQueue first(numbers(55), {0, 2}, options), second(numbers(55), {1, 2}, options);
+  const auto indices = [](MiniBatchQueue& queue) {
+    std::vector<int64_t> found;
+    const std::optional<Batch> batch = queue.next();
+    for (const Shard& shard : batch->shards) found.push_back(shard.index);
+    return found;
+  };
+  EXPECT_EQ(indices(first), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(indices(second), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(indices(first), (std::vector<int64_t>{0, 1}));  // of 15 samples
+  EXPECT_EQ(indices(second), (std::vector<int64_t>{}));
+}
+
 TEST(MiniBatchQueue, EveryEpochHasEverySampleWithItsLabel) {
   QueueOptions options = options_of(2);
   options.augment = {};

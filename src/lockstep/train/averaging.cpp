@@ -9,8 +9,10 @@
 namespace lockstep::train {
 namespace {
 
-// Elements averaged at a time on a CPU: they stay in a core's cache, for a handful of replicas. All is element by element, so it changes no bit.
-constexpr int64_t kAveragedAtATime = 16 * kBlock;
+// Elements averaged at a time on a CPU: those of a piece stay in a core's cache, for a handful of replicas; those of a chunk are exchanged at once. All is
+// element by element, so neither changes a bit.
+constexpr int64_t kPiece = 16 * kBlock;
+constexpr int64_t kChunk = 256 * kBlock;
 
 std::string prefix_of(size_t replica) { return "replica-" + std::to_string(replica) + "."; }
 
@@ -23,41 +25,30 @@ void append_flat(nn::NamedTensors& all, const SharedWeights& weights, const at::
   for (size_t i = 0; i < parts.size(); ++i) all.emplace_back(weights.slots()[i].name + suffix, parts[i]);
 }
 
+int64_t chunk_size(const SharedWeights& masters) { return masters.device().is_cpu() ? kChunk : masters.element_count(); }
+int64_t piece_size(const SharedWeights& masters) { return masters.device().is_cpu() ? kPiece : masters.element_count(); }
+
 void copy_buffers(SharedWeights& to, const SharedWeights& from) {
   for (auto& [name, tensor] : to.buffers()) tensor.copy_(from.buffer(name));
 }
 
 }  // namespace
 
-at::Tensor weighted_mean(const std::vector<at::Tensor>& parts, const std::vector<int64_t>& samples) {
-  std::vector<at::Tensor> terms;
-  int64_t total = 0;
-  for (size_t i = 0; i < parts.size(); ++i) total += samples[i];
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (samples[i] == total) return parts[i];  // alone, so not even rounded
-    if (samples[i] > 0) terms.push_back(parts[i].to(at::kDouble).mul(static_cast<double>(samples[i])));
-  }
-  at::Tensor mean = comm::fold(terms, 0, static_cast<int64_t>(terms.size()), [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
-  mean.div_(static_cast<double>(total));
-  const auto type = parts.front().scalar_type();
-  return at::isFloatingType(type) ? mean.to(type) : mean.round_().to(type);
-}
-
 Averaging::Replica::Replica(nn::Instance instance, const SharedWeights& masters, const std::vector<BatchNormInfo>& norms, const Optimizer& like)
     : weights(instance, masters.type(), masters.device()), optimizer(like.rule(), weights, like.parts()), network(std::move(instance), weights, norms),
       gradient(at::zeros_like(weights.flat())) {}
 
-Averaging::Averaging(comm::ThreadGroup& group, SharedWeights& masters, const Optimizer& optimizer, std::vector<nn::Instance> instances,
-                     std::vector<BatchNormInfo> norms, AveragingOptions options)
-    : masters_(masters), optimizer_(optimizer), norms_(std::move(norms)), options_(options),
-      samples_(at::zeros({static_cast<int64_t>(instances.size())}, at::kLong)) {
-  for (nn::Instance& instance : instances) {
-    replicas_.push_back(std::make_unique<Replica>(std::move(instance), masters, norms_, optimizer));
-    Replica& replica = *replicas_.back();
-    replica.updater = make_updater(group, replica.weights, replica.optimizer, options_.gradient_clip);
+Averaging::Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions options, const std::function<nn::Instance()>& make_instance)
+    : workers_(std::move(workers)), masters_(masters.weights), optimizer_(masters.optimizer), norms_(std::move(masters.norms)), options_(options),
+      replicas_(static_cast<size_t>(workers_.replicas)), visitors_(replicas_.size()), samples_(at::zeros({workers_.replicas}, at::kLong)) {
+  const Range here = workers_.replicas_of(workers_.comm.rank());
+  for (int64_t i = here.begin; i < here.end; ++i) {
+    auto& replica = replicas_[static_cast<size_t>(i)];
+    replica = std::make_unique<Replica>(make_instance(), masters_, norms_, optimizer_);
+    replica->updater = make_updater(workers_.group, replica->weights, replica->optimizer, options_.gradient_clip);
   }
   if (options_.outer == OuterOptimizer::none) return;
-  anchor_ = masters.flat().clone();
+  anchor_ = masters_.flat().clone();
   outer_momentum_ = at::zeros_like(anchor_);
 }
 
@@ -65,6 +56,7 @@ void Averaging::begin(int64_t round) {
   if (!is_average(round)) return;
   const at::NoGradGuard no_grad;
   for (const auto& replica : replicas_) {
+    if (replica == nullptr) continue;
     replica->weights.flat().copy_(masters_.flat());
     copy_buffers(replica->weights, masters_);
     for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) replica->optimizer.value(i).copy_(optimizer_.value(i));
@@ -88,8 +80,8 @@ void Averaging::keep_gradients(int64_t replica) {
 
 void Averaging::update(Share share, int64_t count, const device::UpdateRule& rule) {
   for (int64_t i = 0; i < count; ++i) {
-    Replica& replica = *replicas_[static_cast<size_t>(i)];
-    replica.updater->step(share, {{{0, 1}, replica.gradient}}, 1, rule);
+    const auto& replica = replicas_[static_cast<size_t>(i)];
+    if (replica != nullptr) replica->updater->step(share, {{{0, 1}, replica->gradient}}, 1, rule);
   }
 }
 
@@ -99,40 +91,91 @@ void Averaging::note(const std::vector<ShardResult>& results, int64_t count, int
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     samples[i] += results[at].count;
-    if (!norms_.empty()) apply_moments(replicas_[at]->weights, norms_, results[at].moments);
+    if (!norms_.empty() && replicas_[at] != nullptr) apply_moments(replicas_[at]->weights, norms_, results[at].moments);
   }
 }
 
-void Averaging::average(Share share, int64_t round) {
+// A replica that is alone is not even rounded.
+Averaging::Mean Averaging::plan_mean() const {
+  Mean mean;
+  const int64_t* samples = samples_.const_data_ptr<int64_t>();
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    if (samples[i] == 0) continue;
+    mean.replicas.push_back(i);
+    mean.weights.push_back(static_cast<double>(samples[i]));
+  }
+  if (mean.weights.size() == 1) mean.weights = {1};
+  for (const double weight : mean.weights) mean.total += weight;
+  Range own;  // terms
+  for (size_t term = 0; term < mean.replicas.size(); ++term) {
+    if (replicas_[mean.replicas[term]] == nullptr) continue;
+    if (own.count() == 0) own.begin = static_cast<int64_t>(term);
+    own.end = static_cast<int64_t>(term) + 1;
+  }
+  const int64_t size = std::min(chunk_size(masters_), masters_.element_count());
+  for (const Range node : comm::whole_nodes(own, static_cast<int64_t>(mean.replicas.size()))) {
+    for (auto& nodes : mean.own) nodes.push_back({node, at::empty({size}, masters_.flat().options().dtype(at::kDouble))});
+  }
+  return mean;
+}
+
+// In double, over terms of this rank.
+at::Tensor Averaging::sum_of(Range terms, const PartOf& part) const {
+  std::vector<at::Tensor> leaves(mean_.replicas.size());
+  for (auto term = static_cast<size_t>(terms.begin); term < static_cast<size_t>(terms.end); ++term) leaves[term] = part(*replicas_[mean_.replicas[term]]).to(at::kDouble).mul(mean_.weights[term]);
+  return comm::fold(leaves, terms.begin, terms.end, [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
+}
+
+std::vector<Averaging::Averaged> Averaging::averaged() const {
+  std::vector<Averaged> all{{masters_.flat(), [](const Replica& replica) { return replica.weights.flat(); }, anchor_.defined()}};
+  for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) {
+    all.push_back({optimizer_.value(i), [i](const Replica& replica) { return replica.optimizer.value(i); }});
+  }
+  return all;
+}
+
+void Averaging::average(Share thread, int64_t round) {
   const at::NoGradGuard no_grad;
   const bool spread = is_average(round);
-  if (share.rank == 0) average_buffers(spread);
-  const Range own = part_of(masters_.block_count(), share.size, share.rank);
-  const int64_t end = std::min(own.end * kBlock, masters_.element_count());
-  const int64_t most = masters_.device().is_cpu() ? kAveragedAtATime : masters_.element_count();
-  for (int64_t begin = own.begin * kBlock; begin < end; begin += most) average_range(begin, std::min(most, end - begin), spread);
-}
-
-std::vector<at::Tensor> Averaging::of_replicas(const std::function<at::Tensor(const Replica&)>& part) const {
-  std::vector<at::Tensor> parts;
-  for (const auto& replica : replicas_) parts.push_back(part(*replica));
-  return parts;
-}
-
-void Averaging::average_range(int64_t begin, int64_t count, bool spread) {
-  const std::vector<int64_t> samples(samples_.const_data_ptr<int64_t>(), samples_.const_data_ptr<int64_t>() + samples_.numel());
-  const auto set_all = [&](const at::Tensor& value, const at::Tensor& master, const std::vector<at::Tensor>& replicas) {
-    master.narrow(0, begin, count).copy_(value);
-    for (size_t i = 0; spread && i < replicas.size(); ++i) replicas[i].copy_(value);
-  };
-  const auto ranges = [&](auto&& flat_of) { return of_replicas([&](const Replica& replica) { return flat_of(replica).narrow(0, begin, count); }); };
-  const auto weights = ranges([](const Replica& replica) { return replica.weights.flat(); });
-  const at::Tensor mean = weighted_mean(weights, samples);
-  set_all(anchor_.defined() ? outer_step(mean, begin, count, spread) : mean, masters_.flat(), weights);
-  for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) {
-    const auto values = ranges([&](const Replica& replica) { return replica.optimizer.value(i); });
-    set_all(weighted_mean(values, samples), optimizer_.value(i), values);
+  workers_.group.barrier([&] { mean_ = plan_mean(); });
+  size_t turn = 0;
+  for (const Averaged& vector : averaged()) {
+    for (int64_t begin = 0; begin < masters_.element_count(); begin += chunk_size(masters_)) {
+      average_chunk(thread, vector, {begin, std::min(begin + chunk_size(masters_), masters_.element_count())}, turn, spread);
+      turn = 1 - turn;
+    }
   }
+  if (thread.rank == 0) average_buffers(spread);
+}
+
+// Who adds up a chunk has passed the barrier of the one before, and all came to that after they had read the one before it, whose memory this takes.
+void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk, size_t turn, bool spread) {
+  const Range own = part_of(chunk.count(), thread.size, thread.rank);
+  const auto each_piece = [&](auto&& work) {
+    for (int64_t at = own.begin; at < own.end; at += piece_size(masters_)) work(at, std::min(piece_size(masters_), own.end - at));
+  };
+  const auto narrowed = [](const std::vector<comm::Node>& nodes, int64_t at, int64_t count) {
+    std::vector<comm::Node> parts;
+    for (const comm::Node& node : nodes) parts.push_back({node.shards, node.sum.narrow(0, at, count)});
+    return parts;
+  };
+  each_piece([&](int64_t at, int64_t count) {
+    for (const comm::Node& node : mean_.own[turn]) node.sum.narrow(0, at, count).copy_(sum_of(node.shards, [&](const Replica& replica) { return vector.of(replica).narrow(0, chunk.begin + at, count); }));
+  });
+  const auto terms = static_cast<int64_t>(mean_.replicas.size());
+  workers_.group.barrier([&] {
+    mean_.nodes.clear();  // so that the last sum's memory can be used again
+    mean_.nodes = workers_.comm.exchange_nodes(narrowed(mean_.own[turn], 0, chunk.count()), terms);
+  });
+  each_piece([&](int64_t at, int64_t count) {
+    const int64_t begin = chunk.begin + at;
+    const at::Tensor mean = comm::finish_whole(narrowed(mean_.nodes, at, count), terms).div(mean_.total);
+    const at::Tensor value = vector.outer ? outer_step(mean.to(masters_.type()), begin, count, spread) : mean.to(masters_.type());
+    vector.master.narrow(0, begin, count).copy_(value);
+    for (const auto& replica : replicas_) {
+      if (spread && replica != nullptr) vector.of(*replica).narrow(0, begin, count).copy_(value);
+    }
+  });
 }
 
 // DiLoCo, algorithm 1: what the replicas moved on average is the gradient of an SGD with Nesterov's momentum (torch.optim.SGD's arithmetic).
@@ -150,31 +193,91 @@ at::Tensor Averaging::outer_step(const at::Tensor& mean, int64_t begin, int64_t 
 }
 
 void Averaging::average_buffers(bool spread) {
-  const std::vector<int64_t> samples(samples_.const_data_ptr<int64_t>(), samples_.const_data_ptr<int64_t>() + samples_.numel());
+  if (masters_.buffers().empty()) return;
+  const auto flat = [&](const Replica& replica) {
+    std::vector<at::Tensor> parts;
+    for (const auto& [name, tensor] : masters_.buffers()) parts.push_back(replica.weights.buffer(name).to(at::kDouble).flatten());
+    return at::cat(parts);
+  };
+  std::vector<comm::Node> own;
+  for (const comm::Node& node : mean_.own[0]) own.push_back({node.shards, sum_of(node.shards, flat)});
+  const at::Tensor mean = workers_.comm.reduce_tree(own, static_cast<int64_t>(mean_.replicas.size())).div(mean_.total);
+  int64_t at = 0;
   for (const auto& [name, tensor] : masters_.buffers()) {
-    const at::Tensor master = tensor;
-    master.copy_(weighted_mean(of_replicas([&, &name = name](const Replica& replica) { return replica.weights.buffer(name); }), samples));
+    const at::Tensor value = mean.narrow(0, at, tensor.numel()).view(tensor.sizes());
+    at::Tensor(tensor).copy_(at::isFloatingType(tensor.scalar_type()) ? value : value.round());
+    at += tensor.numel();
   }
-  for (size_t i = 0; spread && i < replicas_.size(); ++i) copy_buffers(replicas_[i]->weights, masters_);
+  for (const auto& replica : replicas_) {
+    if (spread && replica != nullptr) copy_buffers(replica->weights, masters_);
+  }
 }
 
-nn::NamedTensors Averaging::state(int64_t round) const {
+// Of the masters, equal on all ranks.
+nn::NamedTensors Averaging::common_state(int64_t round) const {
   nn::NamedTensors all;
   const bool is_mean = is_average(round);
   if (anchor_.defined()) append_flat(all, masters_, outer_momentum_, ".outer");
   if (anchor_.defined() && !is_mean) append_flat(all, masters_, anchor_, ".anchor");
   if (is_mean && options_.average_updaters) append(all, "", optimizer_.state(masters_));
-  for (size_t i = 0; i < replicas_.size(); ++i) {
-    const Replica& replica = *replicas_[i];
-    if (!is_mean || !options_.average_updaters) append(all, prefix_of(i), replica.optimizer.state(replica.weights));
-    if (!is_mean) append(all, prefix_of(i), replica.weights.state());
-  }
-  if (!is_mean) all.emplace_back("samples", samples_);
   return all;
 }
 
+nn::NamedTensors Averaging::state_of(size_t replica, int64_t round) {
+  const bool is_mean = is_average(round);
+  nn::NamedTensors all;
+  if (is_mean && options_.average_updaters) return all;
+  const auto add = [&](const Optimizer& optimizer, const SharedWeights& weights) {
+    append(all, "", optimizer.state(weights));
+    if (!is_mean) append(all, "", weights.state());
+  };
+  if (replicas_[replica] != nullptr) {
+    add(replicas_[replica]->optimizer, replicas_[replica]->weights);
+    return all;
+  }
+  add(optimizer_, masters_);
+  nn::NamedTensors& visitor = visitors_[replica];
+  if (visitor.size() == all.size()) return visitor;
+  for (auto& [name, tensor] : all) tensor = tensor.clone();  // as replicas begin
+  return visitor = std::move(all);
+}
+
+nn::NamedTensors Averaging::state(int64_t round) {
+  nn::NamedTensors all = common_state(round);
+  for (size_t i = 0; i < replicas_.size(); ++i) append(all, prefix_of(i), state_of(i, round));
+  if (!is_average(round)) all.emplace_back("samples", samples_);
+  return all;
+}
+
+void Averaging::share_states(int64_t round, const std::function<int64_t(size_t replica)>& root) {
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    std::vector<at::Tensor> tensors;
+    for (const auto& [name, tensor] : state_of(i, round)) tensors.push_back(tensor);
+    workers_.comm.broadcast(tensors, root(i));
+    if (workers_.comm.rank() != 0) visitors_[i].clear();
+  }
+}
+
+void Averaging::collect(int64_t round) {
+  share_states(round, [&](size_t replica) {
+    int64_t rank = 0;
+    while (!workers_.replicas_of(rank).contains(static_cast<int64_t>(replica))) ++rank;
+    return rank;
+  });
+}
+
+void Averaging::hand_out(int64_t round) {
+  std::vector<at::Tensor> tensors{samples_};
+  for (const auto& [name, tensor] : common_state(round)) tensors.push_back(tensor);
+  workers_.comm.broadcast(tensors, 0);
+  share_states(round, [](size_t) { return int64_t{0}; });
+  visitors_.assign(visitors_.size(), {});
+}
+
 void Averaging::check_aliases() const {
-  for (const auto& replica : replicas_) replica->network.check_aliases();
+  for (const auto& replica : replicas_) {
+    if (replica != nullptr) replica->network.check_aliases();
+  }
 }
 
 }  // namespace lockstep::train

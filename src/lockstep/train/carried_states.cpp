@@ -25,6 +25,10 @@ void CarriedStates::put(int64_t first, const std::vector<at::Tensor>& rows) {
   for (size_t i = 0; i < next_.size(); ++i) next_[i].narrow(0, first, rows[i].size(0)).copy_(rows[i]);
 }
 
+void CarriedStates::collect(comm::Communicator& comm, Range slots) {
+  for (const at::Tensor& tensor : now_) tensor.copy_(comm.cat(tensor.narrow(0, slots.begin, slots.count())));
+}
+
 nn::NamedTensors CarriedStates::state() const {
   nn::NamedTensors state;
   for (size_t i = 0; i < now_.size(); ++i) state.emplace_back("carried." + parts_[i].name, now_[i]);

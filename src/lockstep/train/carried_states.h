@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lockstep/base/share.h"
+#include "lockstep/comm/communicator.h"
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
@@ -25,6 +27,9 @@ class CarriedStates {
   void put(int64_t first, const std::vector<at::Tensor>& rows);
   /// The step is made: what was put counts. Called by one thread while no other is in rows() or put().
   void commit() { now_.swap(next_); }
+
+  /// Every rank, between steps: brings all slots' state to all ranks; `slots` are those whose shards this rank computes.
+  void collect(comm::Communicator& comm, Range slots);
 
   /// "carried.lstm.h" [slots,layers,hidden] and so on, for checkpoints: before the step under way. The tensors share this object's memory.
   nn::NamedTensors state() const;

@@ -73,6 +73,21 @@ std::vector<int64_t> owners_of(const Plan& plan) {
   return owners;
 }
 
+// The part of a mini-batch's `count` shards that the workers of a rank have.
+Range shards_of_rank(int64_t count, const TrainingSetup& setup, int64_t rank) {
+  const int64_t threads = setup.plan.workers / setup.comm.size();
+  const int64_t first = rank * threads;
+  return {part_of(count, setup.plan.workers, first).begin, part_of(count, setup.plan.workers, first + threads - 1).end};
+}
+
+// The same in slots; there the mini-batch is always full.
+Range slots_of_rank(const TrainingSetup& setup) {
+  const int64_t slots = setup.plan.mini_batch_size, shards = used_shards(setup.plan.shards, slots);
+  const Range own = shards_of_rank(shards, setup, setup.comm.rank());
+  if (own.count() == 0) return {};
+  return {part_of(slots, shards, own.begin).begin, part_of(slots, shards, own.end - 1).end};
+}
+
 int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
 
 }  // namespace
@@ -128,17 +143,20 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
     if (setup_.validation != nullptr) features_.emplace_back(setup_.validation);
   }
   if (setup_.options.exchange != ExchangeKind::average) return;
-  std::vector<nn::Instance> instances;
-  for (int64_t i = 0; i < setup_.plan.shards; ++i) instances.push_back(make_instance(setup_));
-  averaging_ = std::make_unique<Averaging>(group_, weights_, optimizer_, std::move(instances), norms_, averaging_options(setup_));
+  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) { return shards_of_rank(setup_.plan.shards, setup_, rank); }};
+  averaging_ = std::make_unique<Averaging>(workers, Averaging::Masters{weights_, optimizer_, norms_}, averaging_options(setup_), [this] { return make_instance(setup_); });
 }
 
 void Training::share_start() {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : weights_.state()) tensors.push_back(tensor);
-  for (const auto& [name, tensor] : optimizer_state()) tensors.push_back(tensor);
-  setup_.comm.broadcast(tensors, 0);
   read_json(broadcast_json(setup_.comm, lockstep::to_json(state_)), state_, "the state of rank 0");
+  const auto share = [&](const nn::NamedTensors& named) {
+    std::vector<at::Tensor> tensors;
+    for (const auto& [name, tensor] : named) tensors.push_back(tensor);
+    setup_.comm.broadcast(tensors, 0);
+  };
+  share(weights_.state());
+  share(carried_.state());
+  averaging_ ? averaging_->hand_out(state_.step) : share(optimizer_.state(weights_));
 }
 
 EndReason Training::run() {
@@ -209,7 +227,10 @@ void Training::walk(Worker& worker) {
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.is_first()) save_if_due();
   }
-  group_.barrier([&] { agree_on_end(); });
+  group_.barrier([&] {
+    agree_on_end();
+    collect_state();
+  });
   if (reason_ == EndReason::stopped) return;
   if (averaging_ && !averaging_->is_average(worker.step)) {
     averaging_->average(worker.thread, worker.step);
@@ -401,9 +422,10 @@ void Training::save_if_due() {
     compare_hashes(setup_.comm, hash, state_.step);
     say("hash", {{"weights", as_hex(hash)}});
   }
-  if (setup_.writer == nullptr) return;
   const bool best = std::exchange(best_pending_, false);
   bool due = is_due(state_.step, plan.checkpoint_every) && !is_last(state_.step);
+  if (due) collect_state();
+  if (setup_.writer == nullptr) return;
   if (due && !best && setup_.writer->busy()) {
     ++skipped_checkpoints_;
     due = false;
@@ -412,13 +434,19 @@ void Training::save_if_due() {
   checkpoint_seconds_ += seconds_between(start, Clock::now());
 }
 
-nn::NamedTensors Training::optimizer_state() const {
+// What a checkpoint by rank 0 needs of the others. All ranks.
+void Training::collect_state() {
+  carried_.collect(setup_.comm, slots_of_rank(setup_));
+  if (averaging_) averaging_->collect(state_.step);
+}
+
+nn::NamedTensors Training::optimizer_state() {
   nn::NamedTensors state = averaging_ ? averaging_->state(state_.step) : optimizer_.state(weights_);
   for (auto& carried : carried_.state()) state.push_back(std::move(carried));
   return state;
 }
 
-Snapshot Training::snapshot(bool checkpoint, bool best) const {
+Snapshot Training::snapshot(bool checkpoint, bool best) {
   const auto copies = [](nn::NamedTensors tensors) {
     for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
     return tensors;

@@ -1,15 +1,19 @@
 #include "lockstep/train/predict.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/data/centre.h"
 #include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/device/failure.h"
+#include "lockstep/device/isa.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
@@ -21,6 +25,7 @@
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/prepare.h"
+#include "lockstep/train/ranks.h"
 #include "lockstep/train/replica.h"
 #include "lockstep/train/run_files.h"
 #include "lockstep/train/shared_weights.h"
@@ -122,59 +127,131 @@ namespace {
 
 nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}}; }
 
-std::vector<Prediction> predict_here(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+/// Who computes a prediction together, and who has all of it afterwards.
+struct Together {
+  comm::Communicator& comm;
+  Ranks ranks;                 // as the placement sees them
+  bool for_all = false;        // else for rank 0
+  std::stop_token stop = {};
+
+  bool gets_all() const { return for_all || comm.rank() == 0; }
+};
+
+// A rank with other samples or another model would put its scores where others belong.
+void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& dataset) {
+  const std::string first = dataset.size() > 0 ? dataset.store().source(0) : "none";
+  own.update({{"images", dataset.size()}, {"listing", dataset.size() > 0 ? as_hex(dataset.store().listing_hash()) : "none"}});
+  const Json rank_0 = broadcast_json(comm, {{"own", own}, {"first", first}});
+  compare_with_rank_0(comm, own, rank_0["own"], first, rank_0["first"].get<std::string>());
+}
+
+// A row for each sample that this process has computed: its place and its scores.
+at::Tensor rows_of(const std::vector<Prediction>& predictions, int64_t classes) {
+  const int64_t count = std::count_if(predictions.begin(), predictions.end(), [](const Prediction& one) { return !one.scores.empty(); });
+  const at::Tensor rows = at::empty({count, 1 + classes}, at::kDouble);
+  double* row = rows.mutable_data_ptr<double>();
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    if (predictions[i].scores.empty()) continue;
+    *row = static_cast<double>(i);
+    row = std::copy(predictions[i].scores.begin(), predictions[i].scores.end(), row + 1);
+  }
+  return rows;
+}
+
+// Brings the ranks' scores together. Rank 0 has its own already, where only it gets the others'.
+void gather_scores(std::vector<Prediction>& predictions, int64_t classes, const Together& together) {
+  constexpr std::chrono::hours kAsLongAsItTakes{24 * 365};  // a rank may have a slower machine; one that fails ends the wait
+  const comm::WaitOptions wait{.timeout = kAsLongAsItTakes, .stop = together.stop};
+  const at::Tensor own = !together.for_all && together.gets_all() ? at::empty({0, 1 + classes}, at::kDouble) : rows_of(predictions, classes);
+  for (const at::Tensor& rows : together.for_all ? together.comm.all_gather(own, wait) : together.comm.gather(own, 0, wait)) {
+    for (int64_t i = 0; i < rows.size(0); ++i) {
+      const double* row = rows.const_data_ptr<double>() + i * (1 + classes);
+      predictions[static_cast<size_t>(*row)].scores.assign(row + 1, row + 1 + classes);
+    }
+  }
+}
+
+std::vector<Prediction> predict_together(const Model& model, const data::Dataset& dataset, const Options& options, const Together& together) {
   if (model.input.labels_steps) throw Error(ErrorCode::invalid_option, "the network gives a class at each time step, and predictions are one for each sample", "run its forward_sequences from C++");
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
   nn::load_state(*prototype.module, weights_of(model), model.state.empty() ? model.weights.string() : model.network.name());
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
-  const Placement placement = resolve_placement(options, shards, machine_here(options));
+  const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const auto type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
   const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
   const SharedWeights weights(prototype, type, device_of(0));
+  compare_ranks(together.comm, {{"shards", shards}, {"mini-batch", options.mini_batch_size}, {"weights", as_hex(weights.hash())}, {"arithmetic", device::arithmetic_fingerprint(placement.devices)}}, dataset);
   const auto norms = probe_batch_norms(prototype, model.input);
   const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format_of(model), model.resize_to);
   const auto pictures = std::make_shared<const data::PictureSet>(fitted, format_of(model), /*most_bytes=*/0);
 
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
-  comm::ThreadGroup group(placement.workers);
-  group.run([&](Share share) {
+  comm::ThreadGroup group(placement.workers / together.comm.size());
+  group.run([&](Share thread) {
     at::set_num_threads(1);
     nn::Instance instance = prototype;
-    if (share.rank != 0) {
+    if (thread.rank != 0) {
       instance = seeded_instance(model.network, model.input, 0);
       weights.alias(instance);
     }
-    Replica replica(instance, weights, norms, {.format = {type, device_of(share.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels, .padded_left = model.padding == data::PaddingSide::left});
+    Replica replica(instance, weights, norms, {.format = {type, device_of(thread.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels, .padded_left = model.padding == data::PaddingSide::left});
     replica.begin_evaluation();
-    data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
-    while (const auto batch = queue.next(stop)) {
+    const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
+    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
+    while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {
         at::Tensor logits;
         replica.evaluate(shard, &logits);
         const at::Tensor scores = at::softmax(logits, 1, at::kDouble).contiguous();
+        if (scores.size(1) != model.input.classes) throw Error(ErrorCode::invalid_option, "the network gives " + std::to_string(scores.size(1)) + " scores for " + std::to_string(model.input.classes) + " classes");
         const int64_t first = batch->cursor.step * options.mini_batch_size + part_of(batch->global_count, batch->shard_count, shard.index).begin;
         for (int64_t i = 0; i < shard.count; ++i) {
           const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
-          Prediction& prediction = predictions[static_cast<size_t>(first + i)];
-          prediction.scores.assign(row, row + scores.size(1));
-          prediction.label = std::max_element(prediction.scores.begin(), prediction.scores.end()) - prediction.scores.begin();
-          prediction.target = dataset.store().label(first + i);
-          prediction.source = dataset.store().source(first + i);
+          predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));
         }
       }
     }
   });
-  if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all samples were done");
+  if (together.stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all samples were done");
+  gather_scores(predictions, model.input.classes, together);
+  if (!together.gets_all()) return {};
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    Prediction& prediction = predictions[i];
+    prediction.label = std::max_element(prediction.scores.begin(), prediction.scores.end()) - prediction.scores.begin();
+    prediction.target = dataset.store().label(static_cast<int64_t>(i));
+    prediction.source = dataset.store().source(static_cast<int64_t>(i));
+  }
   return predictions;
 }
+
+std::vector<Prediction> predict_over(const Model& model, const data::Dataset& dataset, const Options& options, const Together& together) {
+  try {
+    return predict_together(model, dataset, options, together);
+  } catch (...) {
+    together.comm.abort(device::error_of(std::current_exception()));
+    throw;
+  }
+}
+
+std::vector<Prediction> predict_alone(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+  const auto alone = comm::make_communicator();
+  return predict_over(model, dataset, options, {.comm = *alone, .ranks = {}, .stop = std::move(stop)});
+}
+
+Ranks ranks_of(const comm::Communicator& comm) { return {true, comm.size(), comm.way()}; }
 
 }  // namespace
 
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
   const pool::Worker* worker = pool::Worker::current();
-  if (worker == nullptr) return predict_here(model, dataset, options, std::move(stop));
+  if (worker == nullptr) return predict_alone(model, dataset, options, std::move(stop));
   const EitherStop either(std::move(stop), worker->stop_token());
-  return once_for_group(*worker, "predict", [&] { return predict_here(model, dataset, options, either.token()); });
+  if (worker->same_process()) return once_for_group(*worker, "predict", [&] { return predict_alone(model, dataset, options, either.token()); });
+  return predict_over(model, dataset, options, {.comm = worker->comm(), .ranks = ranks_of(worker->comm()), .for_all = true, .stop = either.token()});
+}
+
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm) {
+  return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm)});
 }
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes) {

@@ -1,4 +1,4 @@
-// Inference with the execution options of training: the same scores for any number of workers.
+// Inference with the execution options of training: the same scores for any number of workers and ranks.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options.h"
@@ -58,6 +59,10 @@ struct Prediction {
 /// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
 /// In a task of a pool it stays on the task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});
+
+/// The same by all ranks of a group, each for its part of the samples: all predictions on rank 0, none on the others. The ranks have the same model,
+/// samples and options, else invalid_option names the first that differs; a rank that throws breaks the group.
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm);
 
 struct Evaluation {
   double loss = 0;

@@ -93,10 +93,6 @@ class Preparation {
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
   void check_exchange() const {
-    for (const auto& [asked, option] : {std::pair(options_.tbptt_length > 0, "--tbptt-length"), std::pair(averages(), "--exchange average")}) {
-      if (!asked || ranks().count == 1) continue;
-      throw Error(ErrorCode::invalid_option, std::string(option) + " trains in one process, and this run has " + std::to_string(ranks().count) + " ranks", "start it without a launcher, with --workers");
-    }
     if (averages()) {
       if (options_.scale_with_workers == ScaleWithWorkers::none) return;
       throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");
@@ -328,7 +324,7 @@ class Preparation {
   }
 
   // A replica for each worker.
-  int64_t default_replicas() const { return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_).workers; }
+  int64_t default_replicas() const { return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()).workers; }
 
   void place() {
     placement_ = resolve_placement(options_, plan().shards, inventory_, ranks());

@@ -8,7 +8,7 @@
 namespace lockstep::train {
 
 Json broadcast_json(comm::Communicator& comm, const Json& own) {
-  std::string text = own.dump();
+  std::string text = own.dump(-1, ' ', false, Json::error_handler_t::replace);  // names of files may be no UTF-8
   const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
   comm.broadcast({size}, 0);
   text.resize(static_cast<size_t>(size.item<int64_t>()));
@@ -22,7 +22,7 @@ void compare_with_rank_0(const comm::Communicator& comm, const Json& own, const 
     if (expected == value) continue;
     const std::string who = "rank " + std::to_string(comm.rank()) + " on " + host_name();
     const bool data = name.ends_with("images") || name.ends_with("listing") || name == "classes";
-    const std::string what = data ? " has other data in \"" + folder + "\" than rank 0 in \"" + folder_of_rank_0 + "\": its " : " cannot train with rank 0: its ";
+    const std::string what = data ? " has other data in \"" + folder + "\" than rank 0 in \"" + folder_of_rank_0 + "\": its " : " cannot work with rank 0: its ";
     throw Error(ErrorCode::invalid_option, who + what + name + " is " + value.dump().substr(0, 200) + " where rank 0 has " + expected.dump().substr(0, 200),
                 data                   ? "give all ranks the same files, under the same names"
                 : name == "arithmetic" ? "--isa avx2 pins the instructions for all ranks; libraries and builds must be the same"

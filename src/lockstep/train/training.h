@@ -70,8 +70,9 @@ class Training {
   Training(TrainingSetup setup, nn::Instance prototype);
 
   SharedWeights& weights() { return weights_; }
-  /// What a resume needs beside the weights, as views of the live tensors: the optimizer's state; state() says of which step.
-  nn::NamedTensors optimizer_state() const;
+  /// What a resume needs beside the weights, as views of the live tensors: the optimizer's state; state() says of which step. What other ranks
+  /// have of it is there for rank 0 after run(), and comes from rank 0 in share_start().
+  nn::NamedTensors optimizer_state();
   RunState& state() { return state_; }
 
   /// Gives every rank the weights, optimizer state and state() of rank 0.
@@ -84,7 +85,7 @@ class Training {
   double images_per_second() const;  ///< over all steps but the first of this run()
   const Score& test_score() const { return test_score_; }
   int64_t skipped_checkpoints() const { return skipped_checkpoints_; }
-  Snapshot snapshot(bool checkpoint, bool best) const;
+  Snapshot snapshot(bool checkpoint, bool best);
 
  private:
   struct Worker;
@@ -113,6 +114,7 @@ class Training {
   void report_average(double seconds, const Score& score);
   void note_validation(const Score& score);
   void save_if_due();
+  void collect_state();
   void say(const char* kind, Json values, bool log = true);
 
   TrainingSetup setup_;

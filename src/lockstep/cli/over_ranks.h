@@ -1,0 +1,30 @@
+// Commands whose ranks work as one, where a launcher started several.
+#pragma once
+
+#include <exception>
+#include <memory>
+
+#include "lockstep/cli/failure.h"
+#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/verb.h"
+#include "lockstep/comm/rendezvous.h"
+
+namespace lockstep::cli {
+
+/// Calls `work` with the group of the launcher's ranks, null without a launcher; what it throws is told to the other ranks too. Only the rank that
+/// leads prints and writes. The command has the options of RankSettings.
+template <class Work>
+int over_ranks(const Call& call, Work work) {
+  if (!call.launch) return work(nullptr);
+  const std::unique_ptr<comm::Communicator> group = comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator);
+  try {
+    return work(group.get());
+  } catch (...) {
+    group->abort(as_error(std::current_exception()));
+    throw;
+  }
+}
+
+inline bool leads(const comm::Communicator* group) { return group == nullptr || group->rank() == 0; }
+
+}  // namespace lockstep::cli
