@@ -92,6 +92,16 @@ int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return 
 
 }  // namespace
 
+ReplicaOptions replica_options(const Plan& plan, const Options& options, int64_t thread) {
+  return {.format = {type_of(plan.precision), device_of(plan, thread), plan.mean, plan.deviation},
+          .precision = plan.precision,
+          .accumulate = options.accumulate,
+          .seed = options.seed,
+          .kernels = options.kernels,
+          .padded_left = plan.format.padding == data::PaddingSide::left,
+          .frozen_steps = plan.keep_features ? plan.frozen_steps : 0};
+}
+
 // What one worker has for itself.
 struct Training::Worker {
   Share thread;                 // of the workers of its process
@@ -107,13 +117,7 @@ struct Training::Worker {
       : thread(own_thread),
         all(of_all),
         replica(std::move(instance), training.weights_, training.norms_,
-                {.format = {type_of(training.setup_.plan.precision), device_of(training.setup_.plan, own_thread.rank), training.setup_.plan.mean, training.setup_.plan.deviation},
-                 .precision = training.setup_.plan.precision,
-                 .accumulate = training.setup_.options.accumulate,
-                 .seed = training.setup_.options.seed,
-                 .kernels = training.setup_.options.kernels,
-                 .padded_left = training.setup_.plan.format.padding == data::PaddingSide::left,
-                 .frozen_steps = training.setup_.plan.keep_features ? training.setup_.plan.frozen_steps : 0}),
+                replica_options(training.setup_.plan, training.setup_.options, own_thread.rank)),
         queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };

@@ -53,6 +53,9 @@ struct TrainingSetup {
   comm::Communicator& comm;                             ///< of the ranks that train together; say, observer and writer are rank 0's
 };
 
+/// What the replica of this worker (of its process) does, as the run is planned.
+ReplicaOptions replica_options(const Plan& plan, const Options& options, int64_t thread);
+
 /// Where one step's time went on one worker, in seconds.
 struct StepTimes {
   double queue = 0;

@@ -1,0 +1,13 @@
+// A forecast for a terminal.
+#pragma once
+
+#include <string>
+
+#include "lockstep/train/forecast.h"
+
+namespace lockstep::cli {
+
+/// What was measured, a row for each number of workers, what to change, and warnings.
+std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan);
+
+}  // namespace lockstep::cli

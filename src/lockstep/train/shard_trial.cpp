@@ -1,0 +1,68 @@
+#include "lockstep/train/shard_trial.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/device/random_scope.h"
+#include "lockstep/train/learning.h"
+#include "lockstep/train/placement.h"
+#include "lockstep/train/training.h"
+
+namespace lockstep::train {
+namespace {
+
+// Reads back what a device gave, which waits for it.
+void wait_for(ShardResult& result, int64_t pieces, const std::vector<BatchNormInfo>& norms) {
+  const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
+  std::vector<ShardResult> results{result};
+  settle(results, 1, pieces, norms, *alone);
+}
+
+}  // namespace
+
+data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps) {
+  const device::RandomScope random(at::kCPU, 0);
+  const bool sequences = plan.format.kind == data::SampleKind::sequence;
+  data::Shard shard{.count = samples};
+  const std::vector<int64_t> labels = sequences && plan.input.labels_steps ? std::vector<int64_t>{samples, steps} : std::vector<int64_t>{samples};
+  shard.target = at::randint(plan.input.classes, labels, at::kLong);
+  if (sequences) {
+    shard.pictures = at::randn({samples, plan.format.channels, steps});
+    shard.lengths = at::full({samples}, steps, at::kLong);
+  } else {
+    shard.pictures = at::randint(256, {samples, plan.format.channels, plan.format.height, plan.format.width}, at::kByte);
+  }
+  return shard;
+}
+
+ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Options& options)
+    : ShardTrial(network, plan, options, trainable_instance(network, plan.input, options)) {}
+
+ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Options& options, const nn::Instance& prototype)
+    : network_(network),
+      plan_(plan),
+      options_(options),
+      learnables_(learnables_of(prototype)),
+      weights_(prototype, plan.precision == Precision::double_ ? at::kDouble : at::kFloat, open_device(plan.device, plan.devices, 0)),
+      norms_(probe_batch_norms(prototype, plan.input)) {}
+
+std::unique_ptr<Replica> ShardTrial::make_replica(int64_t thread) const {
+  const nn::Instance instance = trainable_instance(network_, plan_.input, options_);
+  weights_.alias(instance);
+  return std::make_unique<Replica>(instance, weights_, norms_, replica_options(plan_, options_, thread));
+}
+
+ShardResult ShardTrial::train(Replica& replica, const data::Shard& shard) const {
+  ShardResult result = replica.train(shard, std::max<int64_t>(1, target_count(shard)), /*step=*/0);
+  wait_for(result, options_.accumulate, norms_);
+  return result;
+}
+
+void ShardTrial::evaluate(Replica& replica, const data::Shard& shard) const {
+  ShardResult result = replica.evaluate(shard);
+  wait_for(result, 1, {});
+}
+
+}  // namespace lockstep::train

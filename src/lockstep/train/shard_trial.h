@@ -1,0 +1,48 @@
+// Shards of made-up samples, run as training runs its own, for the sake of their time and memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options.h"
+#include "lockstep/train/plan.h"
+#include "lockstep/train/replica.h"
+#include "lockstep/train/shared_weights.h"
+
+namespace lockstep::train {
+
+/// `samples` samples of the plan's shape, with random values and classes. steps: time steps of sequences.
+data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps = 0);
+
+/// New weights of a run's network, and replicas that compute shards with them. The plan's input, device, precision and frozen_steps are read.
+class ShardTrial {
+ public:
+  ShardTrial(const nn::Network& network, const Plan& plan, const Options& options);
+
+  SharedWeights& weights() { return weights_; }
+  const std::vector<std::string>& learnables() const { return learnables_; }
+
+  /// A replica for the calling thread, on the device of the worker of this number. Any thread.
+  std::unique_ptr<Replica> make_replica(int64_t thread) const;
+
+  /// Forward and backward, until a device is done with them.
+  ShardResult train(Replica& replica, const data::Shard& shard) const;
+  /// Forward in evaluation mode, after Replica::begin_evaluation.
+  void evaluate(Replica& replica, const data::Shard& shard) const;
+
+ private:
+  ShardTrial(const nn::Network& network, const Plan& plan, const Options& options, const nn::Instance& prototype);
+
+  const nn::Network& network_;
+  const Plan& plan_;
+  const Options& options_;
+  std::vector<std::string> learnables_;
+  SharedWeights weights_;
+  std::vector<BatchNormInfo> norms_;
+};
+
+}  // namespace lockstep::train
