@@ -78,6 +78,8 @@ train::Model open_model(const Call& call) {
   return model;
 }
 
+std::string noun_of(const train::Model& model) { return model.input.steps > 0 ? "sequences" : "images"; }
+
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console) {
   data::Dataset dataset = source.dataset;
   std::vector<data::BadSample> left_out = source.skipped;
