@@ -45,6 +45,16 @@ void OpenFile::write(std::string_view bytes) {
   }
 }
 
+void OpenFile::write_at(int64_t offset, std::string_view bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw errno_error(errno, "write", path_.string());
+    offset += written;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
 void OpenFile::sync() {
   if (::fsync(get()) != 0) throw errno_error(errno, "sync", path_.string());
 }

@@ -38,6 +38,8 @@ class OpenFile {
   size_t read_at(int64_t offset, std::span<char> destination) const;
 
   void write(std::string_view bytes);
+  /// At `offset`, wherever that is; any thread.
+  void write_at(int64_t offset, std::string_view bytes) const;
   void sync();
   /// Throws where what was written before did not reach the file system.
   void close();

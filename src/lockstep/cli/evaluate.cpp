@@ -1,9 +1,13 @@
 #include <algorithm>
+#include <cmath>
 
+#include "lockstep/base/class_figures.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/over_ranks.h"
+#include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
@@ -16,35 +20,27 @@ namespace {
 
 constexpr size_t kMostConfusions = 20;
 
-struct ClassFigures {
-  std::string name;
-  int64_t samples = 0;
-  int64_t right = 0;
-  int64_t predicted = 0;
+struct MistakesOutput {
+  std::string mistakes;
+  int64_t mistakes_shown = 10;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Output");
+    field("mistakes", self.mistakes, "write every misclassified sample to this CSV file, the highest score of a wrong answer first, in the columns of predict");
+    field("mistakes-shown", self.mistakes_shown, "so many of them are printed", at_least(0));
+  };
 };
 
-std::vector<ClassFigures> figures_by_class(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
-  std::vector<ClassFigures> figures;
-  for (size_t i = 0; i < classes.size(); ++i) {
-    ClassFigures& row = figures.emplace_back();
-    row.name = classes[i];
-    row.right = evaluation.confusion[i][i];
-    for (size_t j = 0; j < classes.size(); ++j) {
-      row.samples += evaluation.confusion[i][j];
-      row.predicted += evaluation.confusion[j][i];
-    }
-  }
-  return figures;
-}
-
-std::string share(int64_t part, int64_t whole) { return whole == 0 ? "-" : fixed(static_cast<double>(part) / static_cast<double>(whole), 4); }
+std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
 
 std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun) {
-  std::vector<std::vector<std::string>> rows{{"class", noun, "right", "recall", "precision"}};
-  for (const ClassFigures& row : figures) {
-    rows.push_back({row.name, with_commas(row.samples), with_commas(row.right), share(row.right, row.samples), share(row.right, row.predicted)});
-  }
-  return in_columns(rows, "lrrrr");
+  std::vector<std::vector<std::string>> rows{{"class", noun, "right", "precision", "recall", "F1"}};
+  const auto add = [&](const ClassFigures& row) {
+    rows.push_back({row.name, with_commas(row.samples), with_commas(row.right), figure(row.precision), figure(row.recall), figure(row.f1)});
+  };
+  for (const ClassFigures& row : figures) add(row);
+  add(mean_figures(figures));
+  rows.back().front() = "(mean)";
+  return in_columns(rows, "lrrrrr");
 }
 
 std::string confusion_matrix(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
@@ -59,22 +55,10 @@ std::string confusion_matrix(const train::Evaluation& evaluation, const std::vec
 }
 
 std::string most_frequent_confusions(const train::Evaluation& evaluation, const std::vector<std::string>& classes, const std::string& noun) {
-  struct Confusion {
-    int64_t count = 0;
-    size_t truth = 0;
-    size_t predicted = 0;
-  };
-  std::vector<Confusion> confusions;
-  for (size_t i = 0; i < classes.size(); ++i) {
-    for (size_t j = 0; j < classes.size(); ++j) {
-      if (i != j && evaluation.confusion[i][j] > 0) confusions.push_back({evaluation.confusion[i][j], i, j});
-    }
-  }
-  std::stable_sort(confusions.begin(), confusions.end(), [](const Confusion& a, const Confusion& b) { return a.count > b.count; });
   std::vector<std::vector<std::string>> rows{{noun, "true", "predicted"}};
-  for (const Confusion& one : confusions) {
+  for (const Confusion& one : confusions(evaluation.confusion)) {
     if (rows.size() > kMostConfusions) break;
-    rows.push_back({with_commas(one.count), classes[one.truth], classes[one.predicted]});
+    rows.push_back({with_commas(one.count), classes[one.truth], classes[one.answer]});
   }
   return in_columns(rows, "rll");
 }
@@ -84,41 +68,66 @@ bool fits(const std::string& text, int width) {
   return std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
 }
 
-std::string as_text(const train::Evaluation& evaluation, const train::Model& model, int width) {
-  const std::string noun = model.input.steps > 0 ? "sequences" : "images";
+std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model, int width) {
+  const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
   std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) + ", accuracy " + fixed(evaluation.accuracy, 4) + "\n\n";
-  text += class_table(figures_by_class(evaluation, classes), noun);
+  text += class_table(class_figures(evaluation.confusion, classes), noun);
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, width)) return text + "\nconfusion matrix:\n" + matrix;
   return text + "\nmost frequent confusions (--json has all of them):\n" + most_frequent_confusions(evaluation, classes, noun);
 }
 
-Json as_json(const train::Evaluation& evaluation, const train::Model& model) {
+std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const train::Model& model, const MistakesOutput& output) {
+  const size_t shown = std::min(mistakes.size(), static_cast<size_t>(output.mistakes_shown));
+  if (shown == 0) return "";
+  std::vector<std::vector<std::string>> rows{{"score", "predicted", "true", "score of true", "file"}};
+  for (size_t i = 0; i < shown; ++i) {
+    const train::Prediction& one = mistakes[i];
+    const auto score = [&](int64_t label) { return fixed(one.scores[static_cast<size_t>(label)], 4); };
+    rows.push_back({score(one.label), class_name(model.classes, one.label), class_name(model.classes, one.target), score(one.target), one.source});
+  }
+  const std::string all = shown == mistakes.size() ? "" : output.mistakes.empty() ? " (--mistakes FILE writes all)" : " (all are in " + output.mistakes + ")";
+  return "\n" + with_commas(static_cast<int64_t>(mistakes.size())) + " misclassified " + noun_of(model) + ", the worst first" + all + ":\n" + in_columns(rows, "rllrl");
+}
+
+Json number_or_null(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }
+
+Json evaluation_json(const train::Evaluation& evaluation, const std::vector<train::Prediction>& mistakes, const train::Model& model) {
   Json json{{"weights", model.weights.string()}, {"samples", evaluation.samples}, {"loss", evaluation.loss}, {"accuracy", evaluation.accuracy}};
   Json& classes = json["classes"] = Json::array();
-  for (const ClassFigures& row : figures_by_class(evaluation, model.classes)) {
-    classes.push_back({{"name", row.name}, {"samples", row.samples}, {"right", row.right}, {"predicted", row.predicted}});
+  for (const ClassFigures& row : class_figures(evaluation.confusion, model.classes)) {
+    classes.push_back({{"name", row.name}, {"samples", row.samples}, {"right", row.right}, {"predicted", row.predicted},
+                       {"precision", number_or_null(row.precision)}, {"recall", number_or_null(row.recall)}, {"f1", number_or_null(row.f1)}});
   }
   json["confusion"] = evaluation.confusion;
+  json["mistakes"] = Json::array();
+  for (const train::Prediction& one : mistakes) json["mistakes"].push_back(as_json(one, model.classes));
   return json;
 }
 
 }  // namespace
 
-std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fields() + fields_of<JsonOutput>() + fields_of<RankSettings>(); }
+std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fields() + fields_of<MistakesOutput>() + fields_of<JsonOutput>() + fields_of<RankSettings>(); }
 
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
+  const auto output = settings_of<MistakesOutput>(call);
   device::keep_freed_memory();
   return over_ranks(call, [&](comm::Communicator* group) {
     const train::Model model = open_model(call);
     const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
-    const auto predictions = Inference{model, options, group}.predict(source, console);
+    const std::vector<train::Prediction> predictions = predict(model, readable_samples(source, model, options, console, group), options, group);
     if (!leads(group)) return 0;
     const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
-    const bool json = settings_of<JsonOutput>(call).json;
-    console.print(json ? as_json(evaluation, model).dump(2) + "\n" : as_text(evaluation, model, console.width()));
+    std::vector<train::Prediction> mistakes;
+    for (const size_t place : train::mistakes(predictions)) mistakes.push_back(predictions[place]);
+    if (!output.mistakes.empty()) write_file_atomic(output.mistakes, as_csv(mistakes, model.classes));
+    if (settings_of<JsonOutput>(call).json) {
+      console.print(json_text(evaluation_json(evaluation, mistakes, model), 2) + "\n");
+    } else {
+      console.print(evaluation_text(evaluation, model, console.width()) + mistakes_text(mistakes, model, output));
+    }
     return 0;
   });
 }

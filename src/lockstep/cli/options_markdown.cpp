@@ -1,4 +1,5 @@
 #include "lockstep/base/text.h"
+#include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/train/run_files.h"
@@ -45,7 +46,7 @@ std::vector<FieldInfo> options_markdown_fields() { return {}; }
 int run_options_markdown(const Call&, Console& console) {
   std::string text = kHead + resume_paragraph();
   std::string section;
-  for (const FieldInfo& field : training_fields() + fields_of<RankSettings>()) {
+  for (const FieldInfo& field : training_fields() + fields_of<RankSettings>() + fields_of<ReportSwitch>()) {
     if (field.section != section) text += "\n## " + field.section + "\n\n| option | type | default | meaning |\n|---|---|---|---|\n";
     section = field.section;
     text += row(field);

@@ -2,11 +2,12 @@
 #include <iterator>
 #include <utility>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/json.h"
-#include "lockstep/base/text.h"
+#include "lockstep/cli/layer_file.h"
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/picture_files.h"
+#include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
@@ -19,25 +20,28 @@
 namespace lockstep::cli {
 namespace {
 
-enum class Format { auto_, csv, json };
-constexpr std::array<const char*, 3> enum_names(Format) { return {"auto", "csv", "json"}; }
+enum class Format { auto_, csv, json, safetensors };
+constexpr std::array<const char*, 4> enum_names(Format) { return {"auto", "csv", "json", "safetensors"}; }
 
 struct PredictionOutput {
+  std::string layer;
   std::string output;
   Format format = Format::auto_;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
+    field("layer", self.layer, "write what this layer gives for each sample, and not labels; lockstep network show lists a network's layers");
     field("output", self.output, "write to this file; empty: standard output");
-    field("format", self.format, "auto: JSON when --output ends in .json, else CSV");
+    field("format", self.format, "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else safetensors");
   };
 };
 
-/// In the order of the words: neighbouring picture files together, each other path by itself.
-std::vector<data::Source> open_inputs(const Call& call, const train::Model& model, const train::Options& options) {
-  std::vector<data::Source> inputs;
+/// Datasets in the order of the words: neighbouring picture files together, each other path by itself.
+std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group) {
+  std::vector<data::Dataset> inputs;
   std::vector<std::filesystem::path> files;
+  const auto add = [&](const data::Source& source) { inputs.push_back(readable_samples(source, model, options, console, group)); };
   const auto add_files = [&] {
-    if (!files.empty()) inputs.push_back({.dataset = picture_files(std::exchange(files, {}), model.classes), .kind = "picture files", .skipped = {}});
+    if (!files.empty()) add({.dataset = picture_files(std::exchange(files, {}), model.classes), .kind = "picture files", .skipped = {}});
   };
   for (size_t i = 1; i < call.words.size(); ++i) {
     const std::filesystem::path path = call.words[i];
@@ -46,55 +50,47 @@ std::vector<data::Source> open_inputs(const Call& call, const train::Model& mode
       continue;
     }
     add_files();
-    inputs.push_back(data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes, .unlabelled = true}));
+    add(data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes, .unlabelled = true}));
   }
   add_files();
   return inputs;
 }
 
-// RFC 4180.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string cell = "\"";
-  for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return cell + "\"";
-}
-
-std::string class_name(const std::vector<std::string>& classes, int64_t label) { return label < 0 ? "" : classes[static_cast<size_t>(label)]; }
-
-std::string as_csv(const std::vector<train::Prediction>& predictions, const std::vector<std::string>& classes) {
-  std::string text = "file,label,score,target";
-  for (const std::string& name : classes) text += "," + csv_cell("score_" + name);
-  text += "\n";
-  for (const train::Prediction& one : predictions) {
-    text += csv_cell(one.source) + "," + csv_cell(class_name(classes, one.label)) + "," + shortest(one.scores[static_cast<size_t>(one.label)]) + "," +
-            csv_cell(class_name(classes, one.target));
-    for (const double score : one.scores) text += "," + shortest(score);
-    text += "\n";
-  }
-  return text;
-}
-
-Json as_json(const train::Prediction& one, const std::vector<std::string>& classes) {
-  Json json{{"file", one.source}, {"label", class_name(classes, one.label)}, {"score", one.scores[static_cast<size_t>(one.label)]}, {"target", nullptr}};
-  if (one.target >= 0) json["target"] = class_name(classes, one.target);
-  for (size_t i = 0; i < classes.size(); ++i) json["scores"][classes[i]] = one.scores[i];
-  return json;
-}
-
-// One prediction a line, so that the file can be read line by line too. Names that are no UTF-8 get replacement characters.
+// One prediction a line, so that the file can be read line by line too.
 std::string as_json_list(const std::vector<train::Prediction>& predictions, const std::vector<std::string>& classes) {
   std::string text = "[";
   for (const train::Prediction& one : predictions) {
-    text += (text.size() > 1 ? ",\n " : "\n ") + as_json(one, classes).dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += (text.size() > 1 ? ",\n " : "\n ") + json_text(as_json(one, classes), -1);
   }
   return text + "\n]\n";
 }
 
-void give(const std::vector<train::Prediction>& predictions, const std::vector<std::string>& classes, const PredictionOutput& output, Console& console) {
+void print_or_write(const std::string& text, const std::string& output, Console& console) {
+  if (output.empty()) {
+    console.print(text);
+  } else {
+    write_file_atomic(output, text);
+  }
+}
+
+void write_labels(const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console, comm::Communicator* group) {
+  if (output.format == Format::safetensors) throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives", "name it: --layer NAME");
+  std::vector<train::Prediction> predictions;
+  for (const data::Dataset& input : inputs) {
+    std::vector<train::Prediction> some = predict(model, input, options, group);
+    predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+  }
+  if (!leads(group)) return;
   const bool json = output.format == Format::json || (output.format == Format::auto_ && output.output.ends_with(".json"));
-  const std::string text = json ? as_json_list(predictions, classes) : as_csv(predictions, classes);
-  output.output.empty() ? console.print(text) : write_file_atomic(output.output, text);
+  print_or_write(json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes), output.output, console);
+}
+
+void write_layer(const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console) {
+  if (output.format == Format::json) throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
+  const bool csv = output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
+  if (csv) return print_or_write(layer_csv(model, output.layer, inputs, options), output.output, console);
+  if (output.output.empty()) throw Error(ErrorCode::invalid_option, "--layer writes a safetensors file, which is not for standard output", "add --output FILE, or --format csv");
+  write_layer_file(output.output, model, output.layer, inputs, options);
 }
 
 }  // namespace
@@ -103,15 +99,16 @@ std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fiel
 
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
+  const auto output = settings_of<PredictionOutput>(call);
   device::keep_freed_memory();
   return over_ranks(call, [&](comm::Communicator* group) {
     const train::Model model = open_model(call);
-    std::vector<train::Prediction> predictions;
-    for (const data::Source& input : open_inputs(call, model, options)) {
-      std::vector<train::Prediction> some = Inference{model, options, group}.predict(input, console);
-      predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+    const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
+    if (output.layer.empty()) {
+      write_labels(model, inputs, options, output, console, group);
+    } else if (leads(group)) {
+      write_layer(model, inputs, options, output, console);
     }
-    if (leads(group)) give(predictions, model.classes, settings_of<PredictionOutput>(call), console);
     return 0;
   });
 }

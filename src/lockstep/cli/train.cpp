@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
@@ -37,7 +38,7 @@ std::string already_finished(const train::Result& result) {
 
 }  // namespace
 
-std::vector<FieldInfo> train_fields() { return training_fields() + fields_of<RankSettings>(); }
+std::vector<FieldInfo> train_fields() { return training_fields() + fields_of<RankSettings>() + fields_of<ReportSwitch>(); }
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
@@ -58,6 +59,7 @@ int run_train(const Call& call, Console& console) {
     if (!is_first) return result.reason == train::EndReason::stopped && signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
     if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
     if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
+    if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
     return 0;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() != SIGTERM) throw;

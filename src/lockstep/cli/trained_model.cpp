@@ -79,7 +79,9 @@ train::Model open_model(const Call& call) {
   return model;
 }
 
-std::vector<train::Prediction> Inference::predict(const data::Source& source, Console& console) const {
+std::string noun_of(const train::Model& model) { return model.input.steps > 0 ? "sequences" : "images"; }
+
+data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group) {
   data::Dataset dataset = source.dataset;
   std::vector<data::BadSample> left_out = source.skipped;
   if (options.on_bad_sample == data::OnBadSample::skip && dataset.store().kind() == data::SampleKind::picture) {
@@ -90,6 +92,10 @@ std::vector<train::Prediction> Inference::predict(const data::Source& source, Co
   for (const data::BadSample& sample : left_out) {
     if (leads(group)) console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
   }
+  return dataset;
+}
+
+std::vector<train::Prediction> predict(const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group) {
   return group == nullptr ? train::predict(model, dataset, options) : train::predict(model, dataset, options, *group);
 }
 

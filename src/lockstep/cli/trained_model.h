@@ -29,15 +29,13 @@ std::vector<FieldInfo> model_fields();
 /// The model of a run folder, or the weights file in one; or with --weights FILE a network by its name or file.
 train::Model open_model(const Call& call);
 
-/// A trained network, how it is to run, and where: `group` is null without ranks (over_ranks.h).
-struct Inference {
-  const train::Model& model;
-  const train::Options& options;
-  comm::Communicator* group;
+/// What its samples are called: "images" or "sequences".
+std::string noun_of(const train::Model& model);
 
-  /// Predictions of `source`'s samples, in their order; none on ranks that do not lead. With --on-bad-sample skip samples that cannot be read are left out; what
-  /// is left out is named on standard error.
-  std::vector<train::Prediction> predict(const data::Source& source, Console& console) const;
-};
+/// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is named on standard error, by the rank that leads.
+data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group = nullptr);
+
+/// Predictions in the dataset's order, over `group` where there is one (over_ranks.h); none on ranks that do not lead.
+std::vector<train::Prediction> predict(const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group);
 
 }  // namespace lockstep::cli

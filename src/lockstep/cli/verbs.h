@@ -25,6 +25,9 @@ int run_evaluate(const Call& call, Console& console);
 std::vector<FieldInfo> predict_fields();
 int run_predict(const Call& call, Console& console);
 
+std::vector<FieldInfo> report_fields();
+int run_report(const Call& call, Console& console);
+
 std::vector<FieldInfo> network_show_fields();
 int run_network_show(const Call& call, Console& console);
 

@@ -68,7 +68,11 @@ class GraphNetwork : public torch::nn::Module {
     return taken;
   }
 
-  static void take_step(const Step& step, std::vector<at::Tensor>& slots) { slots[step.output] = step.layer.forward(take_inputs(step, slots)); }
+  // Sequences are then without padding and begin with empty state.
+  static void take_step(const Step& step, std::vector<at::Tensor>& slots) {
+    std::vector<at::Tensor> taken = take_inputs(step, slots), carried;
+    slots[step.output] = step.layer.forward_steps ? step.layer.forward_steps(taken[0], {whole_sequences(taken[0]).lengths}, carried) : step.layer.forward(taken);
+  }
 
   /// `carried` becomes the state after the last time step.
   at::Tensor run(const at::Tensor& input, const TimeSteps& times, std::vector<at::Tensor>& carried) const {
@@ -165,8 +169,9 @@ bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, cons
   return false;
 }
 
-std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan) {
-  const std::vector<size_t> uses = use_counts(graph);
+std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
+  std::vector<size_t> uses = use_counts(graph);
+  if (observed != kInputIndex) ++uses[observed];  // whoever looks at it is a reader
   const std::vector<size_t> fused = fused_into(graph, plan, uses);
   const std::vector<bool> joined = joined_by_readers(graph, plan, uses, fused);
   std::vector<bool> has_relu(graph.layers.size());
@@ -241,8 +246,8 @@ std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& pla
 
 Sequences whole_sequences(const at::Tensor& values) { return {.values = values, .lengths = at::full({values.size(0)}, values.size(2), at::kLong)}; }
 
-Instance build_graph(const LayerGraph& graph, const GraphPlan& plan) {
-  const std::vector<BuiltLayer> built = build_layers(graph, plan);
+Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
+  const std::vector<BuiltLayer> built = build_layers(graph, plan, observed);
   auto network = std::make_shared<GraphNetwork>(steps_of(graph, plan, built), graph.layers.size() + 1);
   ModuleTree tree(network);
   for (size_t i = 0; i < graph.layers.size(); ++i) {

@@ -4,42 +4,22 @@
 #include <chrono>
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
-#include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/hash.h"
-#include "lockstep/comm/thread_group.h"
-#include "lockstep/data/centre.h"
-#include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/device/failure.h"
-#include "lockstep/device/isa.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
-#include "lockstep/nn/state.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
-#include "lockstep/train/batch_norm.h"
 #include "lockstep/train/image_size.h"
+#include "lockstep/train/inference.h"
 #include "lockstep/train/normalization.h"
 #include "lockstep/train/on_worker.h"
-#include "lockstep/train/placement.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/ranks.h"
-#include "lockstep/train/replica.h"
 #include "lockstep/train/run_files.h"
-#include "lockstep/train/shared_weights.h"
 
 namespace lockstep::train {
-namespace {
-
-int64_t parameter_count(const nn::Instance& instance) {
-  int64_t count = 0;
-  for (const auto& parameter : instance.module->parameters()) count += parameter.numel();
-  return count;
-}
-
-}  // namespace
 
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights, const nn::Network& own) {
   const io::RunPaths paths{run_folder};
@@ -125,26 +105,6 @@ data::PictureFormat format_of(const Model& model) {
 
 namespace {
 
-nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}}; }
-
-/// Who computes a prediction together, and who has all of it afterwards.
-struct Together {
-  comm::Communicator& comm;
-  Ranks ranks;                 // as the placement sees them
-  bool for_all = false;        // else for rank 0
-  std::stop_token stop = {};
-
-  bool gets_all() const { return for_all || comm.rank() == 0; }
-};
-
-// A rank with other samples or another model would put its scores where others belong.
-void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& dataset) {
-  const std::string first = dataset.size() > 0 ? dataset.store().source(0) : "none";
-  own.update({{"images", dataset.size()}, {"listing", dataset.size() > 0 ? as_hex(dataset.store().listing_hash()) : "none"}});
-  const Json rank_0 = broadcast_json(comm, {{"own", own}, {"first", first}});
-  compare_with_rank_0(comm, own, rank_0["own"], first, rank_0["first"].get<std::string>());
-}
-
 // A row for each sample that this process has computed: its place and its scores.
 at::Tensor rows_of(const std::vector<Prediction>& predictions, int64_t classes) {
   const int64_t count = std::count_if(predictions.begin(), predictions.end(), [](const Prediction& one) { return !one.scores.empty(); });
@@ -173,46 +133,17 @@ void gather_scores(std::vector<Prediction>& predictions, int64_t classes, const 
 
 std::vector<Prediction> predict_together(const Model& model, const data::Dataset& dataset, const Options& options, const Together& together) {
   if (model.input.labels_steps) throw Error(ErrorCode::invalid_option, "the network gives a class at each time step, and predictions are one for each sample", "run its forward_sequences from C++");
-  const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
-  nn::load_state(*prototype.module, weights_of(model), model.state.empty() ? model.weights.string() : model.network.name());
-  const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
-  const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
-  const auto type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
-  const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
-  const SharedWeights weights(prototype, type, device_of(0));
-  compare_ranks(together.comm, {{"shards", shards}, {"mini-batch", options.mini_batch_size}, {"weights", as_hex(weights.hash())}, {"arithmetic", device::arithmetic_fingerprint(placement.devices)}}, dataset);
-  const auto norms = probe_batch_norms(prototype, model.input);
-  const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format_of(model), model.resize_to);
-  const auto pictures = std::make_shared<const data::PictureSet>(fitted, format_of(model), /*most_bytes=*/0);
-
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
-  comm::ThreadGroup group(placement.workers / together.comm.size());
-  group.run([&](Share thread) {
-    at::set_num_threads(1);
-    nn::Instance instance = prototype;
-    if (thread.rank != 0) {
-      instance = seeded_instance(model.network, model.input, 0);
-      weights.alias(instance);
-    }
-    Replica replica(instance, weights, norms, {.format = {type, device_of(thread.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels, .padded_left = model.padding == data::PaddingSide::left});
-    replica.begin_evaluation();
-    const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
-    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
-    while (const auto batch = queue.next(together.stop)) {
-      for (const data::Shard& shard : batch->shards) {
-        at::Tensor logits;
-        replica.evaluate(shard, &logits);
-        const at::Tensor scores = at::softmax(logits, 1, at::kDouble).contiguous();
-        if (scores.size(1) != model.input.classes) throw Error(ErrorCode::invalid_option, "the network gives " + std::to_string(scores.size(1)) + " scores for " + std::to_string(model.input.classes) + " classes");
-        const int64_t first = batch->cursor.step * options.mini_batch_size + part_of(batch->global_count, batch->shard_count, shard.index).begin;
-        for (int64_t i = 0; i < shard.count; ++i) {
-          const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
-          predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));
-        }
-      }
+  for_each_shard(model, dataset, options, /*feature_steps=*/0, together, [&](Replica& replica, const data::Shard& shard, int64_t first) {
+    at::Tensor logits;
+    replica.evaluate(shard, &logits);
+    const at::Tensor scores = at::softmax(logits, 1, at::kDouble).contiguous();
+    if (scores.size(1) != model.input.classes) throw Error(ErrorCode::invalid_option, "the network gives " + std::to_string(scores.size(1)) + " scores for " + std::to_string(model.input.classes) + " classes");
+    for (int64_t i = 0; i < shard.count; ++i) {
+      const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
+      predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));
     }
   });
-  if (together.stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all samples were done");
   gather_scores(predictions, model.input.classes, together);
   if (!together.gets_all()) return {};
   for (size_t i = 0; i < predictions.size(); ++i) {
@@ -269,6 +200,16 @@ Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vecto
   evaluation.loss /= count;
   evaluation.accuracy = static_cast<double>(correct) / count;
   return evaluation;
+}
+
+std::vector<size_t> mistakes(const std::vector<Prediction>& predictions) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    if (predictions[i].target >= 0 && predictions[i].target != predictions[i].label) places.push_back(i);
+  }
+  const auto score = [&](size_t place) { return predictions[place].scores[static_cast<size_t>(predictions[place].label)]; };
+  std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return score(a) > score(b); });
+  return places;
 }
 
 }  // namespace lockstep::train

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/class_figures.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
@@ -68,9 +69,12 @@ struct Evaluation {
   double loss = 0;
   double accuracy = 0;
   int64_t samples = 0;
-  std::vector<std::vector<int64_t>> confusion;  ///< [true class][predicted class]
+  ConfusionMatrix confusion;
 };
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes);
+
+/// The places of those with a target that is not the label, the highest score of a wrong answer first; of equal ones the earlier.
+std::vector<size_t> mistakes(const std::vector<Prediction>& predictions);
 
 }  // namespace lockstep::train

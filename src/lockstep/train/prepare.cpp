@@ -18,6 +18,7 @@
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
+#include "lockstep/train/held_out.h"
 #include "lockstep/train/learning.h"
 #include "lockstep/train/image_size.h"
 #include "lockstep/train/normalization.h"
@@ -192,7 +193,7 @@ class Preparation {
       validation_reason_ = options_.validation.empty() ? "given" : "from " + options_.validation;
     } else if (options_.validation_split > 0) {
       whole_ = train_;
-      std::tie(train_, validation_) = train_.split(1 - options_.validation_split, {.seed = options_.seed});
+      std::tie(train_, validation_) = split_off_held_out(train_, options_);
       validation_reason_ = shortest(options_.validation_split) + " of each label";
     } else {
       validation_reason_ = "--validation-split 0";

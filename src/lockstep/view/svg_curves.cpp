@@ -11,7 +11,8 @@
 #include "lockstep/base/text.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
-#include "lockstep/view/internal/history.h"
+#include "lockstep/view/internal/curves_drawing.h"
+#include "lockstep/view/internal/markup.h"
 #include "lockstep/view/views.h"
 
 namespace lockstep::view {
@@ -33,38 +34,19 @@ constexpr size_t kMostEpochBands = 60;
 constexpr size_t kMostEpochNames = 20;
 constexpr size_t kMostDots = 150;
 
-constexpr const char* kTrainColour = "#2a6fb0";
-constexpr const char* kHeldOutColour = "#d8701a";
-constexpr const char* kRateColour = "#6b8f5e";
-constexpr const char* kInkColour = "#24292f";
-constexpr const char* kFaintColour = "#6e7781";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return result;
-}
-
 std::string pixels(double value) { return fixed(value, 1); }
 
 enum class Anchor { start, middle, end };
 
 class Drawing {
  public:
-  explicit Drawing(double height) {
+  Drawing(double height, const CurveColours& colours) : colours_(colours) {
     const std::string size = pixels(kWidth) + " " + pixels(height);
     out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" + pixels(kWidth) + "\" height=\"" + pixels(height) +
            "\" font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\">\n";
-    rectangle(0, 0, kWidth, height, "#ffffff");
+    rectangle(0, 0, kWidth, height, colours_.paper);
   }
+  const CurveColours& colours() const { return colours_; }
   void raw(std::string_view text) { out_ += text; }
   void rectangle(double x, double y, double width, double height, std::string_view fill) {
     element("rect", {{"x", pixels(x)}, {"y", pixels(y)}, {"width", pixels(width)}, {"height", pixels(height)}, {"fill", std::string(fill)}});
@@ -72,12 +54,12 @@ class Drawing {
   void line(double x0, double y0, double x1, double y1, std::string_view colour, double width) {
     element("line", {{"x1", pixels(x0)}, {"y1", pixels(y0)}, {"x2", pixels(x1)}, {"y2", pixels(y1)}, {"stroke", std::string(colour)}, {"stroke-width", pixels(width)}});
   }
-  void dot(double x, double y, double radius, std::string_view fill, std::string_view stroke = "#ffffff") {
-    element("circle", {{"cx", pixels(x)}, {"cy", pixels(y)}, {"r", pixels(radius)}, {"fill", std::string(fill)}, {"stroke", std::string(stroke)}, {"stroke-width", "1.5"}});
+  void dot(double x, double y, double radius, std::string_view fill, std::string_view stroke = {}) {
+    element("circle", {{"cx", pixels(x)}, {"cy", pixels(y)}, {"r", pixels(radius)}, {"fill", std::string(fill)}, {"stroke", stroke.empty() ? colours_.paper : std::string(stroke)}, {"stroke-width", "1.5"}});
   }
-  void words(double x, double y, Anchor anchor, std::string_view text, std::string_view colour = kFaintColour, int size = 12, bool bold = false) {
+  void words(double x, double y, Anchor anchor, std::string_view text, std::string_view colour = {}, int size = 12, bool bold = false) {
     static constexpr std::array<const char*, 3> kAnchors{"start", "middle", "end"};
-    out_ += "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\" text-anchor=\"" + kAnchors[static_cast<size_t>(anchor)] + "\" fill=\"" + std::string(colour) +
+    out_ += "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\" text-anchor=\"" + kAnchors[static_cast<size_t>(anchor)] + "\" fill=\"" + (colour.empty() ? colours_.faint : std::string(colour)) +
             "\" font-size=\"" + std::to_string(size) + "\"" + (bold ? " font-weight=\"600\"" : "") + ">" + escaped(text) + "</text>\n";
   }
   /// `style` is more attributes, as `stroke-opacity="0.3"`.
@@ -95,6 +77,7 @@ class Drawing {
     for (const auto& [key, value] : attributes) out_ += std::string(" ") + key + "=\"" + value + "\"";
     out_ += "/>\n";
   }
+  CurveColours colours_;
   std::string out_;
 };
 
@@ -127,26 +110,26 @@ void draw_epochs(Drawing& drawing, const Panel& panel, const History& history, b
   for (size_t i = 0; i < starts.size(); ++i) {
     const double from = panel.across(static_cast<double>(starts[i].first));
     const double to = i + 1 < starts.size() ? panel.across(static_cast<double>(starts[i + 1].first)) : panel.right();
-    if (starts[i].second % 2 == 0) drawing.rectangle(from, panel.top, to - from, panel.height, "#f0f2f5");
+    if (starts[i].second % 2 == 0) drawing.rectangle(from, panel.top, to - from, panel.height, drawing.colours().band);
     if (!names || starts.size() < 2 || i % name_every != 0) continue;
-    drawing.words((from + to) / 2, panel.top - 7, Anchor::middle, (i == 0 ? "epoch " : "") + std::to_string(starts[i].second), kFaintColour, 11);
+    drawing.words((from + to) / 2, panel.top - 7, Anchor::middle, (i == 0 ? "epoch " : "") + std::to_string(starts[i].second), drawing.colours().faint, 11);
   }
 }
 
 void draw_axes(Drawing& drawing, const Panel& panel, std::string_view title, bool step_labels) {
   for (const double tick : panel.y.ticks) {
-    drawing.line(kLeft, panel.down(tick), panel.right(), panel.down(tick), "#d8dee4", 0.8);
+    drawing.line(kLeft, panel.down(tick), panel.right(), panel.down(tick), drawing.colours().grid, 0.8);
     drawing.words(kLeft - 9, panel.down(tick) + 4, Anchor::end, panel.y.label(tick));
   }
-  drawing.line(kLeft, panel.top, kLeft, panel.bottom(), kFaintColour, 1);
-  drawing.line(kLeft, panel.bottom(), panel.right(), panel.bottom(), kFaintColour, 1);
+  drawing.line(kLeft, panel.top, kLeft, panel.bottom(), drawing.colours().faint, 1);
+  drawing.line(kLeft, panel.bottom(), panel.right(), panel.bottom(), drawing.colours().faint, 1);
   for (const double tick : panel.x.ticks) {
-    drawing.line(panel.across(tick), panel.bottom(), panel.across(tick), panel.bottom() + 4, kFaintColour, 1);
+    drawing.line(panel.across(tick), panel.bottom(), panel.across(tick), panel.bottom() + 4, drawing.colours().faint, 1);
     if (step_labels) drawing.words(panel.across(tick), panel.bottom() + 18, Anchor::middle, with_commas(std::llround(tick)));
   }
   const double middle = panel.top + panel.height / 2;
   drawing.raw("<g transform=\"rotate(-90 20 " + pixels(middle) + ")\">");
-  drawing.words(20, middle + 4, Anchor::middle, title, kInkColour, 13, true);
+  drawing.words(20, middle + 4, Anchor::middle, title, drawing.colours().ink, 13, true);
   drawing.raw("</g>\n");
 }
 
@@ -166,18 +149,18 @@ void draw_held_out(Drawing& drawing, const Panel& panel, const History& history,
     points.push_back({static_cast<double>(validation.step), validation.*value});
     if (validation.best) best = &validation;
   }
-  drawing.path(panel.places(points), kHeldOutColour, 1.4, "stroke-dasharray=\"4 3\"");
+  drawing.path(panel.places(points), drawing.colours().held_out, 1.4, "stroke-dasharray=\"4 3\"");
   const size_t every = points.size() / kMostDots + 1;
-  for (size_t i = 0; i < points.size(); i += every) drawing.dot(panel.across(points[i].step), panel.down(points[i].value), 4, kHeldOutColour);
+  for (size_t i = 0; i < points.size(); i += every) drawing.dot(panel.across(points[i].step), panel.down(points[i].value), 4, drawing.colours().held_out);
   if (best == nullptr) return;
   const double x = panel.across(static_cast<double>(best->step));
-  drawing.dot(x, panel.down(best->*value), 6.5, "none", kHeldOutColour);
+  drawing.dot(x, panel.down(best->*value), 6.5, "none", drawing.colours().held_out);
 }
 
 void draw_panel(Drawing& drawing, const Panel& panel, const History& history, const Curve& each_step, const Curve& smooth, double Validation::*held_out) {
   begin_clip(drawing, panel);
-  drawing.path(panel.places(each_step.points()), kTrainColour, 1, "stroke-opacity=\"0.4\"");
-  drawing.path(panel.places(smooth.points()), kTrainColour, 2);
+  drawing.path(panel.places(each_step.points()), drawing.colours().train, 1, "stroke-opacity=\"0.4\"");
+  drawing.path(panel.places(smooth.points()), drawing.colours().train, 2);
   drawing.raw("</g>\n");
   draw_held_out(drawing, panel, history, held_out);
 }
@@ -187,23 +170,23 @@ void draw_legend(Drawing& drawing, const History& history) {
   const double y = 36;
   const auto entry = [&](std::string_view name, const auto& sample) {
     x -= static_cast<double>(name.size()) * 6.4;
-    drawing.words(x, y, Anchor::start, name, kInkColour);
+    drawing.words(x, y, Anchor::start, name, drawing.colours().ink);
     x -= 30;
     sample();
     x -= 18;
   };
   if (!history.validations().empty()) {
     entry("best", [&] {
-      drawing.dot(x + 11, y - 4, 4, kHeldOutColour);
-      drawing.dot(x + 11, y - 4, 6.5, "none", kHeldOutColour);
+      drawing.dot(x + 11, y - 4, 4, drawing.colours().held_out);
+      drawing.dot(x + 11, y - 4, 6.5, "none", drawing.colours().held_out);
     });
     entry("held-out", [&] {
-      drawing.path({{x, y - 4}, {x + 22, y - 4}}, kHeldOutColour, 1.4, "stroke-dasharray=\"4 3\"");
-      drawing.dot(x + 11, y - 4, 4, kHeldOutColour);
+      drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().held_out, 1.4, "stroke-dasharray=\"4 3\"");
+      drawing.dot(x + 11, y - 4, 4, drawing.colours().held_out);
     });
   }
-  entry("each step", [&] { drawing.path({{x, y - 4}, {x + 22, y - 4}}, kTrainColour, 1, "stroke-opacity=\"0.4\""); });
-  entry("training, smoothed", [&] { drawing.path({{x, y - 4}, {x + 22, y - 4}}, kTrainColour, 2); });
+  entry("each step", [&] { drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().train, 1, "stroke-opacity=\"0.4\""); });
+  entry("training, smoothed", [&] { drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().train, 2); });
 }
 
 std::string title_of(const History& history) {
@@ -223,7 +206,9 @@ std::string subtitle_of(const History& history) {
   return text;
 }
 
-std::string draw(const History& history) {
+}  // namespace
+
+std::string draw_curves(const History& history, const CurveColours& colours) {
   const bool with_rate = !history.learning_rate.empty();
   const double loss_top = kAccuracyTop + kPanelHeight + kGap - 16;
   const double rate_top = loss_top + kPanelHeight + kGap - 16;
@@ -232,9 +217,9 @@ std::string draw(const History& history) {
   const Panel accuracy{"accuracy-area", kAccuracyTop, kPanelHeight, x, accuracy_axis(history, 6)};
   const Panel loss{"loss-area", loss_top, kPanelHeight, x, loss_axis(history, 6)};
 
-  Drawing drawing(height);
-  drawing.words(kLeft, 36, Anchor::start, title_of(history), kInkColour, 18, true);
-  drawing.words(kLeft, 58, Anchor::start, subtitle_of(history), kFaintColour, 13);
+  Drawing drawing(height, colours);
+  drawing.words(kLeft, 36, Anchor::start, title_of(history), drawing.colours().ink, 18, true);
+  drawing.words(kLeft, 58, Anchor::start, subtitle_of(history), drawing.colours().faint, 13);
   draw_legend(drawing, history);
   draw_epochs(drawing, accuracy, history, true);
   draw_axes(drawing, accuracy, "accuracy", false);
@@ -248,11 +233,13 @@ std::string draw(const History& history) {
     const Panel rate{"rate-area", rate_top, kRateHeight, x, make_axis(0, highest > 0 ? highest : 1, 3, true)};
     draw_epochs(drawing, rate, history, false);
     draw_axes(drawing, rate, "learning rate", true);
-    drawing.path(rate.places(history.learning_rate.points()), kRateColour, 1.3);
+    drawing.path(rate.places(history.learning_rate.points()), drawing.colours().rate, 1.3);
   }
-  drawing.words((kLeft + kWidth - kRight) / 2, height - 14, Anchor::middle, "step", kInkColour, 13, true);
+  drawing.words((kLeft + kWidth - kRight) / 2, height - 14, Anchor::middle, "step", drawing.colours().ink, 13, true);
   return drawing.finish();
 }
+
+namespace {
 
 class SvgCurves final : public View {
  public:
@@ -282,7 +269,7 @@ class SvgCurves final : public View {
     std::filesystem::path part = path_;
     part += ".part";
     std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    file << draw(history_);
+    file << draw_curves(history_);
     file.close();
     if (file) {
       rename_path(part, path_);

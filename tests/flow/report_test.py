@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""`lockstep report`: one page that needs nothing else, with the run's curves, confusions and worst mistakes, whatever its files are called."""
+
+import base64
+import html.parser
+import json
+import pathlib
+import re
+import shutil
+import struct
+import unittest
+import zlib
+
+import runs
+import sequences
+
+VOID = {"meta", "img", "link", "br", "hr", "input"}
+HOSTILE = "<img src=x onerror=alert(1)> & \"quotes\" 'n' \u202ereversed"
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser makes of a page: its elements, its texts, and whether each closes what it opened."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.elements, self.texts = [], [], []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def text(self):
+        return " ".join("".join(self.texts).split())
+
+
+def png_size(data):
+    assert data.startswith(b"\x89PNG"), data[:8]
+    return struct.unpack(">II", data[16:24])
+
+
+def grey_png(side, level):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + bytes((level + x * y) % 256 for x in range(side)) for y in range(side))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+class Report(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trained = cls.folder / "run"
+        runs.train(cls.digits, cls.trained, "--validation-split", "0.3", *runs.SMALL)
+
+    def page_of(self, run, *arguments, output=None):
+        printed = runs.run("report", run, *arguments, *(["--output", output] if output else []))
+        path = pathlib.Path(output or run / "report.html")
+        self.assertEqual(printed, f"report: {path}\n")
+        page = Page(path)
+        self.assertEqual(page.open, [])
+        self.check_self_contained(page)
+        return page
+
+    def check_self_contained(self, page):
+        for tag, attributes in page.elements:
+            self.assertNotIn(tag, {"script", "link", "iframe", "object", "embed", "base", "form"})
+            for name, value in attributes.items():
+                self.assertFalse(name.startswith("on"), f"<{tag} {name}>")
+                if name in {"src", "href", "action", "data"}:
+                    self.assertTrue(value.startswith("data:image/"), f"<{tag} {name}={value[:40]}>")
+        self.assertNotRegex(page.source, r"url\((?!#)|@import")
+
+    def test_the_page_has_the_figures_of_the_run(self):
+        page = self.page_of(self.trained)
+        end = runs.of_kind(self.trained, "end")[-1]["values"]
+        self.assertIn(f"{100 * end['accuracy']:.2f}", page.text())
+        self.assertIn("Confusion matrix", page.text())
+        self.assertEqual(len(page.of("svg")), 1)
+        counts = re.findall(r'<td class="(?:right|wrong)[^>]*>(\d+)</td>', page.source)
+        self.assertEqual(sum(map(int, counts)), runs.of_kind(self.trained, "validation")[-1]["values"]["samples"])
+
+    def test_the_worst_mistakes_are_shown_as_pictures(self):
+        page = self.page_of(self.trained, self.held_out, output=self.folder / "judged.html")
+        mistakes = json.loads(runs.run("evaluate", self.trained, self.held_out, "--json"))["mistakes"]
+        self.assertGreater(len(mistakes), 2, "the network should not be good at it")
+        pictures = page.of("img")
+        self.assertEqual([picture["alt"] for picture in pictures], [one["file"] for one in mistakes[:24]])
+        for picture in pictures:
+            self.assertEqual(png_size(base64.b64decode(picture["src"].split(",", 1)[1])), (28, 28))
+        self.assertIn(f"{len(mistakes)} of 40 images of {self.held_out} are answered wrongly", page.text())
+        self.assertEqual(len(self.page_of(self.trained, self.held_out, "--pictures", 2, output=self.folder / "two.html").of("img")), 2)
+
+    def test_the_same_page_for_any_number_of_workers(self):
+        pages = [self.page_of(self.trained, "--workers", workers, output=self.folder / f"{workers}.html").source for workers in (1, 3)]
+        self.assertEqual(*pages)
+
+    def test_hostile_names_are_shown_and_do_nothing(self):
+        data, run = self.folder / "hostile", self.folder / "hostile run"
+        for number, name in enumerate((HOSTILE, "plain")):
+            (data / name).mkdir(parents=True)
+            for picture in range(12):
+                (data / name / f"{picture}<b>bold{HOSTILE.replace('/', '')}.png").write_bytes(grey_png(9, picture * 20 + number))
+        runs.train(data, run, "--max-steps", 1, "--mini-batch-size", 8)
+        page = self.page_of(run, data)
+        self.assertNotIn("b", {tag for tag, attributes in page.elements if "bold" in str(attributes)})
+        self.assertIn(HOSTILE, "".join(page.texts))
+        self.assertTrue(any(HOSTILE in picture["alt"] for picture in page.of("img")))
+
+    def test_training_writes_it_at_the_end(self):
+        run = self.folder / "with report"
+        printed = runs.train(self.digits, run, "--report", *runs.SMALL, "--max-steps", 3)
+        self.assertIn(f"report: {run / 'report.html'}\n", printed)
+        self.assertIn("Worst mistakes", Page(run / "report.html").text())
+
+    def test_data_that_are_gone(self):
+        """The rest is shown, and both the page and the terminal say what is missing."""
+        data, run = self.folder / "gone", self.folder / "gone run"
+        shutil.copytree(self.digits, data)
+        runs.train(data, run, *runs.SMALL, "--max-steps", 3)
+        (data / "3" / "more.png").write_bytes(grey_png(28, 0))
+        runs.run("report", run)
+        self.assertIn("lists other files than it did when the run began", Page(run / "report.html").text())
+        shutil.rmtree(data)
+        printed = runs.run("report", run)
+        self.assertIn("no confusions and mistakes", printed)
+        page = Page(run / "report.html")
+        self.assertIn("Not judged on images", page.text())
+        self.assertEqual(len(page.of("svg")), 1)
+        self.assertIn("holds no run", runs.run("report", self.digits, status=1))
+        self.assertIn("nowhere", runs.run("report", run, self.folder / "nowhere", status=1))
+
+    def test_sequences_have_a_table_of_mistakes(self):
+        data, run = self.folder / "waves.ts", self.folder / "waves run"
+        sequences.write_ts(data, 60, seed=3)
+        runs.train(data, run, "--max-epochs", 1, "--validation-split", "0.5")
+        page = self.page_of(run)
+        self.assertEqual(page.of("img"), [])
+        self.assertIn("held-out sequences", page.text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
