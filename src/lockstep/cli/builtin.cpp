@@ -86,6 +86,13 @@ const std::vector<Verb>& builtin_verbs() {
        .details = "It says what is missing and how to get it.",
        .fields = doctor_fields,
        .run = run_doctor},
+      {.name = "bench scaling",
+       .words = "FOLDER",
+       .summary = "train with several numbers of workers, and compare the runs",
+       .details = "It takes the options of train. The runs, a drawing, a CSV file and the table go to --output; runs/scaling-001 and on without it. The exit status is 1 when the weights "
+                  "differ.",
+       .fields = bench_scaling_fields,
+       .run = run_bench_scaling},
       {.name = "bench",
        .words = "[NAME...]",
        .summary = "how fast it is here, against PyTorch and the limits of the machine",

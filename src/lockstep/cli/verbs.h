@@ -49,6 +49,9 @@ int run_doctor(const Call& call, Console& console);
 std::vector<FieldInfo> bench_fields();
 int run_bench(const Call& call, Console& console);
 
+std::vector<FieldInfo> bench_scaling_fields();
+int run_bench_scaling(const Call& call, Console& console);
+
 std::vector<FieldInfo> bench_limits_fields();
 int run_bench_limits(const Call& call, Console& console);
 

@@ -20,8 +20,8 @@ constexpr const char* kHead = R"(<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 )";
 
-const CurveColours& page_colours() {
-  static const CurveColours colours{.paper = "var(--paper)", .ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--line)", .band = "var(--band)",
+const PageColours& page_colours() {
+  static const PageColours colours{.paper = "var(--paper)", .ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--line)", .band = "var(--band)",
                                     .train = "var(--train)", .held_out = "var(--held)", .rate = "var(--rate)"};
   return colours;
 }

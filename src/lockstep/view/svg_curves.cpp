@@ -1,6 +1,5 @@
 // Draws a run's curves as one SVG file that a browser shows without anything else.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -12,7 +11,6 @@
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/view/internal/curves_drawing.h"
-#include "lockstep/view/internal/markup.h"
 #include "lockstep/view/views.h"
 
 namespace lockstep::view {
@@ -21,9 +19,6 @@ namespace {
 constexpr auto kRewriteInterval = std::chrono::seconds(2);
 
 // In pixels.
-constexpr double kWidth = 960;
-constexpr double kLeft = 76;
-constexpr double kRight = 28;
 constexpr double kAccuracyTop = 104;
 constexpr double kPanelHeight = 240;
 constexpr double kRateHeight = 96;
@@ -34,72 +29,6 @@ constexpr size_t kMostEpochBands = 60;
 constexpr size_t kMostEpochNames = 20;
 constexpr size_t kMostDots = 150;
 
-std::string pixels(double value) { return fixed(value, 1); }
-
-enum class Anchor { start, middle, end };
-
-class Drawing {
- public:
-  Drawing(double height, const CurveColours& colours) : colours_(colours) {
-    const std::string size = pixels(kWidth) + " " + pixels(height);
-    out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" + pixels(kWidth) + "\" height=\"" + pixels(height) +
-           "\" font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\">\n";
-    rectangle(0, 0, kWidth, height, colours_.paper);
-  }
-  const CurveColours& colours() const { return colours_; }
-  void raw(std::string_view text) { out_ += text; }
-  void rectangle(double x, double y, double width, double height, std::string_view fill) {
-    element("rect", {{"x", pixels(x)}, {"y", pixels(y)}, {"width", pixels(width)}, {"height", pixels(height)}, {"fill", std::string(fill)}});
-  }
-  void line(double x0, double y0, double x1, double y1, std::string_view colour, double width) {
-    element("line", {{"x1", pixels(x0)}, {"y1", pixels(y0)}, {"x2", pixels(x1)}, {"y2", pixels(y1)}, {"stroke", std::string(colour)}, {"stroke-width", pixels(width)}});
-  }
-  void dot(double x, double y, double radius, std::string_view fill, std::string_view stroke = {}) {
-    element("circle", {{"cx", pixels(x)}, {"cy", pixels(y)}, {"r", pixels(radius)}, {"fill", std::string(fill)}, {"stroke", stroke.empty() ? colours_.paper : std::string(stroke)}, {"stroke-width", "1.5"}});
-  }
-  void words(double x, double y, Anchor anchor, std::string_view text, std::string_view colour = {}, int size = 12, bool bold = false) {
-    static constexpr std::array<const char*, 3> kAnchors{"start", "middle", "end"};
-    out_ += "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\" text-anchor=\"" + kAnchors[static_cast<size_t>(anchor)] + "\" fill=\"" + (colour.empty() ? colours_.faint : std::string(colour)) +
-            "\" font-size=\"" + std::to_string(size) + "\"" + (bold ? " font-weight=\"600\"" : "") + ">" + escaped(text) + "</text>\n";
-  }
-  /// `style` is more attributes, as `stroke-opacity="0.3"`.
-  void path(const std::vector<std::pair<double, double>>& places, std::string_view colour, double width, std::string_view style = {}) {
-    if (places.size() < 2) return;
-    out_ += "<path fill=\"none\" stroke-linejoin=\"round\" stroke=\"" + std::string(colour) + "\" stroke-width=\"" + pixels(width) + "\" " + std::string(style) + " d=\"";
-    for (size_t i = 0; i < places.size(); ++i) out_ += (i == 0 ? "M" : " ") + pixels(places[i].first) + "," + pixels(places[i].second);
-    out_ += "\"/>\n";
-  }
-  std::string finish() { return std::move(out_) + "</svg>\n"; }
-
- private:
-  void element(std::string_view name, const std::vector<std::pair<const char*, std::string>>& attributes) {
-    out_ += "<" + std::string(name);
-    for (const auto& [key, value] : attributes) out_ += std::string(" ") + key + "=\"" + value + "\"";
-    out_ += "/>\n";
-  }
-  CurveColours colours_;
-  std::string out_;
-};
-
-// Where a plot lies on the page and what its axes show.
-struct Panel {
-  const char* id;
-  double top;
-  double height;
-  Axis x;
-  Axis y;
-
-  double right() const { return kWidth - kRight; }
-  double bottom() const { return top + height; }
-  double across(double step) const { return kLeft + x.share(step) * (right() - kLeft); }
-  double down(double value) const { return bottom() - y.share(value) * height; }
-  std::vector<std::pair<double, double>> places(const std::vector<Point>& points) const {
-    std::vector<std::pair<double, double>> result;
-    result.reserve(points.size());
-    for (const Point& point : points) result.emplace_back(across(point.step), down(point.value));
-    return result;
-  }
-};
 
 void draw_epochs(Drawing& drawing, const Panel& panel, const History& history, bool names) {
   std::vector<std::pair<int64_t, int64_t>> starts = history.epoch_starts();
@@ -109,36 +38,11 @@ void draw_epochs(Drawing& drawing, const Panel& panel, const History& history, b
   const size_t name_every = starts.size() / kMostEpochNames + 1;
   for (size_t i = 0; i < starts.size(); ++i) {
     const double from = panel.across(static_cast<double>(starts[i].first));
-    const double to = i + 1 < starts.size() ? panel.across(static_cast<double>(starts[i + 1].first)) : panel.right();
+    const double to = i + 1 < starts.size() ? panel.across(static_cast<double>(starts[i + 1].first)) : kPlotRight;
     if (starts[i].second % 2 == 0) drawing.rectangle(from, panel.top, to - from, panel.height, drawing.colours().band);
     if (!names || starts.size() < 2 || i % name_every != 0) continue;
     drawing.words((from + to) / 2, panel.top - 7, Anchor::middle, (i == 0 ? "epoch " : "") + std::to_string(starts[i].second), drawing.colours().faint, 11);
   }
-}
-
-void draw_axes(Drawing& drawing, const Panel& panel, std::string_view title, bool step_labels) {
-  for (const double tick : panel.y.ticks) {
-    drawing.line(kLeft, panel.down(tick), panel.right(), panel.down(tick), drawing.colours().grid, 0.8);
-    drawing.words(kLeft - 9, panel.down(tick) + 4, Anchor::end, panel.y.label(tick));
-  }
-  drawing.line(kLeft, panel.top, kLeft, panel.bottom(), drawing.colours().faint, 1);
-  drawing.line(kLeft, panel.bottom(), panel.right(), panel.bottom(), drawing.colours().faint, 1);
-  for (const double tick : panel.x.ticks) {
-    drawing.line(panel.across(tick), panel.bottom(), panel.across(tick), panel.bottom() + 4, drawing.colours().faint, 1);
-    if (step_labels) drawing.words(panel.across(tick), panel.bottom() + 18, Anchor::middle, with_commas(std::llround(tick)));
-  }
-  const double middle = panel.top + panel.height / 2;
-  drawing.raw("<g transform=\"rotate(-90 20 " + pixels(middle) + ")\">");
-  drawing.words(20, middle + 4, Anchor::middle, title, drawing.colours().ink, 13, true);
-  drawing.raw("</g>\n");
-}
-
-// Curves are cut off at the panel's edge, for single steps may lie far outside of what the smoothed ones need.
-void begin_clip(Drawing& drawing, const Panel& panel) {
-  const std::string id = panel.id;
-  drawing.raw("<clipPath id=\"" + id + "\">");
-  drawing.rectangle(kLeft, panel.top - 2, panel.right() - kLeft + 2, panel.height + 4, "none");
-  drawing.raw("</clipPath>\n<g clip-path=\"url(#" + id + ")\">\n");
 }
 
 void draw_held_out(Drawing& drawing, const Panel& panel, const History& history, double Validation::*value) {
@@ -166,7 +70,7 @@ void draw_panel(Drawing& drawing, const Panel& panel, const History& history, co
 }
 
 void draw_legend(Drawing& drawing, const History& history) {
-  double x = kWidth - kRight;
+  double x = kPlotRight;
   const double y = 36;
   const auto entry = [&](std::string_view name, const auto& sample) {
     x -= static_cast<double>(name.size()) * 6.4;
@@ -208,7 +112,7 @@ std::string subtitle_of(const History& history) {
 
 }  // namespace
 
-std::string draw_curves(const History& history, const CurveColours& colours) {
+std::string draw_curves(const History& history, const PageColours& colours) {
   const bool with_rate = !history.learning_rate.empty();
   const double loss_top = kAccuracyTop + kPanelHeight + kGap - 16;
   const double rate_top = loss_top + kPanelHeight + kGap - 16;
@@ -218,8 +122,8 @@ std::string draw_curves(const History& history, const CurveColours& colours) {
   const Panel loss{"loss-area", loss_top, kPanelHeight, x, loss_axis(history, 6)};
 
   Drawing drawing(height, colours);
-  drawing.words(kLeft, 36, Anchor::start, title_of(history), drawing.colours().ink, 18, true);
-  drawing.words(kLeft, 58, Anchor::start, subtitle_of(history), drawing.colours().faint, 13);
+  drawing.words(kPlotLeft, 36, Anchor::start, title_of(history), drawing.colours().ink, 18, true);
+  drawing.words(kPlotLeft, 58, Anchor::start, subtitle_of(history), drawing.colours().faint, 13);
   draw_legend(drawing, history);
   draw_epochs(drawing, accuracy, history, true);
   draw_axes(drawing, accuracy, "accuracy", false);
@@ -235,7 +139,7 @@ std::string draw_curves(const History& history, const CurveColours& colours) {
     draw_axes(drawing, rate, "learning rate", true);
     drawing.path(rate.places(history.learning_rate.points()), drawing.colours().rate, 1.3);
   }
-  drawing.words((kLeft + kWidth - kRight) / 2, height - 14, Anchor::middle, "step", drawing.colours().ink, 13, true);
+  drawing.words((kPlotLeft + kPlotRight) / 2, height - 14, Anchor::middle, "step", drawing.colours().ink, 13, true);
   return drawing.finish();
 }
 

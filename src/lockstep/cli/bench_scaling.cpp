@@ -1,0 +1,188 @@
+// One training with several numbers of workers: the curves, the rates and the weights side by side.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/device/memory.h"
+#include "lockstep/io/run_folder.h"
+#include "lockstep/train/fit.h"
+#include "lockstep/view/scaling.h"
+#include "lockstep/view/trials.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kSignalStatus = 128;
+
+struct ScalingOptions {
+  std::vector<int64_t> workers{1, 2, 4};
+  double reach = 0.95;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Scaling");
+    field("workers", self.workers, "the numbers of workers to train with, one run after the other", between(1, 4096));
+    field("reach", self.reach, "the smoothed accuracy of training whose time is in the table", between(0, 1));
+  };
+};
+
+// Set by the runs themselves, or making them no runs of one training.
+constexpr std::array<const char*, 4> kNotTaken{"workers", "resume", "max-time", "plot"};
+
+std::vector<FieldInfo> fields_of_runs() {
+  std::vector<FieldInfo> fields = training_fields();
+  std::erase_if(fields, [](const FieldInfo& field) { return std::find(kNotTaken.begin(), kNotTaken.end(), field.name) != kNotTaken.end(); });
+  return fields;
+}
+
+std::string name_of(int64_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
+
+struct Finished {
+  view::ScalingRun run;
+  train::Result result;
+};
+
+class ScalingBench {
+ public:
+  ScalingBench(const Call& call, Console& console) : console_(console), asked_(settings_of<ScalingOptions>(call)), folder_(call.words.front()), signals_("stopping; the runs that are complete are drawn") {
+    Call of_runs = call;
+    std::erase_if(of_runs.settings, [](const Setting& setting) { return setting.name == "workers"; });
+    options_ = training_options(of_runs).options;
+    if (options_.resume || options_.max_time > 0) throw Error(ErrorCode::invalid_option, "--resume and --max-time are not for bench scaling, whose runs train all steps", "take them out of --config");
+    if (asked_.workers.empty()) throw Error(ErrorCode::invalid_option, "--workers names no number of workers", "for example --workers 1,2,4");
+    std::sort(asked_.workers.begin(), asked_.workers.end());
+    asked_.workers.erase(std::unique(asked_.workers.begin(), asked_.workers.end()), asked_.workers.end());
+  }
+
+  int run() {
+    const train::Plan plan = plan_first();
+    const io::RunFolder output = options_.output.empty() ? io::RunFolder::create_numbered("scaling") : io::RunFolder::create(options_.output);
+    output_ = output.paths().folder;
+    for (const int64_t workers : asked_.workers) {
+      if (!train_with(workers)) break;
+      write(plan);
+    }
+    console_.print(finished_.empty() ? "" : "\n" + table() + "\nwritten to " + output_.string() + ": scaling.svg, scaling.csv, scaling.txt, and each run in workers-N\n");
+    if (signals_.signal() != 0) return kSignalStatus + signals_.signal();
+    return same_weights() || weights_follow_workers() ? 0 : 1;
+  }
+
+ private:
+  // What would follow the first run's workers is the same for all.
+  train::Plan plan_first() {
+    train::Job job;
+    job.folder = folder_;
+    options_.workers = asked_.workers.front();
+    train::Plan plan = train::plan(job, options_);
+    if (!weights_follow_workers()) options_.shards = plan.shards;
+    cores_ = std::max<int64_t>(1, plan.cores);
+    shards_ = plan.shards;
+    return plan;
+  }
+
+  bool weights_follow_workers() const { return options_.scale_with_workers != train::ScaleWithWorkers::none; }
+
+  // False when the user stopped it.
+  bool train_with(int64_t workers) {
+    console_.print(name_of(workers) + ", run " + std::to_string(finished_.size() + 1) + " of " + std::to_string(asked_.workers.size()) + time_left(workers) + "\n");
+    view::ScalingRun run(workers);
+    train::Result result;
+    {
+      view::Trials trials(stdout);
+      std::mutex mutex;
+      train::Job job;
+      job.folder = folder_;
+      job.stop = signals_.token();
+      job.listener = [&](const io::Event& event) {
+        const std::lock_guard lock(mutex);
+        run.add(event);
+        trials.show(name_of(workers), event);
+      };
+      train::Options options = options_;
+      options.workers = workers;
+      options.output = (output_ / ("workers-" + std::to_string(workers))).string();
+      result = train::fit(job, options);
+    }
+    if (result.reason == train::EndReason::stopped) return false;
+    finished_.push_back({std::move(run), result});
+    return true;
+  }
+
+  double speed_of(int64_t workers) const { return static_cast<double>(std::min({workers, cores_, shards_})); }
+
+  // By the last run, were cores all that counts.
+  std::string time_left(int64_t workers) const {
+    if (finished_.empty()) return "";
+    const Finished& last = finished_.back();
+    double seconds = 0;
+    for (const int64_t count : asked_.workers) {
+      if (count >= workers) seconds += last.run.seconds() * speed_of(last.run.workers()) / speed_of(count);
+    }
+    return "; about " + as_duration(std::max(1.0, std::round(seconds))) + " left in all";
+  }
+
+  bool same_weights() const {
+    return std::all_of(finished_.begin(), finished_.end(), [&](const Finished& one) { return one.run.weights() == finished_.front().run.weights(); });
+  }
+
+  std::string table() const {
+    const bool tested = !finished_.empty() && std::isfinite(finished_.front().result.test_accuracy);
+    const bool validated = !finished_.empty() && std::isfinite(finished_.front().result.accuracy);
+    std::vector<std::string> head{"workers", "time", "to " + shortest(100 * asked_.reach) + " %", "images/s", "speed-up", "efficiency"};
+    if (validated) head.emplace_back("held-out accuracy");
+    if (tested) head.emplace_back("test accuracy");
+    head.emplace_back("weights");
+    std::vector<std::vector<std::string>> rows{head};
+    for (const auto& [run, result] : finished_) {
+      const double gain = result.images_per_second / finished_.front().result.images_per_second, ratio = static_cast<double>(run.workers()) / static_cast<double>(finished_.front().run.workers());
+      const auto reached = run.seconds_to(asked_.reach);
+      std::vector<std::string> row{std::to_string(run.workers()), fixed(run.seconds(), 1) + " s", reached ? fixed(*reached, 1) + " s" : "-", with_commas(std::llround(result.images_per_second)),
+                                   fixed(gain, 2), fixed(100 * gain / ratio, 0) + " %"};
+      if (validated) row.push_back(fixed(result.accuracy, 4));
+      if (tested) row.push_back(fixed(result.test_accuracy, 4));
+      row.push_back(run.weights());
+      rows.push_back(std::move(row));
+    }
+    return in_columns(rows, std::string(head.size() - 1, 'r') + "l") + verdict();
+  }
+
+  std::string verdict() const {
+    if (same_weights()) return "same weights: yes\n";
+    return weights_follow_workers() ? "same weights: no, for --scale-with-workers makes other mini-batches\n" : "same weights: NO, and they should be\n";
+  }
+
+  void write(const train::Plan& plan) const {
+    std::vector<view::ScalingRun> runs;
+    for (const Finished& one : finished_) runs.push_back(one.run);
+    write_file_atomic(output_ / "scaling.svg", view::scaling_svg(runs, plan.network + " on " + folder_.filename().string()));
+    write_file_atomic(output_ / "scaling.csv", view::scaling_csv(runs));
+    write_file_atomic(output_ / "scaling.txt", table());
+  }
+
+  Console& console_;
+  ScalingOptions asked_;
+  std::filesystem::path folder_;
+  StopSignals signals_;
+  train::Options options_;
+  std::filesystem::path output_;
+  int64_t cores_ = 1, shards_ = 1;
+  std::vector<Finished> finished_;
+};
+
+}  // namespace
+
+std::vector<FieldInfo> bench_scaling_fields() { return fields_of<ScalingOptions>() + fields_of_runs(); }
+
+int run_bench_scaling(const Call& call, Console& console) {
+  device::keep_freed_memory();
+  return ScalingBench(call, console).run();
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,56 @@
+// The same training with several numbers of workers, side by side: smoothed accuracy against time, and images a second.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/io/event.h"
+
+namespace lockstep::view {
+
+/// One run, from its events. Seconds count from its plan.
+class ScalingRun {
+ public:
+  explicit ScalingRun(int64_t workers) : workers_(workers) {}
+
+  /// In the order in which the run says them.
+  void add(const io::Event& event);
+
+  int64_t workers() const { return workers_; }
+
+  struct Step {
+    int64_t epoch = 0;
+    int64_t step = 0;
+    double seconds = 0;
+    double loss = 0;
+    double accuracy = 0;
+    double images_per_second = 0;
+  };
+  const std::vector<Step>& steps() const { return steps_; }  ///< those that the run logs
+  std::vector<double> smoothed_accuracy() const;             ///< of each of them
+  double seconds() const { return seconds_; }                ///< to its last event
+  double images_per_second() const { return images_per_second_; }  ///< over all steps but the first; 0 before the end
+  const std::string& weights() const { return weights_; }    ///< hash of the last weights; empty before there is one
+
+  /// When the smoothed accuracy of training first was so high.
+  std::optional<double> seconds_to(double accuracy) const;
+
+ private:
+  int64_t workers_;
+  std::vector<Step> steps_;
+  double start_ = 0;
+  double seconds_ = 0;
+  double images_per_second_ = 0;
+  std::string weights_;
+};
+
+/// A row for each logged step of each run.
+std::string scaling_csv(const std::vector<ScalingRun>& runs);
+
+/// Above: a curve of smoothed accuracy against time for each run. Below: images a second against workers, and what they would be were each worker as
+/// fast as the first run's.
+std::string scaling_svg(const std::vector<ScalingRun>& runs, const std::string& title);
+
+}  // namespace lockstep::view
