@@ -2,11 +2,13 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/data/picture_share.h"
 #include "lockstep/nn/layers.h"
@@ -115,6 +117,24 @@ void train_shown(pool::Worker& worker, const Trial& trial) {
   train::fit(job, options_of(trial));
 }
 
+struct Scores {
+  int64_t count = 0;
+  int64_t hash = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("count", self.count, "");
+    field("hash", self.hash, "");
+  };
+};
+
+Scores scores_of(const std::vector<train::Prediction>& predictions) {
+  std::vector<double> all;
+  for (const train::Prediction& one : predictions) all.insert(all.end(), one.scores.begin(), one.scores.end());
+  return {static_cast<int64_t>(predictions.size()), static_cast<int64_t>(hash_of(std::as_bytes(std::span(all))))};
+}
+
+Scores predict_once(pool::Worker&, const Trial& trial) { return scores_of(train::predict(train::model_of_run(trial.output), corners(41), {.mini_batch_size = 16})); }
+
+constexpr auto predict_task = pool::task<predict_once>("predict_once");
 constexpr auto shown_task = pool::task<train_shown>("train_shown");
 constexpr auto train_task = pool::task<train_once>("train_once");
 
@@ -196,6 +216,19 @@ TEST_F(FitOnPool, PredictOnAPoolGivesWhatItGivesWithoutOne) {
   const auto pooled = train::predict(*session, model, corners(40), options);
   ASSERT_EQ(pooled.size(), alone.size());
   for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(pooled[i].scores, alone[i].scores);
+}
+
+TEST_F(FitOnPool, AGroupPredictsTogetherAndAllHaveAll) {
+  train_alone("alone");
+  const Scores alone = scores_of(train::predict(train::model_of_run(folder_ / "alone"), corners(41), {.mini_batch_size = 16}));
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const auto outcomes = open(kind, 3).spmd(predict_task, trial("alone"));
+    ASSERT_EQ(outcomes.size(), 3U);
+    for (const Scores& outcome : outcomes) {
+      EXPECT_EQ(outcome.count, 41);
+      EXPECT_EQ(outcome.hash, alone.hash);
+    }
+  }
 }
 
 TEST_F(FitOnPool, ATaskTakesOneWorkerAndReturnsItsNetwork) {
@@ -290,7 +323,7 @@ TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return pool::run(argc, argv, {train_task, shown_task}, [&](pool::Session& own) {
+  return pool::run(argc, argv, {train_task, shown_task, predict_task}, [&](pool::Session& own) {
     session = &own;
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

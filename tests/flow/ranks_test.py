@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -101,6 +102,14 @@ class Launcher(unittest.TestCase):
         printed = runs.run("run", "-n", 2, "env").splitlines()
         for line in ["RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "TORCHELASTIC_RESTART_COUNT=0", "[rank 1] RANK=1", "[rank 1] LOCAL_RANK=1"]:
             self.assertIn(line, printed)
+
+    def test_tee_keeps_what_each_rank_writes(self):
+        with runs.temporary_folder() as folder:
+            printed = runs.run("run", "-n", 2, "--tee", f"{folder}/new/logs", "sh", "-c", "echo out $RANK; echo error $RANK >&2; printf open")
+            self.assertEqual(sorted(printed.splitlines()), ["[rank 1] error 1", "[rank 1] open", "[rank 1] out 1", "error 0", "open", "out 0"])
+            for rank in range(2):
+                kept = pathlib.Path(folder, "new", "logs", f"rank-{rank}.log").read_text()
+                self.assertEqual(sorted(kept.splitlines()), [f"error {rank}", "open", f"out {rank}"])
 
     def test_the_first_failure_ends_the_others(self):
         printed = runs.run("run", "-n", 3, "sh", "-c", '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 1000', status=7)

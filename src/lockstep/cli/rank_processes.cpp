@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
+#include <memory>
 #include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -41,15 +43,39 @@ sigset_t watched_signals() {
   return signals;
 }
 
+/// A file that keeps what a rank writes; nothing without a folder.
+class RankLog {
+ public:
+  RankLog(const std::filesystem::path& folder, int64_t rank) {
+    if (folder.empty()) return;
+    path_ = (folder / ("rank-" + std::to_string(rank) + ".log")).string();
+    file_.reset(std::fopen(path_.c_str(), "we"));
+    if (file_ == nullptr) throw errno_error(errno, "write", path_);
+  }
+  bool keeps() const { return file_ != nullptr; }
+  void add(const std::string& line, Console& console) {
+    if (file_ == nullptr || (std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0)) return;
+    console.note("lockstep: " + errno_error(errno, "write", path_).message() + "; its rank goes on without it\n");
+    file_.reset();
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
 /// Lines that come through a pipe, passed on whole.
 class LinePipe {
  public:
-  LinePipe(std::string prefix, bool to_output) : prefix_(std::move(prefix)), to_output_(to_output) {
+  LinePipe(std::string prefix, bool to_output, std::shared_ptr<RankLog> log) : prefix_(std::move(prefix)), to_output_(to_output), log_(std::move(log)) {
     if (::pipe2(ends_.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a rank");
     ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
   }
   LinePipe(LinePipe&& other) noexcept
-      : ends_(std::exchange(other.ends_, {-1, -1})), prefix_(std::move(other.prefix_)), to_output_(other.to_output_), open_line_(std::move(other.open_line_)), last_(std::move(other.last_)) {}
+      : ends_(std::exchange(other.ends_, {-1, -1})), prefix_(std::move(other.prefix_)), to_output_(other.to_output_), log_(std::move(other.log_)), open_line_(std::move(other.open_line_)), last_(std::move(other.last_)) {}
   ~LinePipe() {
     for (const int end : ends_) {
       if (end >= 0) ::close(end);
@@ -88,13 +114,15 @@ class LinePipe {
   void show(Console& console) {
     last_.push_back(open_line_);
     if (last_.size() > kLastLines) last_.pop_front();
-    const std::string line = prefix_ + std::exchange(open_line_, {}) + "\n";
+    const std::string own = std::exchange(open_line_, {}) + "\n", line = prefix_ + own;
+    log_->add(own, console);
     to_output_ ? console.print(line) : console.note(line);
   }
 
   std::array<int, 2> ends_{-1, -1};
   std::string prefix_;
   bool to_output_;
+  std::shared_ptr<RankLog> log_;
   std::string open_line_;
   std::deque<std::string> last_;
 };
@@ -103,7 +131,7 @@ struct RankProcess {
   int64_t rank = 0;
   pid_t process = -1;  // -1 after its end
   LinePipe errors;
-  std::optional<LinePipe> output;  // not of rank 0
+  std::optional<LinePipe> output;  // of rank 0 only where it is kept
 };
 
 // torchrun's variables, so that whatever runs under it runs here.
@@ -128,8 +156,9 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
 
 RankProcess start_rank(const RankProgram& program, int64_t rank) {
   const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
-  RankProcess started{.rank = rank, .errors = LinePipe(prefix, false), .output = {}};
-  if (rank != 0) started.output.emplace(prefix, true);
+  const auto log = std::make_shared<RankLog>(program.tee, rank);
+  RankProcess started{.rank = rank, .errors = LinePipe(prefix, false, log), .output = {}};
+  if (rank != 0 || log->keeps()) started.output.emplace(prefix, true, log);
   std::vector<std::string> words = program.words, variables = environment_of(program, rank);
   const std::vector<char*> arguments = pointers_to(words), environment = pointers_to(variables);
   const pid_t launcher = ::getpid();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,11 @@ struct RankProgram {
   int64_t ranks = 1;
   std::string address;             ///< where they meet
   uint16_t port = 0;
+  std::filesystem::path tee{};     ///< a folder for what each rank writes, in rank-0.log and so on; empty: none
 };
 
-/// Runs the ranks to the end. Standard output of rank 0 is this process's own; what else they write is passed on line by line, with "[rank 2] " before
-/// the lines of ranks but 0. When one fails, the others have a second to end by themselves, two more after SIGTERM, and are then killed. SIGINT,
+/// Runs the ranks to the end. Standard output of rank 0 is this process's own, without `tee`; what else they write is passed on line by line, with "[rank 2] "
+/// before the lines of ranks but 0. Throws io where a file of `tee` cannot be made; one that cannot be written later is named once and ended. When one fails, the others have a second to end by themselves, two more after SIGTERM, and are then killed. SIGINT,
 /// SIGTERM and SIGHUP are passed on, a second one kills all. When this process dies, its ranks do. One call at a time, while a
 /// LauncherSignals lives that is older than all other threads.
 RanksEnd run_ranks(const RankProgram& program, Console& console);

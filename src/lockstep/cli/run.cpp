@@ -1,3 +1,4 @@
+#include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/rank_processes.h"
@@ -12,9 +13,11 @@ constexpr int kSignalStatus = 128;
 
 struct RunSettings {
   int64_t ranks = 0;
+  std::string tee;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
     field("ranks", self.ranks, "how many processes; 0: one for each core", between(0, 1024));
+    field("tee", self.tee, "a folder that keeps what each rank writes, in rank-0.log and so on, beside what is shown; empty: none");
   };
 };
 
@@ -24,12 +27,14 @@ std::vector<FieldInfo> run_fields() { return fields_of<RunSettings>(); }
 
 int run_run(const Call& call, Console& console) {
   const auto settings = settings_of<RunSettings>(call);
+  if (!settings.tee.empty()) make_folders(settings.tee);
   const LauncherSignals signals;
   const comm::MeetingPlace meeting_place;
   const RanksEnd end = run_ranks({.words = call.words,
                                   .ranks = settings.ranks > 0 ? settings.ranks : device::inspect().cores,
                                   .address = meeting_place.address(),
-                                  .port = meeting_place.port()},
+                                  .port = meeting_place.port(),
+                                  .tee = settings.tee},
                                  console);
   if (end.signal != 0) return kSignalStatus + end.signal;
   if (end.failures.empty()) return 0;

@@ -17,12 +17,17 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/gpu_communicator.h"
+#include "lockstep/comm/internal/gpu_test_links.h"
 #include "lockstep/comm/rendezvous.h"
+#include "lockstep/device/gpu.h"
 
 namespace lockstep::comm {
 namespace {
 
 using namespace std::chrono_literals;
+
+enum class Link { none, mailboxes, nccl };
 
 struct Kind {
   const char* name;
@@ -30,11 +35,14 @@ struct Kind {
   int64_t size;
   bool joins = false;  ///< meets as a launcher's ranks do
   CommunicatorKind communicator = CommunicatorKind::auto_;
+  Link link = Link::none;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.size << " " << kind.name; }
 
 const Kind kJoined{"joined", true, 3, true};
 const Kind kGloo{"gloo", true, 3, true, CommunicatorKind::gloo};
+
+const Kind kMailboxes{"mailboxes", false, 3, false, CommunicatorKind::auto_, Link::mailboxes};
 
 // In a process EXPECT would tell nobody.
 void expect(bool holds, const std::string& what) {
@@ -49,8 +57,10 @@ struct Ground {
   std::unique_ptr<MeetingPlace> place;
   std::atomic<uint16_t>* port = nullptr;  // shared with processes; 0 until the meeting place is open
   CommunicatorKind communicator;
+  Link link;
+  std::shared_ptr<Mailboxes> boxes = std::make_shared<Mailboxes>();
 
-  explicit Ground(const Kind& kind) : communicator(kind.communicator) {
+  explicit Ground(const Kind& kind) : communicator(kind.communicator), link(kind.link) {
     if (kind.joins) {
       void* page = ::mmap(nullptr, sizeof *port, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
       if (page == MAP_FAILED) throw std::runtime_error("no memory");
@@ -71,7 +81,17 @@ struct Ground {
   }
 };
 
+std::unique_ptr<Communicator> gpu_communicator_of(const Ground& ground, int64_t rank, const CommunicatorOptions& options) {
+  auto host = make_communicator(ground.memory, rank, options);
+  std::unique_ptr<device::GpuLink> link = ground.link == Link::nccl ? link_gpus(*host, rank) : std::make_unique<MailboxLink>(ground.boxes, rank);
+  const at::Device device = link->device();
+  auto comm = make_gpu_communicator({.host = std::move(host), .host_failure = [memory = ground.memory] { return memory->failure(); }, .link = std::move(link)}, options);
+  if (device.is_cpu()) return comm;
+  return std::make_unique<OnGpu>(std::move(comm), device);
+}
+
 std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share, const CommunicatorOptions& options) {
+  if (ground.link != Link::none) return gpu_communicator_of(ground, share.rank, options);
   const int64_t rank = share.rank;
   if (ground.port == nullptr) return ground.memory == nullptr ? make_communicator(options) : make_communicator(ground.memory, rank, options);
   while (ground.port->load() == 0) std::this_thread::sleep_for(1ms);
@@ -132,6 +152,11 @@ std::vector<std::string> failures(const Kind& kind, const Work& work, const Comm
 
 class CommunicatorContract : public testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (GetParam().link != Link::nccl) return;
+    const auto gpus = static_cast<int64_t>(device::inspect_gpus().gpus.size());
+    if (gpus < GetParam().size) GTEST_SKIP() << "NCCL's communicator was NOT tested: it needs " << GetParam().size << " GPUs, and there are " << gpus << " to use. " << device::inspect_gpus().note;
+  }
   void run(const Work& work) {
     const auto texts = failures(GetParam(), work);
     for (size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], "") << "rank " << rank;
@@ -141,7 +166,8 @@ class CommunicatorContract : public testing::TestWithParam<Kind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract,
                          testing::Values(Kind{"one", false, 1}, Kind{"threads", false, 2}, Kind{"threads", false, 3}, Kind{"processes", true, 2},
                                          Kind{"processes", true, 3}, Kind{"joined", true, 3, true},
-                                         Kind{"gloo", true, 1, true, CommunicatorKind::gloo}, Kind{"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo),
+                                         Kind{"gloo", true, 1, true, CommunicatorKind::gloo}, Kind{"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo,
+                                         kMailboxes, Kind{"nccl", false, 2, false, CommunicatorKind::auto_, Link::nccl}),
                          [](const auto& info) { return std::string(info.param.name) + "_" + std::to_string(info.param.size); });
 
 at::Tensor values_of(int64_t rank, int64_t count, at::ScalarType type) {

@@ -1,5 +1,6 @@
 // The CUDA plug-in: what device/gpu.h asks for, from LibTorch's CUDA half and from our kernels.
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include "lockstep/cuda/flat_kernels.h"
+#include "lockstep/cuda/nccl_link.h"
 #include "lockstep/device/gpu.h"
 
 namespace lockstep::cuda {
@@ -118,6 +120,9 @@ class Library : public device::GpuLibrary {
 
   const device::GpuKernels& kernels() const override { return kernels_; }
 
+  std::string link_token() const override { return nccl_token(); }
+  std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override { return connect_nccl(place); }
+
  private:
   Kernels kernels_;
 };
@@ -125,7 +130,7 @@ class Library : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep::cuda
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_1() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_2() {
   static const lockstep::cuda::Library library;
   return &library;
 }

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/device/gpu_link.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/device/update_rule.h"
 
@@ -55,6 +57,10 @@ class GpuLibrary {
   virtual GpuMemory memory(int64_t index) const = 0;
 
   virtual const GpuKernels& kernels() const = 0;
+
+  /// Ranks with one GPU each: one makes a token, all take it to connect. Blocks until all have come. Throws std::exception in NCCL's words.
+  virtual std::string link_token() const = 0;
+  virtual std::unique_ptr<GpuLink> connect(const GpuLinkPlace& place) const = 0;
 };
 
 struct GpuState {
@@ -75,6 +81,6 @@ GpuState open_gpu_library(const std::filesystem::path& file);
 const GpuLibrary& gpu_library();
 
 /// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header changes.
-inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_1";
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_2";
 
 }  // namespace lockstep::device

@@ -9,8 +9,8 @@ namespace lockstep::train {
 
 Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options)
     : comm_(comm),
-      weights_(weights),
       way_(std::move(options.way)),
+      weights_(weights),
       agree_(std::move(options.agree)),
       progress_(static_cast<size_t>(group.size())),
       updater_(make_updater(group, weights, optimizer, options.gradient_clip)) {

@@ -1,0 +1,95 @@
+// For the contract test: a link without GPUs, and a communicator that takes the test's tensors to one.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/device/gpu_link.h"
+
+namespace lockstep::comm {
+
+/// What ranks that are threads have sent each other.
+struct Mailboxes {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::pair<int64_t, int64_t>, std::deque<at::Tensor>> sent;  ///< by sender and receiver
+};
+
+/// Stands in for NCCL where there is no GPU; its device is the CPU.
+class MailboxLink : public device::GpuLink {
+ public:
+  MailboxLink(std::shared_ptr<Mailboxes> boxes, int64_t rank) : boxes_(std::move(boxes)), rank_(rank) {}
+  at::Device device() const override { return at::kCPU; }
+  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) override {
+    std::unique_lock lock(boxes_->mutex);
+    for (const Message& message : sends) boxes_->sent[{rank_, message.peer}].push_back(message.values.clone());
+    boxes_->changed.notify_all();
+    for (const Message& message : receives) {
+      auto& box = boxes_->sent[{message.peer, rank_}];
+      while (!boxes_->changed.wait_for(lock, std::chrono::milliseconds(5), [&] { return !box.empty(); })) check();
+      if (box.front().sizes() != message.values.sizes()) throw std::runtime_error("a message of another size");
+      message.values.copy_(box.front());
+      box.pop_front();
+    }
+  }
+
+ private:
+  const std::shared_ptr<Mailboxes> boxes_;
+  const int64_t rank_;
+};
+
+/// Calls whose tensors lie on a GPU, for tests that know nothing of GPUs.
+class OnGpu : public Communicator {
+ public:
+  OnGpu(std::unique_ptr<Communicator> inner, at::Device device) : inner_(std::move(inner)), device_(device) {}
+  Share share() const override { return inner_->share(); }
+  std::string way() const override { return inner_->way(); }
+  void barrier(const WaitOptions& wait) override { inner_->barrier(wait); }
+  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override {
+    const auto there = to_gpu(tensors);
+    inner_->all_reduce(there, reduction, wait);
+    back(there, tensors);
+  }
+  void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override {
+    const auto there = to_gpu(tensors);
+    inner_->broadcast(there, root, wait);
+    back(there, tensors);
+  }
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override {
+    std::vector<Node> there;
+    for (const Node& node : nodes) there.push_back({node.shards, node.sum.to(device_)});
+    auto all = inner_->exchange_nodes(there, shard_count, wait);
+    for (Node& node : all) node.sum = node.sum.cpu();
+    return all;
+  }
+  void abort(const Error& reason) override { inner_->abort(reason); }
+
+ protected:
+  std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override {
+    auto parts = root == kEveryRank ? inner_->all_gather(tensor.to(device_), wait) : inner_->gather(tensor.to(device_), root, wait);
+    for (at::Tensor& part : parts) part = part.cpu();
+    return parts;
+  }
+
+ private:
+  std::vector<at::Tensor> to_gpu(const std::vector<at::Tensor>& tensors) const {
+    std::vector<at::Tensor> there;
+    for (const at::Tensor& tensor : tensors) there.push_back(tensor.to(device_));
+    return there;
+  }
+  static void back(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to) {
+    for (size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+  }
+  const std::unique_ptr<Communicator> inner_;
+  const at::Device device_;
+};
+
+}  // namespace lockstep::comm
