@@ -18,8 +18,8 @@ std::string percent(double share) { return std::isnan(share) ? "–" : fixed(100
 
 // A number, and a bar of that share behind it.
 std::string bar_cell(double share) {
-  const std::string width = std::isnan(share) ? "0" : fixed(100 * std::clamp(share, 0.0, 1.0), 1);
-  return "<td class=\"bar\"><i style=\"width:" + width + "%\"></i><span>" + percent(share) + "</span></td>";
+  const std::string width = std::isnan(share) ? "0" : fixed(std::clamp(share, 0.0, 1.0), 4);
+  return "<td class=\"bar\"><i style=\"--share:" + width + "\"></i><span>" + percent(share) + "</span></td>";
 }
 
 std::string class_row(const ClassFigures& row, const std::string& name, std::string_view kind) {
@@ -120,7 +120,7 @@ td.number,th.number,.classes td,.classes thead th+th{text-align:right}
 .classes th[scope=row]{max-width:320px;overflow:hidden;text-overflow:ellipsis}
 .classes tr.mean>*{border-top:2px solid var(--line);font-weight:600}
 td.bar{position:relative;min-width:110px}
-td.bar i{position:absolute;left:8px;top:5px;bottom:5px;max-width:calc(100% - 16px);background:rgba(var(--blue),.2);border-radius:3px}
+td.bar i{position:absolute;left:8px;top:5px;bottom:5px;width:calc((100% - 16px)*var(--share));background:rgba(var(--blue),.2);border-radius:3px}
 td.bar span{position:relative}
 .confusion{display:flex;flex-wrap:wrap;gap:28px;align-items:flex-start}
 .confusion .scroll{max-width:100%}
@@ -139,7 +139,7 @@ td.bar span{position:relative}
 .matrix.small tbody th{padding-right:6px;max-width:150px}
 .gallery{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:16px}
 figure{margin:0;border:1px solid var(--line);border-radius:8px;overflow:hidden;background:var(--band)}
-figure img{display:block;width:100%;aspect-ratio:1;object-fit:contain;background:#000}
+figure img{display:block;width:100%;aspect-ratio:1;object-fit:contain;background:var(--page)}
 img.tiny{image-rendering:pixelated}
 figcaption{padding:8px 10px 10px;font-size:13px}
 .score{position:relative;display:flex;justify-content:space-between;gap:8px;padding-bottom:5px;margin-bottom:3px}
@@ -176,7 +176,7 @@ std::string class_section(const Judgement& judgement) {
 
 std::string confusion_section(const Judgement& judgement) {
   const bool fits = judgement.classes.size() <= kMostInMatrix;
-  const std::string note = fits ? "A row has the " + judgement.noun + " of one class by the answer they got; blue are right, orange are wrong."
+  const std::string note = fits ? "A row has the " + judgement.noun + " of one class by the answer they got: blue are right, orange are wrong, stronger where they are more of the row."
                                 : with_commas(static_cast<int64_t>(judgement.classes.size())) + " classes are too many for a table of all pairs.";
   return section("Confusion matrix", "<div class=\"confusion\">\n" + (fits ? matrix(judgement) : "") + pairs(judgement) + "</div>\n", note);
 }
@@ -185,7 +185,9 @@ std::string mistakes_section(const Judgement& judgement) {
   const std::vector<ReportMistake>& mistakes = judgement.mistakes;
   if (judgement.mistake_count == 0) return section("Worst mistakes", "", "None: every one of " + judgement.samples + " is answered rightly.");
   std::string note = with_commas(judgement.mistake_count) + " of " + judgement.samples + " " + (judgement.mistake_count == 1 ? "is" : "are") + " answered wrongly.";
-  if (!mistakes.empty()) note += " The " + (static_cast<int64_t>(mistakes.size()) < judgement.mistake_count ? with_commas(static_cast<int64_t>(mistakes.size())) + " with the surest answers" : std::string("surest")) + " first:" ;
+  const auto shown = static_cast<int64_t>(mistakes.size());
+  const std::string which = shown < judgement.mistake_count ? "The " + with_commas(shown) + " with the surest answers" : "The surest first";
+  if (shown > 0) note += " " + which + "; ✗ is the answer with its score, ✓ the true class with its.";
   const bool pictures = std::all_of(mistakes.begin(), mistakes.end(), [](const ReportMistake& one) { return !one.picture.empty(); });
   std::string text;
   if (pictures && !mistakes.empty()) {
