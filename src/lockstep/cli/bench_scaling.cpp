@@ -62,6 +62,9 @@ class ScalingBench {
   }
 
   int run() {
+    if (std::filesystem::exists(options_.output) && !std::filesystem::is_empty(options_.output)) {
+      throw Error(ErrorCode::invalid_option, "\"" + options_.output + "\" is not empty", "name another --output");
+    }
     const train::Plan plan = plan_first();
     const io::RunFolder output = options_.output.empty() ? io::RunFolder::create_numbered("scaling") : io::RunFolder::create(options_.output);
     output_ = output.paths().folder;
@@ -75,13 +78,17 @@ class ScalingBench {
   }
 
  private:
-  // What would follow the first run's workers is the same for all.
+  // What would follow the workers, the memory that is free or a trial's outcome is the first run's for all.
   train::Plan plan_first() {
     train::Job job;
     job.folder = folder_;
     options_.workers = asked_.workers.front();
     train::Plan plan = train::plan(job, options_);
     if (!weights_follow_workers()) options_.shards = plan.shards;
+    const bool averages = options_.exchange == train::ExchangeKind::average;
+    if (options_.mini_batch_size.is_auto()) options_.mini_batch_size = averages ? plan.mini_batch_size / plan.shards : plan.mini_batch_size;
+    options_.precision = plan.precision;
+    if (plan.frozen_steps > 0) options_.keep_features = plan.keep_features ? train::KeepFeatures::always : train::KeepFeatures::never;
     cores_ = std::max<int64_t>(1, plan.cores);
     shards_ = plan.shards;
     return plan;

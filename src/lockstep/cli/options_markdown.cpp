@@ -27,7 +27,7 @@ std::string cell(std::string text) {
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
 
 std::string row(const FieldInfo& field) {
-  const std::string type = field.choices.empty() ? field.type : code(join(field.choices, "` `"));
+  const std::string type = field.choices.empty() ? cell(field.type) : code(join(field.choices, "` `"));
   return "| `--" + field.name + "` | " + type + " | " + code(cell(field.default_text)) + " | " + cell(field.help) + " |\n";
 }
 

@@ -68,6 +68,7 @@ train::Options inference_options(const Call& call) {
   Call of_inference = call;
   std::erase_if(of_inference.settings, [](const Setting& setting) { return !is_inference(setting.name); });
   const auto options = settings_of<train::Options>(of_inference);
+  if (options.mini_batch_size.is_auto()) throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training", "name a number, or leave it out");
   device::pin_isa(field_text(options, "isa"));
   return options;
 }

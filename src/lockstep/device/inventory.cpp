@@ -6,6 +6,7 @@
 #include <optional>
 #include <sched.h>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 
 #include "lockstep/base/text.h"
@@ -74,6 +75,32 @@ int64_t memory_limit() {
   return least;
 }
 
+// The number behind this word in a file of "word number" lines; 0 where there is none.
+int64_t number_after(const std::string& path, const std::string& word) {
+  std::ifstream file(path);
+  std::string name;
+  int64_t value = 0;
+  std::string rest;
+  while (file >> name >> value && std::getline(file, rest)) {
+    if (name == word) return value;
+  }
+  return 0;
+}
+
+// Of every level of control groups, and of the machine.
+int64_t free_memory(int64_t limit) {
+  int64_t least = limit;
+  if (const int64_t available = number_after("/proc/meminfo", "MemAvailable:"); available > 0) least = std::min(least, available * 1024);
+  for (const std::string& folder : control_groups("memory")) {
+    for (const auto& [most, used, cached] : {std::tuple("/memory.max", "/memory.current", "inactive_file"), std::tuple("/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file")}) {
+      const std::string allowed = first_line(folder + most), held = first_line(folder + used);
+      if (allowed.empty() || allowed == "max" || held.empty()) continue;
+      least = std::min<int64_t>(least, std::atoll(allowed.c_str()) - std::atoll(held.c_str()) + number_after(folder + "/memory.stat", cached));
+    }
+  }
+  return std::max<int64_t>(0, least);
+}
+
 std::vector<std::string> vector_units() {
   std::vector<std::string> units;
   std::ifstream file("/proc/cpuinfo");
@@ -105,6 +132,7 @@ Inventory inspect() {
   inventory.cores = cores;
   inventory.vector_units = vector_units();
   inventory.memory_bytes = memory_limit();
+  inventory.free_memory_bytes = free_memory(inventory.memory_bytes);
   const GpuState& gpus = inspect_gpus();
   inventory.gpus = gpus.gpus;
   inventory.gpu_note = gpus.note;

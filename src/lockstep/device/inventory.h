@@ -21,6 +21,7 @@ struct Inventory {
   std::string cores_reason;           ///< why fewer than online; empty when all
   std::vector<std::string> vector_units;  ///< of avx2, avx512f, avx512_bf16, amx_bf16, ...
   int64_t memory_bytes = 0;           ///< allowed by the control group
+  int64_t free_memory_bytes = 0;      ///< of these, what nobody holds now, files that are only cached not counted
   std::vector<Gpu> gpus;
   std::string gpu_note;               ///< why there is none to use: "no NVIDIA driver on this machine", ...
   std::string gpu_hint;               ///< what to do about it

@@ -12,6 +12,7 @@
 #include "lockstep/data/picture_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/train/mini_batch_size.h"
 
 namespace lockstep::train {
 
@@ -118,7 +119,7 @@ struct Options {
   bool report_score_after_averaging = false;
 
   // How long
-  int64_t mini_batch_size = 128;
+  MiniBatchSize mini_batch_size = 128;
   int64_t max_epochs = 0;
   int64_t max_steps = 0;
   double max_time = 0;
@@ -205,7 +206,7 @@ struct Options {
     field("outer-momentum", self.outer_momentum, "outer optimizer: share of the last step kept", between(0, 1));
     field("report-score-after-averaging", self.report_score_after_averaging, "average: print the averaged score (loss) and the averaging's time");
     field("How long");
-    field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers; in averaging mode, of each replica", between(1, 1e7));
+    field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers; in averaging mode, of each replica; auto: the largest power of two that fits in memory", between(1, 1e7));
     field("max-epochs", self.max_epochs, "most passes over the training images; 0: by their number, from 6 to 30", at_least(0));
     field("max-steps", self.max_steps, "most steps; 0: no limit", at_least(0));
     field("max-time", self.max_time, "most seconds of training; 0: no limit", at_least(0));

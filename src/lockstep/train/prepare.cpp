@@ -18,6 +18,7 @@
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
+#include "lockstep/train/fitting_batch.h"
 #include "lockstep/train/held_out.h"
 #include "lockstep/train/learning.h"
 #include "lockstep/train/image_size.h"
@@ -292,7 +293,9 @@ class Preparation {
 
   void resolve_amounts() {
     Plan& plan = this->plan();
-    if (plan.tbptt_length == 0) plan.mini_batch_size = options_.mini_batch_size;
+    const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch : averages() ? kReplicaPrefetch : kPrefetch;
+    plan.read_ahead = prefetch;
+    if (plan.tbptt_length == 0) plan.mini_batch_size = options_.mini_batch_size.is_auto() ? fitting_size() : int64_t{options_.mini_batch_size};
     plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_.optimizer);
     plan.lr_schedule = options_.lr_schedule;
     if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
@@ -320,8 +323,26 @@ class Preparation {
     plan.validate_every = options_.validate_every > 0 ? options_.validate_every : plan.steps_per_epoch;
     plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
     plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
-    const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch : averages() ? kReplicaPrefetch : kPrefetch;
-    plan.read_ahead = averages() ? (prefetch + plan.shards - 1) / plan.shards : prefetch;
+    if (averages()) plan.read_ahead = (plan.read_ahead + plan.shards - 1) / plan.shards;
+  }
+
+  // Rank 0's, or the one of the run's beginning, where there is one.
+  int64_t fitting_size() {
+    if (earlier_ != nullptr) {
+      batch_reason_ = "auto, as the run began";
+      return earlier_->mini_batch_size;
+    }
+    if (options_.scale_with_workers != ScaleWithWorkers::none) throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --mini-batch-size auto, which takes what memory there is", "leave out one of them");
+    Plan asked = plan();
+    const Placement placement = resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks());
+    asked.device = placement.device;
+    asked.devices = placement.devices;
+    Options options = options_;
+    if (averages() && options.shards == 0) options.shards = default_replicas();
+    const MemoryBudget budget = memory_budget(asked, options, inventory_);
+    const FittingBatch found = fitting_batch(asked, options, measure_shard_memory(prepared_.network, asked, options), budget.bytes);
+    batch_reason_ = found.reason + " (it may take " + budget.words + "); --mini-batch-size " + std::to_string(found.samples) + " gives the same weights elsewhere";
+    return found.samples;
   }
 
   // A replica for each worker.
@@ -495,8 +516,8 @@ class Preparation {
 
   std::string batch_reason() const {
     std::string text = std::to_string(prepared_.plan.mini_batch_size / used_shards(prepared_.plan.shards, prepared_.plan.mini_batch_size)) + " a shard";
-    if (options_.scale_with_workers != ScaleWithWorkers::none) text += "; scaled with the workers from " + std::to_string(options_.mini_batch_size);
-    return text;
+    if (options_.scale_with_workers != ScaleWithWorkers::none) text += "; scaled with the workers from " + field_text(options_, "mini-batch-size");
+    return batch_reason_.empty() ? text : text + "; " + batch_reason_;
   }
 
   const Job& job_;
@@ -511,7 +532,7 @@ class Preparation {
   data::Dataset test_;
   std::array<data::PictureCache::Opened, 3> caches_;  ///< of train, validation and test
   Placement placement_;
-  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_, features_reason_;
+  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_, features_reason_, batch_reason_;
 };
 
 }  // namespace

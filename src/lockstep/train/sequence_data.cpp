@@ -47,8 +47,9 @@ void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Da
   if (options.exchange == ExchangeKind::average) {
     throw Error(ErrorCode::invalid_option, "--exchange average cannot go with --tbptt-length: replicas do not carry recurrent state on", "leave one of them out");
   }
+  if (options.mini_batch_size.is_auto()) throw Error(ErrorCode::invalid_option, "--mini-batch-size auto cannot go with --tbptt-length, whose slots decide what a stream is", "name a number");
   plan.tbptt_length = options.tbptt_length;
-  const int64_t slots = earlier != nullptr ? earlier->mini_batch_size : std::min(options.mini_batch_size, train.size());
+  const int64_t slots = earlier != nullptr ? earlier->mini_batch_size : std::min<int64_t>(options.mini_batch_size, train.size());
   plan.mini_batch_size = slots;
   for (data::Dataset* dataset : {&train, &validation, &test}) {
     if (!dataset->empty()) *dataset = data::stream_pieces(*dataset, {.steps = options.tbptt_length, .slots = slots});

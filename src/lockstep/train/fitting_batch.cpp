@@ -1,0 +1,101 @@
+#include "lockstep/train/fitting_batch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
+#include "lockstep/base/text.h"
+#include "lockstep/comm/thread_group.h"
+#include "lockstep/device/gpu.h"
+#include "lockstep/device/tensor_meter.h"
+#include "lockstep/train/optimizer.h"
+#include "lockstep/train/placement.h"
+#include "lockstep/train/shard_trial.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kFewSamples = 4, kManySamples = 16;  // of the shards that are measured, in each piece of an accumulation
+constexpr int64_t kFewestSteps = 10;                   // an epoch
+// Of what --memory-share leaves, and of a GPU: scratch of libraries, fragments, and the program itself need the rest.
+constexpr double kUsed = 0.8;
+// What a process holds for shards over what their tensors count: kernels' scratch that is no tensor, and fragments. squeezenet at 64x64 with 8 shards at once
+// grew by 865 MB from 16 samples to 512, where tensors count for about half of that.
+constexpr double kBeyondTensors = 2;
+
+int64_t bytes_of_number(const Options& options) { return options.precision == Precision::double_ ? 8 : 4; }
+
+int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
+  return options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples);
+}
+
+}  // namespace
+
+ShardMemory measure_shard_memory(const nn::Network& network, const Plan& given, const Options& options) {
+  Plan plan = given;
+  plan.precision = options.precision == Precision::auto_ ? Precision::single : options.precision;
+  double few = 0, many = 0;
+  comm::ThreadGroup(1).run([&](Share) {
+    at::set_num_threads(1);
+    device::TensorMeter meter;
+    const ShardTrial trial(network, plan, options);
+    const std::unique_ptr<Replica> replica = trial.make_replica(0);
+    const auto most_of = [&](int64_t samples) {
+      const data::Shard shard = made_up_shard(plan, samples * options.accumulate, plan.input.steps);
+      const int64_t before = meter.now();
+      meter.take_most();
+      trial.train(*replica, shard);
+      return static_cast<double>(meter.take_most() - before);
+    };
+    most_of(kFewSamples);  // gradients and what modules keep are there from now on
+    few = most_of(kFewSamples);
+    many = most_of(kManySamples);
+  });
+  const double each = std::max(0.0, many - few) / static_cast<double>((kManySamples - kFewSamples) * options.accumulate);
+  return {std::max(0.0, few - each * static_cast<double>(kFewSamples * options.accumulate)), each};
+}
+
+double step_memory(const Plan& plan, const Options& options, const ShardMemory& shard, int64_t samples) {
+  const bool averages = options.exchange == ExchangeKind::average, on_gpu = plan.device != "cpu";
+  const int64_t shards = averages ? shards_of(plan, options, samples) : used_shards(shards_of(plan, options, samples), samples);
+  const double in_shard = averages ? static_cast<double>(samples) : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
+  const int64_t at_once = on_gpu ? 1 : shards;
+  const double vector = static_cast<double>(plan.learned_count * bytes_of_number(options));
+  const double gradients = static_cast<double>(at_once) * vector;
+  // Sums of shards: a buffer for each on a CPU, as many as the tree is deep on a GPU.
+  const double nodes = vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1 : static_cast<double>(shards));
+  const double weights = static_cast<double>(plan.parameter_count * bytes_of_number(options)) + vector * static_cast<double>(resolve_rule(options).state_count() + 1) * static_cast<double>(averages ? shards : 1);
+  const double picture = static_cast<double>(plan.format.kind == data::SampleKind::sequence ? 4 * plan.input.channels * plan.input.steps : plan.format.size().bytes());
+  const double read_ahead = on_gpu ? 0 : static_cast<double>(plan.read_ahead + 2) * picture * in_shard * static_cast<double>(shards);
+  return weights + nodes + gradients + read_ahead + kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);
+}
+
+MemoryBudget memory_budget(const Plan& plan, const Options& options, const device::Inventory& inventory) {
+  if (plan.device != "cpu") {
+    const device::GpuMemory memory = device::gpu_library().memory(plan.devices.front());
+    return {kUsed * static_cast<double>(memory.free), fixed(kUsed, 1) + " of the " + as_bytes(memory.free) + " that are free on the GPU"};
+  }
+  const double share = kUsed * (1 - options.memory_share);
+  return {share * static_cast<double>(inventory.free_memory_bytes), fixed(share, 2) + " of the " + as_bytes(inventory.free_memory_bytes) + " that are free; --memory-share has the rest"};
+}
+
+FittingBatch fitting_batch(const Plan& plan, const Options& options, const ShardMemory& shard, double budget) {
+  const auto bytes = [&](int64_t samples) { return as_bytes(static_cast<int64_t>(step_memory(plan, options, shard, samples))); };
+  if (step_memory(plan, options, shard, 1) > budget) {
+    throw Error(ErrorCode::out_of_memory, "--mini-batch-size auto finds none that fits: a step of one sample takes " + bytes(1) + ", and training may take " + as_bytes(static_cast<int64_t>(budget)),
+                "smaller images, --shards 1, or a smaller --memory-share");
+  }
+  const auto leaves_steps = [&](int64_t samples) {
+    const int64_t replicas = options.exchange == ExchangeKind::average ? shards_of(plan, options, samples) : 1;
+    return samples * replicas * kFewestSteps <= plan.train_count;
+  };
+  int64_t samples = 1;
+  while (leaves_steps(samples * 2) && step_memory(plan, options, shard, samples * 2) <= budget) samples *= 2;
+  const std::string twice = !leaves_steps(samples * 2) ? "leave an epoch fewer than " + std::to_string(kFewestSteps) + " steps" : "take " + bytes(samples * 2);
+  return {samples, "auto: a step takes about " + bytes(samples) + "; twice as many would " + twice};
+}
+
+}  // namespace lockstep::train
