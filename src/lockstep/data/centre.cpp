@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "lockstep/data/internal/read_as.h"
+
 namespace lockstep::data {
 namespace {
 
@@ -30,8 +32,7 @@ class Centres : public Datastore {
   void read_to(int64_t index, const Placement& placement) const override {
     thread_local std::vector<uint8_t> fitted;
     fitted.resize(static_cast<size_t>(larger_.size().bytes()));
-    const Image stored = dataset_.store().read(index);
-    to_format({stored.channels, stored.height, stored.width}, stored.pixels, larger_, fitted);
+    read_as(dataset_.store(), index, larger_, fitted);
     const std::span<uint8_t> destination = placement(format_.size());
     const int64_t top = (larger_.height - format_.height) / 2, left = (larger_.width - format_.width) / 2;
     for (int64_t row = 0; row < format_.channels * format_.height; ++row) {

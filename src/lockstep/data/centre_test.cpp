@@ -1,8 +1,12 @@
 #include "lockstep/data/centre.h"
 
+#include <algorithm>
+#include <optional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/data/pixels.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/sources.h"
 
@@ -29,6 +33,34 @@ TEST(Centre, IsCutOutOfTheFittedPicture) {
   }
   EXPECT_EQ(centres.store().listing_hash(), digits.store().listing_hash());
   EXPECT_THROW(cut_out_centre(digits, format, {19, 32}), Error);
+}
+
+// One picture; says how it was to be decoded.
+class Asked : public Datastore {
+ public:
+  int64_t size() const override { return 1; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t) const override { return 0; }
+  std::string source(int64_t) const override { return "asked"; }
+  ImageSize image_size(int64_t) const override { return {1, 40, 40}; }
+  void read_to(int64_t, const Placement& placement) const override {
+    decode = placement.taker() == nullptr ? std::nullopt : std::optional(placement.taker()->decode());
+    std::ranges::fill(placement({1, 40, 40}), uint8_t{7});
+  }
+  uint64_t listing_hash() const override { return 1; }
+  mutable std::optional<Decode> decode;
+
+ private:
+  std::vector<std::string> classes_{"a"};
+};
+
+TEST(Centre, IsOfAPictureThatIsDecodedAsAsked) {
+  const auto asked = std::make_shared<Asked>();
+  for (const Decode decode : {Decode::fast, Decode::exact}) {
+    const PictureFormat format{.channels = 1, .height = 10, .width = 10, .decode = decode};
+    EXPECT_EQ(cut_out_centre(Dataset(asked), format, {20, 20}).store().read(0).pixels, std::vector<uint8_t>(100, 7));
+    EXPECT_EQ(asked->decode, decode);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "lockstep/data/internal/parallel.h"
 #include "lockstep/data/internal/padding.h"
+#include "lockstep/data/internal/read_as.h"
 #include "lockstep/data/internal/thread_buffer.h"
 
 namespace lockstep::data {
@@ -21,33 +22,6 @@ void numbered(const Dataset& dataset, int64_t index, Work&& work) {
   } catch (const BadPicture& error) {
     throw BadPicture(error.source(), error.reason(), BadPicture::Place{index + 1, dataset.size()});
   }
-}
-
-class FormatTaker : public PixelTaker {
- public:
-  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination) : format_(format), destination_(destination) {}
-  Decode decode() const override { return format_.decode; }
-  double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
-  void take(const Pixels& pixels) override { to_format(pixels, format_, destination_); }
-
- private:
-  const PictureFormat& format_;
-  std::span<uint8_t> destination_;
-};
-
-// Straight into `destination` when the stored picture has the format's size.
-void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
-  thread_local ThreadBuffer other;
-  std::optional<ImageSize> other_size;
-  std::span<uint8_t> memory;
-  FormatTaker taker(format, destination);
-  store.read_to(index, Placement([&](const ImageSize& size) {
-    if (size == format.size()) return destination;
-    other_size = size;
-    memory = other.of(static_cast<size_t>(size.bytes()));
-    return memory;
-  }, &taker));
-  if (other_size) to_format(*other_size, memory, format, destination);
 }
 
 // From the cache, else decoded and put there.

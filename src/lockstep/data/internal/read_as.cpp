@@ -1,0 +1,39 @@
+#include "lockstep/data/internal/read_as.h"
+
+#include <optional>
+
+#include "lockstep/data/internal/thread_buffer.h"
+#include "lockstep/data/pixels.h"
+
+namespace lockstep::data {
+namespace {
+
+class FormatTaker : public PixelTaker {
+ public:
+  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination) : format_(format), destination_(destination) {}
+  Decode decode() const override { return format_.decode; }
+  double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
+  void take(const Pixels& pixels) override { to_format(pixels, format_, destination_); }
+
+ private:
+  const PictureFormat& format_;
+  std::span<uint8_t> destination_;
+};
+
+}  // namespace
+
+void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
+  thread_local ThreadBuffer other;
+  std::optional<ImageSize> other_size;
+  std::span<uint8_t> memory;
+  FormatTaker taker(format, destination);
+  store.read_to(index, Placement([&](const ImageSize& size) {
+    if (size == format.size()) return destination;
+    other_size = size;
+    memory = other.of(static_cast<size_t>(size.bytes()));
+    return memory;
+  }, &taker));
+  if (other_size) to_format(*other_size, memory, format, destination);
+}
+
+}  // namespace lockstep::data
