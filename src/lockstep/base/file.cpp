@@ -44,17 +44,21 @@ void write_file_synced(const std::filesystem::path& path, const std::function<vo
   file.close();
 }
 
-void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
-  std::filesystem::path temporary = path;
-  temporary += ".part";
+void write_aside(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& neighbour)>& write) {
+  std::filesystem::path neighbour = path;
+  neighbour += ".part";
   try {
-    write_file_synced(temporary, [&](const Sink& sink) { sink(bytes); });
-    rename_path(temporary, path);
+    write(neighbour);
+    rename_path(neighbour, path);
   } catch (...) {
-    ::unlink(temporary.c_str());
+    ::unlink(neighbour.c_str());
     throw;
   }
   sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
+  write_aside(path, [&](const std::filesystem::path& neighbour) { write_file_synced(neighbour, [&](const Sink& sink) { sink(bytes); }); });
 }
 
 void sync_folder(const std::filesystem::path& folder) {

@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
@@ -20,8 +21,6 @@ struct CopyChoice {
 };
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One line on a terminal that is written over; elsewhere a line now and then.
 class ProgressLine {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 #include <fcntl.h>
 
 #include "lockstep/base/descriptor.h"
@@ -108,12 +109,6 @@ void append_numbers(std::string& text, std::span<const Number> numbers) {
   text += "\n";
 }
 
-int64_t product(const nn::Shape& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
 }  // namespace
 
 void write_layer_file(const std::filesystem::path& path, const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options) {
@@ -123,23 +118,13 @@ void write_layer_file(const std::filesystem::path& path, const train::Model& mod
   shape.insert(shape.begin(), samples.count);
   nn::NamedTensors tensors{{"activations", at::empty(shape, at::TensorOptions(outputs.type()).device(at::kMeta))}, {"targets", samples.targets}};
   if (samples.lengths.defined()) tensors.emplace_back("lengths", samples.lengths);
-  std::filesystem::path temporary = path;
-  temporary += ".part";
-  try {
-    write_all(temporary, tensors, metadata_of(model, layer, inputs), outputs, inputs);
-    rename_path(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+  write_aside(path, [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, metadata_of(model, layer, inputs), outputs, inputs); });
 }
 
 std::string layer_csv(const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options) {
   const Samples samples = samples_of(inputs);
   const train::LayerOutputs outputs(model, layer, samples.longest, options);
-  const int64_t row_size = product(outputs.shape());
+  const int64_t row_size = c10::multiply_integers(outputs.shape());
   if (row_size * samples.count > kMostTextNumbers) {
     throw Error(ErrorCode::invalid_option, "layer \"" + layer + "\" gives " + with_commas(row_size) + " numbers for each of " + with_commas(samples.count) + " " + "samples, too many for CSV",
                 "--output FILE.safetensors");

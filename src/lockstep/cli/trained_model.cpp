@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/data/picture_set.h"
-#include "lockstep/device/inventory.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
 
@@ -79,18 +78,11 @@ train::Model open_model(const Call& call) {
   return model;
 }
 
-std::string noun_of(const train::Model& model) { return model.input.steps > 0 ? "sequences" : "images"; }
-
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group) {
-  data::Dataset dataset = source.dataset;
-  std::vector<data::BadSample> left_out = source.skipped;
-  if (options.on_bad_sample == data::OnBadSample::skip && dataset.store().kind() == data::SampleKind::picture) {
-    auto [good, bad] = data::without_bad_samples(dataset, train::format_of(model), device::inspect().cores);
-    dataset = std::move(good);
-    left_out.insert(left_out.end(), bad.begin(), bad.end());
-  }
-  for (const data::BadSample& sample : left_out) {
-    if (leads(group)) console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
+  auto [dataset, unreadable] = train::readable_samples(source.dataset, model, options.on_bad_sample);
+  if (!leads(group)) return dataset;
+  for (const auto* left_out : {&source.skipped, &std::as_const(unreadable)}) {
+    for (const data::BadSample& sample : *left_out) console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
   }
   return dataset;
 }

@@ -29,9 +29,6 @@ std::vector<FieldInfo> model_fields();
 /// The model of a run folder, or the weights file in one; or with --weights FILE a network by its name or file.
 train::Model open_model(const Call& call);
 
-/// What its samples are called: "images" or "sequences".
-std::string noun_of(const train::Model& model);
-
 /// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is named on standard error, by the rank that leads.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group = nullptr);
 

@@ -12,14 +12,13 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/internal/beats.h"
 
 namespace lockstep::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kBeat{500};
-constexpr int kMostSilentBeats = 8;  // counted, not timed: who was stopped together with the others has missed as many as they
 constexpr int kMostBeatsToFirstWord = 60;  // a rank may be slow to connect with all others
 constexpr std::chrono::milliseconds kLastWords{1000};
 constexpr size_t kMostStrangers = 64;
@@ -131,7 +130,7 @@ void ControlLine::run() {
     if (waits[1].revents != 0) take_line();
     if (Clock::now() < next_beat) continue;
     beat();
-    next_beat = std::max(next_beat + kBeat, Clock::now());
+    next_beat = after_beat(next_beat);
   }
 }
 

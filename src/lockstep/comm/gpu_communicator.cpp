@@ -218,18 +218,10 @@ std::vector<Node> GpuCommunicator::exchange_nodes(const std::vector<Node>& nodes
   return {{{0, shard_count}, finish_tree(nodes, TreePlan(said, shard_count), wait)}};
 }
 
-// The sum over a node of the tree out of nodes that lie below it.
-at::Tensor add_up(const std::vector<Node>& nodes, Range range) {
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) { return node.shards == range; });
-  if (found != nodes.end()) return found->sum;
-  const int64_t middle = middle_of(range.begin, range.end);
-  return at::add(add_up(nodes, {range.begin, middle}), add_up(nodes, {middle, range.end}));
-}
-
 at::Tensor GpuCommunicator::finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const WaitOptions& wait) {
   const auto part = [&](int64_t rank) { return part_of(plan.elements, size(), rank); };
   std::vector<at::Tensor> whole;  // this rank's nodes
-  for (const Range range : plan.nodes[static_cast<size_t>(rank())]) whole.push_back(add_up(nodes, range).detach().contiguous());
+  for (const Range range : plan.nodes[static_cast<size_t>(rank())]) whole.push_back(finish_whole(nodes, range).detach().contiguous());
   std::vector<Message> sends, receives;
   std::vector<Node> pieces;       // all ranks' nodes, of this rank's slice
   for (int64_t peer = 0; peer < size(); ++peer) {
@@ -244,7 +236,7 @@ at::Tensor GpuCommunicator::finish_tree(const std::vector<Node>& nodes, const Tr
   }
   send(sends, receives, wait);
   const at::Tensor sum = at::empty({plan.elements}, like(plan.type));
-  slice_of(sum, part(rank())).copy_(add_up(pieces, {0, plan.shard_count}));
+  slice_of(sum, part(rank())).copy_(finish_whole(pieces, plan.shard_count));
   give_slices(sum, wait);
   return sum;
 }

@@ -10,15 +10,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
+#include "lockstep/comm/internal/beats.h"
 #include "lockstep/comm/internal/group_layout.h"
 
 namespace lockstep::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds kBeat{500};
-constexpr int kMostSilentBeats = 8;  // counted, not timed: who was stopped together with the others has missed as many as they
 
 }  // namespace
 
@@ -56,7 +54,7 @@ void PeerWatch::run() {
   while (wait(static_cast<int>(std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count() + 1)))) {
     if (Clock::now() < next) continue;
     beat();
-    next = std::max(next + kBeat, Clock::now());
+    next = after_beat(next);
   }
 }
 

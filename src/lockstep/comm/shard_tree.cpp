@@ -152,17 +152,17 @@ const T* finish(const std::vector<N>& nodes, int64_t lo, int64_t hi, int64_t beg
   return scratch;
 }
 
-at::Tensor finish_tensors(const std::vector<Node>& nodes, int64_t lo, int64_t hi) {
-  if (const Node* node = find(nodes, lo, hi)) return node->sum;
-  expect_inner(lo, hi);
-  const int64_t middle = middle_of(lo, hi);
-  const at::Tensor left = finish_tensors(nodes, lo, middle);
-  return left + finish_tensors(nodes, middle, hi).to(left.device());
-}
-
 }  // namespace
 
-at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count) { return finish_tensors(nodes, 0, shard_count); }
+at::Tensor finish_whole(const std::vector<Node>& nodes, Range shards) {
+  if (const Node* node = find(nodes, shards.begin, shards.end)) return node->sum;
+  expect_inner(shards.begin, shards.end);
+  const int64_t middle = middle_of(shards.begin, shards.end);
+  const at::Tensor left = finish_whole(nodes, Range{shards.begin, middle});
+  return left + finish_whole(nodes, Range{middle, shards.end}).to(left.device());
+}
+
+at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count) { return finish_whole(nodes, Range{0, shard_count}); }
 
 template <class T>
 const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch) {

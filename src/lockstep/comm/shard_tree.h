@@ -96,6 +96,8 @@ const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, i
 
 /// The same with whole tensors, for buffers on any device: the sum is a new tensor on the device of the first node, or one of the nodes itself.
 at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count);
+/// The same for the sum over `shards`, which must be a node of the tree.
+at::Tensor finish_whole(const std::vector<Node>& nodes, Range shards);
 
 /// How many blocks of scratch finish_block needs for this many shards.
 int64_t scratch_blocks(int64_t shard_count);

@@ -234,17 +234,7 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
 }
 
 void write_safetensors_atomic(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
-  std::filesystem::path temporary = path;
-  temporary += ".part";
-  try {
-    write_safetensors(temporary, tensors, metadata);
-    rename_path(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+  write_aside(path, [&](const std::filesystem::path& neighbour) { write_safetensors(neighbour, tensors, metadata); });
 }
 
 }  // namespace lockstep::nn

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "lockstep/base/host.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/pool/internal/dispatcher.h"
@@ -73,7 +74,7 @@ Pool open(PoolOptions options, LaunchedRanks* ranks) {
                                              : make_process_crew(options, resources.gpus, processes_of(options, ranks), listener);
   };
   dispatcher->open(make_crew, options.start_time);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   if (!options.quiet) std::fprintf(stderr, "connected to %s after %s s\n", what.c_str(), fixed(seconds, 1).c_str());
   return Pool(dispatcher, options.kind);
 }

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/seconds.h"
 
 namespace lockstep::train {
 namespace {
@@ -157,7 +158,7 @@ void CheckpointWriter::work() {
       const auto start = std::chrono::steady_clock::now();
       if (snapshot->best) nn::write_safetensors_atomic(run_ / "best.safetensors", snapshot->weights);
       const fs::path folder = snapshot->checkpoint ? write_checkpoint(run_, *snapshot) : run_ / "best.safetensors";
-      done_(*snapshot, folder, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      done_(*snapshot, folder, seconds_since(start));
     } catch (Error& error) {
       error.add_context("while saving step " + std::to_string(snapshot->state.step) + " in \"" + run_.string() + "\"");
       const std::lock_guard lock(mutex_);

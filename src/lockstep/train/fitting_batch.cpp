@@ -11,6 +11,7 @@
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/tensor_meter.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/shard_trial.h"
@@ -25,8 +26,6 @@ constexpr double kUsed = 0.8;
 // What a process holds for shards over what their tensors count: kernels' scratch that is no tensor, and fragments. squeezenet at 64x64 with 8 shards at once
 // grew by 865 MB from 16 samples to 512, where tensors count for about half of that.
 constexpr double kBeyondTensors = 2;
-
-int64_t bytes_of_number(const Options& options) { return options.precision == Precision::double_ ? 8 : 4; }
 
 int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
   return options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples);
@@ -63,11 +62,11 @@ double step_memory(const Plan& plan, const Options& options, const ShardMemory& 
   const int64_t shards = averages ? shards_of(plan, options, samples) : used_shards(shards_of(plan, options, samples), samples);
   const double in_shard = averages ? static_cast<double>(samples) : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
   const int64_t at_once = on_gpu ? 1 : shards;
-  const double vector = static_cast<double>(plan.learned_count * bytes_of_number(options));
+  const double vector = static_cast<double>(plan.learned_count * number_bytes(options.precision));
   const double gradients = static_cast<double>(at_once) * vector;
   // Sums of shards: a buffer for each on a CPU, as many as the tree is deep on a GPU.
   const double nodes = vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1 : static_cast<double>(shards));
-  const double weights = static_cast<double>(plan.parameter_count * bytes_of_number(options)) + vector * static_cast<double>(resolve_rule(options).state_count() + 1) * static_cast<double>(averages ? shards : 1);
+  const double weights = static_cast<double>(plan.parameter_count * number_bytes(options.precision)) + vector * static_cast<double>(resolve_rule(options).state_count() + 1) * static_cast<double>(averages ? shards : 1);
   const double picture = static_cast<double>(plan.format.kind == data::SampleKind::sequence ? 4 * plan.input.channels * plan.input.steps : plan.format.size().bytes());
   const double read_ahead = on_gpu ? 0 : static_cast<double>(plan.read_ahead + 2) * picture * in_shard * static_cast<double>(shards);
   return weights + nodes + gradients + read_ahead + kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);

@@ -4,7 +4,6 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/device/inventory.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/train/run_files.h"
 
@@ -22,19 +21,18 @@ std::string folder_of_run(const std::vector<io::Event>& events) {
 // Without what training left out.
 data::Dataset open(const std::string& path, const Options& options, const Model& model) {
   const data::Dataset dataset = data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes}).dataset;
-  if (options.on_bad_sample != data::OnBadSample::skip || dataset.store().kind() != data::SampleKind::picture) return dataset;
-  return data::without_bad_samples(dataset, format_of(model), device::inspect().cores).first;
+  return readable_samples(dataset, model, options.on_bad_sample).first;
 }
 
 HeldOut whole(const std::string& path, const char* kind, const Options& options, const Model& model) {
   const data::Dataset dataset = open(path, options, model);
-  return {dataset, with_commas(dataset.size()) + " " + kind + " " + (model.input.steps > 0 ? "sequences" : "images") + " of " + path};
+  return {dataset, with_commas(dataset.size()) + " " + kind + " " + noun_of(model) + " of " + path};
 }
 
 HeldOut split_off(const std::string& path, const Manifest& manifest, const Model& model) {
   const data::Dataset dataset = open(path, manifest.options, model);
   HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
-  held_out.words = with_commas(held_out.dataset.size()) + " held-out " + (model.input.steps > 0 ? "sequences" : "images") + " of " + path;
+  held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
   if (manifest.plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash())) {
     held_out.warnings.push_back("\"" + path + "\" lists other files than it did when the run began, so some of those that are judged here may have been trained on");
   }

@@ -11,6 +11,7 @@
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/batch_norm.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/shared_weights.h"
@@ -41,7 +42,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   nn::load_state(*prototype.module, weights_of(model), model.state.empty() ? model.weights.string() : model.network.name());
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
-  const auto type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
+  const auto type = number_type(options.precision);
   const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
   const SharedWeights weights(prototype, type, device_of(0));
   compare_ranks(together.comm, {{"shards", shards}, {"mini-batch", options.mini_batch_size}, {"weights", as_hex(weights.hash())}, {"arithmetic", device::arithmetic_fingerprint(placement.devices)}}, dataset);

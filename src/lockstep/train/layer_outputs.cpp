@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "lockstep/train/inference.h"
+#include "lockstep/train/number_type.h"
 
 namespace lockstep::train {
 namespace {
@@ -32,7 +33,7 @@ LayerOutputs::LayerOutputs(const Model& model, const std::string& layer, int64_t
   model_.network = layer_.network;
 }
 
-at::ScalarType LayerOutputs::type() const { return options_.precision == Precision::double_ ? at::kDouble : at::kFloat; }
+at::ScalarType LayerOutputs::type() const { return number_type(options_.precision); }
 
 void LayerOutputs::compute(const data::Dataset& dataset, const TakeRows& take, std::stop_token stop) const {
   const bool padded_left = model_.padding == data::PaddingSide::left;

@@ -11,10 +11,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/train/learning.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/training.h"
@@ -24,14 +26,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
-
 data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step) {
   return {.mini_batch_size = plan.mini_batch_size,
           .shards = plan.shards,
           .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
           .order = {.seed = options.seed, .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle},
-          .augment = options.augment == "none" ? data::Augment{} : data::Augment::parse(options.augment),
+          .augment = data::Augment::parse(options.augment),
           .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
           .epochs = plan.max_epochs,
           .read_ahead = plan.read_ahead,
@@ -39,8 +39,6 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .pinned = plan.device == "cuda",
           .pictures_wanted = !plan.keep_features};
 }
-
-at::ScalarType type_of(Precision precision) { return precision == Precision::double_ ? at::kDouble : at::kFloat; }
 
 at::Device device_of(const Plan& plan, int64_t rank) {
   return open_device(plan.device, plan.devices, rank);
@@ -93,7 +91,7 @@ int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return 
 }  // namespace
 
 ReplicaOptions replica_options(const Plan& plan, const Options& options, int64_t thread) {
-  return {.format = {type_of(plan.precision), device_of(plan, thread), plan.mean, plan.deviation},
+  return {.format = {number_type(plan.precision), device_of(plan, thread), plan.mean, plan.deviation},
           .precision = plan.precision,
           .accumulate = options.accumulate,
           .seed = options.seed,
@@ -125,7 +123,7 @@ struct Training::Worker {
 Training::Training(TrainingSetup setup, nn::Instance prototype)
     : setup_(std::move(setup)),
       prototype_(std::move(prototype)),
-      weights_(prototype_, type_of(setup_.plan.precision), device_of(setup_.plan, 0)),
+      weights_(prototype_, number_type(setup_.plan.precision), device_of(setup_.plan, 0)),
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
       optimizer_(resolve_rule(setup_.options), weights_, rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options, setup_.plan.fresh_layers))),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,

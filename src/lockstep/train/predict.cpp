@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/device/inventory.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
@@ -97,10 +98,17 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   return model;
 }
 
+std::string noun_of(const Model& model) { return model.input.steps > 0 ? "sequences" : "images"; }
+
 data::PictureFormat format_of(const Model& model) {
   const nn::NetworkInput& input = model.input;
   if (input.steps == 0) return {.channels = input.channels, .height = input.height, .width = input.width, .resize = model.resize, .decode = model.decode};
   return {input.channels, 1, input.steps, model.resize, data::SampleKind::sequence, model.padding};
+}
+
+std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset, const Model& model, data::OnBadSample on_bad_sample) {
+  if (on_bad_sample != data::OnBadSample::skip || dataset.store().kind() != data::SampleKind::picture) return {dataset, {}};
+  return data::without_bad_samples(dataset, format_of(model), device::inspect().cores);
 }
 
 namespace {

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/class_figures.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/data/picture_set.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options.h"
@@ -29,8 +31,14 @@ struct Model {
   nn::NamedTensors state;          ///< weights that lie in memory
 };
 
+/// What its samples are called: "images" or "sequences".
+std::string noun_of(const Model& model);
+
 /// What the model takes pictures or sequences to.
 data::PictureFormat format_of(const Model& model);
+
+/// `dataset` and nothing left out; with OnBadSample::skip without the pictures that cannot be read, which are the second.
+std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset, const Model& model, data::OnBadSample on_bad_sample);
 
 /// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
 /// own: the network of a run whose network was a C++ module, which a manifest cannot hold.

@@ -8,6 +8,8 @@
 
 #include <torch/nn/module.h>
 
+#include <c10/util/accumulate.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/survey.h"
@@ -23,10 +25,12 @@
 #include "lockstep/train/learning.h"
 #include "lockstep/train/image_size.h"
 #include "lockstep/train/normalization.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/picture_caches.h"
 #include "lockstep/train/placement.h"
+#include "lockstep/train/plan_lines.h"
 #include "lockstep/train/precision_trial.h"
 #include "lockstep/train/replica.h"
 #include "lockstep/train/sequence_data.h"
@@ -78,14 +82,12 @@ class Preparation {
  private:
   Plan& plan() { return prepared_.plan; }
   bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
-  std::string noun() const { return !sequences() ? " images" : prepared_.plan.tbptt_length > 0 ? " pieces of sequences" : " sequences"; }
   Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size(), job_.comm->way()}; }
-  void line(std::string name, std::string value, std::string reason = "") { plan().lines.push_back({std::move(name), std::move(value), std::move(reason)}); }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
     data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes, .most_memory = std::max(most_bytes(), kLeastForAnArchive)});
     prepared_.skipped.insert(prepared_.skipped.end(), source.skipped.begin(), source.skipped.end());
-    if (kind_.empty()) kind_ = source.kind;
+    if (reasons_.source.empty()) reasons_.source = source.kind;
     return source.dataset;
   }
 
@@ -140,13 +142,13 @@ class Preparation {
     const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
     if (options_.image_size != "auto") {
       std::tie(format.height, format.width) = parse_size("image-size", options_.image_size);
-      size_reason_ = "asked for; other sizes: " + field_text(options_, "resize");
+      reasons_.image_size = "asked for; other sizes: " + field_text(options_, "resize");
     } else if (survey.one_size) {
-      size_reason_ = "the size of " + looked;
+      reasons_.image_size = "the size of " + looked;
     } else {
-      size_reason_ = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
+      reasons_.image_size = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
     }
-    color_reason_ = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;
+    reasons_.color = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;
   }
 
   // Other images than those of --image-size: the centre of what --resize-to makes of them.
@@ -157,7 +159,7 @@ class Preparation {
     if (options_.image_size == "auto") throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out of the centre");
     plan().resize_to = {height, width};
     for (data::Dataset* dataset : {&train_, &validation_, &test_}) *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
-    size_reason_ = "the centre of images fitted to " + options_.resize_to + " (" + field_text(options_, "resize") + ")";
+    reasons_.image_size = "the centre of images fitted to " + options_.resize_to + " (" + field_text(options_, "resize") + ")";
   }
 
   void open_caches() {
@@ -165,14 +167,6 @@ class Preparation {
     caches_[0] = open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", plan().format, options_, use);
     caches_[1] = open_cache(validation_, options_.validation, plan().format, options_, use);
     caches_[2] = open_cache(test_, options_.test, plan().format, options_, use);
-  }
-
-  void describe_cache() {
-    if (caches_[0].cache != nullptr) {
-      line("decoded on disk", caches_[0].cache->path().string(), "checked against the files' sizes and times (--cache)");
-    } else if (!caches_[0].reason.empty()) {
-      line("decoded on disk", "none", caches_[0].reason + (dry_ && options_.cache != "auto" ? "; training makes one where it can" : "") + " (--cache " + options_.cache + ")");
-    }
   }
 
   void leave_out_bad_samples() {
@@ -191,13 +185,13 @@ class Preparation {
     plan().listing_hash = train_.store().listing_hash();
     if (!validation_.empty()) {
       plan().validation_listing_hash = validation_.store().listing_hash();
-      validation_reason_ = options_.validation.empty() ? "given" : "from " + options_.validation;
+      reasons_.validation = options_.validation.empty() ? "given" : "from " + options_.validation;
     } else if (options_.validation_split > 0) {
       whole_ = train_;
       std::tie(train_, validation_) = split_off_held_out(train_, options_);
-      validation_reason_ = shortest(options_.validation_split) + " of each label";
+      reasons_.validation = shortest(options_.validation_split) + " of each label";
     } else {
-      validation_reason_ = "--validation-split 0";
+      reasons_.validation = "--validation-split 0";
     }
     plan().train_count = train_.size();
     plan().validation_count = validation_.size();
@@ -207,19 +201,19 @@ class Preparation {
   std::string network_name() {
     const data::PictureFormat& format = plan().format;
     if (sequences()) {
-      network_reason_ = "sequences";
+      reasons_.network = "sequences";
       return "lstm_classifier";
     }
     const int64_t longer = std::max(format.height, format.width);
     if (std::min(format.height, format.width) < kSmallestForDigits) {
-      network_reason_ = "images of under " + std::to_string(kSmallestForDigits) + " pixels a side";
+      reasons_.network = "images of under " + std::to_string(kSmallestForDigits) + " pixels a side";
       return "mlp";
     }
     if (longer <= kSmallPicture && format.channels == 1) {
-      network_reason_ = "small grey images";
+      reasons_.network = "small grey images";
       return "digits_cnn";
     }
-    network_reason_ = format.channels == 1 ? "grey images of more than " + std::to_string(kSmallPicture) + " pixels" : "colour images";
+    reasons_.network = format.channels == 1 ? "grey images of more than " + std::to_string(kSmallPicture) + " pixels" : "colour images";
     return "resnet18";
   }
 
@@ -227,7 +221,7 @@ class Preparation {
     const data::PictureFormat& format = plan().format;
     plan().input = {format.channels, format.height, format.width, static_cast<int64_t>(plan().classes.size())};
     if (sequences()) plan().input = sequence_input(train_, format);
-    network_reason_ = job_.network.empty() ? "asked for" : "given";
+    reasons_.network = job_.network.empty() ? "asked for" : "given";
     if (prepared_.network.empty()) prepared_.network = nn::find_network(network_name());
     put_on_new_head();
     plan().network = prepared_.network.name();
@@ -268,26 +262,23 @@ class Preparation {
     }
     const std::string layer = prepared_.prototype.steps[plan.frozen_steps - 1].name;
     const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, plan.input).rows;
-    int64_t numbers = 1;
-    for (const int64_t size : rows[plan.frozen_steps - 1].shape) numbers *= size;
-    const int64_t number_bytes = options_.precision == Precision::double_ ? 8 : 4;
-    const int64_t bytes = (plan.train_count + plan.validation_count) * numbers * number_bytes;
+    const int64_t bytes = (plan.train_count + plan.validation_count) * c10::multiply_integers(rows[plan.frozen_steps - 1].shape) * number_bytes(options_.precision);
     const bool changed = options_.augment != "none";
     const std::string of = "what \"" + layer + "\" gives takes " + as_bytes(bytes);
     if (options_.keep_features == KeepFeatures::never) {
-      features_reason_ = "--keep-features never";
+      reasons_.features = "--keep-features never";
     } else if (changed) {
-      features_reason_ = "--augment changes the images in every epoch";
-      if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always cannot be kept: " + features_reason_, "leave out one of them");
+      reasons_.features = "--augment changes the images in every epoch";
+      if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always cannot be kept: " + reasons_.features, "leave out one of them");
     } else if (options_.keep_features == KeepFeatures::always) {
       plan.keep_features = true;
-      features_reason_ = "asked for; " + of;
+      reasons_.features = "asked for; " + of;
     } else if (earlier_ != nullptr) {
       plan.keep_features = earlier_->keep_features;
-      features_reason_ = "as the run began; " + of;
+      reasons_.features = "as the run began; " + of;
     } else {
       plan.keep_features = bytes <= most_bytes();
-      features_reason_ = of + (plan.keep_features ? ", and no augmentation changes the images" : ", more than --memory-share allows");
+      reasons_.features = of + (plan.keep_features ? ", and no augmentation changes the images" : ", more than --memory-share allows");
     }
   }
 
@@ -329,7 +320,7 @@ class Preparation {
   // Rank 0's, or the one of the run's beginning, where there is one.
   int64_t fitting_size() {
     if (earlier_ != nullptr) {
-      batch_reason_ = "auto, as the run began";
+      reasons_.mini_batch = "auto, as the run began";
       return earlier_->mini_batch_size;
     }
     if (options_.scale_with_workers != ScaleWithWorkers::none) throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --mini-batch-size auto, which takes what memory there is", "leave out one of them");
@@ -341,7 +332,7 @@ class Preparation {
     if (averages() && options.shards == 0) options.shards = default_replicas();
     const MemoryBudget budget = memory_budget(asked, options, inventory_);
     const FittingBatch found = fitting_batch(asked, options, measure_shard_memory(prepared_.network, asked, options), budget.bytes);
-    batch_reason_ = found.reason + " (it may take " + budget.words + "); --mini-batch-size " + std::to_string(found.samples) + " gives the same weights elsewhere";
+    reasons_.mini_batch = found.reason + " (it may take " + budget.words + "); --mini-batch-size " + std::to_string(found.samples) + " gives the same weights elsewhere";
     return found.samples;
   }
 
@@ -393,131 +384,34 @@ class Preparation {
     if (options_.precision != Precision::auto_) return;
     plan().precision = Precision::single;
     if (sequences()) {
-      precision_reason_ = "recurrent layers run in float32";
+      reasons_.precision = "recurrent layers run in float32";
       return;
     }
     const auto& units = inventory_.vector_units;
     const bool has_units = std::any_of(units.begin(), units.end(), [](const std::string& unit) { return unit == "avx512_bf16" || unit == "amx_bf16"; });
     if (earlier_ != nullptr) {
       if (earlier_->precision == "bf16-mixed") plan().precision = Precision::bf16_mixed;
-      precision_reason_ = "as the run began";
+      reasons_.precision = "as the run began";
     } else if (plan().device == "cpu" && !has_units) {
-      precision_reason_ = "this processor has neither AMX nor AVX512_BF16";
+      reasons_.precision = "this processor has neither AMX nor AVX512_BF16";
     } else if (validation_.empty()) {
-      precision_reason_ = "without held-out images bf16-mixed cannot be judged";
+      reasons_.precision = "without held-out images bf16-mixed cannot be judged";
     } else {
       PrecisionChoice choice = try_precisions(prepared_, options_, validation_, job_.stop);
       plan().precision = choice.precision;
-      precision_reason_ = std::move(choice.reason);
+      reasons_.precision = std::move(choice.reason);
     }
   }
 
   void describe() {
-    const Plan& plan = prepared_.plan;
-    line("data", with_commas(plan.train_count) + noun() + ", " + std::to_string(plan.classes.size()) + " classes", kind_.empty() ? "given" : kind_);
-    line("held out", with_commas(plan.validation_count) + noun(), validation_reason_);
-    if (plan.test_count > 0) line("test", with_commas(plan.test_count) + noun(), options_.test.empty() ? "given" : "from " + options_.test);
-    if (sequences()) {
-      for (PlanLine& sequence_line : sequence_lines(plan, options_)) prepared_.plan.lines.push_back(std::move(sequence_line));
-    } else {
-      line("image size", std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width), size_reason_);
-      line("color", plan.format.channels == 1 ? "grey" : "rgb", color_reason_);
-      line("decode", field_text(options_, "decode"), options_.decode == data::Decode::exact ? "within 1 level of Pillow" : "JPEG scaled towards the image size; some levels off Pillow's");
-      line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
-    }
-    line("network", plan.network, network_reason_ + "; " + with_commas(plan.parameter_count) + " learnables");
-    describe_transfer();
-    line("device", plan.device == "cpu" ? "cpu" : "gpu " + describe_detail::text_of(plan.devices), placement_.device_reason);
-    line("workers", std::to_string(plan.workers), placement_.workers_reason);
-    if (averages()) {
-      describe_averaging();
-    } else {
-      line("shards", std::to_string(plan.shards), shards_reason());
-      line("mini-batch", std::to_string(plan.mini_batch_size), batch_reason());
-    }
-    if (options_.exchange == ExchangeKind::bf16) describe_compression("gradients travel as bfloat16, and are added in 32 bits");
-    if (options_.exchange == ExchangeKind::powersgd) describe_compression("matrices of gradients travel as two factors of " + std::to_string(options_.powersgd_rank) + " columns");
-    line("steps", with_commas(plan.total_steps) + " in " + std::to_string(plan.max_epochs) + " epochs",
-         std::to_string(plan.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
-             (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : ""));
-    line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan.learning_rate) + ", " + field_text(options_, "lr-schedule"));
-    line("precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)], precision_reason_);
-    if (plan.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
-    if (!sequences()) line("images in memory", plan.keep_pictures ? "all, once decoded" : "none", as_bytes(plan.train_count * prepared_.train->picture_bytes()) + " of " + as_bytes(static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share)) + " allowed (--memory-share)");
-    describe_cache();
-    line("arithmetic", plan.fingerprint, "equal bits where this line is equal");
-  }
-
-  void describe_compression(const std::string& how) {
-    line("exchange", field_text(options_, "exchange"), how);
-    line("same weights", "no", std::string("another number of ranks rounds other sums") + (options_.exchange == ExchangeKind::powersgd ? ", and a resume begins without what was left out before" : ""));
-  }
-
-  void describe_transfer() {
-    const Plan& plan = prepared_.plan;
-    if (!plan.fresh_layers.empty()) {
-      const std::string dropped = plan.dropped_layers.empty() ? "" : "; " + std::to_string(plan.dropped_layers.size()) + " layers are gone";
-      line("new head", join(plan.fresh_layers, ", "), "for " + std::to_string(plan.classes.size()) + " classes" + dropped);
-    }
-    if (plan.learned_count < plan.parameter_count) line("frozen", with_commas(plan.parameter_count - plan.learned_count) + " learnables", "by " + options_.freeze);
-    if (plan.frozen_steps > 0) line("frozen layers", plan.keep_features ? "computed once, kept" : "computed at every step", features_reason_);
-  }
-
-  void describe_averaging() {
-    const Plan& plan = prepared_.plan;
-    const bool asked = options_.shards > 0;
-    const std::string count = std::to_string(plan.shards), size = std::to_string(plan.mini_batch_size / plan.shards);
-    const int64_t bytes = plan.precision == Precision::double_ ? 8 : 4;
-    const int64_t vectors = 3 + resolve_rule(options_).state_count();  // weights, gradients twice, the optimizer's state
-    line("replicas", count, (asked ? "asked for (--shards)" : "one a worker") + std::string("; each with weights, gradients and optimizer of its own: ") + as_bytes(plan.shards * vectors * plan.learned_count * bytes));
-    line("mini-batch", size + " a replica", std::to_string(plan.mini_batch_size) + " in a step of all");
-    std::string rule = options_.outer_optimizer == OuterOptimizer::none
-                           ? "weighted by samples"
-                           : "outer Nesterov step, rate " + shortest(options_.outer_learning_rate) + ", momentum " + shortest(options_.outer_momentum);
-    rule += options_.average_updaters ? "; the optimizer's state is averaged too" : "; each replica keeps its optimizer's state";
-    line("exchange", options_.averaging_frequency == 1 ? "average at every step" : "average every " + std::to_string(options_.averaging_frequency) + " steps", rule);
-    line("same weights", "yes", asked ? "for any number of workers: the replicas decide the weights" : "for any number of workers with --shards " + count + "; without it, other workers mean other replicas and other weights");
-  }
-
-  std::string shards_reason() const {
-    const Plan& plan = prepared_.plan;
-    std::string text = options_.shards > 0 ? "asked for" : "for " + with_commas(plan.learned_count) + " learnables and mini-batches of " + std::to_string(plan.mini_batch_size);
-    const int64_t used = used_shards(plan.shards, plan.mini_batch_size);
-    const int64_t largest = (used + plan.workers - 1) / plan.workers;
-    const double busy = static_cast<double>(used) / static_cast<double>(largest * plan.workers);
-    text += "; " + std::to_string(plan.workers) + " workers are " + fixed(100 * busy, 0) + " % busy";
-    if (used < plan.shards) text += "; a mini-batch fills only " + std::to_string(used);
-    const int64_t buffers = comm_buffers(plan);
-    return text + "; gradients take " + as_bytes(buffers * plan.learned_count * (plan.precision == Precision::double_ ? 8 : 4));
-  }
-
-  static int64_t comm_buffers(const Plan& plan) {
-    int64_t depth = 1;
-    for (int64_t own = (plan.shards + plan.workers - 1) / plan.workers; own > 1; own = (own + 1) / 2) ++depth;
-    return depth * plan.workers;
-  }
-
-  std::string kernels_reason() const {
-    if (options_.kernels == Kernels::engine) return "LibTorch's and oneDNN's only";
-    if (prepared_.plan.precision == Precision::double_) return "LibTorch's, for own ones are in float32 and bfloat16";
-    if (prepared_.network.spec().is_null()) return "own convolutions where they are faster";
-    const Plan& plan = prepared_.plan;
-    const int64_t pictures = plan.mini_batch_size / used_shards(plan.shards, plan.mini_batch_size) / options_.accumulate;
-    int64_t own = 0, all = 0;
-    for (const nn::LayerRow& row : nn::inspect_network(prepared_.network, plan.input).rows) {
-      if (!row.runs_direct) continue;
-      ++all;
-      own += row.runs_direct(std::max<int64_t>(1, pictures), plan.precision == Precision::bf16_mixed);
-    }
-    if (all == 0) return "no convolutions; LibTorch's";
-    if (own == all) return "own kernels for all " + std::to_string(all) + " convolutions";
-    return "own kernels for " + std::to_string(own) + " of " + std::to_string(all) + " convolutions, oneDNN's for the others";
-  }
-
-  std::string batch_reason() const {
-    std::string text = std::to_string(prepared_.plan.mini_batch_size / used_shards(prepared_.plan.shards, prepared_.plan.mini_batch_size)) + " a shard";
-    if (options_.scale_with_workers != ScaleWithWorkers::none) text += "; scaled with the workers from " + field_text(options_, "mini-batch-size");
-    return batch_reason_.empty() ? text : text + "; " + batch_reason_;
+    reasons_.device = placement_.device_reason;
+    reasons_.workers = placement_.workers_reason;
+    reasons_.cache = std::move(caches_[0].reason);
+    if (caches_[0].cache != nullptr) reasons_.cache_file = caches_[0].cache->path().string();
+    reasons_.dry = dry_;
+    reasons_.picture_bytes = prepared_.train->picture_bytes();
+    reasons_.memory_bytes = inventory_.memory_bytes;
+    plan().lines = plan_lines(plan(), options_, prepared_.network, reasons_);
   }
 
   const Job& job_;
@@ -532,7 +426,7 @@ class Preparation {
   data::Dataset test_;
   std::array<data::PictureCache::Opened, 3> caches_;  ///< of train, validation and test
   Placement placement_;
-  std::string kind_, size_reason_, color_reason_, validation_reason_, network_reason_, precision_reason_, features_reason_, batch_reason_;
+  PlanReasons reasons_;
 };
 
 }  // namespace

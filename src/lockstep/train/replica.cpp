@@ -9,15 +9,12 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/nn/freeze.h"
 
 namespace lockstep::train {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 void check_logits(const at::Tensor& logits, const at::Tensor& target) {
   const int64_t count = target.size(0);
@@ -242,7 +239,7 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
     const auto middle = std::chrono::steady_clock::now();
     if (watch_ != nullptr) watch_->set_on(take_early_ != nullptr && piece + 1 == pieces);
     loss.backward(at::full({}, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)), loss.options()));
-    result.forward_seconds += std::chrono::duration<double>(middle - start).count();
+    result.forward_seconds += seconds_between(start, middle);
     result.backward_seconds += seconds_since(middle);
   }
   take_early_ = nullptr;

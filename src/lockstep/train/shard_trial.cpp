@@ -7,6 +7,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/train/learning.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/training.h"
 
@@ -45,7 +46,7 @@ ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Optio
       plan_(plan),
       options_(options),
       learnables_(learnables_of(prototype)),
-      weights_(prototype, plan.precision == Precision::double_ ? at::kDouble : at::kFloat, open_device(plan.device, plan.devices, 0)),
+      weights_(prototype, number_type(plan.precision), open_device(plan.device, plan.devices, 0)),
       norms_(probe_batch_norms(prototype, plan.input)) {}
 
 std::unique_ptr<Replica> ShardTrial::make_replica(int64_t thread) const {

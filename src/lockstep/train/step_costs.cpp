@@ -6,10 +6,12 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/train/exchange.h"
 #include "lockstep/train/forecast.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/shard_trial.h"
 
 namespace lockstep::train {
@@ -22,8 +24,6 @@ constexpr int64_t kBad = -1;
 constexpr int64_t kMostSamples = 512;   // read for the data's rates
 constexpr int64_t kFewestRounds = 2;
 constexpr int64_t kExchangeRounds = 12;  // the first one warms
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Seconds of one call, the lower quartile, for what else the machine does only adds; the first one warms.
 template <class Work>
@@ -59,7 +59,7 @@ class StepMeasurement {
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const int64_t threads : counts) measure_together(threads, shards);
-    const int64_t bytes = options_.exchange == ExchangeKind::bf16 ? 2 : plan_.precision == Precision::double_ ? 8 : 4;
+    const int64_t bytes = options_.exchange == ExchangeKind::bf16 ? 2 : number_bytes(plan_.precision);
     costs_.gradient_bytes = options_.exchange == ExchangeKind::powersgd ? powersgd_bytes() : plan_.learned_count * bytes;
     return costs_;
   }
@@ -138,7 +138,7 @@ class StepMeasurement {
     data::MiniBatchQueue queue(part, {}, {.mini_batch_size = std::min(plan_.mini_batch_size, part->size()),
                                           .shards = plan_.shards,
                                           .order = {.seed = options_.seed},
-                                          .augment = options_.augment == "none" ? data::Augment{} : data::Augment::parse(options_.augment),
+                                          .augment = data::Augment::parse(options_.augment),
                                           .epochs = 1'000'000,
                                           .read_ahead = 1,
                                           .least_steps = options_.sequence_length,
