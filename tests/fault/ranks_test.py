@@ -52,8 +52,8 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         for process in ranks.values():
             self.assertFalse(os.path.exists(f"/proc/{process}"))
 
-    def stop(self, rank, communicator):
-        launcher, ranks = self.start(f"stopped-{rank}-{communicator}", communicator)
+    def stop(self, rank, communicator, *options):
+        launcher, ranks = self.start(f"stopped-{rank}-{communicator}-{len(options)}", communicator, *options)
         start = time.monotonic()
         os.kill(ranks[rank], signal.SIGSTOP)
         noted = []
@@ -74,7 +74,9 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
                         self.kill(rank, trial, communicator)
 
     def test_while_replicas_train_by_themselves(self):
-        self.kill(1, 1, "shared", "--exchange", "average", "--averaging-frequency", "3")
+        averaging = ["--exchange", "average", "--averaging-frequency", "3"]
+        self.kill(1, 1, "shared", *averaging)
+        self.stop(1, "shared", *averaging)
 
     def test_a_stopped_rank(self):
         for rank, communicator in ((0, "shared"), (2, "shared"), (0, "gloo"), (1, "gloo")):

@@ -54,6 +54,20 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.run_here("run", "-n", "2", runs.PROGRAM, "train", "s3://photos/digits", "--output", self.folder / "ranks", "--validation", self.held_out, *FAST)
         self.assertEqual(runs.weights(self.folder / "ranks"), self.from_disk())
 
+    def test_decoded_pictures_are_kept_until_an_object_changes(self):
+        cache, source = self.folder / "cache", "s3://photos/changing"
+        self.run_here("copy", self.digits, source)
+        options = ["--validation", self.held_out, "--cache", cache, "--memory-share", "0"]
+        for output in ("filled", "used"):
+            self.assertEqual(self.train(source, output, *options), self.from_disk())
+        self.assertIn(str(cache), self.run_here("plan", source, *FAST, *options))
+        changed = self.folder / "changed" / "0"
+        changed.mkdir(parents=True)
+        first, other = sorted((self.digits / "0").iterdir())[0], sorted((self.digits / "1").iterdir())[0]
+        (changed / first.name).write_bytes(other.read_bytes())
+        self.run_here("copy", changed, f"{source}/0")
+        self.assertIn("of other files", self.run_here("plan", source, *FAST, *options))
+
     def test_plan_evaluate_and_predict_read_it(self):
         self.from_disk()
         self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0"))

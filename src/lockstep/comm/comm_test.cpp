@@ -1,3 +1,4 @@
+#include <array>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -71,15 +72,30 @@ TEST(Buckets, TheLastGradientsGoFirst) {
   constexpr int64_t kLarge = 300'000;
   const std::vector<int64_t> starts{0, 1000, kLarge, kLarge + 1000, 2 * kLarge + 1000, 3 * kLarge};
   const int64_t count = 3 * kLarge + 10;
-  const auto cut = [&](int64_t ranks) { return exchange_buckets(*make_communicator(GroupMemory::make(ranks), 0), starts, count); };
+  const std::vector<Range> cut = cut_buckets(starts, count, kLarge - 20'000);
   const std::vector<Range> expected{{2 * kLarge + 1000, count}, {kLarge + 1000, 2 * kLarge + 1000}, {0, kLarge + 1000}};
-  EXPECT_EQ(cut(2).size(), 3U);
+  ASSERT_EQ(cut.size(), 3U);
   for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(cut(2)[i].begin, expected[i].begin);
-    EXPECT_EQ(cut(2)[i].end, expected[i].end);
+    EXPECT_EQ(cut[i].begin, expected[i].begin);
+    EXPECT_EQ(cut[i].end, expected[i].end);
   }
-  EXPECT_EQ(exchange_buckets(*make_communicator(), starts, count).size(), 1U);
-  EXPECT_EQ(exchange_buckets(*make_communicator(GroupMemory::make(2), 0), {0, 100}, 1000).size(), 1U);
+  EXPECT_EQ(cut_buckets({0, 100}, 1000, 1000).size(), 1U);
+}
+
+TEST(Buckets, RanksMeasureOneSizeTogether) {
+  constexpr int64_t kCount = 3'000'000;
+  EXPECT_EQ(measure_bucket(*make_communicator(), at::kFloat, kCount), kCount);
+  const auto memory = GroupMemory::make(3);
+  std::array<int64_t, 3> large{}, small{};
+  ThreadGroup(3).run([&](Share share) {
+    const auto comm = make_communicator(memory, share.rank);
+    large[static_cast<size_t>(share.rank)] = measure_bucket(*comm, at::kFloat, kCount);
+    small[static_cast<size_t>(share.rank)] = measure_bucket(*comm, at::kDouble, 1000);
+  });
+  EXPECT_GE(large[0], 1 << 14);
+  EXPECT_LE(large[0], 1 << 20);
+  EXPECT_EQ(large, (std::array<int64_t, 3>{large[0], large[0], large[0]}));
+  EXPECT_EQ(small, (std::array<int64_t, 3>{1000, 1000, 1000}));
 }
 
 TEST(ThreadGroup, BarrierShowsWhatOthersWrote) {

@@ -21,6 +21,7 @@ class Centres : public Datastore {
   ImageSize image_size(int64_t) const override { return format_.size(); }
   int64_t parallel_reads() const override { return dataset_.store().parallel_reads(); }
   uint64_t listing_hash() const override { return dataset_.store().listing_hash(); }
+  uint64_t content_hash() const override { return dataset_.store().content_hash(); }
 
   std::string identity() const override {
     const std::string inner = dataset_.store().identity();

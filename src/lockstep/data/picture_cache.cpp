@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kHeaderBytes = 4096;
 constexpr std::array<char, 16> kMagic{"lockstep cache\n"};
 // To be raised when decoding or resizing gives other levels than before.
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 
 struct Header {
   std::array<char, 16> magic = kMagic;

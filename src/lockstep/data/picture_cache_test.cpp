@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/centre.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
@@ -67,6 +68,18 @@ TEST_F(CacheTest, ServesChosenSamplesOfTheSamePictures) {
   EXPECT_EQ(read_all(chosen, cache), decoded);
   EXPECT_EQ(count_in(*cache, 4), 2);
   EXPECT_EQ(read_all(chosen, cache), decoded);
+}
+
+TEST_F(CacheTest, ServesCentresApartFromWholePictures) {
+  const auto whole = read_all(photos(), open().cache);
+  const auto centres = [this] { return cut_out_centre(photos(), kFormat, {12, 12}); };
+  const auto cache = [&](CacheUse use) { return PictureCache::open(folder_.path() / "cache", centres().store(), kFormat, use, kEnough).cache; };
+  EXPECT_EQ(cache(CacheUse::read), nullptr);
+  const auto decoded = read_all(centres(), nullptr);
+  EXPECT_NE(decoded, whole);
+  EXPECT_EQ(read_all(centres(), cache(CacheUse::make)), decoded);
+  ASSERT_NE(cache(CacheUse::read), nullptr);
+  EXPECT_EQ(read_all(centres(), cache(CacheUse::read)), decoded);
 }
 
 TEST_F(CacheTest, IsMadeAnewWhenAFileChanges) {

@@ -18,7 +18,7 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
   if (!options.overlap || !weights.device().is_cpu()) return;
   std::vector<int64_t> starts;
   for (const ParameterSlot& slot : weights.slots()) starts.push_back(slot.offset);
-  const std::vector<Range> buckets = comm::exchange_buckets(comm, starts, weights.element_count());
+  const std::vector<Range> buckets = comm::cut_buckets(starts, weights.element_count(), comm::measure_bucket(comm, weights.type(), weights.element_count()));
   if (buckets.size() == 1) return;
   bucket_sizes_.resize(buckets.size());
   for (const int64_t start : starts) {

@@ -1,6 +1,7 @@
 // From every worker's shard gradients to new weights: the tree over the shards, then the updater of the weights' device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class Exchange {
 
   /// Whether gradients go to the other ranks while backward makes more.
   bool overlaps() const { return beside_ != nullptr; }
+  /// In how many parts they go.
+  size_t bucket_count() const { return std::max<size_t>(1, bucket_sizes_.size()); }
 
   /// Adds a shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
   void take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients);

@@ -26,7 +26,7 @@ void Training::say(const char* kind, Json values, bool log) {
 }
 
 void Training::report_start() {
-  say("shards", {{"owners", owners_}, {"threads", thread_ids_}});
+  say("shards", {{"owners", owners_}, {"threads", thread_ids_}, {"buckets", exchange_.bucket_count()}});
 }
 
 // Weights that follow from such a loss are lost; the guilty shard and its rank are known now, and never again.

@@ -15,12 +15,15 @@ typedef uint8_t Bytes __attribute__((vector_size(kWidest)));
 
 constexpr int32_t kCut = 255;  // the place of no point
 
-/// work(channel, count): whole vectors of the channels, their count a compile-time constant, then what is left.
+/// work(channel, count): whole vectors of the channels, their count a compile-time constant. The last one takes some channels a second time where they do not
+/// come out even, for work by parts costs several times as much; fewer channels than a vector has are one part.
 template <class Work>
 inline void each_vector(int64_t channels, Work&& work) {
   int64_t c = 0;
   for (; c + kWidest <= channels; c += kWidest) work(c, std::integral_constant<int, kWidest>{});
-  if (c < channels) work(c, channels - c);
+  if (c == channels) return;
+  if (c == 0) return work(c, channels);
+  work(channels - kWidest, std::integral_constant<int, kWidest>{});
 }
 
 template <class T, class Count>
@@ -41,26 +44,54 @@ inline void store_part(Floats value, T* target, Count count) {
   }
 }
 
+// __builtin_convertvector does these one number at a time; without the mask g++ 12 warns of a number that its own header leaves open.
+#if defined(__AVX512F__)
+constexpr __mmask16 kAll = 0xffff;
+#endif
+
+inline Integers widen(const uint8_t* source) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(source))));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Integers>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
+#else
+  return __builtin_convertvector(load_bytes<Bytes>(source), Integers);
+#endif
+}
+
+// Numbers of 0 to 255.
+inline void narrow(Integers value, uint8_t* target) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(target), _mm512_maskz_cvtepi32_epi8(kAll, reinterpret_cast<__m512i>(value)));
+#elif defined(__AVX2__)
+  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(value)), high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(value), 1);
+  const __m128i halves = _mm_packus_epi32(low, high);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(target), _mm_packus_epi16(halves, halves));
+#else
+  const Bytes bytes = __builtin_convertvector(value, Bytes);
+  std::memcpy(target, &bytes, kWidest);
+#endif
+}
+
 template <class Count>
 inline Integers load_bytes_part(const uint8_t* source, Count count) {
   if constexpr (std::is_integral_v<Count>) {
     uint8_t values[kWidest] = {};
     copy_some<kWidest / 2>(source, values, count);
-    return __builtin_convertvector(load_bytes<Bytes>(values), Integers);
+    return widen(values);
   } else {
-    return __builtin_convertvector(load_bytes<Bytes>(source), Integers);
+    return widen(source);
   }
 }
 
 template <class Count>
 inline void store_bytes_part(Integers value, uint8_t* target, Count count) {
-  const Bytes bytes = __builtin_convertvector(value, Bytes);
   if constexpr (std::is_integral_v<Count>) {
     uint8_t values[kWidest];
-    std::memcpy(values, &bytes, kWidest);
+    narrow(value, values);
     copy_some<kWidest / 2>(values, target, count);
   } else {
-    std::memcpy(target, &bytes, kWidest);
+    narrow(value, target);
   }
 }
 
@@ -107,28 +138,48 @@ void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* larges
   }
 }
 
-/// The windows [begin, end) that a place of the input lies in, in one dimension.
-struct Cover {
-  int64_t begin;
-  int64_t end;
+/// The windows [begin, end) that a place of the input lies in, in one dimension; from place to place, from 0 on, without a division.
+class Cover {
+ public:
+  Cover(int64_t stride, int64_t padding, int64_t kernel, int64_t windows)
+      : stride_(stride), windows_(windows), end_(padding / stride + 1), until_next_begins_(stride - padding % stride), until_first_ends_(kernel - padding) {}
 
-  Cover(int64_t place, int64_t stride, int64_t padding, int64_t kernel, int64_t windows)
-      : begin(place + padding < kernel ? 0 : (place + padding - kernel) / stride + 1), end(smaller(windows, (place + padding) / stride + 1)) {}
+  int64_t begin() const { return begin_; }
+  int64_t end() const { return smaller(windows_, end_); }
+
+  void go_on() {
+    if (--until_next_begins_ == 0) {
+      ++end_;
+      until_next_begins_ = stride_;
+    }
+    if (--until_first_ends_ == 0) {
+      ++begin_;
+      until_first_ends_ = stride_;
+    }
+  }
+
+ private:
+  int64_t stride_;
+  int64_t windows_;
+  int64_t begin_ = 0;
+  int64_t end_;
+  int64_t until_next_begins_;
+  int64_t until_first_ends_;
 };
 
 template <class T>
 void max_pool_gradient(const PoolShape& shape, const T* gradient, const uint8_t* largest, T* input_gradient) {
   for (int64_t n = 0; n < shape.batch; ++n) {
     const int64_t first = n * shape.output_height * shape.output_width;
-    for (int64_t row = 0; row < shape.height; ++row) {
-      const Cover rows(row, shape.stride_height, shape.padding_height, shape.kernel_height, shape.output_height);
-      for (int64_t column = 0; column < shape.width; ++column, input_gradient += shape.channels) {
-        const Cover columns(column, shape.stride_width, shape.padding_width, shape.kernel_width, shape.output_width);
+    Cover rows(shape.stride_height, shape.padding_height, shape.kernel_height, shape.output_height);
+    for (int64_t row = 0; row < shape.height; ++row, rows.go_on()) {
+      Cover columns(shape.stride_width, shape.padding_width, shape.kernel_width, shape.output_width);
+      for (int64_t column = 0; column < shape.width; ++column, input_gradient += shape.channels, columns.go_on()) {
         each_vector(shape.channels, [&](int64_t c, auto count) {
           Floats sum{};
-          for (int64_t y = rows.begin; y < rows.end; ++y) {
+          for (int64_t y = rows.begin(); y < rows.end(); ++y) {
             const int64_t ky = row + shape.padding_height - y * shape.stride_height;
-            for (int64_t x = columns.begin; x < columns.end; ++x) {
+            for (int64_t x = columns.begin(); x < columns.end(); ++x) {
               const int64_t place = (first + y * shape.output_width + x) * shape.channels + c;
               const int64_t point = ky * shape.kernel_width + column + shape.padding_width - x * shape.stride_width;
               sum += load_bytes_part(largest + place, count) == static_cast<int32_t>(point) ? load_part(gradient + place, count) : Floats{};
