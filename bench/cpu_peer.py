@@ -32,7 +32,7 @@ class Trainer:
         torch.manual_seed(0)
         self.layout = LAYOUTS[layout]
         self.bf16 = options.precision == "bf16-mixed"
-        network = peer.NETWORKS[options.network]().to(memory_format=self.layout)
+        network = peer.network(options.network, data[0].shape[1:]).to(memory_format=self.layout)
         self.model = DistributedDataParallel(network, broadcast_buffers=False, gradient_as_bucket_view=True)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, 0.9, weight_decay=1e-4, foreach=True)
         self.pictures, self.labels = data
@@ -74,7 +74,7 @@ def serve_training(options):
             trainers[layout] = Trainer(options, data, layout)
         return {"images_per_second": trainers[layout].timed(command["steps"])}
 
-    cpu_link.serve(options.port, {"flops": peer.training_flops(peer.NETWORKS[options.network](), shape)}, answer)
+    cpu_link.serve(options.port, {"flops": peer.training_flops(peer.network(options.network, shape), shape)}, answer)
 
 
 def serve_all_reduce(options):
@@ -95,7 +95,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("job", choices=("train", "all-reduce"))
-    parser.add_argument("--network", choices=peer.NETWORKS)
+    parser.add_argument("--network", help=f"{', '.join(peer.NETWORKS)}, or a layer graph in JSON")
     parser.add_argument("--data", type=Path, help="class folders, or an IDX file of images")
     parser.add_argument("--mini-batch", type=int)
     parser.add_argument("--precision", choices=("32-true", "bf16-mixed"))

@@ -37,6 +37,7 @@ BARS = {
     "digits_cnn": (Bar(RATIO, 3), Bar(SHARE, 45)),
     "digits_cnn-bf16": (Bar(RATIO, 2.5),),
     "lenet": (Bar(RATIO, 2.5), Bar(TWO_OVER_ONE, 1.9)),
+    "wide": (Bar(RATIO, 1.0),),
     "resnet18": (Bar(RATIO, 1.3),),
     "resnet18-bf16": (Bar(RATIO, 1.3),),
     "squeezenet": (Bar(RATIO, 1.3),),

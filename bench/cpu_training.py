@@ -99,6 +99,7 @@ WORKLOADS = {
     "digits_cnn": Workload("digits_cnn", digits, 128, 100, 40),
     "digits_cnn-bf16": Workload("digits_cnn", digits, 128, 100, 60, precision="bf16-mixed"),
     "lenet": Workload("lenet", mnist, 64, 250, 80, one_worker=True),
+    "wide": Workload(str(common.ROOT / "bench" / "wide.json"), digits, 128, 12, 8),
     "resnet18": Workload("resnet18", cifar, 128, 10, 8),
     "resnet18-bf16": Workload("resnet18", cifar, 128, 10, 10, precision="bf16-mixed"),
     "squeezenet": Workload("squeezenet", plants, 32, 2, 2),

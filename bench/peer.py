@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+from pathlib import Path
 
 import numpy
 import torch
@@ -72,6 +73,11 @@ def from_graph(path, shape, classes=10):
     with torch.no_grad():
         model.eval()(torch.zeros(1, *shape))
     return model.train()
+
+
+def network(name, shape):
+    """One of NETWORKS, or the layer graph in a file, for pictures of this shape."""
+    return from_graph(Path(name), shape) if name.endswith(".json") else NETWORKS[name]()
 
 
 def training_flops(model, shape):
