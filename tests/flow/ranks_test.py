@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -90,6 +91,15 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         printed = self.train_ranks(2, self.whole(), *OPTIONS, status=2)
         self.assertIn("holds a run already", printed)
         self.assertRegex(printed, r"rank 0 on \S+ \(process \d+\) ended with status 2")
+
+    def test_a_rank_that_waits_for_others_can_be_stopped(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            variables = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(silent.getsockname()[1])}
+            rank = subprocess.Popen(runs.command("train", self.digits), env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(rank.kill)
+            with silent.accept()[0]:
+                rank.terminate()
+                self.assertEqual(rank.wait(timeout=60), -signal.SIGTERM)
 
     def test_a_bad_environment_is_named(self):
         printed = subprocess.run(runs.command("train", self.digits), env={**os.environ, "RANK": "3", "WORLD_SIZE": "2"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -43,7 +43,7 @@ sigset_t stop_signal_set() {
 
 }  // namespace
 
-StopSignals::StopSignals(std::string notice, AtSecond at_second) : notice_(std::move(notice)), at_second_(at_second) {
+StopSignals::StopSignals(std::string notice, AtSecond at_second, AtFirst at_first) : notice_(std::move(notice)), at_second_(at_second), at_first_(at_first) {
   const sigset_t signals = stop_signal_set();
   signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
   finished_ = ::eventfd(0, EFD_CLOEXEC);
@@ -73,7 +73,7 @@ void StopSignals::wait_for_signals() {
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal_ != 0 && (at_second_ == AtSecond::go_on || Clock::now() - first < kEcho)) continue;
-    if (signal_ != 0) die_of(signal);
+    if (signal_ != 0 || at_first_ == AtFirst::die) die_of(signal);
     signal_ = signal;
     first = Clock::now();
     const std::string text = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + notice_ + "\n";

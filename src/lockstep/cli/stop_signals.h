@@ -11,16 +11,21 @@ namespace lockstep::cli {
 /// What a second signal does. Under a launcher, which passes on what the terminal sent too, it is to be ignored.
 enum class AtSecond { die, go_on };
 
+/// What the first one does: as long as nothing could be saved, it may kill at once.
+enum class AtFirst { stop, die };
+
 /// While it lives, the first SIGINT or SIGTERM prints `notice` on standard error and requests a stop; a second one kills the process,
 /// unless it comes within a twentieth of a second: then it counts as the same.
 /// A thread waits for the signals, so nothing runs inside a signal handler. Make it before other threads: they inherit its signal mask.
 class StopSignals {
  public:
-  explicit StopSignals(std::string notice, AtSecond at_second = AtSecond::die);
+  explicit StopSignals(std::string notice, AtSecond at_second = AtSecond::die, AtFirst at_first = AtFirst::stop);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  /// From now on the first one stops.
+  void stop_at_first() { at_first_ = AtFirst::stop; }
   std::stop_token token() const { return stop_.get_token(); }
   /// The signal that requested the stop, or 0.
   int signal() const { return signal_; }
@@ -30,6 +35,7 @@ class StopSignals {
 
   std::string notice_;  ///< empty: none
   AtSecond at_second_;
+  std::atomic<AtFirst> at_first_;
   std::stop_source stop_;
   std::atomic<int> signal_ = 0;
   int signals_ = -1;   ///< signalfd

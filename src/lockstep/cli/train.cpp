@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/failure.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
@@ -45,8 +46,9 @@ int run_train(const Call& call, Console& console) {
   device::keep_freed_memory();
   const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
   StopSignals signals(is_first ? std::string("stopping: saving a checkpoint") + (call.launch ? "" : "; press Ctrl-C again to kill") : "",
-                      call.launch ? AtSecond::go_on : AtSecond::die);
+                      call.launch ? AtSecond::go_on : AtSecond::die, call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
   const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator) : nullptr;
+  signals.stop_at_first();
   train::Job job;
   job.comm = group.get();
   job.ranks_here = call.launch ? call.launch->local_size : 1;
@@ -63,7 +65,7 @@ int run_train(const Call& call, Console& console) {
     return 0;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() != SIGTERM) throw;
-    console.note("lockstep: " + error.message() + "\n");
+    console.note(failure_text(error));
     return kSignalStatus + SIGTERM;
   }
 }

@@ -24,9 +24,10 @@ std::string text_of(const Variable& variable, const char* name) {
   return text == nullptr ? "" : text;
 }
 
-[[noreturn]] void refuse(const char* name, const std::string& text, const std::string& why) {
-  throw Error(ErrorCode::invalid_option, std::string("the environment variable ") + name + (text.empty() ? " is missing: " : " cannot be \"" + text + "\": ") + why,
-              "start it with a launcher that sets it, such as lockstep run or torchrun, or unset the launcher's variables to run without one");
+constexpr const char* kHint = "start it with a launcher that sets it, such as lockstep run or torchrun, or unset the launcher's variables to run without one";
+
+[[noreturn]] void refuse(const char* name, const std::string& text, const std::string& why, const char* hint = kHint) {
+  throw Error(ErrorCode::invalid_option, std::string("the environment variable ") + name + (text.empty() ? " is missing: " : " cannot be \"" + text + "\": ") + why, hint);
 }
 
 int64_t number_of(const Variable& variable, const char* name, int64_t least, int64_t most) {
@@ -42,23 +43,29 @@ struct Names {
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* job;    ///< equal on all ranks, and of no other job on these machines
-  const char* nodes;  ///< the machines' names
+  const char* job = "";        ///< equal on all ranks, and of no other job on these machines
+  const char* nodes = "";      ///< the machines' names, that of rank 0's first
+  const char* step = "";       ///< of the job
+  const char* submitter = "";  ///< Launch::submitter
 };
 
 // In this order, for an mpirun that works through srun passes srun's variables on.
 constexpr std::array<Names, 4> kLaunchers{{
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", ""},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", ""},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID", ""},  // MPICH's and Intel's mpirun
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    // In an allocation of Slurm it begins with the first machine; only the ranks on others are in a step.
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_NODELIST"},
+    // MPICH's and Intel's mpirun; srun --mpi=pmi2 sets the first two as well.
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
     // Of a step: a batch script that calls a program without srun is no rank.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_NODELIST"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_ID", "SLURM_LAUNCH_NODE_IPADDR"},
 }};
 
 const Names* launcher_of(const Variable& variable) {
   const Names& first = kLaunchers.front();
   if (variable(first.rank) != nullptr || variable(first.size) != nullptr) return &first;
-  const auto found = std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Names& names) { return variable(names.rank) != nullptr && variable(names.size) != nullptr; });
+  const auto tells_rank = [&](const Names& names) { return variable(names.rank) != nullptr && variable(names.size) != nullptr; };
+  auto found = std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Names& names) { return tells_rank(names) && variable(names.local_rank) != nullptr; });
+  if (found == kLaunchers.end()) found = std::find_if(kLaunchers.begin(), kLaunchers.end(), tells_rank);
   return found == kLaunchers.end() ? nullptr : &*found;
 }
 
@@ -78,19 +85,26 @@ std::string first_node(const std::string& list) {
   return number == std::string::npos ? "" : list.substr(0, end) + list.substr(end + 1, number - end - 1);
 }
 
-std::string address_of(const Variable& variable, const Names& names, const Launch& launch) {
-  if (std::string address = text_of(variable, "MASTER_ADDR"); !address.empty()) return address;
+void find_meeting_place(const Variable& variable, const Names& names, Launch& launch) {
+  launch.address = text_of(variable, "MASTER_ADDR");
+  if (!launch.address.empty()) return;
   const bool has_job = *names.job != '\0';
-  if (has_job && launch.local_size == launch.size) return "127.0.0.1";
-  std::string address = first_node(text_of(variable, names.nodes));
-  if (address.empty()) refuse("MASTER_ADDR", "", "the ranks meet there");
-  return address;
+  if (has_job && launch.local_size == launch.size) {
+    launch.address = "127.0.0.1";
+    return;
+  }
+  launch.address = first_node(text_of(variable, names.nodes));
+  launch.submitter = text_of(variable, names.submitter);
+  if (!launch.address.empty()) return;
+  if (has_job) refuse("MASTER_ADDR", "", "the ranks are on several machines and meet there", "set it for all ranks to the name or address of rank 0's machine: mpirun -x MASTER_ADDR=NAME ...");
+  refuse("MASTER_ADDR", "", "the ranks meet there");
 }
 
 uint16_t port_of(const Variable& variable, const Names& names) {
   if (*names.job == '\0' || variable("MASTER_PORT") != nullptr) return static_cast<uint16_t>(number_of(variable, "MASTER_PORT", 1, kMostPort));
-  const std::string job = text_of(variable, names.job) + "." + text_of(variable, "SLURM_STEP_ID");
-  return static_cast<uint16_t>(kFirstJobPort + hash_of(job) % kJobPorts);
+  const std::string job = text_of(variable, names.job);
+  if (job.empty()) refuse("MASTER_PORT", "", "the launcher does not name its job", "set it for all ranks to a free port of rank 0's machine: mpiexec -genv MASTER_PORT 29500 ...");
+  return static_cast<uint16_t>(kFirstJobPort + hash_of(job + "." + text_of(variable, names.step)) % kJobPorts);
 }
 
 }  // namespace
@@ -103,7 +117,7 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.rank = number_of(variable, names->rank, 0, launch.size - 1);
   launch.local_size = local_size_of(variable, names->local_size, launch.size);
   launch.local_rank = variable(names->local_rank) == nullptr ? 0 : number_of(variable, names->local_rank, 0, launch.size - 1);
-  launch.address = address_of(variable, *names, launch);
+  find_meeting_place(variable, *names, launch);
   launch.port = port_of(variable, *names);
   launch.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.attempt = variable("TORCHELASTIC_RESTART_COUNT") == nullptr ? 0 : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());

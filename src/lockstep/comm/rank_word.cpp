@@ -11,7 +11,8 @@ namespace lockstep::comm {
 namespace {
 
 template <class Work>
-auto at_the_store(const Launch& launch, const Work& work) {
+auto at_the_store(const Launch& launched, const Work& work) {
+  const Launch launch = at_meeting_place(launched);
   try {
     return work(c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::PrefixStore>("lockstep/" + std::to_string(launch.attempt), open_store(launch))));
   } catch (const Error&) {

@@ -46,6 +46,18 @@ Descriptor listen_for_store(const Launch& launch) {
 
 }  // namespace
 
+Launch at_meeting_place(Launch launch) {
+  if (launch.submitter.empty()) return launch;
+  const std::optional<std::string> known = address_of_name(launch.address);
+  if (known && !is_loopback(*known)) return launch;
+  try {
+    launch.address = known || launch.rank == 0 ? own_address_towards(launch.submitter, launch.port) : launch.submitter;
+  } catch (const SocketFailure& failure) {
+    throw cannot(launch, "reach", launch.submitter + ", where srun ran", failure, "set MASTER_ADDR to a name or address of rank 0's machine");
+  }
+  return launch;
+}
+
 Store open_store(const Launch& launch) {
   c10d::TCPStoreOptions options{.port = launch.port, .numWorkers = static_cast<size_t>(launch.size)};
   if (launch.rank == 0 && !launch.agent_store) {
@@ -217,7 +229,8 @@ std::unique_ptr<Communicator> join(const Launch& launch, CommunicatorKind kind, 
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options, CommunicatorKind kind) {
+std::unique_ptr<Communicator> join_group(const Launch& launched, CommunicatorOptions options, CommunicatorKind kind) {
+  const Launch launch = at_meeting_place(launched);
   try {
     return join(launch, kind, std::move(options));
   } catch (const Error&) {

@@ -17,15 +17,21 @@
 namespace lockstep::comm {
 namespace {
 
-// Tries the addresses that the name has until one works; throws what the last one failed with.
-Descriptor first_of(const std::string& address, uint16_t port, int type, const std::function<bool(int descriptor, const addrinfo& place)>& works) {
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Addresses addresses_of(const std::string& name, uint16_t port, int type) {
   addrinfo hints{};
   hints.ai_socktype = type;
   addrinfo* found = nullptr;
-  if (const int reason = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); reason != 0) throw SocketFailure{::gai_strerror(reason)};
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+  if (const int reason = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found); reason != 0) throw SocketFailure{::gai_strerror(reason)};
+  return {found, &::freeaddrinfo};
+}
+
+// Tries the addresses that the name has until one works; throws what the last one failed with.
+Descriptor first_of(const std::string& address, uint16_t port, int type, const std::function<bool(int descriptor, const addrinfo& place)>& works) {
+  const Addresses found = addresses_of(address, port, type);
   int reason = EADDRNOTAVAIL;
-  for (const addrinfo* place = found; place != nullptr; place = place->ai_next) {
+  for (const addrinfo* place = found.get(); place != nullptr; place = place->ai_next) {
     Descriptor socket(::socket(place->ai_family, place->ai_socktype | SOCK_CLOEXEC, place->ai_protocol));
     if (socket.get() >= 0 && works(socket.get(), *place)) return socket;
     reason = errno;
@@ -67,6 +73,15 @@ Descriptor connect_to(const std::string& address, uint16_t port, std::chrono::mi
   const int yes = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   return socket;
+}
+
+std::optional<std::string> address_of_name(const std::string& name) {
+  try {
+    const Addresses found = addresses_of(name, 0, SOCK_STREAM);
+    return text_of(found->ai_addr, found->ai_addrlen);
+  } catch (const SocketFailure&) {
+    return std::nullopt;
+  }
 }
 
 std::string own_address_towards(const std::string& address, uint16_t port) {

@@ -210,13 +210,23 @@ class Run {
                       prepared_.prototype);
     load(training);
     training.share_start();
-    const EndReason reason = training.run();
+    const EndReason reason = run_together(training);
     if (writer) {
       writer->finish();
       save_end(training, reason);
     }
     comm_.barrier();  // whoever returns finds the weights there
     return result_of(training, reason);
+  }
+
+  // On the command line, one who lost a rank is told how to go on.
+  EndReason run_together(Training& training) {
+    try {
+      return training.run();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::cancelled || comm_.size() == 1 || !job_.console) throw;
+      throw Error(error.code(), error.message(), "start all ranks again with --output " + paths_.folder.string() + " --resume: the run goes on from its last checkpoint");
+    }
   }
 
   // The weights first: a kill between the two makes the resume repeat the end, with the same bits.

@@ -155,6 +155,10 @@ TEST_F(Progress, ColumnsStandsInForAWidthThatIsNotKnown) {
   EXPECT_GT(*std::max_element(rows.begin(), rows.end()), 100);
 }
 
+TEST_F(Progress, ATerminalOfNoSizeGetsLines) {
+  EXPECT_EQ(on_terminal(0, {}, replay(synthetic_events({.epochs = 1, .validate = false}))).find("\x1b"), std::string::npos);
+}
+
 TEST_F(Progress, ADumbTerminalGetsLines) {
   const Environment term("TERM", "dumb");
   EXPECT_THAT(on_terminal(80, {}, replay(synthetic_events())), Not(HasSubstr("\x1b")));

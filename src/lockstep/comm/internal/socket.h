@@ -24,6 +24,8 @@ uint16_t port_of(const Descriptor& listening);
 /// Throws SocketFailure.
 Descriptor connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout);
 
+/// The first address of a name, in numbers; nothing where the name is not known.
+std::optional<std::string> address_of_name(const std::string& name);
 /// This machine's address from which packets to `address` go out: the loopback for a name of the loopback. Throws SocketFailure.
 std::string own_address_towards(const std::string& address, uint16_t port);
 /// The address of a network interface, IPv4 before IPv6. Throws SocketFailure.

@@ -18,11 +18,17 @@ int environment_number(const char* name, int fallback) {
   return value > 0 && value < 10000 ? value : fallback;
 }
 
+// mpirun gives its programs a terminal of no size where its own output is none.
+bool has_size(std::FILE* out) {
+  winsize window{};
+  return (::ioctl(::fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col > 0) || environment_number("COLUMNS", 0) > 0;
+}
+
 }  // namespace
 
 Terminal::Terminal(std::FILE* out)
     : out_(out),
-      interactive_(::isatty(::fileno(out)) == 1 && environment("TERM") != "dumb"),
+      interactive_(::isatty(::fileno(out)) == 1 && has_size(out) && environment("TERM") != "dumb"),
       colour_(interactive_ && environment("NO_COLOR").empty()) {}
 
 TerminalSize Terminal::size() const {

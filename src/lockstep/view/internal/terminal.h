@@ -19,7 +19,7 @@ class Terminal {
  public:
   explicit Terminal(std::FILE* out);
 
-  /// True when lines can be redrawn: a terminal whose TERM is not "dumb".
+  /// True when lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not "dumb".
   bool interactive() const { return interactive_; }
   /// interactive, and NO_COLOR is not set (https://no-color.org).
   bool colour() const { return colour_; }
