@@ -40,6 +40,15 @@ class OnTwoMachines(runs.TestFolders, unittest.TestCase):
             self.assertEqual(rank.returncode, 2, text)
             self.assertIn("rank 1 is on machine-1 and rank 0 on machine-0, and only ranks of one user on one machine share memory", text)
 
+    def test_a_pool_is_refused_on_both(self):
+        example = pathlib.Path(runs.PROGRAM).parent / "lockstep_example_custom_loop"
+        with machines.TwoMachines() as pair:
+            ranks = [pair.start(rank, example, self.digits, environment=self.variables(rank, 29511)) for rank in range(2)]
+            printed = [rank.communicate(timeout=60)[0] for rank in ranks]
+        for rank, text in zip(ranks, printed):
+            self.assertNotEqual(rank.returncode, 0)
+            self.assertRegex(text, r"rank 1 on machine-1 cannot reach rank 0 on machine-0: .*\n +hint: the ranks of a pool must run on one machine")
+
     def test_a_loopback_between_machines(self):
         with machines.TwoMachines() as pair:
             ranks = self.start_ranks(pair, self.folder / "loopback", GLOO_SOCKET_IFNAME="lo")

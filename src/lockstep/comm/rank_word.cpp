@@ -11,10 +11,9 @@ namespace lockstep::comm {
 namespace {
 
 template <class Work>
-auto at_the_store(const Launch& launched, const Work& work) {
-  const Launch launch = at_meeting_place(launched);
+auto meeting_at(const Launch& launch, const Work& work) {
   try {
-    return work(c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::PrefixStore>("lockstep/" + std::to_string(launch.attempt), open_store(launch))));
+    return work();
   } catch (const Error&) {
     throw;
   } catch (...) {
@@ -25,22 +24,31 @@ auto at_the_store(const Launch& launched, const Work& work) {
   }
 }
 
+template <class Work>
+auto at_the_store(const Launch& launched, const Work& work) {
+  const Launch launch = at_meeting_place(launched);
+  return meeting_at(launch, [&] { return work(c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<c10d::PrefixStore>("lockstep/" + std::to_string(launch.attempt), open_store(launch)))); });
+}
+
+std::string answer_to(const std::string& name) { return name + "/answer"; }
+
 }  // namespace
 
 struct RankWord::Place {
   c10::intrusive_ptr<c10d::Store> store;
   std::string name;
+  Launch launch;
 };
 
 RankWord::RankWord(const Launch& launch, const std::string& name, const std::string& text)
     : place_(at_the_store(launch, [&](auto store) {
         store->set(name, text);
-        return std::make_unique<Place>(Place{std::move(store), name});
+        return std::make_unique<Place>(Place{std::move(store), name, launch});
       })) {}
 
 RankWord::~RankWord() {
   try {
-    place_->store->deleteKey(place_->name);  // the launcher's store may outlive this program and serve the next one
+    for (const std::string& key : {place_->name, answer_to(place_->name)}) place_->store->deleteKey(key);  // the launcher's store may outlive this program and serve the next one
   } catch (...) {
     // The store is gone, and the text with it.
   }
@@ -48,6 +56,17 @@ RankWord::~RankWord() {
 
 std::string read_rank_word(const Launch& launch, const std::string& name) {
   return at_the_store(launch, [&](auto store) { return store->get_to_str(name); });
+}
+
+std::optional<std::string> RankWord::answer() const {
+  return meeting_at(place_->launch, [&]() -> std::optional<std::string> {
+    if (!place_->store->check({answer_to(place_->name)})) return std::nullopt;
+    return place_->store->get_to_str(answer_to(place_->name));
+  });
+}
+
+void answer_rank_word(const Launch& launch, const std::string& name, const std::string& text) {
+  at_the_store(launch, [&](auto store) { store->set(answer_to(name), text); });
 }
 
 }  // namespace lockstep::comm

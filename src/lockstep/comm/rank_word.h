@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/comm/launcher.h"
@@ -17,6 +18,9 @@ class RankWord {
   RankWord(const RankWord&) = delete;
   RankWord& operator=(const RankWord&) = delete;
 
+  /// What one of the other ranks answered, if one did; without waiting. Throws communication.
+  std::optional<std::string> answer() const;
+
  private:
   struct Place;
   std::unique_ptr<Place> place_;
@@ -24,5 +28,8 @@ class RankWord {
 
 /// The other ranks' side: waits for the text, up to five minutes. Throws communication.
 std::string read_rank_word(const Launch& launch, const std::string& name);
+
+/// ... gives rank 0 a text in return, in place of what another rank gave. Throws communication.
+void answer_rank_word(const Launch& launch, const std::string& name, const std::string& text);
 
 }  // namespace lockstep::comm

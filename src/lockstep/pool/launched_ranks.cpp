@@ -24,6 +24,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kWord = "pool";
+constexpr const char* kOneMachine = "the ranks of a pool must run on one machine";
+constexpr std::chrono::seconds kLook{1};  // for ranks that say why they cannot come
 constexpr std::chrono::minutes kPatience{5};  // as long as ranks wait for each other elsewhere (comm/rendezvous.h)
 
 std::string random_name() {
@@ -87,9 +89,9 @@ Channel reach_rank_0(const comm::Launch& launch, pid_t& process) {
   Descriptor socket = make_socket();
   while (::connect(socket.get(), address.get(), address.size) != 0) {
     if (errno == EINTR) continue;
-    throw Error(ErrorCode::communication,
-                "rank " + std::to_string(launch.rank) + " on " + host_name() + " cannot reach rank 0 on " + word.value("host", "?") + ": " + std::strerror(errno),
-                "the ranks of a pool must run on one machine");
+    const std::string reason = "rank " + std::to_string(launch.rank) + " on " + host_name() + " cannot reach rank 0 on " + word.value("host", "?") + ": " + std::strerror(errno);
+    comm::answer_rank_word(launch, kWord, reason);
+    throw Error(ErrorCode::communication, reason, kOneMachine);
   }
   process = trusted_peer(socket);
   if (process == 0) throw Error(ErrorCode::communication, "who listens for rank " + std::to_string(launch.rank) + " is not a process of the same user", "the ranks of a pool must be one user's");
@@ -107,10 +109,12 @@ LaunchedRanks::LaunchedRanks(const comm::Launch& launch) : ranks_(static_cast<si
   const comm::RankWord word(launch, kWord, Json{{"name", name}, {"host", host_name()}}.dump());
   const auto until = Clock::now() + kPatience;
   while (!all_here()) {
-    if (wait_for_input(listening.get(), until)) {
+    if (wait_for_input(listening.get(), std::min(until, Clock::now() + kLook))) {
       admit(Descriptor(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
       continue;
     }
+    if (const auto reason = word.answer()) throw Error(ErrorCode::communication, *reason, kOneMachine);
+    if (Clock::now() < until) continue;
     const auto missing = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.process == 0; });
     throw Error(ErrorCode::communication, "rank " + std::to_string(missing - ranks_.begin()) + " of " + std::to_string(launch.size) + " did not come to rank 0 within five minutes",
                 "does the launcher start the same program on all ranks?");
