@@ -68,6 +68,32 @@ class Resume(runs.TestFolders, unittest.TestCase):
         free = ["--workers", "3", "--checkpoint-every", "4", "--hash-every", "1", "--patience", "4", "--memory-share", "0.1", "--timing", "--verbose", "--execution", "cpu"]
         runs.train(self.digits, output, "--resume", *free)
 
+    def test_a_run_that_lost_its_options(self):
+        output = self.stopped("no-options")
+        kept = (output / "options.json").read_bytes()
+        (output / "options.json").unlink()
+        self.assertIn("has a checkpoint and no options.json", runs.train(self.digits, output, "--resume", status=1))
+        self.assertEqual(len(runs.checkpoints(output)), 1)
+        (output / "options.json").write_bytes(kept)
+        runs.train(self.digits, output, "--resume")
+
+    def test_before_the_first_checkpoint_options_may_change(self):
+        damaged = self.folder / "damaged"
+        shutil.copytree(self.digits, damaged)
+        (damaged / "3" / "empty.png").touch()
+        output = self.folder / "before"
+        self.assertIn("--on-bad-sample skip", self.train_run(output, folder=damaged, status=1))
+        printed = runs.train(damaged, output, "--resume", "--on-bad-sample", "skip")
+        self.assertIn("has no checkpoint yet, so it starts anew", printed)
+        self.train_run(self.folder / "at-once", "--on-bad-sample", "skip", folder=damaged)
+        self.assertEqual(runs.weights(output), runs.weights(self.folder / "at-once"))
+
+    def test_a_held_out_loss_that_is_no_number(self):
+        output = self.folder / "nan"
+        for options in (["--validate-every", "1", "--checkpoint-every", "1", "--learning-rate", "1e30"], ["--resume"]):
+            self.assertIn("the loss became", self.train_run(output, *options, status=1) if options != ["--resume"] else runs.train(self.digits, output, *options, status=1))
+        self.assertFalse([event for event in runs.of_kind(output, "validation") if event["values"]["best"] and event["values"]["loss"] == "nan"])
+
     def test_changed_training_folder(self):
         output = self.stopped("changed")
         changed = self.folder / "changed-digits"

@@ -94,6 +94,8 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.fails("s3://photos/none", "no such object or folder", status=1)
         self.fails("s3://photos/digits", "does not answer", "AWS_ENDPOINT_URL", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{s3_server.free_ports(1)[0]}")
         self.fails("ftp://photos/digits", "cannot be read")
+        self.fails("s3://", "names no bucket")
+        self.fails("s3://bu cket/digits", "syntax error")
         printed = self.fails(f"s3://{s3_server.KEY_ID}:{s3_server.SECRET}@photos/digits", "given with a key")
         self.assertNotIn(s3_server.KEY_ID, printed)
 

@@ -2,6 +2,8 @@
 #include <set>
 #include <thread>
 
+#include <sys/stat.h>
+
 #include <gtest/gtest.h>
 
 #include "lockstep/base/bounded_queue.h"
@@ -11,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/share.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
@@ -135,6 +138,34 @@ TEST(File, AtomicWriteLeavesTheOldFileWhenItFails) {
   EXPECT_THROW(write_file_atomic("/dev/full/a", "x"), Error);
   std::filesystem::remove_all(folder);
 }
+
+TEST(File, LinksAndDevicesStayWhatTheyAre) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path link = folder.path() / "link", device = folder.path() / "device";
+  folder.write("file", "old");
+  std::filesystem::create_symlink("file", link);
+  std::filesystem::create_symlink("/dev/null", device);
+  write_file_atomic(link, "new");
+  write_file_atomic(device, "nowhere");
+  EXPECT_EQ(read_file(folder.path() / "file"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::is_symlink(device));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_NE(error_of([&] { write_file_atomic(folder.path(), "x"); }).find("Is a directory"), std::string::npos);
+}
+
+TEST(File, APipeInAFolderIsNotWaitedFor) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "x.png").c_str(), 0600), 0);
+  EXPECT_NE(error_of([&] { read_file(folder.path() / "x.png"); }).find("is a pipe and no file"), std::string::npos);
+}
+
+TEST(Text, Utf8IsToldFromOtherBytes) {
+  for (const char* text : {"", "cat", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"}) EXPECT_TRUE(is_utf8(text)) << text;
+  for (const char* text : {"\xFF", "a\xFE", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"}) EXPECT_FALSE(is_utf8(text)) << text;
+}
+
+TEST(Text, NamesCannotSteerTheTerminal) { EXPECT_EQ(printable("a\x1b[31m\nb\t\x7f\xC3\xA4"), "a?[31m b ?\xC3\xA4"); }
 
 TEST(Dimensions, OrderIsFoundByLetter) {
   EXPECT_EQ(dimension_order("BCSS", "SSCB"), (std::vector<int64_t>{2, 3, 1, 0}));

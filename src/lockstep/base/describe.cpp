@@ -89,6 +89,8 @@ void read(std::string_view name, const Json& json, Limits limits, int64_t& value
 }
 
 void read(std::string_view name, const Json& json, Limits limits, double& value) {
+  // What JSON makes of a number that is none; where there are limits it fits none.
+  if (json.is_null() && std::isinf(limits.low) && std::isinf(limits.high)) return void(value = std::numeric_limits<double>::quiet_NaN());
   if (!json.is_number()) bad_value(name, json.dump(), limits_text("a number", limits));
   const double number = json.get<double>();
   if (!within(number, limits)) bad_value(name, json.dump(), limits_text("a number", limits));
@@ -123,7 +125,7 @@ std::string text_in(std::string_view name, const Json& json) {
 void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where) {
   if (known.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(where) + "\" does not hold a JSON object of options");
   const std::string found = nearest(name, known);
-  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name) + (where.empty() ? "" : " (in \"" + std::string(where) + "\")"),
+  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name),
               found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
 }
 

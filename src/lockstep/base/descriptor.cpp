@@ -2,6 +2,9 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -20,8 +23,16 @@ Descriptor::~Descriptor() {
   if (value_ >= 0) ::close(value_);
 }
 
-OpenFile::OpenFile(std::filesystem::path path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
+OpenFile::OpenFile(std::filesystem::path path, int flags)
+    // Without waiting, for the other end of a pipe that lies in a folder may never come.
+    : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC | ((flags & O_ACCMODE) == O_RDONLY ? O_NONBLOCK : 0), 0644)) {
   if (!descriptor_) throw errno_error(errno, (flags & O_CREAT) != 0 ? "create" : "open", path_.string());
+  if ((flags & O_ACCMODE) != O_RDONLY) return;
+  struct stat status {};
+  struct statfs system {};
+  const bool is_pipe = ::fstat(get(), &status) == 0 && S_ISFIFO(status.st_mode);
+  if (is_pipe && (::fstatfs(get(), &system) != 0 || system.f_type != PIPEFS_MAGIC)) throw Error(ErrorCode::io, "cannot read \"" + path_.string() + "\": it is a pipe and no file");
+  ::fcntl(get(), F_SETFL, ::fcntl(get(), F_GETFL) & ~O_NONBLOCK);
 }
 
 size_t OpenFile::read_at(int64_t offset, std::span<char> destination) const {
@@ -56,7 +67,8 @@ void OpenFile::write_at(int64_t offset, std::string_view bytes) const {
 }
 
 void OpenFile::sync() {
-  if (::fsync(get()) != 0) throw errno_error(errno, "sync", path_.string());
+  // EINVAL: a device or a pipe, which has nothing to sync.
+  if (::fsync(get()) != 0 && errno != EINVAL) throw errno_error(errno, "sync", path_.string());
 }
 
 void OpenFile::close() {

@@ -28,7 +28,7 @@ class Descriptor {
 /// A file of this path. Errors name it.
 class OpenFile {
  public:
-  /// open(2) with these flags; a program started later does not have it. Throws not_found, io.
+  /// open(2) with these flags; a program started later does not have it. Throws not_found, io; also for a pipe in a folder that is to be read.
   OpenFile(std::filesystem::path path, int flags);
 
   int get() const { return descriptor_.get(); }

@@ -10,6 +10,7 @@
 #include "lockstep/base/text.h"
 
 namespace lockstep {
+
 std::string read_file(const std::filesystem::path& path, int64_t most_bytes) {
   OpenFile file(path, O_RDONLY);
   struct stat status {};
@@ -44,7 +45,25 @@ void write_file_synced(const std::filesystem::path& path, const std::function<vo
   file.close();
 }
 
-void write_aside(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& neighbour)>& write) {
+namespace {
+
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as many as the system follows
+  std::error_code code;
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(std::filesystem::symlink_status(path, code)); ++links) {
+    path = path.parent_path() / std::filesystem::read_symlink(path, code);
+  }
+  return path;
+}
+
+}  // namespace
+
+void write_aside(const std::filesystem::path& asked, const std::function<void(const std::filesystem::path& neighbour)>& write) {
+  std::error_code code;
+  const std::filesystem::file_status status = std::filesystem::status(asked, code);
+  if (std::filesystem::is_directory(status)) throw errno_error(EISDIR, "write", asked.string());
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return write(asked);
+  const std::filesystem::path path = behind_links(asked);
   std::filesystem::path neighbour = path;
   neighbour += ".part";
   try {

@@ -83,12 +83,14 @@ std::string as_duration(double seconds) {
 }
 
 std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
   std::array<char, 64> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
   return end.ec == std::errc() ? std::string(buffer.data(), end.ptr) : shortest(value);
 }
 
 std::string shortest(double value) {
+  if (std::isnan(value)) return "nan";
   std::array<char, 64> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return std::string(buffer.data(), end.ptr);
@@ -116,6 +118,31 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto first = static_cast<unsigned char>(text.front());
+    const size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    if (length == 0 || text.size() < length) return false;
+    for (size_t i = 1; i < length; ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
+    }
+    const unsigned char second = length > 1 ? static_cast<unsigned char>(text[1]) : 0;
+    const bool longer_than_need_be = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+    const bool no_character = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+    if (longer_than_need_be || no_character) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string printable(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
+  }
   return result;
 }
 

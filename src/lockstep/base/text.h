@@ -38,6 +38,12 @@ std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view text);
 
+/// Whether these bytes are text in UTF-8 (RFC 3629).
+bool is_utf8(std::string_view text);
+
+/// For a terminal: a blank for each end of line and tab, "?" for every other control character.
+std::string printable(std::string_view text);
+
 /// The number that the whole text is, without a sign "+" or blanks; nothing for any other text and for what T cannot hold. "inf" and "nan" are numbers.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -17,7 +19,10 @@ std::string padded(const std::string& cell, size_t width, bool right) {
 
 }  // namespace
 
-std::string in_columns(const std::vector<std::vector<std::string>>& rows, const std::string& sides) {
+std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = printable(cell);
+  }
   std::vector<size_t> widths(sides.size(), 0);
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));

@@ -7,7 +7,8 @@
 namespace lockstep::cli {
 
 /// Pads the cells of each column to one width, two spaces between columns, two before the first. Text is left-aligned and numbers right.
+/// What could steer the terminal is masked.
 ///   sides  'l' or 'r' for each column
-std::string in_columns(const std::vector<std::vector<std::string>>& rows, const std::string& sides);
+std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides);
 
 }  // namespace lockstep::cli

@@ -49,7 +49,7 @@ Side read_side(const std::filesystem::path& path) {
 std::string first_step_text(const Side& a, const Side& b) {
   const auto difference = io::first_difference(a.events, b.events);
   const int64_t common = io::common_hash_steps(a.events, b.events);
-  if (!difference) return common == 0 ? "" : "the weights' hashes are equal at all " + with_commas(common) + " steps that both runs hashed\n";
+  if (!difference) return common == 0 ? "" : "the weights' hashes are equal at " + (common == 1 ? std::string("the one step") : "all " + with_commas(common) + " steps") + " that both runs hashed\n";
   return "the weights differ from step " + with_commas(difference->step) + " on (" + difference->hash_a + ", " + difference->hash_b + "); " +
          (difference->last_equal_step == 0 ? "no earlier step was hashed by both" : "they are equal at step " + with_commas(difference->last_equal_step)) + "\n";
 }

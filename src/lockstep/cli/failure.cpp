@@ -1,5 +1,6 @@
 #include "lockstep/cli/failure.h"
 
+#include "lockstep/base/text.h"
 #include "lockstep/device/failure.h"
 
 namespace lockstep::cli {
@@ -17,10 +18,21 @@ Error as_error(const std::exception_ptr& exception) {
   }
 }
 
+namespace {
+
+// Names of files may hold anything, and messages several lines.
+std::string printable_lines(const std::string& text) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) line = printable(line);
+  return join(lines, "\n");
+}
+
+}  // namespace
+
 std::string failure_text(const Error& error) {
-  std::string text = "lockstep: " + error.message() + "\n";
-  for (const std::string& line : error.context()) text += "  " + line + "\n";
-  if (!error.hint().empty()) text += "  hint: " + error.hint() + "\n";
+  std::string text = "lockstep: " + printable_lines(error.message()) + "\n";
+  for (const std::string& line : error.context()) text += "  " + printable_lines(line) + "\n";
+  if (!error.hint().empty()) text += "  hint: " + printable_lines(error.hint()) + "\n";
   return text;
 }
 

@@ -27,11 +27,14 @@ constexpr int64_t kMostConfigBytes = 1 << 20;
 bool is_inference(std::string_view name) { return std::find(kInferenceNames.begin(), kInferenceNames.end(), name) != kInferenceNames.end(); }
 
 std::vector<std::string> read_options_file(const std::filesystem::path& path, train::Options& options) {
-  const Json json = Json::parse(read_file(path, kMostConfigBytes), nullptr, false);
-  if (json.is_discarded()) {
-    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": it is not JSON", "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+  try {
+    const Json json = Json::parse(read_file(path, kMostConfigBytes));
+    return with_context([&] { return "while reading options from \"" + path.string() + "\""; }, [&] { return read_json(json, options, path.string()); });
+  } catch (const Json::parse_error& error) {
+    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": it is not JSON, at byte " + std::to_string(error.byte), "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+  } catch (const Json::out_of_range& error) {
+    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": a number in it is too large");
   }
-  return read_json(json, options, path.string());
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); }

@@ -116,7 +116,13 @@ std::shared_ptr<fs::FileSystem> open_s3(const std::string& address, Place& place
   return value_of(fs::S3FileSystem::Make(options, context), "open", place.name);
 }
 
+// Registered after all that it ends, so that it runs before the destructors of that; also where an address could not be opened.
+struct EndsAtExit {
+  ~EndsAtExit() { ::on_exit(at_exit, nullptr); }
+};
+
 std::unique_ptr<Place> open_place(const std::string& address) {
+  const EndsAtExit ends_at_exit;
   auto place = std::make_unique<Place>();
   place->name = io::public_name(address);
   place->kind = io::scheme_of(address);
@@ -135,8 +141,6 @@ std::unique_ptr<Place> open_place(const std::string& address) {
   }
   while (place->root.ends_with('/')) place->root.pop_back();
   if (place->root.empty()) throw Error(ErrorCode::invalid_option, "\"" + place->name + "\" names no bucket", "write s3://BUCKET/FOLDER");
-  // Registered after all that it ends, so that it runs before the destructors of that.
-  ::on_exit(at_exit, nullptr);
   return place;
 }
 

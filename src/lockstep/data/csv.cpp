@@ -21,7 +21,8 @@ bool is_hidden(const std::filesystem::path& path) { return path.filename().strin
 /// Calls visit(path) for each file below `root`, until it says false.
 template <class Visit>
 void walk(const std::filesystem::path& root, Visit&& visit) {
-  for (auto at = std::filesystem::recursive_directory_iterator(root); at != std::filesystem::recursive_directory_iterator(); ++at) {
+  // Folders that may not be read are named by who reads them.
+  for (auto at = std::filesystem::recursive_directory_iterator(root, std::filesystem::directory_options::skip_permission_denied); at != std::filesystem::recursive_directory_iterator(); ++at) {
     if (is_hidden(at->path())) {
       if (at->is_directory()) at.disable_recursion_pending();
       continue;

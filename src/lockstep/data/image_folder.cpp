@@ -165,6 +165,9 @@ class Sorting {
 }
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
+  for (const std::string& name : listing.classes) {
+    if (!is_utf8(name)) throw Error(ErrorCode::invalid_option, "the class folder \"" + root + "/" + name + "\" has a name that is not UTF-8, as a network's classes are written", "rename it");
+  }
   if (listing.entries.empty() && listing.folders == 1) {
     const bool has_pictures =
         std::any_of(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return is_picture_name(stray.source); });

@@ -97,6 +97,8 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   ASSERT_EQ(skipping.skipped.size(), 1u);
   EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));
   EXPECT_THAT(skipping.dataset.classes(), ElementsAre("cat", "dog"));
+  folder.write("\xff\xfe/1.png", kPng);
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("hint: rename it")));
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "cat/loop");
   EXPECT_THAT(failure(folder.path()), HasSubstr("leads back"));
 }

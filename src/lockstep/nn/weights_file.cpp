@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string_view>
 
+#include <fcntl.h>
+
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/nn/builtin.h"
 #include "lockstep/nn/torch_file.h"
@@ -22,7 +24,7 @@ void take_off(NamedTensors& tensors, std::string_view prefix) {
 
 SafetensorsFile read_weights(const std::filesystem::path& path) {
   std::array<char, 4> head{};
-  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  OpenFile(path, O_RDONLY).read_at(0, head);
   const std::string_view start(head.data(), head.size());
   if (start.starts_with("\x80\x02\x8a")) {
     throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of PyTorch's format before version 1.6, which is a pickle and no zip",

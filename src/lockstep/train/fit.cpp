@@ -109,11 +109,22 @@ class Run {
     const Options asked = options_;
     if (asked.resume) {
       manifest_ = read_manifest(folder_->paths().options());
-      checkpoint_ = manifest_ ? last_checkpoint(folder_->paths().folder) : std::nullopt;
-      if (manifest_) options_ = resumed_options(asked, manifest_->options, job_.given);
+      checkpoint_ = last_checkpoint(folder_->paths().folder);
+      if (checkpoint_ && !manifest_) {
+        throw Error(ErrorCode::not_found, "the run in \"" + folder_->paths().folder.string() + "\" has a checkpoint and no options.json, so nobody can tell how it was trained",
+                    "put the file back, or start a new run with another --output");
+      }
+      if (manifest_) resume_with(asked);
       remove_unfinished(folder_->paths().folder);
     }
     options_.output = folder_->paths().folder.string();
+  }
+
+  // Before the first checkpoint nothing was learned that other options could spoil; what the run had resolved is then resolved anew.
+  void resume_with(const Options& asked) {
+    const Change change = checkpoint_ ? Change::refused : Change::allowed;
+    options_ = resumed_options(asked, manifest_->options, job_.given, change);
+    if (change == Change::allowed && !same_training(options_, manifest_->options)) manifest_.reset();
   }
 
   // The others follow what rank 0 resolved, for another machine may have other cores, or a trial another outcome.

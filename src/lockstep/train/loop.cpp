@@ -402,12 +402,13 @@ void Training::validate(Worker& worker) {
 }
 
 void Training::note_validation(const Score& score) {
-  const bool risen = score.accuracy > state_.best_accuracy;
+  const bool sane = std::isfinite(score.loss);
+  const bool risen = sane && score.accuracy > state_.best_accuracy;
   state_.validated_step = state_.step;
   state_.validation_accuracy = score.accuracy;
   state_.validation_loss = score.loss;
   state_.validations_since_best = risen ? 0 : state_.validations_since_best + 1;
-  best_pending_ = risen || (score.accuracy == state_.best_accuracy && score.loss < state_.best_loss);
+  best_pending_ = risen || (sane && score.accuracy == state_.best_accuracy && score.loss < state_.best_loss);
   if (!best_pending_) return;
   state_.best_accuracy = score.accuracy;
   state_.best_loss = score.loss;

@@ -34,10 +34,10 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   const Json json = Json::parse(read_file(path, kMostManifestBytes), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("options") || !json.contains("plan") || !json.contains("network")) {
-    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is no run's manifest");
+    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: it does not hold the options of a run", "put back a copy of it, or start a new run with another --output");
   }
   Manifest manifest{{}, json["plan"], json["network"]};
-  read_json(json["options"], manifest.options, path.string());
+  with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(json["options"], manifest.options, path.string()); });
   return manifest;
 }
 
@@ -47,16 +47,29 @@ const std::vector<std::string>& options_free_at_resume() {
   return names;
 }
 
-Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given) {
+namespace {
+
+bool is_free(const std::string& name) {
+  const auto& free = options_free_at_resume();
+  return std::find(free.begin(), free.end(), name) != free.end();
+}
+
+}  // namespace
+
+bool same_training(const Options& a, const Options& b) {
+  const std::vector<std::string> names = field_names<Options>();
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return is_free(name) || field_text(a, name) == field_text(b, name); });
+}
+
+Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given, Change change) {
   Options options = run;
   const Options defaults;
-  const auto& free = options_free_at_resume();
   for (const std::string& name : field_names<Options>()) {
     const std::string wanted = field_text(asked, name);
     const std::string had = field_text(run, name);
     const bool is_given = wanted != field_text(defaults, name) || std::find(given.begin(), given.end(), name) != given.end();
     if (wanted == had || !is_given) continue;
-    if (std::find(free.begin(), free.end(), name) == free.end()) {
+    if (change == Change::refused && !is_free(name)) {
       throw Error(ErrorCode::invalid_option, "--" + name + " " + wanted + " differs from the run's " + (had.empty() ? "empty value" : had) + ", and must not change at resume",
                   "leave it out, or start a new run with another --output");
     }

@@ -27,14 +27,18 @@ void write_manifest(const std::filesystem::path& path, const Options& options, c
 /// Nothing when there is no such file (a run that was killed before it was written). Throws corrupt_data for anything else.
 std::optional<Manifest> read_manifest(const std::filesystem::path& path);
 
-/// The options of a resumed run: the run's own, with those that may change (execution, workers, devices, memory-share, max-time,
-/// patience, checkpoint-every, hash-every, plot, timing, verbose) taken from `asked` where they were given: named in `given`, or not at their
-/// defaults.
-/// Throws invalid_option for another option that was given and differs.
-Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given);
-
 /// The names that may change at resume, for docs and help.
 const std::vector<std::string>& options_free_at_resume();
+
+/// What becomes of other options that a resume is given, and that differ from the run's.
+enum class Change { refused, allowed };
+
+/// The options of a resumed run: the run's own, with those taken from `asked` that were given: named in `given`, or not at their defaults.
+/// Throws invalid_option for one of those that is refused.
+Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given, Change change);
+
+/// Whether they differ in nothing but what may change at resume.
+bool same_training(const Options& a, const Options& b);
 
 /// What decides the weights, in one object: equal for two runs whose weights are to be equal. Kept in every checkpoint.
 Json fingerprint_of(const Options& options, const Prepared& prepared);

@@ -25,14 +25,6 @@ int width_of(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
-  }
-  return result;
-}
-
 std::string padded_left(std::string_view text, int width) { return std::string(static_cast<size_t>(std::max(0, width - width_of(text))), ' ') + std::string(text); }
 
 std::string padded_right(std::string_view text, int width) { return std::string(text) + std::string(static_cast<size_t>(std::max(0, width - width_of(text))), ' '); }
