@@ -15,6 +15,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/cli/plan.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
@@ -114,6 +115,13 @@ TEST_F(OptionsFile, MistakesAreNamedWithTheFile) {
   EXPECT_THAT(misspelt.context().at(0), HasSubstr("b.json"));
   EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("it is not JSON"));
   EXPECT_EQ(error_of({"f", "--config", (folder_ / "none.json").string()}).code(), ErrorCode::not_found);
+}
+
+TEST(PlanText, LinesAreBrokenBetweenWords) {
+  const std::vector<train::PlanLine> lines{{"data", "9,000 images", "image folder"}, {"shards", "8", "for 123,090 learnables and mini-batches of 128"}};
+  EXPECT_EQ(plan_text(lines, 0), "data    9,000 images  image folder\nshards  8             for 123,090 learnables and mini-batches of 128\n");
+  EXPECT_EQ(plan_text(lines, 60), "data    9,000 images  image folder\nshards  8             for 123,090 learnables and\n                      mini-batches of 128\n");
+  EXPECT_EQ(plan_text(lines, 40), "data    9,000 images  image folder\nshards  8\n          for 123,090 learnables and\n          mini-batches of 128\n");
 }
 
 TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {

@@ -36,6 +36,7 @@ void Console::note(std::string_view text) {
   std::fflush(error_);
 }
 
+bool Console::is_terminal() const { return ::isatty(::fileno(out_)) == 1; }
 bool Console::note_is_terminal() const { return ::isatty(::fileno(error_)) == 1; }
 
 }  // namespace lockstep::cli

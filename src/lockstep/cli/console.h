@@ -20,6 +20,7 @@ class Console {
   void note(std::string_view text);
 
   int width() const { return width_; }
+  bool is_terminal() const;
   bool note_is_terminal() const;
 
  private:

@@ -1,4 +1,9 @@
+#include "lockstep/cli/plan.h"
+
+#include <algorithm>
+
 #include "lockstep/cli/forecast_text.h"
+#include "lockstep/cli/help.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
@@ -7,6 +12,37 @@
 #include "lockstep/train/prepare.h"
 
 namespace lockstep::cli {
+
+namespace {
+
+constexpr size_t kWidestValue = 40;     // of those that make their column wider
+constexpr size_t kNarrowestReason = 28;
+constexpr int kNarrowest = 60;          // terminal that lines are broken for
+
+}  // namespace
+
+std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
+  size_t names = 0, values = 0;
+  for (const train::PlanLine& line : lines) {
+    names = std::max(names, line.name.size());
+    if (line.value.size() <= kWidestValue) values = std::max(values, line.value.size());
+  }
+  const size_t value_at = names + 2;
+  const auto from = [&](size_t column, const std::string& text) { return width == 0 ? text : wrap(text, static_cast<int>(width - column), static_cast<int>(column)); };
+  std::string text;
+  for (const train::PlanLine& line : lines) {
+    text += line.name + std::string(value_at - line.name.size(), ' ') + from(value_at, line.value);
+    const size_t reason_at = value_at + std::max(values, line.value.size()) + 2;
+    if (line.reason.empty()) {
+      text += '\n';
+    } else if (width == 0 || reason_at + std::min(kNarrowestReason, line.reason.size()) <= width) {
+      text += std::string(reason_at - value_at - line.value.size(), ' ') + from(reason_at, line.reason) + "\n";
+    } else {
+      text += "\n" + std::string(value_at + 2, ' ') + from(value_at + 2, line.reason) + "\n";
+    }
+  }
+  return text;
+}
 
 std::vector<FieldInfo> plan_fields() { return training_fields() + fields_of<train::ForecastOptions>() + fields_of<JsonOutput>(); }
 
@@ -18,7 +54,7 @@ int run_plan(const Call& call, Console& console) {
   job.folder = call.words.front();
   device::keep_freed_memory();
   const train::Prepared prepared = train::prepare(job, options, /*dry=*/true);
-  if (!json) console.print(plan_text(prepared.plan));
+  if (!json) console.print(plan_text(prepared.plan.lines, console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
   Json printed = to_json(prepared.plan);
   if (!asked.forecast.empty()) {
     const StopSignals signals("");

@@ -47,20 +47,4 @@ Json to_json(const Plan& plan) {
           {"fingerprint", plan.fingerprint}};
 }
 
-std::string plan_text(const Plan& plan) {
-  size_t name_width = 0;
-  size_t value_width = 0;
-  for (const PlanLine& line : plan.lines) {
-    name_width = std::max(name_width, line.name.size());
-    if (line.value.size() <= 40) value_width = std::max(value_width, line.value.size());
-  }
-  std::string text;
-  for (const PlanLine& line : plan.lines) {
-    text += line.name + std::string(name_width + 2 - line.name.size(), ' ') + line.value;
-    if (!line.reason.empty()) text += std::string(line.value.size() < value_width ? value_width - line.value.size() : 0, ' ') + "  " + line.reason;
-    text += '\n';
-  }
-  return text;
-}
-
 }  // namespace lockstep::train

@@ -67,7 +67,4 @@ struct Plan {
 /// The plan as a manifest keeps it.
 Json to_json(const Plan& plan);
 
-/// For a terminal: name, value, reason in columns.
-std::string plan_text(const Plan& plan);
-
 }  // namespace lockstep::train
