@@ -125,7 +125,7 @@ std::string text_in(std::string_view name, const Json& json) {
 void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where) {
   if (known.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(where) + "\" does not hold a JSON object of options");
   const std::string found = nearest(name, known);
-  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name),
+  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name) + (where.empty() ? "" : " (in \"" + std::string(where) + "\")"),
               found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
 }
 
