@@ -27,11 +27,10 @@ OpenFile::OpenFile(std::filesystem::path path, int flags)
     // Without waiting, for the other end of a pipe that lies in a folder may never come.
     : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC | ((flags & O_ACCMODE) == O_RDONLY ? O_NONBLOCK : 0), 0644)) {
   if (!descriptor_) throw errno_error(errno, (flags & O_CREAT) != 0 ? "create" : "open", path_.string());
-  if ((flags & O_ACCMODE) != O_RDONLY) return;
   struct stat status {};
   struct statfs system {};
-  const bool is_pipe = ::fstat(get(), &status) == 0 && S_ISFIFO(status.st_mode);
-  if (is_pipe && (::fstatfs(get(), &system) != 0 || system.f_type != PIPEFS_MAGIC)) throw Error(ErrorCode::io, "cannot read \"" + path_.string() + "\": it is a pipe and no file");
+  if ((flags & O_ACCMODE) != O_RDONLY || ::fstat(get(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return;
+  if (S_ISFIFO(status.st_mode) && (::fstatfs(get(), &system) != 0 || system.f_type != PIPEFS_MAGIC)) throw Error(ErrorCode::io, "cannot read \"" + path_.string() + "\": it is a pipe and no file");
   ::fcntl(get(), F_SETFL, ::fcntl(get(), F_GETFL) & ~O_NONBLOCK);
 }
 

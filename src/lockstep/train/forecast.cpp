@@ -15,7 +15,7 @@ namespace {
 constexpr double kUnequal = 1.25;       // slowest over fastest from which on it is worth a word
 constexpr int64_t kManyGpus = 8;
 constexpr double kRounds = 3;           // messages one after the other in an exchange between ranks: what comes, slices to their owners, sums back
-constexpr double kBucketBytes = 1 << 20;  // the least that goes between ranks at once beside backward
+constexpr double kBucketBytes = 1 << 20;  // about the bucket that ranks find for themselves (comm/buckets.h)
 
 double curve_at(const std::vector<double>& curve, int64_t threads) {
   return curve.at(static_cast<size_t>(std::clamp<int64_t>(threads, 1, static_cast<int64_t>(curve.size())) - 1));

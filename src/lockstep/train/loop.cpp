@@ -202,7 +202,7 @@ void Training::compute_features(Worker& worker) {
     count += features.pictures().size();
     bytes += features.bytes();
   }
-  const double seconds = seconds_between(start, Clock::now());
+  const double seconds = seconds_since(start);
   say("message", {{"text", "frozen layers computed once for " + with_commas(count) + " images in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " kept"}, {"level", "info"}, {"seconds", seconds}});
 }
 
@@ -264,7 +264,7 @@ bool Training::train_step(Worker& worker) {
   const auto start = Clock::now();
   worker.times = {};
   const auto batch = worker.queue.next(setup_.stop);
-  worker.times.queue = seconds_between(start, Clock::now());
+  worker.times.queue = seconds_since(start);
   if (!batch) {
     if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
     end_with(EndReason::stopped);
@@ -335,7 +335,7 @@ void Training::average(Worker& worker, const Score& score) {
   const auto start = Clock::now();
   averaging_->average(worker.thread, worker.step);
   group_.barrier();
-  if (worker.is_first()) report_average(seconds_between(start, Clock::now()), score);
+  if (worker.is_first()) report_average(seconds_since(start), score);
 }
 
 // The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
@@ -395,7 +395,7 @@ void Training::validate(Worker& worker) {
   const Score result = score(worker, *setup_.validation);
   if (!worker.is_first()) return;
   if (result.count < setup_.validation->size()) return end_with(EndReason::stopped);  // in the middle: made again at resume
-  const double seconds = seconds_between(start, Clock::now());
+  const double seconds = seconds_since(start);
   note_validation(result);
   say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});
   if (setup_.options.patience > 0 && state_.validations_since_best >= setup_.options.patience) end_with(EndReason::patience);
@@ -434,7 +434,7 @@ void Training::save_if_due() {
     due = false;
   }
   if (due || best) setup_.writer->submit(snapshot(due, best));
-  checkpoint_seconds_ += seconds_between(start, Clock::now());
+  checkpoint_seconds_ += seconds_since(start);
 }
 
 // What a checkpoint by rank 0 needs of the others. All ranks.

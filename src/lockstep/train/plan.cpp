@@ -1,7 +1,5 @@
 #include "lockstep/train/plan.h"
 
-#include <algorithm>
-
 #include "lockstep/base/hash.h"
 
 namespace lockstep::train {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::view {
 namespace {
 
@@ -10,18 +12,13 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 uint8_t byte_at(std::string_view text, size_t place) { return place < text.size() ? static_cast<uint8_t>(text[place]) : 0; }
 
-// The bytes of the character that begins here, 0 for none: shortest forms only, no surrogates, at most U+10FFFF.
+// The bytes of the character that begins here, 0 for none. A part of a character is no text, so the shortest text is one character.
 size_t character_length(std::string_view text, size_t place) {
-  const uint8_t first = byte_at(text, place);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte_at(text, place + i) & 0xC0) != 0x80) return 0;
+  constexpr size_t kMostBytes = 4;
+  for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {
+    if (is_utf8(text.substr(place, length))) return length;
   }
-  const uint8_t second = byte_at(text, place + 1);
-  const bool bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-  return bad ? 0 : length;
+  return 0;
 }
 
 }  // namespace
