@@ -1,4 +1,5 @@
 // train::fit from C++: a network of one's own, observers, stops at awkward moments.
+#include <cmath>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
@@ -253,6 +254,32 @@ TEST_F(FitTest, TestDataAreScoredAtTheEndAlsoWhenPatienceEndsTheRun) {
   EXPECT_EQ(impatient.reason, train::EndReason::patience);
   EXPECT_LT(impatient.steps, 50 * kStepsPerEpoch);
   EXPECT_GT(impatient.test_accuracy, 0.3);
+}
+
+TEST_F(FitTest, SmallFolderIsTrainedForAsManyStepsAsItNeeds) {
+  train::Job job = own_job();
+  job.dataset = corners(90);
+  job.validation = {};
+  const train::Result result = fit(job, {.workers = 2, .output = (folder_ / "small").string()});
+  EXPECT_GE(result.steps, 60);  // one an epoch
+  EXPECT_GT(result.best_accuracy, 0.9);
+}
+
+TEST_F(FitTest, FolderTooSmallToHoldImagesOutIsTrainedToTheEnd) {
+  train::Job job = own_job();
+  const data::Dataset many = corners(90);
+  std::vector<int64_t> one_of_each;
+  for (int64_t label = 0; label < static_cast<int64_t>(many.classes().size()); ++label) {
+    for (int64_t i = 0; static_cast<int64_t>(one_of_each.size()) == label; ++i) {
+      if (many.store().label(i) == label) one_of_each.push_back(i);
+    }
+  }
+  job.dataset = many.subset(one_of_each);
+  job.validation = {};
+  const train::Result result = fit(job, {.workers = 2, .max_epochs = 9, .output = (folder_ / "tiny").string()});
+  EXPECT_EQ(result.reason, train::EndReason::finished);
+  EXPECT_EQ(result.steps, 9);
+  EXPECT_TRUE(std::isnan(result.accuracy));
 }
 
 TEST_F(FitTest, ThrowingObserverEndsTheRunWithItsErrorAndResumeGoesOn) {

@@ -35,6 +35,7 @@ struct Listing {
   std::unordered_map<std::string, int32_t> class_places;
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
+  std::vector<std::string> splits;  // first-level folders, in order, that are named as the parts of a dataset are
   size_t folders = 0;
   uint64_t contents = 0;  // of all pictures' contents_of, added, for stores have no order; 0 when one is not known
 
@@ -48,7 +49,12 @@ struct Listing {
   }
 };
 
-bool is_hidden(std::string_view name) { return name.starts_with('.') || name == "Thumbs.db" || name == "__MACOSX"; }
+bool is_hidden(std::string_view name) { return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX"; }
+
+bool is_split(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kNames{"train", "training", "val", "valid", "validation", "test", "testing"};
+  return std::find(kNames.begin(), kNames.end(), lower(name)) != kNames.end();
+}
 
 bool is_note(std::string_view name) {
   const std::string low = lower(name);
@@ -77,6 +83,7 @@ class Sorting {
     folder_at("");
     store_.list(io::Sizes::if_known, [&](const io::Listed& listed) { return take(listed); });
     note_empty_folders();
+    note_splits();
     for (const auto& [path, folder] : folders_) listing_.folders += !folder.hidden;
     if (!all_known_) listing_.contents = 0;
     return std::move(listing_);
@@ -147,6 +154,14 @@ class Sorting {
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
   }
 
+  // What lies in train/cat and test/cat is one class, as the label is the folder that directly holds the file.
+  void note_splits() {
+    for (const auto& [path, folder] : folders_) {
+      if (options_.labels == Labels::folder && folder.has_picture && folder.place < 0 && is_split(path)) listing_.splits.push_back(path);
+    }
+    std::sort(listing_.splits.begin(), listing_.splits.end());
+  }
+
   const io::ByteStore& store_;
   const SourceOptions& options_;
   Listing listing_;
@@ -155,6 +170,18 @@ class Sorting {
   Folder* last_ = nullptr;
   std::string_view last_path_;
 };
+
+// The words that name the parts of a dataset one by one.
+std::string apart(const std::string& root, const std::vector<std::string>& splits) {
+  std::string words;
+  for (const char* const part : {"tr", "v", "te"}) {
+    for (const std::string& name : splits) {
+      if (!lower(name).starts_with(part)) continue;
+      words += (words.empty() ? "" : " ") + std::string(*part == 'v' ? "--validation " : part == std::string_view("te") ? "--test " : "") + root + "/" + name;
+    }
+  }
+  return words;
+}
 
 [[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
   const auto first = std::min_element(strays.begin(), strays.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
@@ -283,7 +310,8 @@ Source open_image_folder(const std::filesystem::path& path, const SourceOptions&
   std::vector<BadSample> skipped = std::move(listing.strays);
   if (options.classes.empty()) skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  const std::string kind = store->kind() == "folder" ? "image folder" : "image folder, " + store->kind();
+  std::string kind = store->kind() == "folder" ? "image folder" : "image folder, " + store->kind();
+  if (listing.splits.size() > 1) kind += "; its " + join(listing.splits, ", ") + " are taken as one set; to keep them apart: lockstep train " + apart(root, listing.splits);
   return {Dataset(std::make_shared<ImageFolderStore>(store, std::move(listing))), kind, std::move(skipped)};
 }
 

@@ -48,7 +48,7 @@ TEST(ImageFolder, TheDigitsAreThereInOrder) {
   for (int64_t i = 1; i < source.dataset.size(); ++i) ASSERT_LT(source.dataset.store().source(i - 1), source.dataset.store().source(i));
   EXPECT_EQ(source.dataset.store().label(3000), 3);
   const SizeSurvey survey = survey_sizes(source.dataset, 2);
-  EXPECT_EQ(survey.common, (ImageSize{1, 28, 28}));
+  EXPECT_EQ(survey.typical, (ImageSize{1, 28, 28}));
   EXPECT_TRUE(survey.one_size);
   EXPECT_FALSE(survey.any_colour);
   EXPECT_FALSE(survey.looked_at_all);
@@ -66,6 +66,17 @@ TEST(ImageFolder, TheDirectFolderIsTheLabelAndEqualNamesMerge) {
   const Source top = open_source(folder.path().string() + "/", {.labels = Labels::top});
   EXPECT_THAT(listed(top.dataset, folder.path()), ElementsAre("a/cat/1.PNG=a", "a/dog/3.jpeg=a", "b/cat/2.png=b"));
   EXPECT_NE(merged.dataset.store().listing_hash(), top.dataset.store().listing_hash());
+}
+
+TEST(ImageFolder, PartsOfADatasetThatMergeAreNamed) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/cat/1.png", "train/dog/1.png", "Test/cat/1.png", "val/dog/2.png", "desktop.ini", "val/dog/desktop.ini"}) folder.write(name, kPng);
+  const std::string root = folder.path().string();
+  const Source merged = open_source(folder.path());
+  EXPECT_EQ(merged.dataset.size(), 4);
+  EXPECT_THAT(merged.kind, HasSubstr("Test, train, val are taken as one set; to keep them apart: lockstep train " + root + "/train --validation " + root + "/val --test " + root + "/Test"));
+  EXPECT_EQ(open_source(folder.path() / "train").kind, "image folder");
+  EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).kind, "image folder");
 }
 
 TEST(ImageFolder, TheHashIsThatOfTheListingNotOfThePlace) {
@@ -133,13 +144,47 @@ TEST(Survey, CountsMixedSizesAndPassesOverBadFiles) {
   folder.write("b/1.jpg", bytes_of(test::kJpegColour));
   folder.write("b/2.png", kPng);
   const SizeSurvey survey = survey_sizes(open_source(folder.path()).dataset, 3);
-  EXPECT_EQ(survey.common, (ImageSize{1, 3, 5}));
+  EXPECT_EQ(survey.typical, (ImageSize{3, 3, 5}));
   EXPECT_FALSE(survey.one_size);
   EXPECT_TRUE(survey.any_colour);
   EXPECT_TRUE(survey.looked_at_all);
   EXPECT_EQ(survey.unreadable, 1);
   const Dataset bad = open_source(folder.path()).dataset.subset({1});
   EXPECT_THROW(survey_sizes(bad, 1), BadPicture);
+}
+
+std::string pgm(int64_t height, int64_t width) {
+  return "P5\n" + std::to_string(width) + " " + std::to_string(height) + "\n255\n" + std::string(static_cast<size_t>(height * width), 'x');
+}
+
+TEST(Survey, AFewSmallPicturesAmongPhotographsDoNotDecide) {
+  const TemporaryFolder folder;
+  for (const int64_t side : {300, 310, 320, 330, 340}) {
+    folder.write("a/" + std::to_string(side) + ".pgm", pgm(side, side + 1));
+    folder.write("b/thumbnail-" + std::to_string(side % 2) + ".pgm", pgm(20, 20));
+  }
+  const SizeSurvey photographs = survey_sizes(open_source(folder.path()).dataset, 1);
+  EXPECT_FALSE(photographs.one_size);
+  EXPECT_EQ(default_format(photographs).height, 224);
+  EXPECT_EQ(default_format(photographs).width, 224);
+}
+
+TEST(Survey, SmallPicturesOfMixedSizesGetTheMiddleSize) {
+  const TemporaryFolder folder;
+  for (const int64_t side : {12, 30, 31, 32, 50}) folder.write((side < 31 ? "a/" : "b/") + std::to_string(side) + ".pgm", pgm(side, 2 * side - 20));
+  const PictureFormat format = default_format(survey_sizes(open_source(folder.path()).dataset, 1));
+  EXPECT_EQ(format.height, 31);
+  EXPECT_EQ(format.width, 42);
+}
+
+TEST(Survey, GreyAndColourPicturesOfOneSizeAreOfOneSize) {
+  const TemporaryFolder folder;
+  folder.write("a/1.pgm", pgm(90, 80));
+  folder.write("b/1.ppm", "P6\n80 90\n255\n" + std::string(90 * 80 * 3, 'x'));
+  const SizeSurvey survey = survey_sizes(open_source(folder.path()).dataset, 1);
+  EXPECT_TRUE(survey.one_size);
+  EXPECT_TRUE(survey.any_colour);
+  EXPECT_EQ(default_format(survey).height, 90);
 }
 
 std::string idx_pictures(uint32_t count, uint32_t height, uint32_t width, const std::string& pixels) {
@@ -163,7 +208,7 @@ TEST(Idx, MnistIsRead) {
   EXPECT_EQ(test.dataset.size(), 10000);
   EXPECT_EQ(test.dataset.store().label(0), 7);
   EXPECT_EQ(train.dataset.store().label(0), 5);
-  EXPECT_EQ(survey_sizes(train.dataset, 1).common, (ImageSize{1, 28, 28}));
+  EXPECT_EQ(survey_sizes(train.dataset, 1).typical, (ImageSize{1, 28, 28}));
   // The digits' names are their places in MNIST's training set.
   const Dataset digits = open_source(test::digits_folder()).dataset;
   for (const int64_t i : {0, 1234, 9999}) {

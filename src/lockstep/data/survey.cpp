@@ -36,29 +36,26 @@ std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index)
   }
 }
 
+int64_t middle(std::vector<int64_t> numbers) {
+  const auto at = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), at, numbers.end());
+  return *at;
+}
+
 SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
-  struct Count {
-    ImageSize size;
-    int64_t pictures = 0;
-  };
-  std::vector<Count> counts;
   SizeSurvey survey;
+  std::vector<int64_t> heights, widths;
   for (const auto& size : sizes) {
     if (!size) {
       ++survey.unreadable;
       continue;
     }
     survey.any_colour |= size->channels == 3;
-    const auto at = std::find_if(counts.begin(), counts.end(), [&](const Count& count) { return count.size == *size; });
-    if (at == counts.end()) {
-      counts.push_back({*size, 1});
-    } else {
-      ++at->pictures;
-    }
+    heights.push_back(size->height);
+    widths.push_back(size->width);
+    survey.one_size &= size->height == heights.front() && size->width == widths.front();
   }
-  const auto most = std::max_element(counts.begin(), counts.end(), [](const Count& a, const Count& b) { return a.pictures < b.pictures; });
-  if (most != counts.end()) survey.common = most->size;
-  survey.one_size = counts.size() <= 1;
+  if (!heights.empty()) survey.typical = {survey.any_colour ? 3 : 1, middle(std::move(heights)), middle(std::move(widths))};
   survey.looked_at = static_cast<int64_t>(sizes.size());
   return survey;
 }
@@ -66,10 +63,10 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 }  // namespace
 
 PictureFormat default_format(const SizeSurvey& survey) {
-  constexpr int64_t kSmall = 64;       // pixels a side up to which the commonest size is taken
+  constexpr int64_t kSmall = 64;       // pixels a side up to which the typical size is taken
   constexpr int64_t kMixedSize = 224;  // the side that larger pictures of mixed sizes are given
-  const bool keeps_size = survey.one_size || std::max(survey.common.height, survey.common.width) <= kSmall;
-  return {survey.any_colour ? 3 : 1, keeps_size ? survey.common.height : kMixedSize, keeps_size ? survey.common.width : kMixedSize};
+  const bool keeps_size = survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmall;
+  return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kMixedSize, keeps_size ? survey.typical.width : kMixedSize};
 }
 
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
@@ -77,7 +74,7 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   const Datastore& store = dataset.store();
   if (store.in_memory()) {
     const ImageSize size = store.image_size(0);
-    return {.common = size, .any_colour = size.channels == 3, .looked_at = dataset.size()};
+    return {.typical = size, .any_colour = size.channels == 3, .looked_at = dataset.size()};
   }
   const std::vector<int64_t> chosen = samples_to_look_at(dataset, most);
   std::vector<std::optional<ImageSize>> sizes(chosen.size());

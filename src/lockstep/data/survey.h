@@ -9,7 +9,7 @@
 namespace lockstep::data {
 
 struct SizeSurvey {
-  ImageSize common;              ///< the size that most have; the first of equals
+  ImageSize typical;             ///< the middle height and the middle width, so the size that most have where most have one; 3 channels where any has
   bool one_size = true;          ///< all that were looked at have it
   bool any_colour = false;       ///< one that was looked at has three channels
   bool looked_at_all = true;
@@ -22,7 +22,7 @@ struct SizeSurvey {
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
 
 /// The shape that all pictures are given when nobody asks for another: the size that they have; 224x224 where larger ones are of mixed sizes, and
-/// the commonest size where small ones are. Grey when all of them are.
+/// the typical size where small ones are. Grey when all of them are.
 PictureFormat default_format(const SizeSurvey& survey);
 
 }  // namespace lockstep::data

@@ -398,7 +398,7 @@ void Training::validate(Worker& worker) {
   const double seconds = seconds_since(start);
   note_validation(result);
   say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});
-  if (setup_.options.patience > 0 && state_.validations_since_best >= setup_.options.patience) end_with(EndReason::patience);
+  if (setup_.plan.patience > 0 && state_.validations_since_best >= setup_.plan.patience) end_with(EndReason::patience);
 }
 
 void Training::note_validation(const Score& score) {

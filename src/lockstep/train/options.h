@@ -124,7 +124,7 @@ struct Options {
   int64_t max_steps = 0;
   double max_time = 0;
   int64_t validate_every = 0;
-  int64_t patience = 5;
+  int64_t patience = -1;
 
   // Optimizer
   OptimizerKind optimizer = OptimizerKind::sgdm;
@@ -207,11 +207,11 @@ struct Options {
     field("report-score-after-averaging", self.report_score_after_averaging, "average: print the averaged score (loss) and the averaging's time");
     field("How long");
     field("mini-batch-size", self.mini_batch_size, "samples in a step, over all workers; in averaging mode, of each replica; auto: the largest power of two that fits in memory", between(1, 1e7));
-    field("max-epochs", self.max_epochs, "most passes over the training images; 0: by their number, from 6 to 30", at_least(0));
+    field("max-epochs", self.max_epochs, "most passes over the training images; 0: about 500 steps, from 6 to 30 epochs, or more where those are under 250 steps", at_least(0));
     field("max-steps", self.max_steps, "most steps; 0: no limit", at_least(0));
     field("max-time", self.max_time, "most seconds of training; 0: no limit", at_least(0));
     field("validate-every", self.validate_every, "steps between validations; 0: once an epoch", at_least(0));
-    field("patience", self.patience, "stop after this many validations without a better accuracy; 0: never", at_least(0));
+    field("patience", self.patience, "stop after this many validations without a better accuracy; 0: never; -1: 5, or more where those are under 60 steps", at_least(-1));
     field("Optimizer");
     field("optimizer", self.optimizer, "PyTorch's arithmetic of SGD with momentum, Adam, AdamW, RMSprop");
     field("learning-rate", self.learning_rate, "step size at epoch 0; 0: 0.01 for sgdm, 0.001 for the others", at_least(0));

@@ -71,7 +71,7 @@ void place_on_cores(Placement& placement, const Options& options, int64_t shards
   placement.workers = std::min(cores, shards);
   placement.workers_reason = "a worker for each core, at most one a shard";
   if (!inventory.cores_reason.empty()) placement.workers_reason += "; of " + std::to_string(inventory.cores_online) + " cores " + inventory.cores_reason;
-  if (cores > shards) placement.workers_reason += "; " + std::to_string(cores - shards) + " cores are idle, --shards " + std::to_string(cores) + " would fill them";
+  if (cores > shards) placement.workers_reason += "; " + std::to_string(cores - shards) + (cores - shards == 1 ? " core is idle, --shards " : " cores are idle, --shards ") + std::to_string(cores) + " would fill them";
 }
 
 }  // namespace

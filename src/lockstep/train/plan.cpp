@@ -34,6 +34,7 @@ Json to_json(const Plan& plan) {
           {"max_epochs", plan.max_epochs},
           {"steps_per_epoch", plan.steps_per_epoch},
           {"total_steps", plan.total_steps},
+          {"patience", plan.patience},
           {"validate_every", plan.validate_every},
           {"checkpoint_every", plan.checkpoint_every},
           {"hash_every", plan.hash_every},

@@ -51,6 +51,7 @@ struct Plan {
   int64_t total_steps = 0;           ///< the schedule's length: max_epochs * steps_per_epoch, or max_steps when that is smaller
   int64_t steps_per_epoch = 0;
   int64_t validate_every = 0;        ///< steps
+  int64_t patience = 0;              ///< validations without a better accuracy that end the run; 0: none do
   int64_t checkpoint_every = 0;      ///< steps
   int64_t hash_every = 0;            ///< steps
 

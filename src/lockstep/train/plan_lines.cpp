@@ -102,7 +102,7 @@ class Lines {
 
   std::string steps_reason() const {
     return std::to_string(plan_.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +
-           (options_.patience > 0 ? "; ends sooner after " + std::to_string(options_.patience) + " validations without a better accuracy" : "");
+           (plan_.patience > 0 && plan_.validation_count > 0 ? "; ends sooner after " + std::to_string(plan_.patience) + " validations without a better accuracy" : "");
   }
 
   std::string shards_reason() const {
@@ -110,7 +110,7 @@ class Lines {
     const int64_t used = used_shards(plan_.shards, plan_.mini_batch_size);
     const int64_t largest = (used + plan_.workers - 1) / plan_.workers;
     const double busy = static_cast<double>(used) / static_cast<double>(largest * plan_.workers);
-    text += "; " + std::to_string(plan_.workers) + " workers are " + fixed(100 * busy, 0) + " % busy";
+    text += "; " + std::to_string(plan_.workers) + (plan_.workers == 1 ? " worker is " : " workers are ") + fixed(100 * busy, 0) + " % busy";
     if (used < plan_.shards) text += "; a mini-batch fills only " + std::to_string(used);
     return text + "; gradients take " + as_bytes(gradient_buffers() * plan_.learned_count * number_bytes(plan_.precision));
   }

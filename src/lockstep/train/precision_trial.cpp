@@ -32,13 +32,13 @@ class Trial {
  public:
   Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, std::stop_token stop)
       : prepared_(prepared), options_(options), stop_(std::move(stop)), held_out_(part_of_held_out(held_out, prepared.plan.format)) {
-    options_.patience = 0;
     options_.max_time = 0;
   }
 
   TrialResult run(Precision precision, int64_t steps) {
     Plan plan = prepared_.plan;
     plan.precision = precision;
+    plan.patience = 0;
     plan.keep_features = false;  // a few steps do not need them all
     plan.max_epochs = (steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;

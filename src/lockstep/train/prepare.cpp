@@ -33,6 +33,7 @@
 #include "lockstep/train/plan_lines.h"
 #include "lockstep/train/precision_trial.h"
 #include "lockstep/train/replica.h"
+#include "lockstep/train/run_length.h"
 #include "lockstep/train/sequence_data.h"
 
 namespace lockstep::train {
@@ -40,10 +41,8 @@ namespace {
 
 constexpr int64_t kLeastForAnArchive = 64 << 20;  // its list of files is in memory whatever share decoded pictures may take
 constexpr int64_t kSmallPicture = 40;       // pixels a side up to which digits_cnn is chosen
+constexpr int64_t kPhotographSide = 224;    // pixels that networks for photographs usually get
 constexpr int64_t kSmallestForDigits = 7;   // its convolutions need that much
-constexpr int64_t kEpochSteps = 500;        // about how many steps a run has when the user does not say
-constexpr int64_t kFewestEpochs = 6;
-constexpr int64_t kMostEpochs = 30;
 constexpr int64_t kPrefetch = 4;            // mini-batches read ahead
 constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrapper's default
 
@@ -145,6 +144,8 @@ class Preparation {
       reasons_.image_size = "asked for; other sizes: " + field_text(options_, "resize");
     } else if (survey.one_size) {
       reasons_.image_size = "the size of " + looked;
+      const int64_t times = format.height * format.width / (kPhotographSide * kPhotographSide);
+      if (times > 1) reasons_.image_size += "; " + std::to_string(times) + " times the work of --image-size " + std::to_string(kPhotographSide) + "x" + std::to_string(kPhotographSide);
     } else {
       reasons_.image_size = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
     }
@@ -189,7 +190,7 @@ class Preparation {
     } else if (options_.validation_split > 0) {
       whole_ = train_;
       std::tie(train_, validation_) = split_off_held_out(train_, options_);
-      reasons_.validation = shortest(options_.validation_split) + " of each label";
+      reasons_.validation = shortest(options_.validation_split) + " of each label" + (validation_.empty() ? ": no label has images enough for one" : "");
     } else {
       reasons_.validation = "--validation-split 0";
     }
@@ -304,14 +305,12 @@ class Preparation {
     }
     plan.steps_per_epoch = data::steps_per_epoch(plan.train_count, plan.mini_batch_size);
     plan.max_epochs = options_.max_epochs;
-    if (plan.max_epochs == 0) {
-      plan.max_epochs = options_.max_steps > 0 ? (options_.max_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch
-                                               : std::clamp((kEpochSteps + plan.steps_per_epoch - 1) / plan.steps_per_epoch, kFewestEpochs, kMostEpochs);
-    }
+    if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? (options_.max_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch : default_epochs(plan.steps_per_epoch);
     plan.max_steps = options_.max_steps;
     plan.total_steps = plan.max_epochs * plan.steps_per_epoch;
     if (plan.max_steps > 0) plan.total_steps = std::min(plan.total_steps, plan.max_steps);
     plan.validate_every = options_.validate_every > 0 ? options_.validate_every : plan.steps_per_epoch;
+    plan.patience = options_.patience >= 0 ? options_.patience : default_patience(plan.validate_every);
     plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
     plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
     if (averages()) plan.read_ahead = (plan.read_ahead + plan.shards - 1) / plan.shards;
@@ -361,7 +360,7 @@ class Preparation {
       // Trials that split one dataset in different ways share its pictures all the same.
       const auto whole = open(whole_, 0);
       prepared_.train = std::make_shared<const data::PictureSet>(train_, whole);
-      prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
+      if (!validation_.empty()) prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
     }
     prepared_.test = open(test_, 2);
     plan().keep_pictures = prepared_.train->kept();
