@@ -57,6 +57,14 @@ class Sequences(unittest.TestCase):
             seen.add(expected[0])
         self.assertEqual(len(seen), len(SETTINGS), "every setting changes the weights")
 
+    def test_defaults_learn(self):
+        output = self.folder / "defaults"
+        train = self.folder / "more.ts"
+        sequences.write_ts(train, 240, seed=3, channels=6, shortest=15)
+        runs.train(train, output)
+        best = max(event["values"]["accuracy"] for event in runs.of_kind(output, "validation"))
+        self.assertGreater(best, 0.75)
+
     def test_resume(self):
         for setting in ("lstm_classifier", "pieces of a deep network"):
             with self.subTest(setting):

@@ -198,6 +198,8 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
   if (listing.entries.empty() && listing.folders == 1) {
     const bool has_pictures =
         std::any_of(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return is_picture_name(stray.source); });
+    const auto sequences = std::find_if(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return lower(stray.source).ends_with(".ts"); });
+    if (sequences != listing.strays.end()) throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no class folders, but files of sequences", "name one of them: " + sequences->source);
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no class folders" + (has_pictures ? ", only pictures" : ""),
                 "put the pictures of each class in a folder of its own: " + root + "/cat/1.png");
   }

@@ -94,6 +94,9 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   const TemporaryFolder folder;
   EXPECT_THAT(failure(folder.path() / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
   EXPECT_THAT(failure(folder.path()), HasSubstr("holds no class folders"));
+  folder.write("Vowels_TRAIN.ts", "@data\n");
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("files of sequences"), HasSubstr("hint: name one of them: "), HasSubstr("Vowels_TRAIN.ts")));
+  std::filesystem::remove(folder.path() / "Vowels_TRAIN.ts");
   folder.write("1.png", kPng);
   EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only pictures"), HasSubstr("hint: put the pictures of each class")));
   std::filesystem::remove(folder.path() / "1.png");

@@ -8,7 +8,10 @@
 
 namespace lockstep::train {
 
-double default_learning_rate(OptimizerKind kind) { return kind == OptimizerKind::sgdm ? 0.01 : 0.001; }
+double default_learning_rate(OptimizerKind kind, data::SampleKind samples) {
+  if (kind != OptimizerKind::sgdm) return 0.001;
+  return samples == data::SampleKind::sequence ? 0.1 : 0.01;
+}
 
 static_assert(static_cast<int>(OptimizerKind::rmsprop) == static_cast<int>(device::UpdateKind::rmsprop) &&
                   static_cast<int>(OptimizerKind::adamw) == static_cast<int>(device::UpdateKind::adamw) &&

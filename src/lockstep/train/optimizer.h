@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/data/datastore.h"
 #include "lockstep/device/update_rule.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options.h"
@@ -20,8 +21,8 @@ device::UpdateRule resolve_rule(const Options& options);
 /// The rule with Adam's corrections for step `step` (from 0).
 device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
 
-/// The rate used when the user gives none.
-double default_learning_rate(OptimizerKind kind);
+/// The rate used when the user gives none. Recurrent networks, which have no batch norm, barely move at the one that pictures are given.
+double default_learning_rate(OptimizerKind kind, data::SampleKind samples);
 
 /// Elements of the flat buffers whose rate is multiplied by the same factor.
 struct RatePart {
