@@ -1,7 +1,5 @@
 #include "lockstep/base/describe.h"
 
-
-#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::describe_detail {
@@ -122,11 +120,11 @@ std::string text_in(std::string_view name, const Json& json) {
   return json.get<std::string>();
 }
 
-void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where) {
-  if (known.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(where) + "\" does not hold a JSON object of options");
+void unknown_field(std::string_view name, const std::vector<std::string>& known) {
   const std::string found = nearest(name, known);
-  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name) + (where.empty() ? "" : " (in \"" + std::string(where) + "\")"),
-              found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
+  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name), found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
 }
 
 }  // namespace lockstep::describe_detail
+void no_options() { throw Error(ErrorCode::invalid_option, "this is no JSON object of options", "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}"); }
+

@@ -111,8 +111,8 @@ TEST_F(OptionsFile, TheCommandLineWinsOverTheFile) {
 
 TEST_F(OptionsFile, MistakesAreNamedWithTheFile) {
   const Error misspelt = error_of({"f", "--config", write("b.json", R"({"momentun": 1})")});
-  EXPECT_THAT(misspelt.message(), HasSubstr("there is no option --momentun (in \""));
-  EXPECT_TRUE(misspelt.context().empty());
+  EXPECT_EQ(misspelt.message(), "there is no option --momentun");
+  EXPECT_THAT(misspelt.context(), ElementsAre(HasSubstr("b.json")));
   EXPECT_THAT(error_of({"f", "--config", write("d.json", R"({"seed": "one"})")}).context().at(0), HasSubstr("d.json"));
   EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("it is not JSON"));
   EXPECT_EQ(error_of({"f", "--config", (folder_ / "none.json").string()}).code(), ErrorCode::not_found);

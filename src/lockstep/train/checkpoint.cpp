@@ -77,7 +77,7 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
     if (manifest.is_object()) manifest.erase("hash");
     if (hash != Json(manifest_hash(manifest)).dump()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged", kHint);
     Checkpoint checkpoint{*folder, {}, manifest["fingerprint"], manifest["tensors"]};
-    with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(manifest["state"], checkpoint.state, path.string()); });
+    read_json(manifest["state"], checkpoint.state, "\"" + path.string() + "\"");
     return checkpoint;
   }
   return std::nullopt;

@@ -37,7 +37,7 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
     throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: it does not hold the options of a run", "put back a copy of it, or start a new run with another --output");
   }
   Manifest manifest{{}, json["plan"], json["network"]};
-  with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(json["options"], manifest.options, path.string()); });
+  read_json(json["options"], manifest.options, "\"" + path.string() + "\"");
   return manifest;
 }
 
