@@ -75,6 +75,16 @@ TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
   EXPECT_EQ(error_of([&] { set_field(options, "rate", "-1"); }), "option --rate cannot be \"-1\": it must be a number above 0");
 }
 
+TEST(Describe, LimitsArePlainNumbers) {
+  const auto refusal = [](Limits limits) {
+    int64_t value = 0;
+    return error_of([&] { describe_detail::parse("count", "none", limits, value); });
+  };
+  EXPECT_TRUE(refusal(between(1, 1e7)).ends_with("from 1 to 10000000"));
+  EXPECT_TRUE(refusal(at_least(1e-6)).ends_with("of at least 0.000001"));
+  EXPECT_TRUE(refusal({.high = 1e18}).ends_with("of at most 1000000000000000000"));
+}
+
 TEST(Describe, WhatIsReadIsNamedOnce) {
   Options options;
   const auto refusal = [&](const char* json, std::string_view where) { return error_of([&] { read_json(Json::parse(json), options, where); }); };
