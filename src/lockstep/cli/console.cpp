@@ -40,3 +40,4 @@ bool Console::is_terminal() const { return ::isatty(::fileno(out_)) == 1; }
 bool Console::note_is_terminal() const { return ::isatty(::fileno(error_)) == 1; }
 
 }  // namespace lockstep::cli
+int Console::table_width() const { return is_terminal() ? terminal_width(out_) : 0; }

@@ -22,6 +22,8 @@ class Console {
   int width() const { return width_; }
   bool is_terminal() const;
   bool note_is_terminal() const;
+  /// Columns of the terminal that standard output is, for tables: as many as it has. 0 where it is none.
+  int table_width() const;
 
  private:
   std::FILE* out_;
