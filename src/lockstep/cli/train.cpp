@@ -1,5 +1,3 @@
-#include <csignal>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/failure.h"
@@ -64,9 +62,9 @@ int run_train(const Call& call, Console& console) {
     if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
     return 0;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::cancelled || signals.signal() != SIGTERM) throw;
+    if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     console.note(failure_text(error));
-    return kSignalStatus + SIGTERM;
+    return kSignalStatus + signals.signal();
   }
 }
 
