@@ -58,8 +58,11 @@ int run_train(const Call& call, Console& console) {
     const train::Result result = train::fit(job, options);
     if (!is_first) return result.reason == train::EndReason::stopped && signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
     if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
-    if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
-    if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
+    with_context([&] { return "the run is complete: \"" + result.output.string() + "\""; }, [&] {
+      if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
+      if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
+      console.check_written();
+    });
     return 0;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
