@@ -173,6 +173,8 @@ class Run {
     constexpr size_t kNamed = 10;
     for (size_t i = 0; i < std::min(kNamed, prepared_.skipped.size()); ++i) message("skipped \"" + prepared_.skipped[i].source + "\": " + prepared_.skipped[i].reason, "warning");
     if (!prepared_.skipped.empty()) {
+    const std::string bad = options_.weights.empty() || checkpoint_ ? std::string() : nn::not_finite(nn::state_of(*prepared_.prototype.module));
+    if (!bad.empty()) message("the weights in \"" + options_.weights + "\" have " + bad, "warning");
       Json all = Json::array();
       for (const data::BadSample& sample : prepared_.skipped) all.push_back({sample.source, sample.reason});
       message("skipped " + std::to_string(prepared_.skipped.size()) + " files that are no readable images", "warning");
