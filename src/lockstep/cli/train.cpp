@@ -4,6 +4,7 @@
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/memory.h"
@@ -60,7 +61,12 @@ int run_train(const Call& call, Console& console) {
     if (!is_first) return result.reason == train::EndReason::stopped && signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
     if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
     with_context([&] { return "the run is complete: \"" + result.output.string() + "\""; }, [&] {
-      if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
+      if (result.reason == train::EndReason::already_finished) {
+        console.print(already_finished(result));
+        train::Model model;
+        model.weights = result.weights;
+        if (std::filesystem::exists(model.weights)) examine_weights(model, console);
+      }
       if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
       console.check_written();
     });

@@ -90,6 +90,17 @@ nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& f
   return tensors;
 }
 
+std::string final_weights_doubt(const fs::path& run, const nn::NamedTensors& weights) {
+  const std::string file = "\"" + (run / "model.safetensors").string() + "\"";
+  try {
+    const auto checkpoint = last_checkpoint(run);
+    if (!checkpoint || checkpoint->state.finished.empty() || checkpoint->hashes.value("model.safetensors", "") == tensors_hash(weights)) return "";
+    return file + " is not as the run saved it: its tensors have changed since; \"" + (checkpoint->folder / "model.safetensors").string() + "\" should have them as they were";
+  } catch (const Error& error) {
+    return file + " cannot be compared with what the run saved: " + error.message();
+  }
+}
+
 void remove_unfinished(const fs::path& run) {
   std::error_code code;
   for (const fs::path& folder : folders_in(run / "checkpoints")) {
