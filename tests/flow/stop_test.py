@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Ctrl-C: a checkpoint and status 130 within a second, and a run that goes on with the same bits. Ctrl-C twice: dead at once."""
+"""Ctrl-C: a checkpoint and status 130 within a second, and a run that goes on with the same bits. Ctrl-C twice: dead at once. A terminal that closes, and outputs that
+nobody reads or that cannot be written, cost no step."""
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
+import termios
 import time
 import unittest
 
@@ -24,6 +27,13 @@ def wait_for(condition, seconds=60):
         if time.monotonic() > end:
             raise AssertionError("waited in vain")
         time.sleep(0.005)
+
+
+def drained(terminal):
+    """Reads what was written to the terminal, whose program would wait otherwise; True."""
+    while select.select([terminal], [], [], 0)[0]:
+        os.read(terminal, 65536)
+    return True
 
 
 def steps_done(output):
@@ -54,7 +64,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
             process = self.train(output, "--workers", str(attempt + 1), *(["--resume"] if attempt else []))
             before = steps_done(output) if attempt else 0
             wait_for(lambda: steps_done(output) > before + 3 or process.poll() is not None)
-            kind = signal.SIGTERM if attempt == 2 else signal.SIGINT
+            kind = {1: signal.SIGHUP, 2: signal.SIGTERM}.get(attempt, signal.SIGINT)
             seconds, printed = self.interrupt(process, kind)
             if process.returncode == 0:
                 break
@@ -78,6 +88,28 @@ class Stop(runs.TestFolders, unittest.TestCase):
         self.assertEqual(process.returncode, 130, printed)
         self.assertLess(seconds, 2 * SECONDS_TO_STOP)
         self.assertEqual(runs.checkpoints(output), [])
+
+    def test_a_terminal_that_closes(self):
+        output = self.folder / "closed"
+        terminal, end = os.openpty()
+        process = subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "400", "--mini-batch-size", "8"), stdin=end, stdout=end, stderr=end,
+                                   start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(end)
+        wait_for(lambda: (steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
+        os.close(terminal)
+        for _ in range(3):  # a shell that ends passes it on, and then the kernel tells the shell's programs
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.1)
+        self.assertEqual(process.wait(60), 128 + signal.SIGHUP)
+        self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)], [runs.of_kind(output, "end")[-1]["step"]])
+
+    def test_nohup_is_respected(self):
+        output = self.folder / "nohup"
+        process = subprocess.Popen(["nohup", *runs.command("train", self.digits, "--output", output, *runs.SMALL)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        wait_for(lambda: steps_done(output) > 1 or process.poll() is not None)
+        _, printed = self.interrupt(process, signal.SIGHUP)
+        self.assertEqual(process.returncode, 0, printed)
+        self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 
     def test_twice_kills(self):
         shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")

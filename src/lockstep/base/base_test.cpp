@@ -72,7 +72,26 @@ TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
   EXPECT_NE(error_of([&] { set_field(options, "epochs", "1e3"); }).find("\"1e3\""), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "rate", "nan"); }).find("above 0"), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "colour", "grean"); }).find("did you mean green?"), std::string::npos);
-  EXPECT_NE(error_of([&] { read_json(Json::parse(R"({"rat": 1})"), options, "o.json"); }).find("o.json"), std::string::npos);
+  EXPECT_EQ(error_of([&] { set_field(options, "rate", "-1"); }), "option --rate cannot be \"-1\": it must be a number above 0");
+}
+
+TEST(Describe, LimitsArePlainNumbers) {
+  const auto refusal = [](Limits limits) {
+    int64_t value = 0;
+    return error_of([&] { describe_detail::parse("count", "none", limits, value); });
+  };
+  EXPECT_TRUE(refusal(between(1, 1e7)).ends_with("from 1 to 10000000"));
+  EXPECT_TRUE(refusal(at_least(1e-6)).ends_with("of at least 0.000001"));
+  EXPECT_TRUE(refusal({.high = 1e18}).ends_with("of at most 1000000000000000000"));
+}
+
+TEST(Describe, WhatIsReadIsNamedOnce) {
+  Options options;
+  const auto refusal = [&](const char* json, std::string_view where) { return error_of([&] { read_json(Json::parse(json), options, where); }); };
+  EXPECT_EQ(refusal(R"({"rat": 1})", "\"o.json\""), "there is no option --rat\n  while reading \"o.json\"\n  hint: did you mean --rate?");
+  EXPECT_TRUE(refusal(R"({"rate": -1})", "\"o.json\"").ends_with("above 0\n  while reading \"o.json\""));
+  EXPECT_TRUE(refusal("[1]", "\"o.json\"").starts_with("this is no JSON object of options\n  while reading \"o.json\""));
+  EXPECT_EQ(refusal(R"({"rat": 1})", ""), "there is no option --rat\n  hint: did you mean --rate?");
 }
 
 TEST(Share, PartsCoverTheWholeInOrderAndOwnersAgree) {

@@ -1,7 +1,5 @@
 #include "lockstep/base/describe.h"
 
-
-#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::describe_detail {
@@ -11,13 +9,20 @@ namespace {
   throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" + std::string(value) + "\": it must be " + wanted);
 }
 
+// Without an exponent: 10000000, not 1e+07.
+std::string plain(double value) {
+  std::array<char, 400> buffer{};  // the longest double has 309 digits before the point
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
+  return end.ec == std::errc() ? std::string(buffer.data(), end.ptr) : shortest(value);
+}
+
 std::string limits_text(const char* kind, Limits limits) {
   std::string text = kind;
   const bool low = std::isfinite(limits.low);
   const bool high = std::isfinite(limits.high);
-  if (low && high) return text + " from " + shortest(limits.low) + " to " + shortest(limits.high);
-  if (low) return text + (limits.above_low ? " above " : " of at least ") + shortest(limits.low);
-  if (high) return text + " of at most " + shortest(limits.high);
+  if (low && high) return text + " from " + plain(limits.low) + " to " + plain(limits.high);
+  if (low) return text + (limits.above_low ? " above " : " of at least ") + plain(limits.low);
+  if (high) return text + " of at most " + plain(limits.high);
   return text;
 }
 
@@ -122,11 +127,11 @@ std::string text_in(std::string_view name, const Json& json) {
   return json.get<std::string>();
 }
 
-void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where) {
-  if (known.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(where) + "\" does not hold a JSON object of options");
+void unknown_field(std::string_view name, const std::vector<std::string>& known) {
   const std::string found = nearest(name, known);
-  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name) + (where.empty() ? "" : " (in \"" + std::string(where) + "\")"),
-              found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
+  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name), found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
 }
+
+void no_options() { throw Error(ErrorCode::invalid_option, "this is no JSON object of options", "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}"); }
 
 }  // namespace lockstep::describe_detail

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 
 namespace lockstep {
@@ -65,7 +66,8 @@ void read(std::string_view name, const Json& json, Limits limits, double& value)
 void read(std::string_view name, const Json& json, Limits limits, std::string& value);
 void read(std::string_view name, const Json& json, Limits limits, std::vector<int64_t>& value);
 size_t parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& choices);
-[[noreturn]] void unknown_field(std::string_view name, const std::vector<std::string>& known, std::string_view where);
+[[noreturn]] void unknown_field(std::string_view name, const std::vector<std::string>& known);
+[[noreturn]] void no_options();
 std::string text_in(std::string_view name, const Json& json);
 
 template <class T>
@@ -208,7 +210,7 @@ void set_field(T& options, std::string_view name, std::string_view text) {
                 found = true;
                 describe_detail::from_text(name, text, limits, value);
               }});
-  if (!found) describe_detail::unknown_field(name, field_names<T>(), "");
+  if (!found) describe_detail::unknown_field(name, field_names<T>());
 }
 
 /// The field's value as text that set_field reads back.
@@ -234,20 +236,28 @@ Json to_json(const T& options) {
   return json;
 }
 
-/// Sets the fields that `json` (an object) names; the others stay. `where` is for messages, e.g. a file's name. Returns the names that were set.
+/// Sets the fields that `json` (an object) names; the others stay. `where` is for messages: what is read, such as a file's name in quotes;
+/// empty: they do not say. Returns the names that were set.
 template <Described T>
 std::vector<std::string> read_json(const Json& json, T& options, std::string_view where) {
   std::vector<std::string> names;
-  if (!json.is_object()) describe_detail::unknown_field("", {}, where);
-  for (const auto& [key, item] : json.items()) {
-    bool found = false;
-    T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits limits) {
-                  if (key != field) return;
-                  found = true;
-                  describe_detail::from_json(key, item, limits, value);
-                }});
-    if (!found) describe_detail::unknown_field(key, field_names<T>(), where);
-    names.push_back(key);
+  const auto read = [&] {
+    if (!json.is_object()) describe_detail::no_options();
+    for (const auto& [key, item] : json.items()) {
+      bool found = false;
+      T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits limits) {
+                    if (key != field) return;
+                    found = true;
+                    describe_detail::from_json(key, item, limits, value);
+                  }});
+      if (!found) describe_detail::unknown_field(key, field_names<T>());
+      names.push_back(key);
+    }
+  };
+  if (where.empty()) {
+    read();
+  } else {
+    with_context([&] { return "while reading " + std::string(where); }, read);
   }
   return names;
 }

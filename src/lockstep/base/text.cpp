@@ -138,6 +138,10 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+int width_of(std::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
 std::string printable(std::string_view text) {
   std::string result(text);
   for (char& c : result) {

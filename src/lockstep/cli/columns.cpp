@@ -3,38 +3,74 @@
 #include <algorithm>
 
 #include "lockstep/base/text.h"
+#include "lockstep/cli/help.h"
 
 namespace lockstep::cli {
 namespace {
 
-// Columns on a terminal: code points, which is right for all but combining and double-width characters.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
+constexpr int kGap = 2;             // spaces before each column
+constexpr int kNarrowestText = 24;  // of a last column that is broken rather than put into a table of its own
 
-std::string padded(const std::string& cell, size_t width, bool right) {
-  const std::string space(width - width_of(cell), ' ');
+std::string padded(const std::string& cell, int width, bool right) {
+  const std::string space(static_cast<size_t>(width - width_of(cell)), ' ');
   return right ? space + cell : cell + space;
 }
 
+class Table {
+ public:
+  Table(std::vector<std::vector<std::string>> rows, const std::string& sides) : rows_(std::move(rows)), sides_(sides), widths_(sides.size(), 0) {
+    for (auto& row : rows_) {
+      for (std::string& cell : row) cell = printable(cell);
+      for (size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], width_of(row[i]));
+    }
+  }
+
+  std::string text(int width) const {
+    std::string text;
+    std::vector<size_t> chosen{0};
+    int used = kGap + widths_.front();
+    for (size_t i = 1; i < widths_.size(); ++i) {
+      const bool breaks = i + 1 == widths_.size() && sides_[i] == 'l';
+      const int needed = kGap + (breaks ? std::min(widths_[i], kNarrowestText) : widths_[i]);
+      if (width > 0 && chosen.size() > 1 && used + needed > width) {
+        text += part(chosen, width) + "\n";
+        chosen = {0};
+        used = kGap + widths_.front();
+      }
+      chosen.push_back(i);
+      used += kGap + widths_[i];
+    }
+    return text + part(chosen, width);
+  }
+
+ private:
+  std::string part(const std::vector<size_t>& columns, int width) const {
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      int at = 0;
+      for (const size_t i : columns) {
+        if (i >= row.size()) break;
+        at += kGap;
+        const bool breaks = width > 0 && i == columns.back() && sides_[i] == 'l';
+        line += std::string(kGap, ' ') + (breaks ? wrap(row[i], std::max(1, width - at), at) : padded(row[i], widths_[i], sides_[i] == 'r'));
+        at += widths_[i];
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
+    return text;
+  }
+
+  std::vector<std::vector<std::string>> rows_;
+  std::string sides_;
+  std::vector<int> widths_;
+};
+
 }  // namespace
 
-std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides) {
-  for (auto& row : rows) {
-    for (std::string& cell : row) cell = printable(cell);
-  }
-  std::vector<size_t> widths(sides.size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += "  " + padded(row[i], widths[i], sides[i] == 'r');
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
+std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides) { return in_columns_within(0, std::move(rows), sides); }
+
+std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows, const std::string& sides) { return Table(std::move(rows), sides).text(width); }
 
 }  // namespace lockstep::cli

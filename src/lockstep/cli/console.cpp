@@ -16,6 +16,12 @@ int terminal_width(std::FILE* file) {
   return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+[[noreturn]] void cannot_write(int reason) {
+  if (reason == EPIPE) throw ClosedPipe{};
+  const std::string why = errno_error(reason, "write", "standard output").message();
+  throw Error(ErrorCode::io, "cannot write to standard output" + (reason == 0 ? "" : why.substr(why.rfind(": "))), "free some space, or send the output elsewhere");
+}
+
 }  // namespace
 
 // Lines over 120 columns are hard to read, columns of help under 40 hold no words.
@@ -26,9 +32,15 @@ void Console::print(std::string_view text) {
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), out_) == text.size();
   if (written && std::fflush(out_) == 0) return;
-  if (errno == EPIPE) throw ClosedPipe{};
-  const Error error = errno_error(errno, "write", "standard output");
-  throw Error(ErrorCode::io, "cannot write to standard output" + error.message().substr(error.message().rfind(": ")), "free some space, or send the output elsewhere");
+  cannot_write(errno);
+}
+
+void Console::check_written() {
+  if (std::ferror(out_) == 0) return;
+  // Whoever wrote has not kept the reason; one more line meets it again.
+  errno = 0;
+  std::fputc('\n', out_);
+  cannot_write(std::fflush(out_) == 0 ? 0 : errno);
 }
 
 void Console::note(std::string_view text) {
@@ -36,6 +48,7 @@ void Console::note(std::string_view text) {
   std::fflush(error_);
 }
 
+int Console::table_width() const { return is_terminal() ? terminal_width(out_) : 0; }
 bool Console::is_terminal() const { return ::isatty(::fileno(out_)) == 1; }
 bool Console::note_is_terminal() const { return ::isatty(::fileno(error_)) == 1; }
 

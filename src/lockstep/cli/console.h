@@ -16,10 +16,14 @@ class Console {
 
   /// Writes to standard output and flushes. Throws ClosedPipe, or io when the text cannot be written.
   void print(std::string_view text);
+  /// Throws as print does when anything sent to standard output could not be written, also by others than this console.
+  void check_written();
   /// Writes to standard error; a failure there has nowhere to go.
   void note(std::string_view text);
 
   int width() const { return width_; }
+  /// Columns of the terminal that standard output is, for tables: as many as it has. 0 where it is none.
+  int table_width() const;
   bool is_terminal() const;
   bool note_is_terminal() const;
 

@@ -1,11 +1,15 @@
 #include <chrono>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/io/address.h"
 #include "lockstep/io/copy.h"
+#include "lockstep/io/run_folder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -61,6 +65,15 @@ std::string summary(const io::CopyProgress& progress, const std::string& name, d
   return text + "\n";
 }
 
+// Files of a run among others would be taken for the run's own. The copy of a run goes on where it was stopped.
+void refuse_run_folder(const std::string& from, const std::string& to) {
+  const io::RunPaths target{to}, source{from};
+  if (io::is_address(to) || !std::filesystem::exists(target.options()) || !std::filesystem::is_directory(target.events())) return;
+  const bool same_run = !io::is_address(from) && std::filesystem::is_regular_file(source.options()) && read_file(source.options()) == read_file(target.options());
+  if (same_run) return;
+  throw Error(ErrorCode::invalid_option, "\"" + to + "\" holds the run of a training, and other files in it would be mixed with the run's own", "name another folder, or one in it that is not there yet");
+}
+
 }  // namespace
 
 std::vector<FieldInfo> copy_fields() { return fields_of<CopyChoice>(); }
@@ -68,6 +81,7 @@ std::vector<FieldInfo> copy_fields() { return fields_of<CopyChoice>(); }
 int run_copy(const Call& call, Console& console) {
   const auto start = Clock::now();
   StopSignals signals("stopping; press Ctrl-C again to kill");
+  refuse_run_folder(call.words[0], call.words[1]);
   const auto from = io::open_store(call.words[0]);
   const auto to = io::open_sink(call.words[1]);
   try {

@@ -115,7 +115,7 @@ int run_evaluate(const Call& call, Console& console) {
   const auto output = settings_of<MistakesOutput>(call);
   device::keep_freed_memory();
   return over_ranks(call, [&](comm::Communicator* group) {
-    const train::Model model = open_model(call);
+    const train::Model model = open_model(call, console, group);
     const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
     const std::vector<train::Prediction> predictions = predict(model, readable_samples(source, model, options, console, group), options, group);
     if (!leads(group)) return 0;

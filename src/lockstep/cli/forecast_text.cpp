@@ -4,6 +4,7 @@
 
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/help.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,7 +24,7 @@ std::string curve(const std::vector<double>& seconds) {
 
 std::string source(train::ReadFrom from) { return from == train::ReadFrom::decode ? "decoded" : from == train::ReadFrom::cache ? "from the cache" : "from memory"; }
 
-std::string measured(const train::StepCosts& costs, const train::Plan& plan) {
+std::string measured(const train::StepCosts& costs, const train::Plan& plan, int width) {
   std::vector<std::vector<std::string>> rows;
   rows.push_back({"a shard of " + std::to_string(costs.shard_samples), curve(costs.shard), "forward and backward"});
   rows.push_back({"exchange", curve(costs.exchange), "the tree of " + with_commas(plan.learned_count) + " learnables, and the update"});
@@ -31,12 +32,12 @@ std::string measured(const train::StepCosts& costs, const train::Plan& plan) {
   const std::string where = costs.parallel_reads > 0 ? ", " + std::to_string(costs.parallel_reads) + " reads at once" : " a core";
   if (costs.first_from != train::ReadFrom::memory) rows.push_back({"reading", rate(costs.first_read) + where, source(costs.first_from) + "; in later epochs " + source(costs.later_from)});
   rows.push_back({"copying", rate(costs.copy) + " a core", "augmentation, and into the mini-batch"});
-  return in_columns(rows, "lll");
+  return in_columns_within(width, rows, "lll");
 }
 
 }  // namespace
 
-std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan) {
+std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan, int width) {
   std::vector<std::vector<std::string>> rows{{"workers", "first epoch", "later ones", "whole run", "images/s", "speed-up", "efficiency", "ms a step: compute", "exchange", "read", "bottleneck"}};
   std::vector<std::vector<std::string>> advice;
   for (const train::ForecastRow& row : forecast.rows) {
@@ -45,8 +46,8 @@ std::string forecast_text(const train::Forecast& forecast, const train::Plan& pl
                     fixed(100 * row.efficiency, 0) + " %", milliseconds(row.compute), milliseconds(row.exchange), milliseconds(row.read), row.bottleneck});
     advice.push_back({workers, row.advice});
   }
-  std::string text = "\nmeasured here\n" + measured(forecast.costs, plan) + "\nforecast\n" + in_columns(rows, "rrrrrrrrrrl") + "\nto be faster\n" + in_columns(advice, "rl");
-  for (const std::string& warning : forecast.warnings) text += "\nwarning: " + warning;
+  std::string text = "\nmeasured here\n" + measured(forecast.costs, plan, width) + "\nforecast\n" + in_columns_within(width, rows, "rrrrrrrrrrl") + "\nto be faster\n" + in_columns_within(width, advice, "rl");
+  for (const std::string& warning : forecast.warnings) text += "\n" + (width == 0 ? "warning: " + warning : wrap("warning: " + warning, width, 2));
   return text + (forecast.warnings.empty() ? "" : "\n");
 }
 

@@ -7,7 +7,7 @@
 
 namespace lockstep::cli {
 
-/// What was measured, a row for each number of workers, what to change, and warnings.
-std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan);
+/// What was measured, a row for each number of workers, what to change, and warnings, for a terminal of `width` columns; 0: for no terminal.
+std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan, int width);
 
 }  // namespace lockstep::cli

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <tuple>
@@ -6,6 +7,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/help.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/layers.h"
@@ -60,8 +62,13 @@ std::string input_text(const nn::NetworkInput& input) {
   return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " + with_commas(input.classes) + " classes";
 }
 
-std::string as_text(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table) {
-  return network.name() + ", input " + input_text(input) + "\n\n" + nn::network_table_text(table);
+// On a terminal the table is cut where it would be folded; elsewhere its lines stay whole.
+std::string as_text(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table, int width) {
+  const std::string head = network.name() + ", input " + input_text(input) + "\n\n";
+  const std::string whole = nn::network_table_text(table);
+  const std::vector<std::string> lines = split(whole, '\n');
+  if (width == 0 || std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return width_of(line) <= width; })) return head + whole;
+  return head + in_columns_within(width, nn::network_table_cells(table), "lllllll") + "\n" + wrap(nn::network_totals_text(table), width, 0);
 }
 
 Json as_json(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table) {
@@ -101,7 +108,7 @@ int run_network_show(const Call& call, Console& console) {
   const nn::NetworkInput input = input_of(settings_of<InputChoice>(call));
   const nn::Network network = nn::find_network(call.words.front());
   const nn::NetworkTable table = nn::inspect_network(network, input);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(network, input, table).dump(2) + "\n" : as_text(network, input, table));
+  console.print(settings_of<JsonOutput>(call).json ? as_json(network, input, table).dump(2) + "\n" : as_text(network, input, table, console.table_width()));
   return 0;
 }
 

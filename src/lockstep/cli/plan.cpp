@@ -60,7 +60,7 @@ int run_plan(const Call& call, Console& console) {
     const StopSignals signals("");
     const train::StepCosts costs = train::measure_step(prepared, options, asked.forecast, signals.token());
     const train::Forecast forecast = train::make_forecast(prepared.plan, options, costs, asked);
-    if (!json) console.print(forecast_text(forecast, prepared.plan));
+    if (!json) console.print(forecast_text(forecast, prepared.plan, console.table_width()));
     printed["forecast"] = to_json(forecast);
   }
   if (json) console.print(printed.dump(2) + "\n");

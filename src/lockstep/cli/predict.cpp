@@ -102,7 +102,7 @@ int run_predict(const Call& call, Console& console) {
   const auto output = settings_of<PredictionOutput>(call);
   device::keep_freed_memory();
   return over_ranks(call, [&](comm::Communicator* group) {
-    const train::Model model = open_model(call);
+    const train::Model model = open_model(call, console, group);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
     if (output.layer.empty()) {
       write_labels(model, inputs, options, output, console, group);

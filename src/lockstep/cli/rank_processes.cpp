@@ -22,6 +22,7 @@
 #include "lockstep/base/child_process.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/stop_signals.h"
 #include "lockstep/device/inventory.h"
 
 namespace lockstep::cli {
@@ -39,7 +40,10 @@ const int kToldByAnother = exit_status(ErrorCode::cancelled);  // of a rank of o
 sigset_t watched_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, signal);
+  ::sigaddset(&signals, SIGCHLD);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) ::sigaddset(&signals, signal);
+  }
   return signals;
 }
 
@@ -242,7 +246,7 @@ class Ranks {
     signalfd_siginfo info{};
     while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD) continue;
+      if (signal == SIGCHLD || (signal == SIGHUP && end_.signal != 0)) continue;  // a terminal that closes says so several times
       send(end_.signal == 0 ? signal : SIGKILL);
       if (end_.signal == 0) end_.signal = signal;
     }

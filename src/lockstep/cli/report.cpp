@@ -73,9 +73,10 @@ bool may_be_missing(const Error& error) { return error.code() == ErrorCode::not_
 
 void add_judgement(view::Report& report, const std::filesystem::path& run_folder, const std::string& judged_by, const ReportOptions& asked, const train::Options& options, Console& console) {
   try {
-    const train::Model model = train::model_of_run(run_folder, asked.weights);
+    train::Model model = train::model_of_run(run_folder, asked.weights);
+    examine_weights(model, console);
     report.weights = model.weights.string();
-    report.weights_hash = as_hex(weights_hash(nn::read_safetensors(model.weights).tensors));
+    report.weights_hash = as_hex(weights_hash(model.state));
     const train::HeldOut held_out = samples_for(run_folder, judged_by, options, report, model, console);
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");

@@ -29,10 +29,7 @@ bool is_inference(std::string_view name) { return std::find(kInferenceNames.begi
 std::vector<std::string> read_options_file(const std::filesystem::path& path, train::Options& options) {
   try {
     const Json json = Json::parse(read_file(path, kMostConfigBytes));
-    return read_json(json, options, path.string());
-  } catch (Error& error) {
-    if (error.message().find(path.string()) == std::string::npos) error.add_context("while reading options from \"" + path.string() + "\"");
-    throw;
+    return read_json(json, options, "\"" + path.string() + "\"");
   } catch (const Json::parse_error& error) {
     throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": it is not JSON, at byte " + std::to_string(error.byte), "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
   } catch (const Json::out_of_range& error) {

@@ -20,13 +20,11 @@ using Clock = std::chrono::steady_clock;
 // timeout(1) and some launchers send one request twice, to the process and to its group.
 constexpr std::chrono::milliseconds kEcho{50};
 
-// Without those that whoever started us had ignored, as a shell does with Ctrl-C for what it runs in the background.
 sigset_t stop_signal_set() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM}) {
-    struct sigaction action {};
-    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) ::sigaddset(&signals, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) ::sigaddset(&signals, signal);
   }
   return signals;
 }
@@ -42,6 +40,11 @@ sigset_t stop_signal_set() {
 }
 
 }  // namespace
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
 
 StopSignals::StopSignals(std::string notice, AtSecond at_second, AtFirst at_first) : notice_(std::move(notice)), at_second_(at_second), at_first_(at_first) {
   const sigset_t signals = stop_signal_set();
@@ -72,7 +75,8 @@ void StopSignals::wait_for_signals() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal_ != 0 && (at_second_ == AtSecond::go_on || Clock::now() - first < kEcho)) continue;
+    // A terminal that closes tells its programs several times, the shell first and then the kernel.
+    if (signal_ != 0 && (at_second_ == AtSecond::go_on || signal == SIGHUP || Clock::now() - first < kEcho)) continue;
     if (signal_ != 0 || at_first_ == AtFirst::die) die_of(signal);
     signal_ = signal;
     first = Clock::now();

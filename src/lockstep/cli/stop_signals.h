@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as a stop token.
+// Ctrl-C, SIGTERM and the end of the terminal as a stop token.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,11 @@ enum class AtSecond { die, go_on };
 /// What the first one does: as long as nothing could be saved, it may kill at once.
 enum class AtFirst { stop, die };
 
-/// While it lives, the first SIGINT or SIGTERM prints `notice` on standard error and requests a stop; a second one kills the process,
-/// unless it comes within a twentieth of a second: then it counts as the same.
+/// Whether whoever started us had this signal ignored: a shell does with Ctrl-C for what it runs in the background, nohup with SIGHUP.
+bool is_ignored(int signal);
+
+/// While it lives, the first SIGINT, SIGTERM or SIGHUP that is not ignored prints `notice` on standard error and requests a stop; a second one kills the process,
+/// unless it comes within a twentieth of a second, or is a SIGHUP: then it counts as the same.
 /// A thread waits for the signals, so nothing runs inside a signal handler. Make it before other threads: they inherit its signal mask.
 class StopSignals {
  public:

@@ -1,11 +1,10 @@
-#include <csignal>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/memory.h"
@@ -45,7 +44,8 @@ int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
   device::keep_freed_memory();
   const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
-  StopSignals signals(is_first ? std::string("stopping: saving a checkpoint") + (call.launch ? "" : "; press Ctrl-C again to kill") : "",
+  const bool told_by_progress = console.is_terminal();
+  StopSignals signals(is_first && !told_by_progress ? std::string("stopping: saving a checkpoint") + (call.launch ? "" : "; press Ctrl-C again to kill") : "",
                       call.launch ? AtSecond::go_on : AtSecond::die, call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
   const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator) : nullptr;
   signals.stop_at_first();
@@ -60,13 +60,21 @@ int run_train(const Call& call, Console& console) {
     const train::Result result = train::fit(job, options);
     if (!is_first) return result.reason == train::EndReason::stopped && signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
     if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
-    if (result.reason == train::EndReason::already_finished) console.print(already_finished(result));
-    if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
+    with_context([&] { return "the run is complete: \"" + result.output.string() + "\""; }, [&] {
+      if (result.reason == train::EndReason::already_finished) {
+        console.print(already_finished(result));
+        train::Model model;
+        model.weights = result.weights;
+        if (std::filesystem::exists(model.weights)) examine_weights(model, console);
+      }
+      if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
+      console.check_written();
+    });
     return 0;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::cancelled || signals.signal() != SIGTERM) throw;
+    if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     console.note(failure_text(error));
-    return kSignalStatus + SIGTERM;
+    return kSignalStatus + signals.signal();
   }
 }
 

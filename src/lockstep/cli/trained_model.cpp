@@ -12,6 +12,8 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/checkpoint.h"
 
 namespace lockstep::cli {
 namespace {
@@ -52,16 +54,7 @@ train::Model model_of_network(const Call& call, const ModelChoice& choice) {
   return train::model_of_weights(nn::find_network(call.words.front()), use);
 }
 
-}  // namespace
-
-std::vector<FieldInfo> model_fields() {
-  std::vector<FieldInfo> fields = fields_of<train::Options>();
-  std::erase_if(fields, [](const FieldInfo& field) { return !is_input(field.name); });
-  for (FieldInfo& field : fields) field.section = "Input of a network with --weights FILE; a run folder knows its own";
-  return fields_of<ModelChoice>() + fields;
-}
-
-train::Model open_model(const Call& call) {
+train::Model named_model(const Call& call) {
   const auto choice = settings_of<ModelChoice>(call);
   if (choice.weights != "last" && choice.weights != "best") {
     if (!std::filesystem::is_directory(call.words.front())) return model_of_network(call, choice);
@@ -76,6 +69,30 @@ train::Model open_model(const Call& call) {
   train::Model model = train::model_of_run(run_folder_of(path));
   model.weights = path;
   return model;
+}
+
+}  // namespace
+
+std::vector<FieldInfo> model_fields() {
+  std::vector<FieldInfo> fields = fields_of<train::Options>();
+  std::erase_if(fields, [](const FieldInfo& field) { return !is_input(field.name); });
+  for (FieldInfo& field : fields) field.section = "Input of a network with --weights FILE; a run folder knows its own";
+  return fields_of<ModelChoice>() + fields;
+}
+
+train::Model open_model(const Call& call, Console& console, const comm::Communicator* group) {
+  train::Model model = named_model(call);
+  if (leads(group)) examine_weights(model, console);
+  return model;
+}
+
+void examine_weights(train::Model& model, Console& console) {
+  if (model.state.empty()) model.state = nn::read_weights(model.weights).tensors;
+  const auto warn = [&](const std::string& text) { console.note("warning: " + printable(text) + "\n"); };
+  const std::string doubt = model.weights.filename() == io::RunPaths{}.weights() ? train::final_weights_doubt(model.weights.parent_path(), model.state) : "";
+  if (!doubt.empty()) warn(doubt);
+  const std::string bad = nn::not_finite(model.state);
+  if (!bad.empty()) warn("the weights in \"" + model.weights.string() + "\" have " + bad + ": scores by them mean little");
 }
 
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group) {

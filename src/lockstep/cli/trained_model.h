@@ -27,7 +27,11 @@ struct ModelChoice {
 std::vector<FieldInfo> model_fields();
 
 /// The model of a run folder, or the weights file in one; or with --weights FILE a network by its name or file.
-train::Model open_model(const Call& call);
+/// The rank that leads says on standard error what speaks against its weights.
+train::Model open_model(const Call& call, Console& console, const comm::Communicator* group = nullptr);
+
+/// Reads the weights and warns on standard error of numbers that are not finite, and of weights that are not those the run around them saved.
+void examine_weights(train::Model& model, Console& console);
 
 /// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is named on standard error, by the rank that leads.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group = nullptr);

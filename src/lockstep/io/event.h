@@ -25,6 +25,7 @@ namespace lockstep::io {
 ///   best        path, seconds: best.safetensors alone was written
 ///   hash        weights: 16 hexadecimal digits, of all weights after this step
 ///   message     text, level: info|warning
+///   stopping    text: a stop was asked for, and is under way
 ///   end         reason, seconds, images_per_second (all steps but the first), skipped_checkpoints (due while one was being written),
 ///               weights_path; with held-out data accuracy, loss, best_accuracy, best_step; with test data test_accuracy, test_loss
 struct Event {

@@ -53,6 +53,12 @@ std::vector<std::string> builtin_network_names();
 /// Checks every layer of a layer graph for this input and gives its table. Throws invalid_option that names the layer that does not fit.
 NetworkTable inspect_network(const Network& network, const NetworkInput& input);
 
+/// Its head and a row of texts for each layer, seven columns.
+std::vector<std::vector<std::string>> network_table_cells(const NetworkTable& table);
+
+/// How many layers, tensors and numbers it has in all, one line.
+std::string network_totals_text(const NetworkTable& table);
+
 /// The table laid out for a terminal: layers, connections, shapes, learnables, state, then the totals. Lines end in newlines.
 std::string network_table_text(const NetworkTable& table);
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "lockstep/base/text.h"
 #include "lockstep/nn/layers.h"
@@ -7,8 +6,7 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr size_t kColumnCount = 7;
-using Cells = std::array<std::string, kColumnCount>;
+using Cells = std::vector<std::string>;
 
 template <class Count>
 int64_t sum_over(const std::vector<LayerRow>& rows, Count count) {
@@ -38,9 +36,9 @@ Cells cells_of(const LayerRow& row) {
       counted_text(row.state_count, row.states), row.detail};
 }
 
-std::string line_of(const Cells& cells, const std::array<size_t, kColumnCount>& widths) {
+std::string line_of(const Cells& cells, const std::vector<size_t>& widths) {
   std::string line;
-  for (size_t i = 0; i < kColumnCount; ++i) {
+  for (size_t i = 0; i < cells.size(); ++i) {
     line += cells[i];
     line.append(widths[i] - std::min(widths[i], cells[i].size()) + 2, ' ');
   }
@@ -67,19 +65,28 @@ int64_t NetworkTable::state_tensor_count() const {
   return sum_over(rows, [](const LayerRow& row) { return static_cast<int64_t>(row.states.size()); });
 }
 
-std::string network_table_text(const NetworkTable& table) {
+std::vector<std::vector<std::string>> network_table_cells(const NetworkTable& table) {
   std::vector<Cells> lines{{"layer", "type", "takes", "gives", "learnables", "state", "options"}};
   for (const LayerRow& row : table.rows) lines.push_back(cells_of(row));
-  std::array<size_t, kColumnCount> widths{};
-  for (const Cells& cells : lines) {
-    for (size_t i = 0; i < kColumnCount; ++i) widths[i] = std::max(widths[i], cells[i].size());
-  }
-  std::string text;
-  for (const Cells& cells : lines) text += line_of(cells, widths);
+  return lines;
+}
+
+std::string network_totals_text(const NetworkTable& table) {
   const std::string layers = std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer" : " layers");
   const std::string learnables = tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count());
   const std::string states = tensor_total("state", table.state_tensor_count(), table.state_count());
-  return text + layers + ", " + learnables + " (" + as_bytes(table.learnable_count() * 4) + " in float32), " + states + "\n";
+  return layers + ", " + learnables + " (" + as_bytes(table.learnable_count() * 4) + " in float32), " + states + "\n";
+}
+
+std::string network_table_text(const NetworkTable& table) {
+  const std::vector<Cells> lines = network_table_cells(table);
+  std::vector<size_t> widths(lines.front().size());
+  for (const Cells& cells : lines) {
+    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  std::string text;
+  for (const Cells& cells : lines) text += line_of(cells, widths);
+  return text + network_totals_text(table);
 }
 
 }  // namespace lockstep::nn

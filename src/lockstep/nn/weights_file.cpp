@@ -4,10 +4,12 @@
 #include <array>
 #include <string_view>
 
+#include <ATen/ops/isfinite.h>
 #include <fcntl.h>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/nn/builtin.h"
 #include "lockstep/nn/torch_file.h"
 
@@ -34,6 +36,21 @@ SafetensorsFile read_weights(const std::filesystem::path& path) {
   take_off(file.tensors, "_orig_mod.");
   take_off(file.tensors, "module.");
   return file;
+}
+
+std::string not_finite(const NamedTensors& tensors) {
+  std::string found;
+  int64_t more = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const int64_t count = tensor.is_floating_point() ? tensor.numel() - at::isfinite(tensor).sum().item<int64_t>() : 0;
+    if (count == 0) continue;
+    if (found.empty()) {
+      found = with_commas(count) + (count == 1 ? " number" : " numbers") + " in \"" + name + "\"" + (count == 1 ? " that is" : " that are") + " NaN or infinite";
+    } else {
+      ++more;
+    }
+  }
+  return found + (more == 0 ? "" : ", and such in " + std::to_string(more) + (more == 1 ? " more tensor" : " more tensors"));
 }
 
 std::string where_weights_are(const std::string& network) {

@@ -12,6 +12,9 @@ namespace lockstep::nn {
 /// taken off. Throws not_found, io, and corrupt_data naming the file and what is wrong.
 SafetensorsFile read_weights(const std::filesystem::path& path);
 
+/// "1 number in \"fc.bias\" that is NaN or infinite", counted in the first tensor that has such numbers; empty where all are finite.
+std::string not_finite(const NamedTensors& tensors);
+
 /// Where trained weights of a built-in network can be had, a sentence for hints; empty where nobody offers any.
 std::string where_weights_are(const std::string& network);
 

@@ -77,7 +77,7 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
     if (manifest.is_object()) manifest.erase("hash");
     if (hash != Json(manifest_hash(manifest)).dump()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged", kHint);
     Checkpoint checkpoint{*folder, {}, manifest["fingerprint"], manifest["tensors"]};
-    with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(manifest["state"], checkpoint.state, path.string()); });
+    read_json(manifest["state"], checkpoint.state, "\"" + path.string() + "\"");
     return checkpoint;
   }
   return std::nullopt;
@@ -88,6 +88,17 @@ nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& f
   auto tensors = nn::read_safetensors(path).tensors;
   if (checkpoint.hashes.value(file, "") != tensors_hash(tensors)) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: its tensors are not those that were saved", kHint);
   return tensors;
+}
+
+std::string final_weights_doubt(const fs::path& run, const nn::NamedTensors& weights) {
+  const std::string file = "\"" + (run / "model.safetensors").string() + "\"";
+  try {
+    const auto checkpoint = last_checkpoint(run);
+    if (!checkpoint || checkpoint->state.finished.empty() || checkpoint->hashes.value("model.safetensors", "") == tensors_hash(weights)) return "";
+    return file + " is not as the run saved it: its tensors have changed since; \"" + (checkpoint->folder / "model.safetensors").string() + "\" should have them as they were";
+  } catch (const Error& error) {
+    return file + " cannot be compared with what the run saved: " + error.message();
+  }
 }
 
 void remove_unfinished(const fs::path& run) {

@@ -68,6 +68,10 @@ std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
 /// The tensors in one of a checkpoint's files. Throws corrupt_data when they are not those that were written.
 nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
 
+/// What speaks against the weights in RUN/model.safetensors, a sentence: they are not the tensors that the run had at its end, which its last checkpoint knows. Empty where nothing
+/// does, and for a run that has not ended for good.
+std::string final_weights_doubt(const std::filesystem::path& run, const nn::NamedTensors& weights);
+
 /// Removes what a kill left half-written. Called with the run's lock held.
 void remove_unfinished(const std::filesystem::path& run);
 

@@ -15,6 +15,7 @@
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/nn/weights_file.h"
 #include "lockstep/train/on_worker.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/ranks.h"
@@ -90,6 +91,8 @@ class Run {
     Reporter reporter(std::make_unique<io::EventLog>(paths_.folder, 0, attempt), make_views(job_, options_, paths_, attempt), attempt);
     reporter_ = &reporter;
     try {
+      // Said by the view that draws on the terminal: what another writes there it would not know to erase.
+      const std::stop_callback notice(job_.stop, [&] { say({.kind = "stopping", .values = {{"text", std::string("stopping: saving a checkpoint") + (job_.console ? "; press Ctrl-C again to kill" : "")}}}); });
       Result result = train();
       reporter.finish();
       return result;
@@ -170,6 +173,8 @@ class Run {
     if (options_.resume && checkpoint_) message("going on after step " + std::to_string(checkpoint_->state.step), "info");
     if (options_.resume && !checkpoint_) message("the run has no checkpoint yet, so it starts anew", "info");
     if (!warning_.empty()) message(warning_, "warning");
+    const std::string bad = options_.weights.empty() || checkpoint_ ? std::string() : nn::not_finite(nn::state_of(*prepared_.prototype.module));
+    if (!bad.empty()) message("the weights in \"" + options_.weights + "\" have " + bad, "warning");
     constexpr size_t kNamed = 10;
     for (size_t i = 0; i < std::min(kNamed, prepared_.skipped.size()); ++i) message("skipped \"" + prepared_.skipped[i].source + "\": " + prepared_.skipped[i].reason, "warning");
     if (!prepared_.skipped.empty()) {

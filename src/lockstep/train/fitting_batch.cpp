@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include <ATen/Parallel.h>
 
@@ -11,6 +13,7 @@
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/tensor_meter.h"
+#include "lockstep/nn/layers.h"
 #include "lockstep/train/number_type.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/placement.h"
@@ -70,6 +73,36 @@ double step_memory(const Plan& plan, const Options& options, const ShardMemory& 
   const double picture = static_cast<double>(plan.format.kind == data::SampleKind::sequence ? 4 * plan.input.channels * plan.input.steps : plan.format.size().bytes());
   const double read_ahead = on_gpu ? 0 : static_cast<double>(plan.read_ahead + 2) * picture * in_shard * static_cast<double>(shards);
   return weights + nodes + gradients + read_ahead + kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);
+}
+
+double least_step_memory(const Plan& plan, const Options& options, const nn::Network& network, double ranks_share) {
+  if (plan.format.kind == data::SampleKind::sequence) return 0;
+  const double pictures = static_cast<double>(plan.mini_batch_size * plan.format.size().bytes());
+  double kept = 0;  // of one sample
+  if (!network.spec().is_null() && plan.learned_count == plan.parameter_count) {
+    std::map<std::string, double> sizes{{"input", static_cast<double>(plan.input.channels * plan.input.height * plan.input.width)}};
+    std::set<std::string> read;
+    for (const nn::LayerRow& row : nn::inspect_network(network, plan.input).rows) {
+      sizes[row.name] = static_cast<double>(c10::multiply_integers(row.shape));
+      const bool has_weights = std::any_of(row.learnables.begin(), row.learnables.end(), [](const nn::LayerTensor& tensor) { return tensor.shape.size() > 1; });
+      if (has_weights) read.insert(row.inputs.begin(), row.inputs.end());
+    }
+    for (const std::string& name : read) kept += sizes[name];
+  }
+  const bool half = options.precision == Precision::bf16_mixed || options.precision == Precision::auto_;
+  const int64_t shards = options.exchange == ExchangeKind::average ? plan.shards : used_shards(plan.shards, plan.mini_batch_size);
+  const double at_once = static_cast<double>(plan.mini_batch_size / shards / options.accumulate * std::min(plan.workers, shards));
+  return ranks_share * (pictures + at_once * kept * (half ? 2.0 : static_cast<double>(number_bytes(options.precision))));
+}
+
+void check_step_memory(const Plan& plan, const Options& options, const nn::Network& network, double ranks_share, const device::Inventory& inventory) {
+  if (plan.device != "cpu") return;
+  const double least = least_step_memory(plan, options, network, ranks_share);
+  if (least <= static_cast<double>(inventory.memory_bytes)) return;
+  throw Error(ErrorCode::out_of_memory, "a step takes at least " + as_bytes(static_cast<int64_t>(least)) + " of memory, and this machine has " + as_bytes(inventory.memory_bytes) + ": " +
+                  std::to_string(plan.mini_batch_size) + " images of " + std::to_string(plan.format.height) + "x" + std::to_string(plan.format.width) + " in a mini-batch, " + std::to_string(plan.shards) +
+                  " shards, " + std::to_string(plan.workers) + (plan.workers == 1 ? " worker" : " workers"),
+              "a smaller --image-size or --mini-batch-size, more --shards, or --accumulate");
 }
 
 MemoryBudget memory_budget(const Plan& plan, const Options& options, const device::Inventory& inventory) {

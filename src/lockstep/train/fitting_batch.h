@@ -31,6 +31,14 @@ double step_memory(const Plan& plan, const Options& options, const ShardMemory& 
 /// The largest power of two that fits in `budget` bytes and leaves an epoch ten steps. Throws out_of_memory where not even one sample fits.
 FittingBatch fitting_batch(const Plan& plan, const Options& options, const ShardMemory& shard, double budget);
 
+/// What a step surely needs on a CPU, bytes for all ranks of this machine: the mini-batch's pictures, and for the shards that are computed at once what backward reads of their
+/// forward pass, the inputs of all layers with weights. Little more than nothing for frozen layers and C++ modules, which it does not look into.
+///   ranks_share  the part of all ranks that runs on this machine
+double least_step_memory(const Plan& plan, const Options& options, const nn::Network& network, double ranks_share);
+
+/// Throws out_of_memory where that is more than the machine has.
+void check_step_memory(const Plan& plan, const Options& options, const nn::Network& network, double ranks_share, const device::Inventory& inventory);
+
 /// What a step may take: a stated share of the memory that is free now, on the plan's device.
 struct MemoryBudget {
   double bytes = 0;

@@ -59,6 +59,28 @@ TEST(FittingBatch, WhatNeverFitsIsSaidSo) {
   }
 }
 
+TEST(FittingBatch, WhatNoMachineOfThisSizeCanTrainIsRefused) {
+  const nn::Network network = nn::find_network("digits_cnn");
+  Plan plan = plan_of(1'000);
+  plan.mini_batch_size = 128;
+  plan.shards = 8;
+  plan.workers = 2;
+  device::Inventory inventory;
+  inventory.memory_bytes = int64_t{24} << 30;
+  check_step_memory(plan, {}, network, 1, inventory);
+  EXPECT_LT(least_step_memory(plan, {}, network, 1), 0.25 * step_memory(plan, {}, measure_shard_memory(network, plan, {}), 128));
+  plan.input.height = plan.input.width = plan.format.height = plan.format.width = 8192;
+  try {
+    check_step_memory(plan, {}, network, 1, inventory);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_THAT(error.message(), HasSubstr("and this machine has 24.0 GB: 128 images of 8192x8192 in a mini-batch, 8 shards, 2 workers"));
+  }
+  plan.device = "cuda";
+  check_step_memory(plan, {}, network, 1, inventory);
+}
+
 TEST(FittingBatch, AShardsMemoryIsThatOfItsActivations) {
   const nn::Network network = nn::find_network("digits_cnn");
   Options options;

@@ -39,7 +39,7 @@ void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& data
 
 void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options, size_t feature_steps, const Together& together, const ShardWork& work) {
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
-  nn::load_state(*prototype.module, weights_of(model), model.state.empty() ? model.weights.string() : model.network.name());
+  nn::load_state(*prototype.module, weights_of(model), model.weights.empty() ? model.network.name() : model.weights.string());
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const auto type = number_type(options.precision);

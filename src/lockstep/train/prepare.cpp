@@ -70,6 +70,7 @@ class Preparation {
     choose_network();
     resolve_amounts();
     place();
+    check_step_memory(plan(), options_, prepared_.network, static_cast<double>(job_.ranks_here) / static_cast<double>(ranks().count), inventory_);
     choose_features();
     make_picture_sets();
     normalize();

@@ -13,6 +13,12 @@ namespace {
 // The first ten steps, then about fifty an epoch: a pure function of the step, so that two runs' logs can be compared.
 bool is_logged(int64_t step, int64_t steps_per_epoch) { return step <= 10 || step % std::max<int64_t>(1, steps_per_epoch / 50) == 0; }
 
+std::string bad_loss_hint(int64_t steps_done, const Options& options) {
+  if (steps_done > 0) return "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step";
+  return "no step has changed the weights yet, so no learning rate is to blame: look for values that are not finite, or very large, in " +
+         (options.weights.empty() ? "" : "the weights \"" + options.weights + "\", ") + "the data, and what --normalize makes of them";
+}
+
 }  // namespace
 
 void Training::say(const char* kind, Json values, bool log) {
@@ -38,7 +44,7 @@ void Training::check_losses(int64_t shard_count) const {
     const std::string place = averaging_ ? "replica " + std::to_string(shard)
                                          : "shard " + std::to_string(shard) + " of rank " + std::to_string(shard_workers_[static_cast<size_t>(shard)]);
     throw Error(ErrorCode::corrupt_data, "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(state_.step + 1) + ", in " + place,
-                "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step");
+                bad_loss_hint(state_.step, setup_.options));
   }
 }
 

@@ -37,7 +37,7 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
     throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: it does not hold the options of a run", "put back a copy of it, or start a new run with another --output");
   }
   Manifest manifest{{}, json["plan"], json["network"]};
-  with_context([&] { return "while reading \"" + path.string() + "\""; }, [&] { read_json(json["options"], manifest.options, path.string()); });
+  read_json(json["options"], manifest.options, "\"" + path.string() + "\"");
   return manifest;
 }
 
@@ -48,6 +48,18 @@ const std::vector<std::string>& options_free_at_resume() {
 }
 
 namespace {
+
+// What to do about an option that must stay as it was.
+std::string fixed_hint(const std::string& name, const Options& asked) {
+  std::string free;
+  for (const std::string& one : options_free_at_resume()) {
+    if (one != "output" && one != "resume") free += (free.empty() ? "--" : ", --") + one;
+  }
+  const bool longer = name == "max-steps" || name == "max-epochs";
+  return "leave it out, or start a new run with another --output" +
+         (longer ? ", from these weights once they are there: --weights " + (std::filesystem::path(asked.output) / "model.safetensors").string() : std::string()) +
+         "; only these may change: " + free + " (docs/run-folder.md, \"Resume\")";
+}
 
 bool is_free(const std::string& name) {
   const auto& free = options_free_at_resume();
@@ -71,7 +83,7 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
     if (wanted == had || !is_given) continue;
     if (change == Change::refused && !is_free(name)) {
       throw Error(ErrorCode::invalid_option, "--" + name + " " + wanted + " differs from the run's " + (had.empty() ? "empty value" : had) + ", and must not change at resume",
-                  "leave it out, or start a new run with another --output");
+                  fixed_hint(name, asked));
     }
     set_field(options, name, wanted);
   }

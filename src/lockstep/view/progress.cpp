@@ -19,6 +19,7 @@ constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr auto kPlotInterval = std::chrono::milliseconds(400);
 constexpr auto kLineInterval = std::chrono::seconds(2);
 constexpr int kPlotHeight = 14;
+constexpr int kEcho = 2;  // columns: "^C", which the terminal writes behind what is drawn, and which must not fold it
 
 /// True at most once an interval.
 class Pace {
@@ -60,13 +61,14 @@ class Progress final : public View {
                 fixed(1000 * io::number(event, "seconds"), 1) + " ms", Tint::dim);
     }
     if (event.kind == "message") show_message(event);
+    if (event.kind == "stopping" && terminal_.is_terminal()) print(printable(io::text(event, "text")), Tint::plain);
     if (event.kind == "end") show_end(event);
   }
 
   void finish() override {
     if (ended_) return;
     // No end was told, so an error is about to be: what was reached stays on the screen.
-    if (terminal_.interactive() && drawing_) terminal_.draw_block({status_bar(history_.status(), terminal_.size().columns, terminal_.colour())});
+    if (terminal_.interactive() && drawing_) terminal_.draw_block({status_bar(history_.status(), terminal_.size().columns - kEcho, terminal_.colour())});
     terminal_.keep_block();
     ended_ = true;
   }
@@ -97,7 +99,7 @@ class Progress final : public View {
   void redraw() {
     if (!terminal_.interactive() || !redraw_pace_.due()) return;
     const TerminalSize size = terminal_.size();
-    std::vector<Line> block{status_bar(history_.status(), size.columns, terminal_.colour())};
+    std::vector<Line> block{status_bar(history_.status(), size.columns - kEcho, terminal_.colour())};
     if (options_.plot) {
       if (plot_pace_.due() || size.columns != plot_columns_) {
         plot_ = draw_curves(history_, size.columns - 1, std::min(kPlotHeight, size.rows - 3), terminal_.colour());

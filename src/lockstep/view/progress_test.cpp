@@ -164,6 +164,18 @@ TEST_F(Progress, ADumbTerminalGetsLines) {
   EXPECT_THAT(on_terminal(80, {}, replay(synthetic_events())), Not(HasSubstr("\x1b")));
 }
 
+// Elsewhere standard error has it.
+TEST_F(Progress, AStopIsSaidOnATerminalAboveWhatIsDrawn) {
+  std::vector<io::Event> events = synthetic_events({.epochs = 1, .end = false});
+  events.push_back({.kind = "stopping", .values = {{"text", "stopping: saving"}}});
+  const std::string drawn = on_terminal(100, {.plot = true}, replay(events));
+  const size_t said = drawn.rfind("\x1b[J" "stopping: saving");
+  ASSERT_NE(said, std::string::npos);
+  EXPECT_THAT(without_escapes(drawn.substr(said)), HasSubstr("epoch 1/1"));
+  EXPECT_THAT(on_terminal(0, {}, replay(events)), HasSubstr("stopping: saving"));
+  EXPECT_THAT(on_pipe({}, replay(events)), Not(HasSubstr("stopping")));
+}
+
 TEST_F(Progress, TextFromFilesCannotSteerTheTerminal) {
   const io::Event event{.kind = "message", .values = {{"text", "bad name \x1b[2J\r.png"}}};
   EXPECT_THAT(on_pipe({}, replay({event})), HasSubstr("bad name ?[2J?.png"));

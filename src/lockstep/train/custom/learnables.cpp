@@ -16,7 +16,7 @@ namespace {
 template <class T>
 const T& checked(const T& options) {
   T copy;
-  read_json(lockstep::to_json(options), copy, "the optimizer's options");
+  read_json(lockstep::to_json(options), copy, "");
   return options;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::view {
 namespace {
 
@@ -20,10 +22,6 @@ std::string_view code_of(Tint tint) {
 }
 
 }  // namespace
-
-int width_of(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
 
 std::string padded_left(std::string_view text, int width) { return std::string(static_cast<size_t>(std::max(0, width - width_of(text))), ' ') + std::string(text); }
 

@@ -8,9 +8,6 @@ namespace lockstep::view {
 
 enum class Tint { plain, dim, strong, train, held_out, good, warning };
 
-/// Code points of UTF-8 text; ours are all one column wide.
-int width_of(std::string_view text);
-
 std::string padded_left(std::string_view text, int width);
 std::string padded_right(std::string_view text, int width);
 

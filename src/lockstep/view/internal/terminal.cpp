@@ -28,8 +28,10 @@ bool has_size(std::FILE* out) {
 
 Terminal::Terminal(std::FILE* out)
     : out_(out),
-      interactive_(::isatty(::fileno(out)) == 1 && has_size(out) && environment("TERM") != "dumb"),
+      interactive_(is_terminal() && has_size(out) && environment("TERM") != "dumb"),
       colour_(interactive_ && environment("NO_COLOR").empty()) {}
+
+bool Terminal::is_terminal() const { return ::isatty(::fileno(out_)) == 1; }
 
 TerminalSize Terminal::size() const {
   TerminalSize size{environment_number("COLUMNS", 80), environment_number("LINES", 24)};

@@ -21,6 +21,8 @@ class Terminal {
 
   /// True when lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not "dumb".
   bool interactive() const { return interactive_; }
+  /// A terminal of whatever kind.
+  bool is_terminal() const;
   /// interactive, and NO_COLOR is not set (https://no-color.org).
   bool colour() const { return colour_; }
   /// As of now: people resize windows. Else COLUMNS and LINES, else 80 x 24.
