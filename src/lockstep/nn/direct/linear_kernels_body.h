@@ -131,10 +131,13 @@ struct Sums {
     }
   }
 
-  template <class T, class Count>
+  template <bool kAdd = false, class T, class Count>
   void write(T* target, int64_t stride, Count count) const {
     for (int i = 0; i < kTileRows; ++i) {
-      for (int v = 0; v < kTileVectors; ++v) store_part(values[i][v], target + i * stride + v * kWidest, count);
+      for (int v = 0; v < kTileVectors; ++v) {
+        T* part = target + i * stride + v * kWidest;
+        store_part(kAdd ? load_part(part, count) + values[i][v] : values[i][v], part, count);
+      }
     }
   }
 };
@@ -150,16 +153,20 @@ void linear_input_gradient(const LinearShape& shape, const T* gradient, const T*
   });
 }
 
-template <class T>
-void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
-  in_tiles<kRows>(shape.outputs, [&](int64_t k, auto rows) {
+template <bool kAdd, class T>
+void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient) {
+  constexpr int kFewRows = 4;  // so few samples are added that writing counts: eight rows at once take half as long again
+  in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
     over_strips(shape.features, [&](int64_t place, auto vectors, auto count) {
       Sums<rows, vectors> sums{};
       for (int64_t n = 0; n < shape.batch; ++n) sums.add(gradient + n * shape.outputs + k, 1, input + n * shape.features + place, count);
-      sums.write(weight_gradient + k * shape.features + place, shape.features, count);
+      sums.template write<kAdd>(weight_gradient + k * shape.features + place, shape.features, count);
     });
   });
-  if (bias_gradient == nullptr) return;
+}
+
+template <class T>
+void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bias_gradient) {
   for (int64_t k = 0; k < shape.outputs; ++k) {
     float sum = 0;
     for (int64_t n = 0; n < shape.batch; ++n) sum += to_float(gradient[n * shape.outputs + k]);
@@ -181,7 +188,8 @@ void turn(const T* matrices, int64_t count, int64_t rows, int64_t columns, T* re
 }
 
 template <class T>
-constexpr LinearKernels<T> kLinearKernels{&linear_forward<T>, &linear_input_gradient<T>, &linear_weight_gradient<T>, &turn<T>};
+constexpr LinearKernels<T> kLinearKernels{&linear_forward<T>, &linear_input_gradient<T>, &linear_weight_gradient<false, T>, &linear_weight_gradient<true, T>,
+                                              &linear_bias_gradient<T>, &turn<T>};
 
 }  // namespace
 

@@ -43,8 +43,16 @@ struct Case {
     Results results = empty();
     kernels.forward(shape, input.data(), weight.data(), bias.data(), results.output.data());
     kernels.input_gradient(shape, gradient.data(), weight.data(), results.input_gradient.data());
-    kernels.weight_gradient(shape, gradient.data(), input.data(), results.weight_gradient.data(), results.bias_gradient.data());
+    kernels.weight_gradient(shape, gradient.data(), input.data(), results.weight_gradient.data());
+    kernels.bias_gradient(shape, gradient.data(), results.bias_gradient.data());
     return results;
+  }
+
+  void expect_same_bits_added(const LinearKernels<float>& kernels, const Values& weight_gradient) const {
+    Values sum = weight, wanted = weight;
+    kernels.add_weight_gradient(shape, gradient.data(), input.data(), sum.data());
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += weight_gradient[i];
+    EXPECT_EQ(sum, wanted);
   }
 
   Results by_definition() const {
@@ -95,6 +103,7 @@ TEST(LinearKernels, FollowTheDefinitionInEverySet) {
           expect_near(ours.input_gradient, wanted.input_gradient, what + " gradient by input");
           expect_near(ours.weight_gradient, wanted.weight_gradient, what + " gradient by weight");
           expect_near(ours.bias_gradient, wanted.bias_gradient, what + " gradient by bias");
+          c.expect_same_bits_added(*set.kernels, ours.weight_gradient);
         }
       }
     }
