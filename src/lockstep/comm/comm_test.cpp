@@ -60,8 +60,10 @@ TEST(ShardTree, ShardsTakenInPartsGiveTheSameBits) {
       const at::Tensor gradient = at::randn({kCount});
       const auto write = [](const at::Tensor& value) { return [=](const at::Tensor& buffer, bool add) { add ? buffer.add_(value) : buffer.copy_(value); }; };
       whole.take(shard, write(gradient));
-      parts.begin_shard(shard);
-      for (const Range part : {Range{60, 100}, Range{0, 7}, Range{7, 60}}) parts.take(part, write(gradient.slice(0, part.begin, part.end)));
+      const NodeStack::Place place = parts.begin_shard(shard);
+      write(gradient.slice(0, 7, 60))(place.buffer.slice(0, 7, 60), place.add);
+      for (const Range part : {Range{60, 100}, Range{0, 7}}) parts.take(part, write(gradient.slice(0, part.begin, part.end)));
+      parts.take({7, 60}, [](const at::Tensor&, bool) {});
       parts.end_shard();
     }
     EXPECT_TRUE(at::equal(whole.nodes().front().sum, parts.nodes().front().sum)) << shard_count << " shards";

@@ -79,7 +79,7 @@ std::vector<Node>::iterator NodeStack::find(Range shards) {
 }
 
 // Which half is added to which changes no bit.
-void NodeStack::begin_shard(int64_t shard) {
+NodeStack::Place NodeStack::begin_shard(int64_t shard) {
   std::vector<Halves> path = path_to(shard, shard_count_);
   const bool taken = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards.contains(shard); });
   if (taken) throw Error(ErrorCode::internal, "a worker gave shard " + std::to_string(shard) + " twice");
@@ -87,18 +87,19 @@ void NodeStack::begin_shard(int64_t shard) {
   if (sum == nodes_.end()) {
     nodes_.push_back({{shard, shard + 1}, take_buffer()});
     leaf_ = {nodes_.back().sum};
-    return;
+    return {leaf_.buffer, leaf_.add};
   }
   leaf_ = {.buffer = sum->sum, .add = true};
   sum->shards = path.back().whole;
   for (path.pop_back(); !path.empty(); path.pop_back()) {
     const auto other = find(path.back().other);
-    if (other == nodes_.end()) return;
+    if (other == nodes_.end()) break;
     sum = find(path.back().own);
     leaf_.merges.emplace_back(sum->sum, other->sum);
     sum->shards = path.back().whole;
     nodes_.erase(other);
   }
+  return {leaf_.buffer, leaf_.add};
 }
 
 void NodeStack::take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {

@@ -50,9 +50,15 @@ class NodeStack {
   /// Throws internal for a shard that it has or that is none.
   void take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
+  /// Where a shard's elements belong, and whether they are added to what is there.
+  struct Place {
+    at::Tensor buffer;
+    bool add;
+  };
+
   /// The same in parts: each element once, in any order, between begin_shard and end_shard. nodes() counts the shard in from begin_shard on; its
-  /// elements are there as they are taken.
-  void begin_shard(int64_t shard);
+  /// elements are there as they are taken. Before it takes some, the caller may put them into their place by itself; `write` then leaves them alone.
+  Place begin_shard(int64_t shard);
   void take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
   void end_shard();
 

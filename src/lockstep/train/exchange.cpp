@@ -12,6 +12,7 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
       way_(std::move(options.way)),
       weights_(weights),
       agree_(std::move(options.agree)),
+      in_place_(options.in_place && weights.device().is_cpu() && weights.type() == at::kFloat),
       progress_(static_cast<size_t>(group.size())),
       updater_(make_updater(group, weights, optimizer, options.gradient_clip)) {
   for (int64_t thread = 0; thread < group.size(); ++thread) stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
@@ -37,11 +38,23 @@ void Exchange::begin(Share thread, int64_t own_count, int64_t shard_count) {
   for (size_t bucket = 0; bucket < bucket_sizes_.size() && own_count == 0; ++bucket) beside_->ready(bucket);
 }
 
-void Exchange::take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients) {
+std::unique_ptr<nn::GradientTarget> Exchange::begin_in_place(Share thread, int64_t shard) {
+  if (!in_place_) return nullptr;
+  const comm::NodeStack::Place place = stacks_[static_cast<size_t>(thread.rank)].begin_shard(shard);
+  return std::make_unique<nn::GradientTarget>(weights_.flat(), place.buffer, place.add);
+}
+
+void Exchange::take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written) {
   comm::NodeStack& stack = stacks_[static_cast<size_t>(thread.rank)];
   Progress& progress = progress_[static_cast<size_t>(thread.rank)];
   if (!progress.early) {
-    stack.take(shard, [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add); });
+    const auto put = [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add, written); };
+    if (written == nullptr) {
+      stack.take(shard, put);
+    } else {
+      stack.take(Range{0, weights_.element_count()}, put);
+      stack.end_shard();
+    }
     --progress.shards_left;
     return;
   }

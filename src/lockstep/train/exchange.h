@@ -21,6 +21,7 @@ namespace lockstep::train {
 struct ExchangeOptions {
   std::unique_ptr<GradientWay> way;  ///< how nodes come together where nothing overlaps
   double gradient_clip = 0;
+  bool in_place = false;        ///< backward may write gradients where they belong: a layer graph, and shards in one piece
   bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
   std::function<bool()> agree;  ///< the ranks agree on whether the run ends with this step, which is then dropped; called once a step, from any thread
 };
@@ -39,8 +40,11 @@ class Exchange {
   /// In how many parts they go.
   size_t bucket_count() const { return std::max<size_t>(1, bucket_sizes_.size()); }
 
-  /// Adds a shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
-  void take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients);
+  /// Before a shard: where backward may put its gradients by itself, while this lives. Null where they all come to take().
+  std::unique_ptr<nn::GradientTarget> begin_in_place(Share thread, int64_t shard);
+
+  /// Adds a shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes. `written`: what begin_in_place gave.
+  void take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written = nullptr);
 
   /// True before a worker's last shard, where its gradients may be given one by one as backward makes them, with take_early; take() then takes the rest.
   bool begin_early(Share thread, int64_t shard);
@@ -72,6 +76,7 @@ class Exchange {
   const std::unique_ptr<GradientWay> way_;
   const SharedWeights& weights_;
   const std::function<bool()> agree_;
+  const bool in_place_;
   std::vector<Progress> progress_;             // one per worker of this process, written by it alone
   std::vector<int64_t> bucket_sizes_;          // parameters
   std::vector<size_t> bucket_of_;              // of each parameter

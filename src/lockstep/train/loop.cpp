@@ -132,6 +132,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       exchange_(group_, setup_.comm, weights_, optimizer_,
                 {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
                  .gradient_clip = setup_.options.gradient_clip,
+                 .in_place = setup_.options.accumulate == 1 && !prototype_.steps.empty(),
                  .overlap = overlaps(setup_.options),
                  .agree = [this] { return agree_on_end(); }}),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
@@ -318,12 +319,15 @@ void Training::train_shard(Worker& worker, const data::Shard& shard, const data:
     averaging_->keep_gradients(shard.index);
   } else {
     const int64_t first = first_slot(batch, shard);
+    std::unique_ptr<nn::GradientTarget> target;
     if (exchange_.begin_early(worker.thread, shard.index)) {
       worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
+    } else {
+      target = exchange_.begin_in_place(worker.thread, shard.index);
     }
     result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
     carried_.put(first, result.carried);
-    exchange_.take(worker.thread, shard.index, worker.replica.gradients());
+    exchange_.take(worker.thread, shard.index, worker.replica.gradients(), target.get());
   }
   result.carried.clear();
   shard_workers_[static_cast<size_t>(shard.index)] = worker.all.rank;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
@@ -70,12 +71,31 @@ at::Tensor training_loss(const at::Tensor& logits, const at::Tensor& target, con
   return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
 }
 
+bool is_plain(const at::Tensor& tensor, at::ScalarType type) { return tensor.is_cpu() && tensor.scalar_type() == type && tensor.is_contiguous(); }
+
+// As at::argmax: the first of the largest, and a NaN is larger than all.
+int64_t largest_of(const float* row, int64_t classes) {
+  return std::max_element(row, row + classes, [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); }) - row;
+}
+
+// double [2]: loss, correct. On the host without LibTorch's operators, which would take longer than a small network's layer.
+at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target) {
+  if (!is_plain(logits, at::kFloat) || logits.dim() != 2 || !is_plain(target, at::kLong)) {
+    return at::cat({loss.to(at::kDouble).view({1}), logits.argmax(1).eq(target).sum().to(at::kDouble).view({1})});
+  }
+  const auto* row = logits.const_data_ptr<float>();
+  int64_t correct = 0;
+  for (int64_t i = 0; i < logits.size(0); ++i, row += logits.size(1)) correct += largest_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
+  at::Tensor both = at::empty({2}, at::kDouble);
+  both.mutable_data_ptr<double>()[0] = loss.item<double>();
+  both.mutable_data_ptr<double>()[1] = static_cast<double>(correct);
+  return both;
+}
+
 // double [2 + values]: loss, correct, the batch norms' statistics, all on the device.
 at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target, const at::Tensor& statistics) {
-  const at::Tensor correct = logits.argmax(1).eq(target).sum();
-  std::vector<at::Tensor> parts{loss.to(at::kDouble).view({1}), correct.to(at::kDouble).view({1})};
-  if (statistics.defined()) parts.push_back(statistics);
-  return at::cat(parts);
+  const at::Tensor both = loss_and_correct(loss, logits, target);
+  return statistics.defined() ? at::cat({both, statistics}) : both;
 }
 
 }  // namespace
@@ -84,7 +104,11 @@ uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
   return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard), static_cast<uint64_t>(piece)});
 }
 
-int64_t target_count(const data::Shard& shard) { return shard.target.ne(kNoClass).sum().item<int64_t>(); }
+int64_t target_count(const data::Shard& shard) {
+  if (!is_plain(shard.target, at::kLong)) return shard.target.ne(kNoClass).sum().item<int64_t>();
+  const auto* target = shard.target.const_data_ptr<int64_t>();
+  return shard.target.numel() - std::count(target, target + shard.target.numel(), kNoClass);
+}
 
 namespace {
 
@@ -221,7 +245,7 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   const int64_t pieces = used_shards(options_.accumulate, shard.count);
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
-    const data::Shard own = part_of_shard(shard, part);
+    const data::Shard own = pieces == 1 ? shard : part_of_shard(shard, part);
     random_.reseed(shard_seed(options_.seed, step, shard.index, piece));
     const auto start = std::chrono::steady_clock::now();
     at::Tensor loss;

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/device/kernels.h"
 #include "lockstep/nn/state.h"
 
 namespace lockstep::train {
@@ -102,8 +103,30 @@ std::vector<at::Tensor> SharedWeights::views(const at::Tensor& flat) const {
   return parts;
 }
 
-void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const {
-  for (size_t i = 0; i < slots_.size(); ++i) put(i, parts[i], flat.narrow(0, slots_[i].offset, slots_[i].count), add);
+namespace {
+
+// For small parameters LibTorch's operators would take longer to begin than to add.
+bool put_on_host(const at::Tensor& value, const at::Tensor& flat, int64_t offset, bool add) {
+  const auto plain = [](const at::Tensor& tensor) { return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous(); };
+  if (!value.defined() || !plain(value) || !plain(flat)) return false;
+  const auto* source = value.const_data_ptr<float>();
+  float* target = flat.mutable_data_ptr<float>() + offset;
+  if (add) {
+    device::kernels<float>().add(target, target, source, value.numel());
+  } else {
+    std::copy_n(source, value.numel(), target);
+  }
+  return true;
+}
+
+}  // namespace
+
+void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add, const nn::GradientTarget* written) const {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const int64_t begin = slots_[i].offset;
+    if ((written != nullptr && written->has(begin)) || put_on_host(parts[i], flat, begin, add)) continue;
+    put(i, parts[i], flat.narrow(0, begin, slots_[i].count), add);
+  }
 }
 
 void SharedWeights::put(size_t parameter, const at::Tensor& value, const at::Tensor& elements, bool add) const {

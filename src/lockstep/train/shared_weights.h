@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/base/share.h"
+#include "lockstep/nn/gradient_target.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 
@@ -58,8 +59,8 @@ class SharedWeights {
   /// A flat tensor's part of each parameter, as views of the parameters' shapes.
   std::vector<at::Tensor> views(const at::Tensor& flat) const;
 
-  /// Writes one tensor per parameter (undefined ones are zeros) into a flat tensor, or adds them to it.
-  void put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const;
+  /// Writes one tensor per parameter (undefined ones are zeros) into a flat tensor, or adds them to it. What `written` has is left alone.
+  void put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add, const nn::GradientTarget* written = nullptr) const;
 
   /// The elements of parameter i in a flat tensor, and how its gradient (undefined: zeros) is written into them, or added to them.
   Range elements_of(size_t parameter) const { return {slots_[parameter].offset, slots_[parameter].offset + slots_[parameter].count}; }

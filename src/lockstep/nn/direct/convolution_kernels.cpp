@@ -36,18 +36,19 @@ int64_t products_of_picture(const ConvolutionShape& shape) {
          links_of(shape.width, shape.output_width(), shape.kernel_width, shape.padding_width, shape.stride_width);
 }
 
-int64_t tiles_of_picture(const ConvolutionShape& shape) {
-  const int64_t side = 7 - shape.kernel_height;
-  return ((shape.output_height() + side - 1) / side) * ((shape.output_width() + side - 1) / side);
-}
+// Of 4 x 4 outputs.
+int64_t tiles_of_picture(const ConvolutionShape& shape) { return ((shape.output_height() + 3) / 4) * ((shape.output_width() + 3) / 4); }
 
 bool fits_winograd(const ConvolutionShape& shape) {
   const bool kernel = shape.kernel_height == shape.kernel_width && (shape.kernel_height == 3 || shape.kernel_height == 5);
   return kernel && !shape.is_strided() && shape.channels >= 4 && shape.filters >= 4;
 }
 
-// A tile costs its 36 products of a channel and a filter also where little of it lies in the picture, as in pictures of 2x2.
-bool saves_half(const ConvolutionShape& shape) { return products_of_picture(shape) >= 2 * 36 * tiles_of_picture(shape); }
+// A tile costs its 36 or 64 products of a channel and a filter also where little of it lies in the picture, as in pictures of 2x2.
+bool saves_half(const ConvolutionShape& shape) {
+  const int64_t side = shape.kernel_height + 3;
+  return products_of_picture(shape) >= 2 * side * side * tiles_of_picture(shape);
+}
 
 constexpr int64_t kFewPlaces = 64;  // of the input; above, its rows lie too far apart in memory
 
@@ -64,12 +65,12 @@ ConvolutionMethod method_of(const ConvolutionShape& shape) {
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
 //   float     1->20 5x5 of 28x28:     0.11, -, 0.12       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37, -, 0.40     0.41, -, 0.48
 //             20->20 3x3 of 24x24:    0.30, 0.30, 0.30    0.94, 0.94, 1.01   3->64 3x3 of 32x32:      0.84, -, 0.86     0.69, -, 0.90
-//             20->50 5x5 of 12x12:    0.30, 0.62, 0.30    0.68, 0.83, 0.70   20->20 1x1 of 24x24:     0.10, 0.10, 0.14  0.18, 0.19, 0.25
+//             20->50 5x5 of 12x12:    0.17, 0.15, 0.22    0.68, 0.83, 0.70   20->20 1x1 of 24x24:     0.10, 0.10, 0.14  0.18, 0.19, 0.25
 //             64->64 3x3 of 32x32:    3.9, 3.9, 4.2       10.7, 10.7, 12.5   20->20 7x7 of 24x24:     4.2, 4.2, 4.4     5.0, 5.1, 5.3
 //             256->256 3x3 of 4x4:    2.5, 2.1, 3.1       3.0, 3.3, 4.6      48->48 7x7 of 14x14:     6.5, 6.6, 6.6     5.4, 5.6, 6.5
 //             512->512 3x3 of 4x4:    10.1, 10.2, 17.0    12.4, 10.0, 28.8   64->64 1x1 of 32x32:     1.4, 1.3, 1.6     1.3, 1.4, 1.6
 //   bfloat16  1->20 5x5 of 28x28:     0.13, -, 0.14       0.21, -, 0.81      20->20 3x3 of 24x24:     0.32, 0.32, 0.30  0.51, 0.51, 0.71
-//             20->50 5x5 of 12x12:    0.30, 0.62, 0.30    0.34, 0.50, 0.46   256->256 3x3 of 8x8:     5.0, 5.0, 5.9     4.8, 4.8, 5.9
+//             20->50 5x5 of 12x12:    0.17, 0.15, 0.22    0.34, 0.50, 0.46   256->256 3x3 of 8x8:     5.0, 5.0, 5.9     4.8, 4.8, 5.9
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;

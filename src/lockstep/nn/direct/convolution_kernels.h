@@ -1,5 +1,5 @@
-// Two-dimensional convolutions over pictures stored channels last, on one thread: Winograd's algorithm on tiles of 6 x 6 for kernels of 3 x 3 and
-// 5 x 5 with enough channels, sums place by place for small pictures and strides, a direct one for the rest. Vectors lie along the channels, padded
+// Two-dimensional convolutions over pictures stored channels last, on one thread: Winograd's algorithm by tiles of 4 x 4 results for kernels of 3 x 3
+// and 5 x 5 with enough channels, sums place by place for small pictures and strides, a direct one for the rest. Vectors lie along the channels, padded
 // to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. The reference that checks them is in convolution_kernels_test.cpp.
 #pragma once
 
@@ -52,7 +52,7 @@ const ConvolutionKernels<T>& convolution_kernels();
 
 enum class ConvolutionMethod { winograd, places, direct };
 
-/// How these kernels do it: by tiles of 6 x 6 for square kernels of 3 and 5 with at least four channels and filters, where that saves products;
+/// How these kernels do it: by tiles of 4 x 4 results for square kernels of 3 and 5 with at least four channels and filters, where that saves products;
 /// place by place for other small pictures and for strides; as defined for the rest.
 ConvolutionMethod method_of(const ConvolutionShape& shape);
 

@@ -70,6 +70,12 @@ void forward(const ConvolutionShape& shape, const T* input, const T* weight, con
 template <class T>
 void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
   const ConvolutionMethod method = method_of(shape);
+  if (method == ConvolutionMethod::winograd && TileGrid(shape).count() < TileGrid(reversed(shape)).count()) {
+    return with_lanes(shape, [&](auto lanes) {
+      if (shape.kernel_height == 3) return winograd_input_gradient<T, lanes, 3>(shape, gradient, weight, input_gradient);
+      winograd_input_gradient<T, lanes, 5>(shape, gradient, weight, input_gradient);
+    });
+  }
   const T* no_bias = nullptr;
   if (method != ConvolutionMethod::places && !shape.is_strided()) {
     return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, input_gradient);

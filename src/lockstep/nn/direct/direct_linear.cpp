@@ -7,6 +7,7 @@
 
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/direct/linear_kernels.h"
+#include "lockstep/nn/gradient_target.h"
 #include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
@@ -47,7 +48,9 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
       using T = decltype(type);
       direct::linear_kernels<T>().forward(shape_of(input, weight), data<T>(input), data<T>(ordered), data<T>(own_bias), data<T>(output));
     });
-    context->save_for_backward({input, ordered});
+    GradientTarget* target = GradientTarget::current();
+    if (target != nullptr && !is_channels_last(input)) target->note_use(weight);
+    context->save_for_backward({input, ordered, weight});
     context->saved_data["bias"] = bias.has_value();
     return output;
   }
@@ -58,13 +61,17 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
     const at::Tensor& weight = saved[1];
     const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous();
     const auto shape = shape_of(input, weight);
-    at::Tensor input_gradient, bias_gradient;
-    at::Tensor weight_gradient = at::empty_like(weight, weight.options().dtype(at::kFloat));
+    GradientTarget* target = GradientTarget::current();
+    float* place = target != nullptr && context->needs_input_grad(1) ? target->take(saved[2]) : nullptr;
+    at::Tensor input_gradient, weight_gradient, bias_gradient;
+    if (place == nullptr) weight_gradient = at::empty_like(weight, weight.options().dtype(at::kFloat));
     if (context->saved_data["bias"].toBool()) bias_gradient = at::empty({shape.outputs}, weight.options().dtype(at::kFloat));
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       const auto& kernels = direct::linear_kernels<T>();
-      kernels.weight_gradient(shape, data<T>(gradient), data<T>(input), data<float>(weight_gradient), data<float>(bias_gradient));
+      const auto write = place != nullptr && target->adds() ? kernels.add_weight_gradient : kernels.weight_gradient;
+      write(shape, data<T>(gradient), data<T>(input), place != nullptr ? place : data<float>(weight_gradient));
+      if (bias_gradient.defined()) kernels.bias_gradient(shape, data<T>(gradient), data<float>(bias_gradient));
       if (!context->needs_input_grad(0)) return;
       input_gradient = at::empty_like(input);
       kernels.input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));

@@ -8,6 +8,7 @@
 
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/direct/direct_linear.h"
+#include "lockstep/nn/gradient_target.h"
 
 namespace lockstep::nn {
 namespace {
@@ -114,6 +115,71 @@ TEST(DirectLinear, GivesWhatTheEngineGives) {
     compare_linear(50, true, at::randn({40, 6, 4, 4}).contiguous(format));
   }
   compare_linear(10, true, at::randn({4, 20, 6, 14}).narrow(3, 0, 7));
+}
+
+/// Weights in a flat tensor with room before and after, and a gradient that is wanted in another one.
+struct InPlace {
+  at::Tensor flat = at::randn({7 + 40 * 21 + 3}), gradients = at::randn_like(flat), before = gradients.clone();
+  torch::nn::Linear module{torch::nn::LinearOptions(21, 40)};
+  DirectConvolutions scope{true};
+
+  InPlace() { module->weight.set_data(weight_part(flat)); }
+  static at::Tensor weight_part(const at::Tensor& whole) { return whole.narrow(0, 7, 40 * 21).view({40, 21}); }
+
+  /// backward of the layer, taken `uses` times
+  void run(const at::Tensor& input, int64_t uses) {
+    module->zero_grad();
+    at::Tensor sum = linear(*module, input).square().sum();
+    for (int64_t use = 1; use < uses; ++use) sum = sum + linear(*module, input).sum();
+    sum.backward();
+  }
+};
+
+TEST(GradientTarget, GetsTheBitsThatCopiesOrSumsWouldHave) {
+  torch::manual_seed(4);
+  const at::Tensor input = at::randn({8, 21});
+  for (const bool add : {false, true}) {
+    InPlace ours;
+    ours.run(input, 1);
+    const at::Tensor wanted = ours.module->weight.grad().clone(), bias = ours.module->bias.grad().clone();
+    const GradientTarget target(ours.flat, ours.gradients, add);
+    ours.run(input, 1);
+    EXPECT_FALSE(ours.module->weight.grad().defined());
+    EXPECT_TRUE(at::equal(ours.module->bias.grad(), bias));
+    EXPECT_TRUE(target.has(7));
+    EXPECT_FALSE(target.has(0));
+    if (add) {
+      InPlace::weight_part(ours.before).add_(wanted);
+    } else {
+      InPlace::weight_part(ours.before).copy_(wanted);
+    }
+    EXPECT_TRUE(at::equal(ours.gradients, ours.before));
+  }
+}
+
+TEST(GradientTarget, IsLeftAloneByWeightsThatAreUsedTwiceOrElsewhereOrNotLearned) {
+  torch::manual_seed(4);
+  const at::Tensor input = at::randn({8, 21});
+  InPlace ours;
+  {
+    const GradientTarget target(ours.flat, ours.gradients, true);
+    ours.run(input, 2);
+    EXPECT_TRUE(ours.module->weight.grad().defined());
+    EXPECT_FALSE(target.has(7));
+  }
+  {
+    const GradientTarget target(ours.flat.narrow(0, 0, 100), ours.gradients.narrow(0, 0, 100), true);
+    ours.run(input, 1);
+    EXPECT_TRUE(ours.module->weight.grad().defined());
+  }
+  {
+    const GradientTarget target(ours.flat, ours.gradients, true);
+    ours.module->weight.set_requires_grad(false);
+    ours.run(input, 1);
+    EXPECT_FALSE(target.has(7));
+  }
+  EXPECT_EQ(GradientTarget::current(), nullptr);
+  EXPECT_TRUE(at::equal(ours.gradients, ours.before));
 }
 
 }  // namespace

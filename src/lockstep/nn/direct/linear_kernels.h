@@ -24,8 +24,12 @@ struct LinearKernels {
   void (*forward)(const LinearShape& shape, const T* input, const T* weight, const T* bias, T* output);
   /// input_gradient [batch, features] = gradient [batch, outputs] * weight
   void (*input_gradient)(const LinearShape& shape, const T* gradient, const T* weight, T* input_gradient);
-  /// weight_gradient = gradient^T * input; bias_gradient = gradient summed over the batch, unless null
-  void (*weight_gradient)(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient);
+  /// weight_gradient = gradient^T * input
+  void (*weight_gradient)(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient);
+  /// sum += gradient^T * input; the same bits as when the product is written and added afterwards
+  void (*add_weight_gradient)(const LinearShape& shape, const T* gradient, const T* input, float* sum);
+  /// bias_gradient = gradient summed over the batch
+  void (*bias_gradient)(const LinearShape& shape, const T* gradient, float* bias_gradient);
   /// result [count, columns, rows] of matrices [count, rows, columns]
   void (*turn)(const T* matrices, int64_t count, int64_t rows, int64_t columns, T* result);
 };

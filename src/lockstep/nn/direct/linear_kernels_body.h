@@ -10,7 +10,10 @@ namespace lockstep::nn::direct {
 namespace {
 
 using Wide = Vector<kWidest>;
-constexpr int64_t kTile = 4;
+// Of a tile of sums that stays in registers.
+constexpr int kRows = kManyRegisters ? 8 : 4;
+constexpr int kVectors = 3;
+constexpr int kDots = 4;  // rows and columns of a tile of dot products
 
 template <int... kCounts, class Work>
 void with_count(int64_t count, Work&& work, std::integer_sequence<int, kCounts...>) {
@@ -18,18 +21,33 @@ void with_count(int64_t count, Work&& work, std::integer_sequence<int, kCounts..
 }
 
 /// work(begin, size) over [0, count) in parts of kTile, the size as a compile-time constant.
-template <class Work>
+template <int kTile, class Work>
 void in_tiles(int64_t count, Work&& work) {
   for (int64_t begin = 0; begin < count; begin += kTile) {
     with_count(smaller(kTile, count - begin), [&](auto size) { work(begin, size); }, std::make_integer_sequence<int, kTile>{});
   }
 }
 
+/// A vector's halves added, again and again, to four numbers.
+inline Vector<4> four_sums(Vector<4> value) { return value; }
+inline Vector<4> four_sums(Vector<8> value) {
+  return __builtin_shufflevector(value, value, 0, 1, 2, 3) + __builtin_shufflevector(value, value, 4, 5, 6, 7);
+}
+inline Vector<4> four_sums(Vector<16> value) {
+  return four_sums(__builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+
 inline float sum_of(Wide values) {
-  for (int half = kWidest / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) values[i] += values[i + half];
-  }
-  return values[0];
+  const Vector<4> four = four_sums(values);
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/// sum_of each of four vectors, side by side
+inline Vector<4> sums_of(const Wide* values) {
+  const Vector<4> a = four_sums(values[0]), b = four_sums(values[1]), c = four_sums(values[2]), d = four_sums(values[3]);
+  const Vector<4> left = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Vector<4> right = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  return __builtin_shufflevector(left, right, 0, 1, 4, 5) + __builtin_shufflevector(left, right, 2, 3, 6, 7);
 }
 
 /// work(place, count): whole vectors of the features, then what is left of them.
@@ -58,61 +76,97 @@ inline void store_part(Wide value, T* target, Count count) {
   }
 }
 
-template <int kRows, int kColumns, class T>
+template <int kTileRows, int kColumns, class T>
 void forward_tile(const LinearShape& shape, const T* input, const T* weight, const T* bias, T* output) {
-  Wide sums[kRows][kColumns] = {};
+  Wide sums[kTileRows][kColumns] = {};
   over_features(shape.features, [&](int64_t place, auto count) {
     Wide columns[kColumns];
     for (int k = 0; k < kColumns; ++k) columns[k] = load_part(weight + k * shape.features + place, count);
-    for (int n = 0; n < kRows; ++n) {
+    for (int n = 0; n < kTileRows; ++n) {
       const Wide row = load_part(input + n * shape.features + place, count);
       for (int k = 0; k < kColumns; ++k) sums[n][k] = multiply_add(row, columns[k], sums[n][k]);
     }
   });
-  for (int n = 0; n < kRows; ++n) {
-    for (int k = 0; k < kColumns; ++k) {
-      const Wide sum = splat<kWidest>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k])));
-      store_some<kWidest>(sum, output + n * shape.outputs + k, 1);
+  for (int n = 0; n < kTileRows; ++n, output += shape.outputs) {
+    if constexpr (kColumns == kDots) {
+      store<kDots>(sums_of(sums[n]) + (bias == nullptr ? Vector<kDots>{} : load<kDots>(bias)), output);
+    } else {
+      for (int k = 0; k < kColumns; ++k) {
+        store_some<kWidest>(splat<kWidest>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k]))), output + k, 1);
+      }
     }
   }
 }
 
 template <class T>
 void linear_forward(const LinearShape& shape, const T* input, const T* weight, const T* bias, T* output) {
-  in_tiles(shape.outputs, [&](int64_t k, auto columns) {
-    in_tiles(shape.batch, [&](int64_t n, auto rows) {
+  in_tiles<kDots>(shape.outputs, [&](int64_t k, auto columns) {
+    in_tiles<kDots>(shape.batch, [&](int64_t n, auto rows) {
       forward_tile<rows, columns>(shape, input + n * shape.features, weight + k * shape.features, bias == nullptr ? nullptr : bias + k, output + n * shape.outputs + k);
     });
   });
 }
 
+/// work(place, vectors, count): strips of kVectors whole vectors of the features, then single ones, then what is left of them.
+template <class Work>
+void over_strips(int64_t features, Work&& work) {
+  constexpr int64_t kStrip = kVectors * kWidest;
+  const int64_t strips = features / kStrip * kStrip;
+  for (int64_t place = 0; place < strips; place += kStrip) work(place, std::integral_constant<int, kVectors>{}, std::integral_constant<int, kWidest>{});
+  over_features(features - strips, [&](int64_t place, auto count) { work(strips + place, std::integral_constant<int, 1>{}, count); });
+}
+
+template <int kTileRows, int kTileVectors>
+struct Sums {
+  Wide values[kTileRows][kTileVectors];
+
+  /// values[i][v] += left[i * stride] * right[v]
+  template <class T, class Count>
+  void add(const T* left, int64_t stride, const T* right, Count count) {
+    Wide parts[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v) parts[v] = load_part(right + v * kWidest, count);
+    for (int i = 0; i < kTileRows; ++i) {
+      const Wide factor = splat<kWidest>(to_float(left[i * stride]));
+      for (int v = 0; v < kTileVectors; ++v) values[i][v] = multiply_add(factor, parts[v], values[i][v]);
+    }
+  }
+
+  template <bool kAdd = false, class T, class Count>
+  void write(T* target, int64_t stride, Count count) const {
+    for (int i = 0; i < kTileRows; ++i) {
+      for (int v = 0; v < kTileVectors; ++v) {
+        T* part = target + i * stride + v * kWidest;
+        store_part(kAdd ? load_part(part, count) + values[i][v] : values[i][v], part, count);
+      }
+    }
+  }
+};
+
 template <class T>
 void linear_input_gradient(const LinearShape& shape, const T* gradient, const T* weight, T* input_gradient) {
-  over_features(shape.features, [&](int64_t place, auto count) {
-    in_tiles(shape.batch, [&](int64_t n, auto rows) {
-      Wide sums[rows] = {};
-      for (int64_t k = 0; k < shape.outputs; ++k) {
-        const Wide column = load_part(weight + k * shape.features + place, count);
-        for (int i = 0; i < rows; ++i) sums[i] = multiply_add(splat<kWidest>(to_float(gradient[(n + i) * shape.outputs + k])), column, sums[i]);
-      }
-      for (int i = 0; i < rows; ++i) store_part(sums[i], input_gradient + (n + i) * shape.features + place, count);
+  over_strips(shape.features, [&](int64_t place, auto vectors, auto count) {
+    in_tiles<kRows>(shape.batch, [&](int64_t n, auto rows) {
+      Sums<rows, vectors> sums{};
+      for (int64_t k = 0; k < shape.outputs; ++k) sums.add(gradient + n * shape.outputs + k, shape.outputs, weight + k * shape.features + place, count);
+      sums.write(input_gradient + n * shape.features + place, shape.features, count);
+    });
+  });
+}
+
+template <bool kAdd, class T>
+void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient) {
+  constexpr int kFewRows = 4;  // so few samples are added that writing counts: eight rows at once take half as long again
+  in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
+    over_strips(shape.features, [&](int64_t place, auto vectors, auto count) {
+      Sums<rows, vectors> sums{};
+      for (int64_t n = 0; n < shape.batch; ++n) sums.add(gradient + n * shape.outputs + k, 1, input + n * shape.features + place, count);
+      sums.template write<kAdd>(weight_gradient + k * shape.features + place, shape.features, count);
     });
   });
 }
 
 template <class T>
-void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
-  over_features(shape.features, [&](int64_t place, auto count) {
-    in_tiles(shape.outputs, [&](int64_t k, auto columns) {
-      Wide sums[columns] = {};
-      for (int64_t n = 0; n < shape.batch; ++n) {
-        const Wide row = load_part(input + n * shape.features + place, count);
-        for (int i = 0; i < columns; ++i) sums[i] = multiply_add(splat<kWidest>(to_float(gradient[n * shape.outputs + k + i])), row, sums[i]);
-      }
-      for (int i = 0; i < columns; ++i) store_part(sums[i], weight_gradient + (k + i) * shape.features + place, count);
-    });
-  });
-  if (bias_gradient == nullptr) return;
+void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bias_gradient) {
   for (int64_t k = 0; k < shape.outputs; ++k) {
     float sum = 0;
     for (int64_t n = 0; n < shape.batch; ++n) sum += to_float(gradient[n * shape.outputs + k]);
@@ -134,7 +188,8 @@ void turn(const T* matrices, int64_t count, int64_t rows, int64_t columns, T* re
 }
 
 template <class T>
-constexpr LinearKernels<T> kLinearKernels{&linear_forward<T>, &linear_input_gradient<T>, &linear_weight_gradient<T>, &turn<T>};
+constexpr LinearKernels<T> kLinearKernels{&linear_forward<T>, &linear_input_gradient<T>, &linear_weight_gradient<false, T>, &linear_weight_gradient<true, T>,
+                                              &linear_bias_gradient<T>, &turn<T>};
 
 }  // namespace
 

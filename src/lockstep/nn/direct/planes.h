@@ -76,6 +76,24 @@ inline void fill(const VectorPlanes<kLanes>& planes, const T* picture, const Pic
   }
 }
 
+/// The inverse of fill: the picture at (top, left) of the planes.
+template <int kLanes, class T>
+inline void copy_out(const VectorPlanes<kLanes>& planes, const PictureSize& size, int64_t top, int64_t left, T* picture) {
+  for (int64_t y = 0; y < size.height; ++y) {
+    const float* source_row = planes.data + ((y + top) * planes.width + left) * kLanes;
+    for (int64_t c = 0; c < size.channels; c += kLanes, source_row += planes.size()) {
+      const float* source = source_row;
+      T* target = picture + y * size.width * size.channels + c;
+      const int64_t count = size.channels - c;
+      if (count >= kLanes) {
+        for (int64_t x = 0; x < size.width; ++x, source += kLanes, target += size.channels) store<kLanes>(load<kLanes>(source), target);
+      } else {
+        for (int64_t x = 0; x < size.width; ++x, source += kLanes, target += size.channels) store_some<kLanes>(load<kLanes>(source), target, count);
+      }
+    }
+  }
+}
+
 /// Weights as a matrix [depth, lanes] per tap of the kernel, and where they lie in the weight tensor.
 struct WeightMatrix {
   int64_t taps;

@@ -53,6 +53,8 @@ TEST(PoolKernels, GiveWhatTheEngineGives) {
       compare(torch::nn::MaxPool2dOptions({5, 2}).stride({1, 3}).padding({2, 0}), input);
       compare(torch::nn::MaxPool2dOptions(2).stride(3).ceil_mode(true), input);
       compare(torch::nn::MaxPool2dOptions(2).dilation(2), input);
+      compare(torch::nn::MaxPool2dOptions({11, 7}), input);
+      compare(torch::nn::MaxPool2dOptions({1, 2}), input);
     }
     compare(torch::nn::MaxPool2dOptions(3), at::zeros({1, 8, 3, 3}).to(type));
   }
@@ -83,9 +85,9 @@ TEST(PoolKernels, AReluBeforeOrAfterIsTheSame) {
 }
 
 template <class T>
-void compare_sets(at::ScalarType type, bool relu) {
-  const direct::PoolShape shape{2, 21, 9, 9, 4, 4, 3, 3, 2, 2, 0, 0, relu};
-  const at::Tensor input = at::randn({2, 9, 9, 21}).to(type), gradient = at::randn({2, 4, 4, 21}).to(type);
+void compare_sets(at::ScalarType type, const direct::PoolShape& shape) {
+  const at::Tensor input = at::randn({shape.batch, shape.height, shape.width, shape.channels}).to(type);
+  const at::Tensor gradient = at::randn({shape.batch, shape.output_height, shape.output_width, shape.channels}).to(type);
   const auto results = [&](const direct::PoolKernels<T>& set) {
     const at::Tensor output = at::empty_like(gradient), input_gradient = at::empty_like(input);
     std::vector<uint8_t> largest(static_cast<size_t>(gradient.numel()));
@@ -105,8 +107,10 @@ void compare_sets(at::ScalarType type, bool relu) {
 TEST(PoolKernels, EveryInstructionSetGivesTheSameBits) {
   torch::manual_seed(12);
   for (const bool relu : {false, true}) {
-    compare_sets<float>(at::kFloat, relu);
-    compare_sets<fused::BFloat16>(at::kBFloat16, relu);
+    for (const direct::PoolShape& shape : {direct::PoolShape{2, 21, 9, 9, 4, 4, 3, 3, 2, 2, 0, 0, relu}, direct::PoolShape{2, 21, 8, 9, 4, 3, 2, 3, 2, 3, 0, 0, relu}}) {
+      compare_sets<float>(at::kFloat, shape);
+      compare_sets<fused::BFloat16>(at::kBFloat16, shape);
+    }
   }
 }
 
