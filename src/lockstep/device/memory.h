@@ -9,7 +9,7 @@ namespace lockstep::device {
 /// the kernel each time costs a tenth of the step. For the whole process; call once in main.
 void keep_freed_memory();
 
-/// The most memory this process has held, in bytes; pages of mapped files that it has read count.
+/// The most memory this process has held, in bytes.
 int64_t peak_memory_bytes();
 
 /// Page faults of this process so far (minor and major).
