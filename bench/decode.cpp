@@ -2,7 +2,7 @@
 //
 //   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (pictures in memory, one thread),
 //                                                       batches-exact, batches-fast (from files, two threads), cache, cache-later (second and seventh epoch, two threads),
-//                                                       copy (no more than the cache's reads into memory that is used again, two threads)
+//                                                       copy (as many bytes by read(2) into memory that is used again, two threads)
 //
 // Prints a line of JSON: pictures, seconds (of one thread in memory its processor time, else wall).
 #include <chrono>
@@ -106,7 +106,7 @@ void from_cache(const Dataset& dataset, const PictureFormat& format, int64_t epo
   batches(dataset, format, PictureCache::open(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, epochs);
 }
 
-// What is left of a second epoch when its pictures are copied and nothing else is done.
+// A second epoch whose pictures come by read(2), and nothing else is done.
 void copies(const Dataset& dataset, const PictureFormat& format) {
   const test::TemporaryFolder folder;
   const auto bytes = static_cast<size_t>(format.size().bytes());

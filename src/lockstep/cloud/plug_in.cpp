@@ -15,6 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cloud/failure.h"
+#include "lockstep/cloud/google_key.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/cloud.h"
 
@@ -30,7 +31,9 @@ constexpr int64_t kParallelWrites = 16;
 constexpr int64_t kTries = 3;
 constexpr double kConnectSeconds = 3;
 constexpr double kSilenceSeconds = 5;  // without a byte received
-constexpr const char* kOtherRetries = "retry_limit_seconds=15";
+constexpr const char* kOtherRetries = "retry_limit_seconds=5";  // of Google's library, for each of about two requests
+// The libraries of gs:// and abfss:// wait for minutes by themselves.
+constexpr double kFirstAnswerSeconds = 15;
 
 class BoundedRetry : public fs::S3RetryStrategy {
  public:
@@ -121,6 +124,16 @@ struct EndsAtExit {
   ~EndsAtExit() { ::on_exit(at_exit, nullptr); }
 };
 
+// A place that has answered once. One that has not is left to itself until the process ends, for nothing can interrupt its library.
+std::unique_ptr<Place> answering(std::unique_ptr<Place> place) {
+  const auto answer = value_of(place->threads->Submit([files = place->files, root = place->root] { return files->GetFileInfo(root); }), "open", place->name);
+  if (answer.Wait(kFirstAnswerSeconds)) {
+    check(answer.status(), "open", place->name);
+    return place;
+  }
+  throw failure_of("open", place.release()->name, "no answer for " + std::to_string(static_cast<int>(kFirstAnswerSeconds)) + " s");
+}
+
 std::unique_ptr<Place> open_place(const std::string& address) {
   const EndsAtExit ends_at_exit;
   auto place = std::make_unique<Place>();
@@ -131,6 +144,7 @@ std::unique_ptr<Place> open_place(const std::string& address) {
   if (place->kind == "s3") {
     place->files = open_s3(address, *place, context);
   } else if (place->kind == "gs" || place->kind == "gcs") {
+    if (address.find("://anonymous@") == std::string::npos) require_google_key(place->name);
     const bool bounded = address.find("retry_limit_seconds=") != std::string::npos;
     const std::string asked = bounded ? address : address + (address.find('?') == std::string::npos ? "?" : "&") + kOtherRetries;
     place->files = value_of(fs::FileSystemFromUri(asked, context, &place->root), "open", place->name);
@@ -141,7 +155,7 @@ std::unique_ptr<Place> open_place(const std::string& address) {
   }
   while (place->root.ends_with('/')) place->root.pop_back();
   if (place->root.empty()) throw Error(ErrorCode::invalid_option, "\"" + place->name + "\" names no bucket", "write s3://BUCKET/FOLDER");
-  return place;
+  return place->kind == "s3" ? std::move(place) : answering(std::move(place));
 }
 
 // ---------------------------------------------------------------- reading

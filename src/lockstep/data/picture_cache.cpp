@@ -16,6 +16,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/internal/mapped_file.h"
 
 namespace lockstep::data {
 namespace {
@@ -110,10 +111,10 @@ struct PictureCache::File {
 };
 
 PictureCache::PictureCache(File file)
-    : path_(std::move(file.path)), descriptor_(file.descriptor), writable_(file.writable), seed_(hash_of(std::as_bytes(std::span(&file.header, 1)))), picture_bytes_(file.header.picture_bytes),
-      checked_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(file.header.count))) {}
+    : path_(std::move(file.path)), descriptor_(file.descriptor), mapped_(std::make_unique<const MappedFile>(descriptor_.get(), file_bytes(file.header), path_)), writable_(file.writable),
+      seed_(hash_of(std::as_bytes(std::span(&file.header, 1)))), picture_bytes_(file.header.picture_bytes), checked_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(file.header.count))) {}
 
-PictureCache::~PictureCache() { ::close(descriptor_); }
+PictureCache::~PictureCache() = default;
 
 int64_t PictureCache::bytes_for(const Datastore& store, const PictureFormat& format) {
   return file_bytes({.count = store.size(), .picture_bytes = format.size().bytes()});
@@ -139,17 +140,19 @@ uint64_t PictureCache::checksum(int64_t index, std::span<const uint8_t> picture)
   return hash == 0 ? 1 : hash;
 }
 
+int64_t PictureCache::place_of(int64_t index) const { return kHeaderBytes + index * record_bytes(picture_bytes_); }
+
 bool PictureCache::read(int64_t index, std::span<uint8_t> destination) const {
+  constexpr int64_t kPixels = sizeof(uint64_t);  // where they begin in a record
+  const int64_t place = place_of(index);
   uint64_t stored = 0;
-  const std::array<iovec, 2> parts{{{&stored, sizeof stored}, {destination.data(), destination.size()}}};
-  const int64_t bytes = record_bytes(picture_bytes_);
   // Whatever keeps a record from being read, the picture can be decoded.
-  if (::preadv(descriptor_, parts.data(), 2, kHeaderBytes + index * bytes) != static_cast<ssize_t>(bytes)) return false;
+  if (!mapped_->copy(place, {reinterpret_cast<uint8_t*>(&stored), sizeof stored}) || stored == 0) return false;
   std::atomic<bool>& checked = checked_[static_cast<size_t>(index)];
-  if (stored == 0 || checked.load(std::memory_order_relaxed)) return stored != 0;
-  const bool fits = stored == checksum(index, destination);
-  if (fits) checked.store(true, std::memory_order_relaxed);
-  return fits;
+  if (checked.load(std::memory_order_relaxed)) return mapped_->stream(place + kPixels, destination);
+  if (!mapped_->copy(place + kPixels, destination) || stored != checksum(index, destination)) return false;
+  checked.store(true, std::memory_order_relaxed);
+  return true;
 }
 
 void PictureCache::write(int64_t index, std::span<const uint8_t> picture) const {
@@ -159,9 +162,10 @@ void PictureCache::write(int64_t index, std::span<const uint8_t> picture) const 
   const int64_t bytes = record_bytes(picture_bytes_);
   ssize_t written = 0;
   do {
-    written = ::pwritev(descriptor_, parts.data(), 2, kHeaderBytes + index * bytes);
+    written = ::pwritev(descriptor_.get(), parts.data(), 2, place_of(index));
   } while (written < 0 && errno == EINTR);
   if (written != static_cast<ssize_t>(bytes)) throw errno_error(written < 0 ? errno : ENOSPC, "write", path_.string());
+  mapped_->enter(place_of(index), bytes);
   checked_[static_cast<size_t>(index)].store(true, std::memory_order_relaxed);
 }
 

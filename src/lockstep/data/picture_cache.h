@@ -9,17 +9,20 @@
 #include <span>
 #include <string>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::data {
 
+class MappedFile;
+
 /// Whether a cache that is not there, or not of these pictures any more, is made.
 enum class CacheUse { read, make };
 
 /// The pictures of one datastore in one format, each with its checksum (XXH3). The file may be read and filled by any number of processes at
-/// once: a record is there when its checksum fits, so one that was cut short, damaged or half written is decoded again. The file is read, not
-/// mapped: one that somebody truncates meanwhile then has records that are not there, where a mapped one would end the process.
+/// once: a record is there when its checksum fits, so one that was cut short, damaged or half written is decoded again. The file is mapped, so all
+/// who read it share its memory; records that somebody truncates meanwhile, or a disk cannot read, are not there (MappedFile).
 /// Any thread may call any const member.
 class PictureCache {
  public:
@@ -49,10 +52,12 @@ class PictureCache {
  private:
   struct File;
   explicit PictureCache(File file);
+  int64_t place_of(int64_t index) const;
   uint64_t checksum(int64_t index, std::span<const uint8_t> picture) const;
 
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor descriptor_;
+  std::unique_ptr<const MappedFile> mapped_;
   bool writable_;
   uint64_t seed_;  ///< of the checksums
   int64_t picture_bytes_;

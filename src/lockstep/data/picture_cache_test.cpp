@@ -1,14 +1,19 @@
 #include "lockstep/data/picture_cache.h"
 
 #include <chrono>
+#include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/centre.h"
+#include "lockstep/data/internal/mapped_file.h"
+#include "lockstep/data/internal/streamed_copy.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
@@ -123,6 +128,39 @@ TEST_F(CacheTest, DamagedAndCutFilesAreDecodedAgain) {
   std::filesystem::resize_file(path, 4100);
   EXPECT_EQ(count_in(*cache, 4), 0);
   EXPECT_EQ(read_all(photos(), cache), decoded);
+}
+
+TEST_F(CacheTest, RecordsThatWereGoodMayVanish) {
+  const auto decoded = read_all(photos(), open().cache);
+  const auto cache = open().cache;
+  EXPECT_EQ(count_in(*cache, 4), 4);
+  std::filesystem::resize_file(cache->path(), 100);  // no page of a record is left
+  EXPECT_EQ(count_in(*cache, 4), 0);
+  EXPECT_EQ(read_all(photos(), cache), decoded);
+  std::filesystem::resize_file(cache->path(), 10'000);
+  EXPECT_EQ(read_all(photos(), cache), decoded);
+}
+
+TEST(BusErrorDeathTest, OfOthersEndTheProcessAsEver) {
+  const test::TemporaryFolder folder;
+  folder.write("file", std::string(10'000, 'x'));
+  const OpenFile file(folder.path() / "file", O_RDONLY);
+  const MappedFile mapped(file.get(), 10'000, file.path());
+  EXPECT_EXIT(::raise(SIGBUS), [](int status) { return status != 0; }, "");  // a sanitizer has another status
+}
+
+TEST(StreamedCopy, CopiesAnyLengthToAnyPlace) {
+  std::vector<uint8_t> from(kStreamedBytes + 300), expected;
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 7 + i / 256);
+  for (const size_t bytes : {size_t{0}, size_t{1}, kStreamedBytes - 1, kStreamedBytes, kStreamedBytes + 1, kStreamedBytes + 63, kStreamedBytes + 200}) {
+    for (const size_t place : {size_t{0}, size_t{1}, size_t{63}}) {
+      std::vector<uint8_t> to(bytes + 128, 9);
+      expected.assign(to.size(), 9);
+      std::copy_n(from.begin() + 5, bytes, expected.begin() + static_cast<ptrdiff_t>(place));
+      streamed_copy(from.data() + 5, std::span(to).subspan(place, bytes));
+      EXPECT_EQ(to, expected) << bytes << " at " << place;
+    }
+  }
 }
 
 TEST_F(CacheTest, SaysWhyThereIsNone) {

@@ -1,12 +1,12 @@
 #include "lockstep/data/picture_set.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "lockstep/data/internal/parallel.h"
 #include "lockstep/data/internal/padding.h"
 #include "lockstep/data/internal/read_as.h"
+#include "lockstep/data/internal/streamed_copy.h"
 #include "lockstep/data/internal/thread_buffer.h"
 
 namespace lockstep::data {
@@ -145,7 +145,7 @@ void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
   }
   if (state.format.kind == SampleKind::sequence) return read_padded(state.dataset.store(), index, state.format.padding, destination);
   if (state.kept == nullptr || !state.keep(index)) return state.decode(index, destination);
-  std::memcpy(destination.data(), state.place(index).data(), destination.size());
+  streamed_copy(state.place(index).data(), destination);
 }
 
 void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) { for_each_index(count, threads, work); }

@@ -13,6 +13,8 @@ constexpr std::string_view kMark = "://";
 
 // Options of addresses whose names hold one of these are secrets.
 constexpr std::array<std::string_view, 6> kSecretWords{"secret", "key", "token", "password", "signature", "credential"};
+constexpr std::string_view kKindOfKey = "credential_kind";  // Azure's: where to look for one
+constexpr std::string_view kNobody = "anonymous";           // Google's: without a key
 
 std::string_view authority_of(std::string_view address) {
   std::string_view rest = address.substr(address.find(kMark) + kMark.size());
@@ -21,7 +23,7 @@ std::string_view authority_of(std::string_view address) {
 
 bool is_secret(std::string_view option) {
   const std::string name = lower(option.substr(0, option.find('=')));
-  return std::any_of(kSecretWords.begin(), kSecretWords.end(), [&](std::string_view word) { return name.find(word) != std::string::npos; });
+  return name != kKindOfKey && std::any_of(kSecretWords.begin(), kSecretWords.end(), [&](std::string_view word) { return name.find(word) != std::string::npos; });
 }
 
 }  // namespace
@@ -54,7 +56,7 @@ void refuse_secrets(std::string_view text) {
   if (!is_address(text)) return;
   const std::string_view authority = authority_of(text);
   const size_t at = authority.rfind('@');
-  const bool in_front = at != std::string_view::npos && (!scheme_of(text).starts_with("abfs") || authority.substr(0, at).find(':') != std::string_view::npos);
+  const bool in_front = at != std::string_view::npos && authority.substr(0, at) != kNobody && (!scheme_of(text).starts_with("abfs") || authority.substr(0, at).find(':') != std::string_view::npos);
   const size_t query = text.find('?');
   const std::vector<std::string> options = query == std::string_view::npos ? std::vector<std::string>() : split(text.substr(query + 1), '&');
   if (!in_front && std::none_of(options.begin(), options.end(), is_secret)) return;

@@ -215,7 +215,8 @@ TEST(Addresses, SecretsAreRefusedAndNotRepeated) {
     EXPECT_THAT(failure([&] { open_sink(address); }), Not(HasSubstr("hush")));
   }
   EXPECT_NO_THROW(refuse_secrets("s3://bucket/a@b?region=x&endpoint_override=127.0.0.1:9000"));
-  EXPECT_NO_THROW(refuse_secrets("abfss://container@account.dfs.core.windows.net/x"));
+  EXPECT_NO_THROW(refuse_secrets("abfss://container@account.dfs.core.windows.net/x?credential_kind=anonymous"));
+  EXPECT_NO_THROW(refuse_secrets("gs://anonymous@bucket/x"));
 }
 
 // A server that answers only from the n-th time on.

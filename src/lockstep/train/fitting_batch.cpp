@@ -31,7 +31,8 @@ constexpr double kUsed = 0.8;
 constexpr double kBeyondTensors = 2;
 
 int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
-  return options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples);
+  const int64_t shards = options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples);
+  return options.exchange == ExchangeKind::average ? shards : used_shards(shards, samples);
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ ShardMemory measure_shard_memory(const nn::Network& network, const Plan& given, 
 
 double step_memory(const Plan& plan, const Options& options, const ShardMemory& shard, int64_t samples) {
   const bool averages = options.exchange == ExchangeKind::average, on_gpu = plan.device != "cpu";
-  const int64_t shards = averages ? shards_of(plan, options, samples) : used_shards(shards_of(plan, options, samples), samples);
+  const int64_t shards = shards_of(plan, options, samples);
   const double in_shard = averages ? static_cast<double>(samples) : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
   const int64_t at_once = on_gpu ? 1 : shards;
   const double vector = static_cast<double>(plan.learned_count * number_bytes(options.precision));
@@ -127,7 +128,10 @@ FittingBatch fitting_batch(const Plan& plan, const Options& options, const Shard
   int64_t samples = 1;
   while (leaves_steps(samples * 2) && step_memory(plan, options, shard, samples * 2) <= budget) samples *= 2;
   const std::string twice = !leaves_steps(samples * 2) ? "leave an epoch fewer than " + std::to_string(kFewestSteps) + " steps" : "take " + bytes(samples * 2);
-  return {samples, "auto: a step takes about " + bytes(samples) + "; twice as many would " + twice};
+  // The number of workers must not matter, for the mini-batch decides the weights.
+  const int64_t shards = shards_of(plan, options, samples);
+  const std::string most = plan.device == "cpu" && shards > 1 ? " with its " + std::to_string(shards) + " shards at once, less with fewer workers" : "";
+  return {samples, "auto: a step takes about " + bytes(samples) + most + "; twice as many would " + twice};
 }
 
 }  // namespace lockstep::train
