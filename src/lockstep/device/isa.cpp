@@ -50,7 +50,7 @@ std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
   std::string on_gpus;
   for (const int64_t index : gpus) on_gpus += "; gpu " + gpu_library().fingerprint(index);
   return "isa " + lower(at::get_cpu_capability()) + "; units " + join(inventory.vector_units, "+") + "; onednn " + setting("ONEDNN_MAX_CPU_ISA") +
-         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; compiler " __VERSION__ + on_gpus;
+         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; kernels " LOCKSTEP_KERNELS "; compiler " __VERSION__ + on_gpus;
 }
 
 }  // namespace lockstep::device

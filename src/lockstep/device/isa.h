@@ -28,7 +28,8 @@ const T& for_vector_unit(const T& plain, const T& avx2, const T& avx512) {
   return plain;
 }
 
-/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries, compiler and these GPUs in one line.
+/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries, our own kernels, compiler and
+/// these GPUs in one line.
 std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus = {});
 
 }  // namespace lockstep::device
