@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/internal/streamed_copy.h"
@@ -25,10 +26,13 @@ constinit thread_local Guard* current_guard = nullptr;
 
 struct sigaction handler_before;
 
-void on_bus_error(int signal, siginfo_t* info, void*) {
+void on_bus_error(int signal, siginfo_t* info, void* context) {
   Guard* guard = current_guard;
   const auto* address = static_cast<const uint8_t*>(info->si_addr);
-  if (guard != nullptr && info->si_code > 0 && address >= guard->begin && address < guard->end) ::siglongjmp(guard->back, 1);
+  if (guard != nullptr && info->si_code > 0 && address >= guard->begin && address < guard->end) {
+    ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);  // as it would be after a return
+    ::siglongjmp(guard->back, 1);
+  }
   // Somebody else's: the instruction is tried again and meets who was there before.
   ::sigaction(SIGBUS, &handler_before, nullptr);
   if (info->si_code <= 0) ::raise(signal);
@@ -38,7 +42,7 @@ void watch_bus_errors() {
   static const int set = [] {
     struct sigaction action {};
     action.sa_sigaction = on_bus_error;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;  // the jump out leaves no signal blocked
+    action.sa_flags = SA_SIGINFO;
     return ::sigaction(SIGBUS, &action, &handler_before);
   }();
   if (set != 0) throw errno_error(EINVAL, "watch", "signal SIGBUS");
