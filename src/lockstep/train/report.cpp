@@ -16,7 +16,7 @@ bool is_logged(int64_t step, int64_t steps_per_epoch) { return step <= 10 || ste
 std::string bad_loss_hint(int64_t steps_done, const Options& options) {
   if (steps_done > 0) return "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step";
   return "no step has changed the weights yet, so no learning rate is to blame: look for values that are not finite, or very large, in " +
-         (options.weights.empty() ? "" : "the weights \"" + options.weights + "\", ") + "the data, and what --normalize makes of them";
+         (options.weights.empty() ? "" : "the weights \"" + options.weights + "\", ") + "the data, what --normalize makes of them, and a network of your own";
 }
 
 }  // namespace
