@@ -23,6 +23,9 @@ constexpr Range part_of(int64_t total, int64_t parts, int64_t index) {
   return {begin, begin + size + (index < extra ? 1 : 0)};
 }
 
+/// How many parts of `size` items it takes to hold `total`.
+constexpr int64_t divided_up(int64_t total, int64_t size) { return (total + size - 1) / size; }
+
 /// The part whose range holds `item`.
 constexpr int64_t owner_of(int64_t total, int64_t parts, int64_t item) {
   const int64_t size = total / parts;

@@ -45,7 +45,7 @@ int run_train(const Call& call, Console& console) {
   device::keep_freed_memory();
   const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
   const bool told_by_progress = console.is_terminal();
-  StopSignals signals(is_first && !told_by_progress ? std::string("stopping: saving a checkpoint") + (call.launch ? "" : "; press Ctrl-C again to kill") : "",
+  StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
                       call.launch ? AtSecond::go_on : AtSecond::die, call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
   const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator) : nullptr;
   signals.stop_at_first();

@@ -51,9 +51,12 @@ struct Listing {
 
 bool is_hidden(std::string_view name) { return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX"; }
 
+// How the parts of a dataset are named, and the words of a command before each, in a command's order.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSplits{
+    {{"train", ""}, {"training", ""}, {"val", "--validation "}, {"valid", "--validation "}, {"validation", "--validation "}, {"test", "--test "}, {"testing", "--test "}}};
+
 bool is_split(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kNames{"train", "training", "val", "valid", "validation", "test", "testing"};
-  return std::find(kNames.begin(), kNames.end(), lower(name)) != kNames.end();
+  return std::any_of(kSplits.begin(), kSplits.end(), [&](const auto& split) { return split.first == lower(name); });
 }
 
 bool is_note(std::string_view name) {
@@ -174,10 +177,9 @@ class Sorting {
 // The words that name the parts of a dataset one by one.
 std::string apart(const std::string& root, const std::vector<std::string>& splits) {
   std::string words;
-  for (const char* const part : {"tr", "v", "te"}) {
+  for (const auto& [split, option] : kSplits) {
     for (const std::string& name : splits) {
-      if (!lower(name).starts_with(part)) continue;
-      words += (words.empty() ? "" : " ") + std::string(*part == 'v' ? "--validation " : part == std::string_view("te") ? "--test " : "") + root + "/" + name;
+      if (lower(name) == split) words += (words.empty() ? "" : " ") + std::string(option) + root + "/" + name;
     }
   }
   return words;

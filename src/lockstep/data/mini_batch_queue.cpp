@@ -38,14 +38,14 @@ struct Filling {
   int64_t error_at = 0;           // the first bad sample of the mini-batch is the one that is told
 
   int64_t count() const { return static_cast<int64_t>(samples.size()); }
-  int64_t pieces() const { return (count() + piece_samples - 1) / piece_samples; }
+  int64_t pieces() const { return divided_up(count(), piece_samples); }
 };
 
 // Into how many shards a mini-batch of `count` samples is cut.
 int64_t shards_of(const QueueOptions& options, int64_t count) {
   if (options.shard_size == 0) return used_shards(options.shards, count);
   const bool single = options.shard_size > 1 && count > 1 && count % options.shard_size == 1;
-  return (count + options.shard_size - 1) / options.shard_size - single;
+  return divided_up(count, options.shard_size) - single;
 }
 
 // The samples of one of them, counted from the mini-batch's first.
@@ -133,7 +133,7 @@ struct MiniBatchQueue::State {
     return steps_per_epoch(pictures->size(), options.mini_batch_size);
   }
   // Where each read waits for a network, many at once hide the wait; the store's number is for all workers.
-  int64_t waiting_reads() const { return (pictures->parallel_reads() + share.size - 1) / share.size; }
+  int64_t waiting_reads() const { return divided_up(pictures->parallel_reads(), share.size); }
   int64_t thread_count() const { return std::max(options.threads, waiting_reads()); }
 
   bool at_end() const { return broken || cursor.epoch >= options.epochs || steps() == 0; }

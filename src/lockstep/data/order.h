@@ -28,7 +28,7 @@ struct Order {
 };
 
 /// Mini-batches in an epoch; the last one may be smaller.
-constexpr int64_t steps_per_epoch(int64_t count, int64_t mini_batch_size) { return (count + mini_batch_size - 1) / mini_batch_size; }
+constexpr int64_t steps_per_epoch(int64_t count, int64_t mini_batch_size) { return divided_up(count, mini_batch_size); }
 
 /// Positions in the epoch's order that mini-batch `step` takes.
 constexpr Range mini_batch_range(int64_t count, int64_t mini_batch_size, int64_t step) {

@@ -63,10 +63,9 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 }  // namespace
 
 PictureFormat default_format(const SizeSurvey& survey) {
-  constexpr int64_t kSmall = 64;       // pixels a side up to which the typical size is taken
-  constexpr int64_t kMixedSize = 224;  // the side that larger pictures of mixed sizes are given
+  constexpr int64_t kSmall = 64;  // pixels a side up to which the typical size is taken
   const bool keeps_size = survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmall;
-  return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kMixedSize, keeps_size ? survey.typical.width : kMixedSize};
+  return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kPhotographSide, keeps_size ? survey.typical.width : kPhotographSide};
 }
 
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {

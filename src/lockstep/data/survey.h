@@ -8,6 +8,9 @@
 
 namespace lockstep::data {
 
+/// Pixels a side that networks for photographs usually get.
+constexpr int64_t kPhotographSide = 224;
+
 struct SizeSurvey {
   ImageSize typical;             ///< the middle height and the middle width, so the size that most have where most have one; 3 channels where any has
   bool one_size = true;          ///< all that were looked at have it

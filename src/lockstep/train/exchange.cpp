@@ -48,13 +48,9 @@ void Exchange::take(Share thread, int64_t shard, const std::vector<at::Tensor>& 
   comm::NodeStack& stack = stacks_[static_cast<size_t>(thread.rank)];
   Progress& progress = progress_[static_cast<size_t>(thread.rank)];
   if (!progress.early) {
-    const auto put = [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add, written); };
-    if (written == nullptr) {
-      stack.take(shard, put);
-    } else {
-      stack.take(Range{0, weights_.element_count()}, put);
-      stack.end_shard();
-    }
+    if (written == nullptr) stack.begin_shard(shard);
+    stack.take(Range{0, weights_.element_count()}, [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add, written); });
+    stack.end_shard();
     --progress.shards_left;
     return;
   }

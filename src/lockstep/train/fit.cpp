@@ -92,7 +92,7 @@ class Run {
     reporter_ = &reporter;
     try {
       // Said by the view that draws on the terminal: what another writes there it would not know to erase.
-      const std::stop_callback notice(job_.stop, [&] { say({.kind = "stopping", .values = {{"text", std::string("stopping: saving a checkpoint") + (job_.console ? "; press Ctrl-C again to kill" : "")}}}); });
+      const std::stop_callback notice(job_.stop, [&] { say({.kind = "stopping", .values = {{"text", stop_notice(job_.console)}}}); });
       Result result = train();
       reporter.finish();
       return result;
@@ -263,7 +263,7 @@ class Run {
                   .test_accuracy = test.count > 0 ? test.accuracy : kNone,
                   .loss = validated ? state.validation_loss : kNone,
                   .steps = state.step,
-                  .epochs = (state.step + prepared_.plan.steps_per_epoch - 1) / prepared_.plan.steps_per_epoch,
+                  .epochs = divided_up(state.step, prepared_.plan.steps_per_epoch),
                   .seconds = state.seconds,
                   .images_per_second = training.images_per_second(),
                   .output = paths_.folder,
@@ -307,6 +307,8 @@ Result train_over(const Job& job, const Options& options) {
 }
 
 }  // namespace
+
+std::string stop_notice(bool can_kill) { return std::string("stopping: saving a checkpoint") + (can_kill ? "; press Ctrl-C again to kill" : ""); }
 
 Result fit(const Job& job, const Options& options) {
   const pool::Worker* worker = pool::Worker::current();

@@ -61,6 +61,10 @@ struct Result {
 /// cancelled, and shares decoded pictures with the other tasks of its process. The ranks of a group call it together and all have the result.
 Result fit(const Job& job, const Options& options);
 
+/// What a stop that saves a checkpoint first is answered with, for people.
+///   can_kill  a second Ctrl-C kills
+std::string stop_notice(bool can_kill);
+
 /// fit on a folder of images with a network of one's own or a built-in one (nn::find_network("lenet")).
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer = {});
 

@@ -30,9 +30,11 @@ constexpr double kUsed = 0.8;
 // grew by 865 MB from 16 samples to 512, where tensors count for about half of that.
 constexpr double kBeyondTensors = 2;
 
+// Replicas have mini-batches of their own.
+int64_t filled(int64_t shards, const Options& options, int64_t samples) { return options.exchange == ExchangeKind::average ? shards : used_shards(shards, samples); }
+
 int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
-  const int64_t shards = options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples);
-  return options.exchange == ExchangeKind::average ? shards : used_shards(shards, samples);
+  return filled(options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples), options, samples);
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ double least_step_memory(const Plan& plan, const Options& options, const nn::Net
     for (const std::string& name : read) kept += sizes[name];
   }
   const bool half = options.precision == Precision::bf16_mixed || options.precision == Precision::auto_;
-  const int64_t shards = options.exchange == ExchangeKind::average ? plan.shards : used_shards(plan.shards, plan.mini_batch_size);
+  const int64_t shards = filled(plan.shards, options, plan.mini_batch_size);
   const double at_once = static_cast<double>(plan.mini_batch_size / shards / options.accumulate * std::min(plan.workers, shards));
   return ranks_share * (pictures + at_once * kept * (half ? 2.0 : static_cast<double>(number_bytes(options.precision))));
 }

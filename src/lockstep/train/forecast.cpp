@@ -47,7 +47,7 @@ class Model {
       : plan_(plan), options_(options), costs_(costs), asked_(asked), workers_(workers) {
     const int64_t each = asked.workers_per_machine > 0 ? std::min(asked.workers_per_machine, workers) : workers;
     row_.workers = workers;
-    row_.machines = (workers + each - 1) / each;
+    row_.machines = divided_up(workers, each);
     row_.mini_batch_size = plan.mini_batch_size;
     if (options.scale_with_workers != ScaleWithWorkers::none) row_.mini_batch_size = std::min(plan.mini_batch_size / plan.workers * workers, plan.train_count);
     shards_ = used_shards(plan.shards, row_.mini_batch_size);

@@ -60,13 +60,14 @@ enum class KeepFeatures { auto_, never, always };
 constexpr std::array<const char*, 3> enum_names(KeepFeatures) { return {"auto", "never", "always"}; }
 
 /// Asked-for options, as they were typed; see Plan for the resolved ones.
+// Every member has an initialiser, so that a call that names a few of them compiles without a warning.
 struct Options {
   // Network
   std::string network = "auto";
-  std::string weights;
+  std::string weights{};
   std::string image_size = "auto";
   data::Resize resize = data::Resize::stretch;
-  std::string resize_to;
+  std::string resize_to{};
   Color color = Color::auto_;
   data::Decode decode = data::Decode::exact;
   std::string normalize = "none";
@@ -74,13 +75,13 @@ struct Options {
   // Transfer learning
   Head head = Head::keep;
   int64_t drop_layers = 0;
-  std::string freeze;
-  std::string learning_rate_factors;
+  std::string freeze{};
+  std::string learning_rate_factors{};
   KeepFeatures keep_features = KeepFeatures::auto_;
 
   // Data
-  std::string validation;
-  std::string test;
+  std::string validation{};
+  std::string test{};
   double validation_split = 0.1;
   data::Labels labels = data::Labels::folder;
   std::string augment = "none";
@@ -100,7 +101,7 @@ struct Options {
   Execution execution = Execution::auto_;
   int64_t workers = 0;
   int64_t shards = 0;
-  std::vector<int64_t> devices;
+  std::vector<int64_t> devices{};
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   int64_t prefetch = 0;
   Precision precision = Precision::single;
@@ -145,7 +146,7 @@ struct Options {
   int64_t seed = 0;
 
   // The run
-  std::string output;
+  std::string output{};
   bool resume = false;
   int64_t checkpoint_every = 0;
   int64_t hash_every = 0;

@@ -108,7 +108,7 @@ class Lines {
   std::string shards_reason() const {
     std::string text = options_.shards > 0 ? "asked for" : "for " + with_commas(plan_.learned_count) + " learnables and mini-batches of " + std::to_string(plan_.mini_batch_size);
     const int64_t used = used_shards(plan_.shards, plan_.mini_batch_size);
-    const int64_t largest = (used + plan_.workers - 1) / plan_.workers;
+    const int64_t largest = divided_up(used, plan_.workers);
     const double busy = static_cast<double>(used) / static_cast<double>(largest * plan_.workers);
     text += "; " + std::to_string(plan_.workers) + (plan_.workers == 1 ? " worker is " : " workers are ") + fixed(100 * busy, 0) + " % busy";
     if (used < plan_.shards) text += "; a mini-batch fills only " + std::to_string(used);
@@ -118,7 +118,7 @@ class Lines {
   // A worker keeps one for each level of its part of the shard tree.
   int64_t gradient_buffers() const {
     int64_t depth = 1;
-    for (int64_t own = (plan_.shards + plan_.workers - 1) / plan_.workers; own > 1; own = (own + 1) / 2) ++depth;
+    for (int64_t own = divided_up(plan_.shards, plan_.workers); own > 1; own = (own + 1) / 2) ++depth;
     return depth * plan_.workers;
   }
 

@@ -40,7 +40,7 @@ class Trial {
     plan.precision = precision;
     plan.patience = 0;
     plan.keep_features = false;  // a few steps do not need them all
-    plan.max_epochs = (steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
+    plan.max_epochs = divided_up(steps, plan.steps_per_epoch);
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
     Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_, .comm = *alone}, first_instance(prepared_.network, plan.input, options_, {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));

@@ -41,7 +41,6 @@ namespace {
 
 constexpr int64_t kLeastForAnArchive = 64 << 20;  // its list of files is in memory whatever share decoded pictures may take
 constexpr int64_t kSmallPicture = 40;       // pixels a side up to which digits_cnn is chosen
-constexpr int64_t kPhotographSide = 224;    // pixels that networks for photographs usually get
 constexpr int64_t kSmallestForDigits = 7;   // its convolutions need that much
 constexpr int64_t kPrefetch = 4;            // mini-batches read ahead
 constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrapper's default
@@ -145,8 +144,9 @@ class Preparation {
       reasons_.image_size = "asked for; other sizes: " + field_text(options_, "resize");
     } else if (survey.one_size) {
       reasons_.image_size = "the size of " + looked;
-      const int64_t times = format.height * format.width / (kPhotographSide * kPhotographSide);
-      if (times > 1) reasons_.image_size += "; " + std::to_string(times) + " times the work of --image-size " + std::to_string(kPhotographSide) + "x" + std::to_string(kPhotographSide);
+      constexpr int64_t kSide = data::kPhotographSide;
+      const int64_t times = format.height * format.width / (kSide * kSide);
+      if (times > 1) reasons_.image_size += "; " + std::to_string(times) + " times the work of --image-size " + std::to_string(kSide) + "x" + std::to_string(kSide);
     } else {
       reasons_.image_size = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
     }
@@ -306,7 +306,7 @@ class Preparation {
     }
     plan.steps_per_epoch = data::steps_per_epoch(plan.train_count, plan.mini_batch_size);
     plan.max_epochs = options_.max_epochs;
-    if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? (options_.max_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch : default_epochs(plan.steps_per_epoch);
+    if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? divided_up(options_.max_steps, plan.steps_per_epoch) : default_epochs(plan.steps_per_epoch);
     plan.max_steps = options_.max_steps;
     plan.total_steps = plan.max_epochs * plan.steps_per_epoch;
     if (plan.max_steps > 0) plan.total_steps = std::min(plan.total_steps, plan.max_steps);
@@ -314,7 +314,7 @@ class Preparation {
     plan.patience = options_.patience >= 0 ? options_.patience : default_patience(plan.validate_every);
     plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
     plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
-    if (averages()) plan.read_ahead = (plan.read_ahead + plan.shards - 1) / plan.shards;
+    if (averages()) plan.read_ahead = divided_up(plan.read_ahead, plan.shards);
   }
 
   // Rank 0's, or the one of the run's beginning, where there is one.

@@ -13,6 +13,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/nn/freeze.h"
+#include "lockstep/train/plain_tensor.h"
 
 namespace lockstep::train {
 namespace {
@@ -70,8 +71,6 @@ at::Tensor training_loss(const at::Tensor& logits, const at::Tensor& target, con
   const auto loss_each = [&](const at::Tensor& wanted) { return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, kNoClass); };
   return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
 }
-
-bool is_plain(const at::Tensor& tensor, at::ScalarType type) { return tensor.is_cpu() && tensor.scalar_type() == type && tensor.is_contiguous(); }
 
 // As at::argmax: the first of the largest, and a NaN is larger than all.
 int64_t largest_of(const float* row, int64_t classes) {

@@ -8,6 +8,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/device/kernels.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/train/plain_tensor.h"
 
 namespace lockstep::train {
 namespace {
@@ -107,8 +108,7 @@ namespace {
 
 // For small parameters LibTorch's operators would take longer to begin than to add.
 bool put_on_host(const at::Tensor& value, const at::Tensor& flat, int64_t offset, bool add) {
-  const auto plain = [](const at::Tensor& tensor) { return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous(); };
-  if (!value.defined() || !plain(value) || !plain(flat)) return false;
+  if (!value.defined() || !is_plain(value, at::kFloat) || !is_plain(flat, at::kFloat)) return false;
   const auto* source = value.const_data_ptr<float>();
   float* target = flat.mutable_data_ptr<float>() + offset;
   if (add) {

@@ -50,7 +50,7 @@ class StepMeasurement {
   StepCosts measure(const std::vector<int64_t>& workers) {
     measure_reading();
     const int64_t shards = used_shards(plan_.shards, plan_.mini_batch_size);
-    costs_.shard_samples = (plan_.mini_batch_size + shards - 1) / shards;
+    costs_.shard_samples = divided_up(plan_.mini_batch_size, shards);
     shard_ = made_up_shard(plan_, costs_.shard_samples, typical_steps());
     measure_alone();
     const int64_t most = plan_.device == "cpu" ? std::min(plan_.cores, shards) : 1;

@@ -192,6 +192,12 @@ inline void multiply_point(const PointTiles<kLanes, kSide>& left, const PointTil
   }
 }
 
+/// The same for every point; weights are `point_weights` apart.
+template <int kLanes, int kSide>
+inline void multiply_points(const PointTiles<kLanes, kSide>& left, const PointTiles<kLanes, kSide>& right, int64_t rows, int64_t depth, const float* weights, int64_t point_weights) {
+  for (int64_t point = 0; point < kSide * kSide; ++point) multiply_point(left, right, point, rows, depth, weights + point * point_weights);
+}
+
 /// Adds to sums [filters, padded channels] the products of the gradients' and the inputs' tiles, for one point.
 template <int kLanes, int kSide>
 inline void add_point_products(const PointTiles<kLanes, kSide>& gradients, const PointTiles<kLanes, kSide>& inputs, int64_t point, int64_t tiles,
@@ -277,9 +283,7 @@ void winograd_convolution(const ConvolutionShape& shape, const T* input, const T
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
     const int64_t count = smaller(chunk, grid.count() - begin);
     reader.read(input, begin, count, inputs);
-    for (int64_t point = 0; point < kPoints; ++point) {
-      multiply_point(inputs, outputs, point, count, shape.channels, weights + point * point_weights);
-    }
+    multiply_points(inputs, outputs, count, shape.channels, weights, point_weights);
     write_tiles(grid, output_size, outputs, begin, count, packed_bias, output);
   }
 }
@@ -309,9 +313,7 @@ void winograd_input_gradient(const ConvolutionShape& shape, const T* gradient, c
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
     const int64_t count = smaller(chunk, grid.count() - begin);
     reader.read(gradient, begin, count, gradients);
-    for (int64_t point = 0; point < kPoints; ++point) {
-      multiply_point(gradients, inputs, point, count, shape.filters, weights + point * point_weights);
-    }
+    multiply_points(gradients, inputs, count, shape.filters, weights, point_weights);
     adder.add(begin, count, inputs);
   }
   adder.finish();
