@@ -97,10 +97,10 @@ class Stop(runs.TestFolders, unittest.TestCase):
         os.close(end)
         wait_for(lambda: (steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
         os.close(terminal)
-        for _ in range(3):  # a shell that ends passes it on, and then the kernel tells the shell's programs
+        while process.poll() is None:  # a shell that ends passes it on, then the kernel tells the shell's programs: the last may come at any time until the end
             process.send_signal(signal.SIGHUP)
-            time.sleep(0.1)
-        self.assertEqual(process.wait(60), 128 + signal.SIGHUP)
+            time.sleep(0.005)
+        self.assertEqual(process.returncode, 128 + signal.SIGHUP)
         self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)], [runs.of_kind(output, "end")[-1]["step"]])
 
     def test_nohup_is_respected(self):

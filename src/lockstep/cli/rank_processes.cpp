@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <fcntl.h>
 #include <memory>
 #include <optional>
@@ -38,12 +39,8 @@ constexpr int kSignalStatus = 128;
 const int kToldByAnother = exit_status(ErrorCode::cancelled);  // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
+  sigset_t signals = stop_signal_set();
   ::sigaddset(&signals, SIGCHLD);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    if (!is_ignored(signal)) ::sigaddset(&signals, signal);
-  }
   return signals;
 }
 
@@ -79,7 +76,7 @@ class LinePipe {
     ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
   }
   LinePipe(LinePipe&& other) noexcept
-      : ends_(std::exchange(other.ends_, {-1, -1})), prefix_(std::move(other.prefix_)), to_output_(other.to_output_), log_(std::move(other.log_)), open_line_(std::move(other.open_line_)), last_(std::move(other.last_)) {}
+      : ends_(std::exchange(other.ends_, {-1, -1})), prefix_(std::move(other.prefix_)), to_output_(other.to_output_), log_(std::move(other.log_)), open_line_(std::move(other.open_line_)), last_(std::move(other.last_)), output_failure_(std::move(other.output_failure_)) {}
   ~LinePipe() {
     for (const int end : ends_) {
       if (end >= 0) ::close(end);
@@ -101,6 +98,10 @@ class LinePipe {
     }
   }
   std::string last_lines() const { return join({last_.begin(), last_.end()}, "\n"); }
+  /// Throws what ended the passing on to standard output, if anything did.
+  void check_output() const {
+    if (output_failure_) std::rethrow_exception(output_failure_);
+  }
 
  private:
   void take(std::string_view text, Console& console) {
@@ -120,7 +121,13 @@ class LinePipe {
     if (last_.size() > kLastLines) last_.pop_front();
     const std::string own = std::exchange(open_line_, {}) + "\n", line = prefix_ + own;
     log_->add(own, console);
-    to_output_ ? console.print(line) : console.note(line);
+    if (!to_output_) return console.note(line);
+    if (output_failure_) return;
+    try {
+      console.print(line);
+    } catch (...) {
+      output_failure_ = std::current_exception();  // a run is worth more than what it prints
+    }
   }
 
   std::array<int, 2> ends_{-1, -1};
@@ -129,6 +136,7 @@ class LinePipe {
   std::shared_ptr<RankLog> log_;
   std::string open_line_;
   std::deque<std::string> last_;
+  std::exception_ptr output_failure_;
 };
 
 struct RankProcess {
@@ -213,6 +221,9 @@ class Ranks {
       reap();
       press();
     }
+    for (const RankProcess& rank : ranks_) {
+      if (rank.output && end_.failures.empty() && end_.signal == 0) rank.output->check_output();
+    }
     return std::move(end_);
   }
 
@@ -246,7 +257,8 @@ class Ranks {
     signalfd_siginfo info{};
     while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD || (signal == SIGHUP && end_.signal != 0)) continue;  // a terminal that closes says so several times
+      if (signal == SIGCHLD) continue;
+      ignore_hangups();
       send(end_.signal == 0 ? signal : SIGKILL);
       if (end_.signal == 0) end_.signal = signal;
     }

@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -20,15 +19,6 @@ using Clock = std::chrono::steady_clock;
 // timeout(1) and some launchers send one request twice, to the process and to its group.
 constexpr std::chrono::milliseconds kEcho{50};
 
-sigset_t stop_signal_set() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    if (!is_ignored(signal)) ::sigaddset(&signals, signal);
-  }
-  return signals;
-}
-
 [[noreturn]] void die_of(int signal) {
   std::signal(signal, SIG_DFL);
   sigset_t signals;
@@ -41,10 +31,18 @@ sigset_t stop_signal_set() {
 
 }  // namespace
 
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+sigset_t stop_signal_set() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    const bool is_ignored = ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (!is_ignored) ::sigaddset(&signals, signal);
+  }
+  return signals;
 }
+
+void ignore_hangups() { std::signal(SIGHUP, SIG_IGN); }
 
 StopSignals::StopSignals(std::string notice, AtSecond at_second, AtFirst at_first) : notice_(std::move(notice)), at_second_(at_second), at_first_(at_first) {
   const sigset_t signals = stop_signal_set();
@@ -75,10 +73,10 @@ void StopSignals::wait_for_signals() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
-    // A terminal that closes tells its programs several times, the shell first and then the kernel.
-    if (signal_ != 0 && (at_second_ == AtSecond::go_on || signal == SIGHUP || Clock::now() - first < kEcho)) continue;
+    if (signal_ != 0 && (at_second_ == AtSecond::go_on || Clock::now() - first < kEcho)) continue;
     if (signal_ != 0 || at_first_ == AtFirst::die) die_of(signal);
     signal_ = signal;
+    ignore_hangups();
     first = Clock::now();
     const std::string text = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + notice_ + "\n";
     [[maybe_unused]] const ssize_t written = notice_.empty() ? 0 : ::write(STDERR_FILENO, text.data(), text.size());

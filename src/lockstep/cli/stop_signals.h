@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -14,11 +15,15 @@ enum class AtSecond { die, go_on };
 /// What the first one does: as long as nothing could be saved, it may kill at once.
 enum class AtFirst { stop, die };
 
-/// Whether whoever started us had this signal ignored: a shell does with Ctrl-C for what it runs in the background, nohup with SIGHUP.
-bool is_ignored(int signal);
+/// SIGINT, SIGTERM and SIGHUP, without those that whoever started us had ignored: a shell does with Ctrl-C for what it runs in the background, nohup with SIGHUP.
+sigset_t stop_signal_set();
+
+/// From now on SIGHUP does nothing, to the end of the process: a terminal that closes says so several times, the shell first and then the kernel, and the last one may
+/// come when the stop that the first one asked for is done.
+void ignore_hangups();
 
 /// While it lives, the first SIGINT, SIGTERM or SIGHUP that is not ignored prints `notice` on standard error and requests a stop; a second one kills the process,
-/// unless it comes within a twentieth of a second, or is a SIGHUP: then it counts as the same.
+/// unless it comes within a twentieth of a second, or is a SIGHUP: then it counts as the same, also when this is gone.
 /// A thread waits for the signals, so nothing runs inside a signal handler. Make it before other threads: they inherit its signal mask.
 class StopSignals {
  public:
