@@ -21,6 +21,13 @@ def start(*arguments, environment=None):
     return subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
 
 
+def slow_fsync(milliseconds):
+    shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")
+    if not shim:
+        raise AssertionError("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
+    return {"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0", "LOCKSTEP_FSYNC_MILLISECONDS": str(milliseconds)}
+
+
 def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
@@ -89,11 +96,11 @@ class Stop(runs.TestFolders, unittest.TestCase):
         self.assertLess(seconds, 2 * SECONDS_TO_STOP)
         self.assertEqual(runs.checkpoints(output), [])
 
-    def test_a_terminal_that_closes(self):
-        output = self.folder / "closed"
+    def close_terminal_of(self, output, *launcher):
         terminal, end = os.openpty()
-        process = subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "400", "--mini-batch-size", "8"), stdin=end, stdout=end, stderr=end,
-                                   start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        command = runs.command(*launcher, "train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "400", "--mini-batch-size", "8")
+        process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+                                   env={**os.environ, **slow_fsync(100)})
         os.close(end)
         wait_for(lambda: (steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
         os.close(terminal)
@@ -102,6 +109,12 @@ class Stop(runs.TestFolders, unittest.TestCase):
             time.sleep(0.005)
         self.assertEqual(process.returncode, 128 + signal.SIGHUP)
         self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)], [runs.of_kind(output, "end")[-1]["step"]])
+
+    def test_a_terminal_that_closes(self):
+        self.close_terminal_of(self.folder / "closed")
+
+    def test_a_launcher_whose_terminal_closes(self):
+        self.close_terminal_of(self.folder / "launched", "run", "--ranks", "2", "--", *runs.command())
 
     def test_nohup_is_respected(self):
         output = self.folder / "nohup"
@@ -112,11 +125,8 @@ class Stop(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 
     def test_twice_kills(self):
-        shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")
-        if not shim:
-            self.fail("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
         output = self.folder / "twice"
-        process = self.train(output, "--workers", "2", environment={"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0", "LOCKSTEP_FSYNC_MILLISECONDS": "3000"})
+        process = self.train(output, "--workers", "2", environment=slow_fsync(3000))
         wait_for(lambda: steps_done(output) > 2)
         process.send_signal(signal.SIGINT)
         self.assertTrue(select.select([process.stdout], [], [], 30)[0])

@@ -257,7 +257,7 @@ class Ranks {
     signalfd_siginfo info{};
     while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD) continue;
+      if (signal == SIGCHLD || (signal == SIGHUP && end_.signal != 0)) continue;
       ignore_hangups();
       send(end_.signal == 0 ? signal : SIGKILL);
       if (end_.signal == 0) end_.signal = signal;

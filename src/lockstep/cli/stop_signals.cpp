@@ -73,7 +73,7 @@ void StopSignals::wait_for_signals() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal_ != 0 && (at_second_ == AtSecond::go_on || Clock::now() - first < kEcho)) continue;
+    if (signal_ != 0 && (at_second_ == AtSecond::go_on || signal == SIGHUP || Clock::now() - first < kEcho)) continue;
     if (signal_ != 0 || at_first_ == AtFirst::die) die_of(signal);
     signal_ = signal;
     ignore_hangups();

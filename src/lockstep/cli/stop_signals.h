@@ -18,8 +18,8 @@ enum class AtFirst { stop, die };
 /// SIGINT, SIGTERM and SIGHUP, without those that whoever started us had ignored: a shell does with Ctrl-C for what it runs in the background, nohup with SIGHUP.
 sigset_t stop_signal_set();
 
-/// From now on SIGHUP does nothing, to the end of the process: a terminal that closes says so several times, the shell first and then the kernel, and the last one may
-/// come when the stop that the first one asked for is done.
+/// From now on a SIGHUP that is not blocked does nothing, to the end of the process: a terminal that closes says so several times, the shell first and then the
+/// kernel, and the last one may come when the stop that the first one asked for is done. Who reads signals gets them still: what is blocked is not ignored.
 void ignore_hangups();
 
 /// While it lives, the first SIGINT, SIGTERM or SIGHUP that is not ignored prints `notice` on standard error and requests a stop; a second one kills the process,
