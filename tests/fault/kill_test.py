@@ -21,7 +21,7 @@ ARGUMENTS = [*runs.SMALL, "--max-epochs", "4", "--mini-batch-size", "16", "--che
 WORKERS = [1, 2, 3, 4, 8]
 BEFORE = "before the first checkpoint"
 INSIDE = "inside a checkpoint's writing"
-SLOW_MILLISECONDS = "60"
+SLOW_MILLISECONDS = 60
 SECONDS_IN_CHECKPOINT = 0.4  # seven times fsync
 SECONDS = 120
 
@@ -39,9 +39,7 @@ class Kills:
         self.expected = runs.weights(folder / "alone")
 
     def start(self, output, workers, slow):
-        environment = dict(os.environ)
-        if slow:
-            environment.update({"ASAN_OPTIONS": "verify_asan_link_order=0", "LD_PRELOAD": os.environ["LOCKSTEP_SLOW_FSYNC"], "LOCKSTEP_FSYNC_MILLISECONDS": SLOW_MILLISECONDS})
+        environment = {**os.environ, **(runs.slow_fsync(SLOW_MILLISECONDS) if slow else {})}
         return subprocess.Popen(runs.command("train", self.train, "--output", output, "--validation", self.held_out, *ARGUMENTS, "--workers", workers),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
 

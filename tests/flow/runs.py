@@ -49,6 +49,14 @@ def temporary_folder():
     return tempfile.TemporaryDirectory(prefix="lockstep-test-")
 
 
+def slow_fsync(milliseconds):
+    """What a program's environment needs for every fsync to take so much longer."""
+    shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")
+    if not shim:
+        raise AssertionError("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
+    return {"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0", "LOCKSTEP_FSYNC_MILLISECONDS": str(milliseconds)}
+
+
 def command(*arguments):
     return [str(PROGRAM), *(str(argument) for argument in arguments)]
 

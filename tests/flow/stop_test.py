@@ -21,13 +21,6 @@ def start(*arguments, environment=None):
     return subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
 
 
-def slow_fsync(milliseconds):
-    shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")
-    if not shim:
-        raise AssertionError("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
-    return {"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0", "LOCKSTEP_FSYNC_MILLISECONDS": str(milliseconds)}
-
-
 def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
@@ -100,13 +93,12 @@ class Stop(runs.TestFolders, unittest.TestCase):
         terminal, end = os.openpty()
         command = runs.command(*launcher, "train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "400", "--mini-batch-size", "8")
         process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-                                   env={**os.environ, **slow_fsync(100)})
+                                   env={**os.environ, **runs.slow_fsync(100)})
         os.close(end)
         wait_for(lambda: (steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
         os.close(terminal)
-        while process.poll() is None:  # a shell that ends passes it on, then the kernel tells the shell's programs: the last may come at any time until the end
-            process.send_signal(signal.SIGHUP)
-            time.sleep(0.005)
+        # A shell that ends passes it on, then the kernel tells the shell's programs: the last may come at any time until the end.
+        wait_for(lambda: process.poll() is not None or process.send_signal(signal.SIGHUP))
         self.assertEqual(process.returncode, 128 + signal.SIGHUP)
         self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)], [runs.of_kind(output, "end")[-1]["step"]])
 
@@ -126,7 +118,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
 
     def test_twice_kills(self):
         output = self.folder / "twice"
-        process = self.train(output, "--workers", "2", environment=slow_fsync(3000))
+        process = self.train(output, "--workers", "2", environment=runs.slow_fsync(3000))
         wait_for(lambda: steps_done(output) > 2)
         process.send_signal(signal.SIGINT)
         self.assertTrue(select.select([process.stdout], [], [], 30)[0])

@@ -80,7 +80,7 @@ class Measurement {
     });
     // The tree over two shards is one addition, so the first node can be its scratch: the sum then stands where both workers read it.
     float* sum = nodes_.front().sum.data_ptr<float>();
-    const Range own = part_of((count_ + train::kBlock - 1) / train::kBlock, share.size, share.rank);
+    const Range own = part_of(divided_up(count_, train::kBlock), share.size, share.rank);
     for (int64_t block = own.begin; block < own.end; ++block) {
       const int64_t begin = block * train::kBlock;
       comm::finish_block<float>(nodes_, kWorkers, begin, std::min(train::kBlock, count_ - begin), sum + begin);

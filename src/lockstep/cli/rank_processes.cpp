@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "lockstep/base/child_process.h"
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"
@@ -72,28 +73,24 @@ class RankLog {
 class LinePipe {
  public:
   LinePipe(std::string prefix, bool to_output, std::shared_ptr<RankLog> log) : prefix_(std::move(prefix)), to_output_(to_output), log_(std::move(log)) {
-    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a rank");
-    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a rank");
+    reading_ = Descriptor(ends[0]);
+    writing_ = Descriptor(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   }
-  LinePipe(LinePipe&& other) noexcept
-      : ends_(std::exchange(other.ends_, {-1, -1})), prefix_(std::move(other.prefix_)), to_output_(other.to_output_), log_(std::move(other.log_)), open_line_(std::move(other.open_line_)), last_(std::move(other.last_)), output_failure_(std::move(other.output_failure_)) {}
-  ~LinePipe() {
-    for (const int end : ends_) {
-      if (end >= 0) ::close(end);
-    }
-  }
-  int reading_end() const { return ends_[0]; }
-  int writing_end() const { return ends_[1]; }
-  void close_writing_end() { ::close(std::exchange(ends_[1], -1)); }
+  int reading_end() const { return reading_.get(); }
+  int writing_end() const { return writing_.get(); }
+  void close_writing_end() { writing_ = {}; }
 
   /// Passes on what is there; false at the end of the stream.
   bool pass_on(Console& console) {
     std::array<char, 65536> bytes;
     while (true) {
-      const ssize_t got = ::read(ends_[0], bytes.data(), bytes.size());
+      const ssize_t got = ::read(reading_.get(), bytes.data(), bytes.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return true;
-      if (got == 0) return end_line(console), ::close(std::exchange(ends_[0], -1)), false;
+      if (got == 0) return end_line(console), reading_ = {}, false;
       take({bytes.data(), static_cast<size_t>(got)}, console);
     }
   }
@@ -130,7 +127,7 @@ class LinePipe {
     }
   }
 
-  std::array<int, 2> ends_{-1, -1};
+  Descriptor reading_, writing_;
   std::string prefix_;
   bool to_output_;
   std::shared_ptr<RankLog> log_;

@@ -35,7 +35,7 @@ class GlooCall::Segments {
   int64_t pieces() const { return pieces_; }
   int64_t bytes() const { return bytes_; }
   /// In the largest slice.
-  int64_t most() const { return (part_of(elements_, size_, 0).count() + segment_ - 1) / segment_; }
+  int64_t most() const { return divided_up(part_of(elements_, size_, 0).count(), segment_); }
   /// The elements of a segment; none behind the last one.
   Range part(int64_t rank, int64_t segment) const {
     const Range slice = part_of(elements_, size_, rank);

@@ -16,7 +16,7 @@ Features::Features(std::shared_ptr<const data::PictureSet> pictures) : pictures_
 void Features::compute(Share share, Replica& replica, const std::stop_token& stop) {
   const data::PictureFormat& format = pictures_->format();
   const int64_t count = pictures_->size();
-  const Range own = part_of((count + kGroup - 1) / kGroup, share.size, share.rank);
+  const Range own = part_of(divided_up(count, kGroup), share.size, share.rank);
   for (int64_t group = own.begin; group < own.end && !stop.stop_requested(); ++group) {
     const int64_t first = group * kGroup, size = std::min(kGroup, count - first);
     const at::Tensor pictures = at::empty({size, format.channels, format.height, format.width}, at::kByte);

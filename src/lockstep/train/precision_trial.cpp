@@ -23,7 +23,7 @@ struct TrialResult {
 
 std::shared_ptr<const data::PictureSet> part_of_held_out(const data::Dataset& held_out, const data::PictureFormat& format) {
   std::vector<int64_t> indices;
-  const int64_t stride = (held_out.size() + kMostHeldOut - 1) / kMostHeldOut;
+  const int64_t stride = divided_up(held_out.size(), kMostHeldOut);
   for (int64_t i = 0; i < held_out.size(); i += stride) indices.push_back(i);
   return std::make_shared<const data::PictureSet>(held_out.subset(std::move(indices)), format, /*most_bytes=*/0);
 }

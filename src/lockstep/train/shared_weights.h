@@ -41,7 +41,7 @@ class SharedWeights {
   const std::vector<ParameterSlot>& slots() const { return slots_; }
   int64_t element_count() const { return flat_.numel(); }    ///< with padding
   int64_t parameter_count() const;                            ///< without
-  int64_t block_count() const { return (element_count() + kBlock - 1) / kBlock; }
+  int64_t block_count() const { return divided_up(element_count(), kBlock); }
   const at::Tensor& flat() const { return flat_; }
   at::ScalarType type() const { return flat_.scalar_type(); }
   at::Device device() const { return flat_.device(); }
