@@ -53,7 +53,9 @@ def train(model, pictures, labels, recipe):
             optimizer.param_groups[0]["lr"] = rate_at(recipe, epoch * steps + step, recipe["max-epochs"] * steps)
             optimizer.zero_grad()
             inputs = shifted(pictures[batch], most).float().div_(255).to(memory_format=LAYOUT)
-            nn.functional.cross_entropy(parallel(inputs), labels[batch]).backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=recipe["precision"] == "bf16-mixed"):
+                logits = parallel(inputs)
+            nn.functional.cross_entropy(logits.float(), labels[batch]).backward()
             optimizer.step()
     return recipe["max-epochs"] * len(labels)
 

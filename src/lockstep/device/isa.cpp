@@ -1,6 +1,11 @@
 #include "lockstep/device/isa.h"
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <string_view>
 
 #include <ATen/Version.h>
 #include <ATen/native/DispatchStub.h>
@@ -39,6 +44,20 @@ VectorUnit vector_unit() {
     return avx2 && (allowed == "avx2" || allowed == "avx512") ? VectorUnit::avx2 : VectorUnit::plain;
   }();
   return unit;
+}
+
+bool has_matrix_unit() {
+  static const bool has = [] {
+    constexpr unsigned kBFloat16 = 1U << 22, kTiles = 1U << 24;  // CPUID.(EAX=7,ECX=0):EDX
+    constexpr long kRequestState = 0x1023, kTileData = 18;      // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kBFloat16) == 0 || (d & kTiles) == 0) return false;
+    const char* allowed = std::getenv("ONEDNN_MAX_CPU_ISA");
+    const bool free = allowed == nullptr || std::string_view(allowed) == "ALL" || std::string_view(allowed).find("AMX") != std::string_view::npos;
+    // The state of the tiles is saved only for processes that asked for it, and a process asks for all its threads.
+    return free && vector_unit() == VectorUnit::avx512 && __builtin_cpu_supports("avx512bf16") && ::syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+  }();
+  return has;
 }
 
 std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {

@@ -17,6 +17,9 @@ enum class VectorUnit { plain, avx2, avx512 };
 /// The widest unit that the processor has and pin_isa allows; looked for once.
 VectorUnit vector_unit();
 
+/// Whether the processor multiplies matrices of bfloat16 (Intel's AMX), the operating system lets this process do so, and pin_isa allows it; looked for once.
+bool has_matrix_unit();
+
 /// The one of three that fits vector_unit().
 template <class T>
 const T& for_vector_unit(const T& plain, const T& avx2, const T& avx512) {

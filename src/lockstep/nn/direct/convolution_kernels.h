@@ -1,6 +1,7 @@
 // Two-dimensional convolutions over pictures stored channels last, on one thread: Winograd's algorithm by tiles of 4 x 4 results for kernels of 3 x 3
 // and 5 x 5 with enough channels, sums place by place for small pictures and strides, a direct one for the rest. Vectors lie along the channels, padded
-// to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. The reference that checks them is in convolution_kernels_test.cpp.
+// to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. Where the processor has AMX, bfloat16 pictures take another way, products of
+// matrices (tile_convolution.h). The reference that checks all of them is in convolution_kernels_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ struct ConvolutionShape {
 /// One set, compiled for one instruction set. T is float or BFloat16: how pictures, weights and bias lie in memory; arithmetic and gradients of
 /// weights and bias are in float. Inputs are [batch, height, width, channels], outputs [batch, output_height, output_width, filters], both
 /// contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The bits of a result depend on the shape, the values and
-/// whether the processor has fused multiply-adds (the sets for AVX2 and AVX-512 give the same), never on addresses, threads or earlier calls.
+/// whether the processor has fused multiply-adds or AMX (the sets for AVX2 and AVX-512 give the same), never on addresses, threads or earlier calls.
 template <class T>
 struct ConvolutionKernels {
   /// output = convolution of input with weight, plus bias [filters] unless that is null
@@ -46,18 +47,18 @@ struct ConvolutionKernels {
   void (*weight_gradient)(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient);
 };
 
-/// The widest set that device::vector_unit() allows.
+/// The widest set that device::vector_unit() allows; for BFloat16 the one on AMX where device::has_matrix_unit().
 template <class T>
 const ConvolutionKernels<T>& convolution_kernels();
 
 enum class ConvolutionMethod { winograd, places, direct };
 
-/// How these kernels do it: by tiles of 4 x 4 results for square kernels of 3 and 5 with at least four channels and filters, where that saves products;
+/// How these kernels do it, AMX aside: by tiles of 4 x 4 results for square kernels of 3 and 5 with at least four channels and filters, where that saves products;
 /// place by place for other small pictures and for strides; as defined for the rest.
 ConvolutionMethod method_of(const ConvolutionShape& shape);
 
 /// Whether the three passes together take less time than oneDNN's for tensors of T; measured on one core of AMD Zen 4 with AVX-512 and bfloat16
-/// instructions, batches of 16, against LibTorch 2.11. A first layer of up to 3 channels counts without its gradient by the input.
+/// instructions, and for AMX of an Intel Xeon, against LibTorch 2.11. A first layer of up to 3 channels counts without its gradient by the input.
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape);
 

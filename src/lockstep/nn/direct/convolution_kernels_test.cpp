@@ -15,6 +15,7 @@
 namespace lockstep::nn::direct {
 
 LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
+const ConvolutionKernels<BFloat16>& amx_convolution_kernels();
 
 namespace {
 
@@ -29,6 +30,9 @@ std::vector<NamedKernels<T>> present_kernels() {
   std::vector<NamedKernels<T>> result{{"plain", &plain_convolution_kernels(T{})}};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) result.push_back({"avx2", &avx2_convolution_kernels(T{})});
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) result.push_back({"avx512", &avx512_convolution_kernels(T{})});
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    if (device::has_matrix_unit()) result.push_back({"amx", &amx_convolution_kernels()});
+  }
   return result;
 }
 
@@ -246,12 +250,23 @@ TEST(ConvolutionKernels, TakeHalfPrecision) {
   }
 }
 
+TEST(ConvolutionKernels, TakeHalfPrecisionInGroupsOfPictures) {
+  check<BFloat16>({3, 64, 62, 60, 40, 3, 3, 1, 1, false});
+  check<BFloat16>({40, 20, 24, 24, 20, 3, 3, 1, 1, true});
+  check<BFloat16>({5, 40, 16, 16, 36, 1, 1, 0, 0, false});
+  check<BFloat16>({70, 33, 1, 1, 70, 1, 1, 0, 0, true});
+  check<BFloat16>({19, 48, 2, 2, 64, 3, 3, 1, 1, false});
+  check<BFloat16>({2, 3, 75, 76, 96, 7, 7, 0, 0, false, 2, 2});
+  check<BFloat16>({9, 40, 8, 9, 48, 3, 3, 1, 1, false, 2, 2});
+}
+
 TEST(ConvolutionKernels, AreWorthwhileWhereTheyWereFaster) {
   EXPECT_TRUE(is_worthwhile<float>({16, 1, 28, 28, 20, 5, 5, 0, 0, false}));
   EXPECT_TRUE(is_worthwhile<float>({16, 20, 24, 24, 20, 3, 3, 1, 1, false}));
   EXPECT_TRUE(is_worthwhile<BFloat16>({16, 20, 24, 24, 20, 3, 3, 1, 1, false}));
   EXPECT_FALSE(is_worthwhile<float>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}));
   EXPECT_FALSE(is_worthwhile<float>({1, 512, 4, 4, 512, 3, 3, 1, 1, false}));
+  EXPECT_EQ(is_worthwhile<BFloat16>({16, 512, 1, 1, 512, 3, 3, 1, 1, false}), device::has_matrix_unit());
 }
 
 TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {

@@ -1,6 +1,7 @@
 // The text of the linear kernels, compiled once per instruction set; LOCKSTEP_LINEAR_KERNELS names the function that returns them.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/nn/direct/linear_kernels.h"
@@ -174,17 +175,56 @@ void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bi
   }
 }
 
-template <class T>
-void turn(const T* matrices, int64_t count, int64_t rows, int64_t columns, T* result) {
-  constexpr int64_t kBlock = 16;
-  for (const T* end = matrices + count * rows * columns; matrices != end; matrices += rows * columns, result += rows * columns) {
-    for (int64_t first = 0; first < columns; first += kBlock) {
-      const int64_t size = smaller(kBlock, columns - first);
-      for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t i = 0; i < size; ++i) result[(first + i) * rows + row] = matrices[row * columns + first + i];
+/// A square of numbers of which only the size counts: result[column][row] = source[row][column]. Each step shuffles the first half of the rows with the second.
+template <int kSide, class T>
+inline void turn_square(const T* source, int64_t columns, T* result, int64_t rows) {
+  using Number = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
+  typedef Number Row __attribute__((vector_size(kSide * sizeof(Number))));
+  Row low{}, high{};
+  for (int i = 0; i < kSide; ++i) {
+    low[i] = static_cast<Number>(i % 2 * kSide + i / 2);
+    high[i] = static_cast<Number>(low[i] + kSide / 2);
+  }
+  Row square[kSide];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSide; ++i) square[i] = load_bytes<Row>(source + i * columns);
+#pragma GCC unroll 4
+  for (int step = 1; step < kSide; step *= 2) {
+    Row next[kSide];
+#pragma GCC unroll 8
+    for (int i = 0; i < kSide / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(square[i], square[i + kSide / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(square[i], square[i + kSide / 2], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kSide; ++i) square[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kSide; ++i) std::memcpy(result + i * rows, &square[i], sizeof(Row));
+}
+
+/// The columns [first, last) of a matrix, by squares of kSide and then smaller ones.
+template <int kSide, class T>
+void turn_columns(const T* matrix, int64_t rows, int64_t columns, int64_t first, int64_t last, T* result) {
+  if constexpr (kSide == 1) {
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = first; column < last; ++column) result[column * rows + row] = matrix[row * columns + column];
+    }
+  } else {
+    for (; first + kSide <= last; first += kSide) {
+      int64_t row = 0;
+      for (; row + kSide <= rows; row += kSide) turn_square<kSide>(matrix + row * columns + first, columns, result + first * rows + row, rows);
+      for (; row < rows; ++row) {
+        for (int64_t i = 0; i < kSide; ++i) result[(first + i) * rows + row] = matrix[row * columns + first + i];
       }
     }
+    turn_columns<kSide == 4 ? 1 : 4>(matrix, rows, columns, first, last, result);
   }
+}
+
+template <class T>
+void turn(const T* matrices, int64_t count, int64_t rows, int64_t columns, T* result) {
+  for (int64_t i = 0; i < count; ++i) turn_columns<kWidest>(matrices + i * rows * columns, rows, columns, 0, columns, result + i * rows * columns);
 }
 
 template <class T>

@@ -44,6 +44,17 @@ inline void store_part(Floats value, T* target, Count count) {
   }
 }
 
+template <class T, class Count>
+inline void store_exact_part(Floats value, T* target, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    T values[kWidest];
+    store_exact<kWidest>(value, values);
+    copy_some<kWidest / 2>(values, target, count);
+  } else {
+    store_exact<kWidest>(value, target);
+  }
+}
+
 // __builtin_convertvector does these one number at a time; without the mask g++ 12 warns of a number that its own header leaves open.
 #if defined(__AVX512F__)
 constexpr __mmask16 kAll = 0xffff;
@@ -130,7 +141,7 @@ void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* larges
             place = best <= 0.0F ? Integers{} + kCut : place;
             best = best <= 0.0F ? Floats{} : best;
           }
-          store_part(best, output + c, count);
+          store_exact_part(best, output + c, count);
           store_bytes_part(place, largest + c, count);
         });
       }
@@ -185,7 +196,7 @@ void divided_gradient(const PoolShape& shape, const T* gradient, const uint8_t* 
         const Floats value = load_part(gradient + c, count) + Floats{};
         for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
           for (int64_t kx = 0; kx < shape.kernel_width; ++kx) {
-            store_part(place == static_cast<int32_t>(ky * shape.kernel_width + kx) ? value : Floats{}, window + ky * row + kx * shape.channels + c, count);
+            store_exact_part(place == static_cast<int32_t>(ky * shape.kernel_width + kx) ? value : Floats{}, window + ky * row + kx * shape.channels + c, count);
           }
         }
       });

@@ -90,6 +90,18 @@ inline void store(Vector<kLanes> value, BFloat16* target) {
   std::memcpy(target, &halves, sizeof(halves));
 }
 
+/// Stores what was loaded as T before, or zero: nothing is rounded.
+template <int kLanes>
+inline void store_exact(Vector<kLanes> value, float* target) {
+  store<kLanes>(value, target);
+}
+template <int kLanes>
+inline void store_exact(Vector<kLanes> value, BFloat16* target) {
+  using Types = VectorTypes<kLanes>;
+  const auto halves = __builtin_convertvector(reinterpret_cast<typename Types::Words>(value) >> 16, typename Types::Halves);
+  std::memcpy(target, &halves, sizeof(halves));
+}
+
 /// Copies `count` values, less than twice kSize, in pieces of sizes that the compiler knows.
 template <int kSize, class T>
 inline void copy_some(const T* source, T* target, int64_t count) {
