@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/isa.h"
 #include "lockstep/device/kernels.h"
 #include "lockstep/device/random_scope.h"
 
@@ -83,6 +85,13 @@ TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
       check("AVX-512", __builtin_cpu_supports("avx512bw"), avx512_kernels(0.f));
     }
   }
+}
+
+TEST(Isa, TheMatrixUnitIsOneOfTheUnitsListed) {
+  if (!has_matrix_unit()) return;
+  const std::vector<std::string> units = inspect().vector_units;
+  EXPECT_NE(std::find(units.begin(), units.end(), "amx_bf16"), units.end());
+  EXPECT_EQ(vector_unit(), VectorUnit::avx512);
 }
 
 TEST(Inventory, CoresAreAllowedOnes) {

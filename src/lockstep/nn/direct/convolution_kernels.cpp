@@ -17,14 +17,6 @@ const ConvolutionKernels<float>& convolution_kernels<float>() {
   return chosen;
 }
 
-template <>
-const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
-  constexpr BFloat16 kType{};
-  static const auto& vectors = device::for_vector_unit(plain_convolution_kernels(kType), avx2_convolution_kernels(kType), avx512_convolution_kernels(kType));
-  static const auto& chosen = device::has_matrix_unit() ? amx_convolution_kernels() : vectors;
-  return chosen;
-}
-
 bool prefers_wide_vectors() {
   static const bool intel = __builtin_cpu_is("intel");
   return intel;
@@ -81,6 +73,44 @@ ConvolutionMethod method_of(const ConvolutionShape& shape) {
   return many && ((small && kernel) || shape.is_strided()) ? ConvolutionMethod::places : ConvolutionMethod::direct;
 }
 
+namespace {
+
+const ConvolutionKernels<BFloat16>& vector_kernels() {
+  constexpr BFloat16 kType{};
+  static const auto& chosen = device::for_vector_unit(plain_convolution_kernels(kType), avx2_convolution_kernels(kType), avx512_convolution_kernels(kType));
+  return chosen;
+}
+
+// AMX puts the whole weight in its order, though a kernel over a single place meets little of it.
+const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
+  const bool single = shape.output_height() * shape.output_width() == 1 && shape.kernel_height * shape.kernel_width > 1;
+  return single && method_of(shape) == ConvolutionMethod::places ? vector_kernels() : amx_convolution_kernels();
+}
+
+// Its sums go over 32 places in a line at once, and there a line has few that count.
+const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
+  const bool small = shape.height * shape.width <= kFewPlaces;
+  return small && method_of(shape) == ConvolutionMethod::places ? vector_kernels() : amx_convolution_kernels();
+}
+
+constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
+    [](const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight, const BFloat16* bias, BFloat16* output) {
+      kernels_for(shape).forward(shape, input, weight, bias, output);
+    },
+    [](const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* weight, BFloat16* input_gradient) {
+      kernels_for(shape).input_gradient(shape, gradient, weight, input_gradient);
+    },
+    [](const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* input, float* weight_gradient, float* bias_gradient) {
+      kernels_for_weights(shape).weight_gradient(shape, gradient, input, weight_gradient, bias_gradient);
+    }};
+
+}  // namespace
+
+template <>
+const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
+  return device::has_matrix_unit() ? kWithMatrixUnit : vector_kernels();
+}
+
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
 //   float     1->20 5x5 of 28x28:     0.11, -, 0.12       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37, -, 0.40     0.41, -, 0.48
 //             20->20 3x3 of 24x24:    0.30, 0.30, 0.30    0.94, 0.94, 1.01   3->64 3x3 of 32x32:      0.84, -, 0.86     0.69, -, 0.90
@@ -93,7 +123,7 @@ ConvolutionMethod method_of(const ConvolutionShape& shape) {
 // With AMX, bfloat16, all three passes on one core of an Intel Xeon of the fourth generation, ours against oneDNN's (batches of 16 above the line, 4 below):
 //             20->20 3x3 of 24x24:      1.23   1.90                          20->50 5x5 of 12x12:      0.96   1.62 (batches of 8)
 //             64->64 3x3 of 32x32:      13.1   13.5                          64->64 1x1 of 32x32:      2.2    2.3
-//             128->256 3x3 of 4x4, /2:  5.5    5.6                           512->512 3x3 of 1x1:      22.9   25.7
+//             64->64 3x3 of 8x8:        0.96   1.65                          256->256 3x3 of 2x2:      4.8    12.1
 //             -------------------------------
 //             16->64 3x3 of 55x55:      2.6    3.0                           128->32 1x1 of 55x55:     2.2    2.6
 //             48->192 3x3 of 27x27:     2.9    6.0                           512->64 1x1 of 13x13:     0.71   0.84

@@ -32,6 +32,7 @@ std::vector<NamedKernels<T>> present_kernels() {
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) result.push_back({"avx512", &avx512_convolution_kernels(T{})});
   if constexpr (std::is_same_v<T, BFloat16>) {
     if (device::has_matrix_unit()) result.push_back({"amx", &amx_convolution_kernels()});
+    result.push_back({"chosen", &convolution_kernels<T>()});
   }
   return result;
 }
