@@ -11,12 +11,6 @@ namespace lockstep::nn::direct {
 LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
 const ConvolutionKernels<BFloat16>& amx_convolution_kernels();
 
-template <>
-const ConvolutionKernels<float>& convolution_kernels<float>() {
-  static const auto& chosen = device::for_vector_unit(plain_convolution_kernels(0.0F), avx2_convolution_kernels(0.0F), avx512_convolution_kernels(0.0F));
-  return chosen;
-}
-
 bool prefers_wide_vectors() {
   static const bool intel = __builtin_cpu_is("intel");
   return intel;
@@ -75,22 +69,18 @@ ConvolutionMethod method_of(const ConvolutionShape& shape) {
 
 namespace {
 
-const ConvolutionKernels<BFloat16>& vector_kernels() {
-  constexpr BFloat16 kType{};
-  static const auto& chosen = device::for_vector_unit(plain_convolution_kernels(kType), avx2_convolution_kernels(kType), avx512_convolution_kernels(kType));
-  return chosen;
-}
+LOCKSTEP_DEFINE_WIDEST(ConvolutionKernels, convolution_kernels, vector_kernels)
 
 // AMX puts the whole weight in its order, though a kernel over a single place meets little of it.
 const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
   const bool single = shape.output_height() * shape.output_width() == 1 && shape.kernel_height * shape.kernel_width > 1;
-  return single && method_of(shape) == ConvolutionMethod::places ? vector_kernels() : amx_convolution_kernels();
+  return single && method_of(shape) == ConvolutionMethod::places ? vector_kernels<BFloat16>() : amx_convolution_kernels();
 }
 
 // Its sums go over 32 places in a line at once, and there a line has few that count.
 const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
   const bool small = shape.height * shape.width <= kFewPlaces;
-  return small && method_of(shape) == ConvolutionMethod::places ? vector_kernels() : amx_convolution_kernels();
+  return small && method_of(shape) == ConvolutionMethod::places ? vector_kernels<BFloat16>() : amx_convolution_kernels();
 }
 
 constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
@@ -107,8 +97,13 @@ constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
 }  // namespace
 
 template <>
+const ConvolutionKernels<float>& convolution_kernels<float>() {
+  return vector_kernels<float>();
+}
+
+template <>
 const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
-  return device::has_matrix_unit() ? kWithMatrixUnit : vector_kernels();
+  return device::has_matrix_unit() ? kWithMatrixUnit : vector_kernels<BFloat16>();
 }
 
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.

@@ -12,13 +12,17 @@
   const Set<float>& avx512_##name(float);            \
   const Set<BFloat16>& avx512_##name(BFloat16);
 
-/// Defines NAME<T>(), the widest set that device::vector_unit() allows.
-#define LOCKSTEP_CHOOSE_KERNELS(Set, name)                                                                                   \
-  LOCKSTEP_DECLARE_KERNELS(Set, name)                                                                                        \
+/// Defines WIDEST<T>(), the set of NAME that device::vector_unit() allows.
+#define LOCKSTEP_DEFINE_WIDEST(Set, name, widest)                                                                            \
   template <class T>                                                                                                         \
-  const Set<T>& name() {                                                                                                     \
+  const Set<T>& widest() {                                                                                                   \
     static const auto& chosen = device::for_vector_unit(plain_##name(T{}), avx2_##name(T{}), avx512_##name(T{}));            \
     return chosen;                                                                                                           \
-  }                                                                                                                          \
-  template const Set<float>& name<float>();                                                                                  \
+  }
+
+/// Defines NAME<T>() so, for float and BFloat16.
+#define LOCKSTEP_CHOOSE_KERNELS(Set, name)            \
+  LOCKSTEP_DECLARE_KERNELS(Set, name)                 \
+  LOCKSTEP_DEFINE_WIDEST(Set, name, name)             \
+  template const Set<float>& name<float>();           \
   template const Set<BFloat16>& name<BFloat16>();

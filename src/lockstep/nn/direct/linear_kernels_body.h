@@ -175,30 +175,15 @@ void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bi
   }
 }
 
-/// A square of numbers of which only the size counts: result[column][row] = source[row][column]. Each step shuffles the first half of the rows with the second.
+/// result[column][row] = source[row][column] for a square of numbers, of which only the size counts.
 template <int kSide, class T>
-inline void turn_square(const T* source, int64_t columns, T* result, int64_t rows) {
+inline void copy_turned(const T* source, int64_t columns, T* result, int64_t rows) {
   using Number = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
   typedef Number Row __attribute__((vector_size(kSide * sizeof(Number))));
-  Row low{}, high{};
-  for (int i = 0; i < kSide; ++i) {
-    low[i] = static_cast<Number>(i % 2 * kSide + i / 2);
-    high[i] = static_cast<Number>(low[i] + kSide / 2);
-  }
   Row square[kSide];
 #pragma GCC unroll 16
   for (int i = 0; i < kSide; ++i) square[i] = load_bytes<Row>(source + i * columns);
-#pragma GCC unroll 4
-  for (int step = 1; step < kSide; step *= 2) {
-    Row next[kSide];
-#pragma GCC unroll 8
-    for (int i = 0; i < kSide / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(square[i], square[i + kSide / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(square[i], square[i + kSide / 2], high);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kSide; ++i) square[i] = next[i];
-  }
+  turn_square(square);
 #pragma GCC unroll 16
   for (int i = 0; i < kSide; ++i) std::memcpy(result + i * rows, &square[i], sizeof(Row));
 }
@@ -213,7 +198,7 @@ void turn_columns(const T* matrix, int64_t rows, int64_t columns, int64_t first,
   } else {
     for (; first + kSide <= last; first += kSide) {
       int64_t row = 0;
-      for (; row + kSide <= rows; row += kSide) turn_square<kSide>(matrix + row * columns + first, columns, result + first * rows + row, rows);
+      for (; row + kSide <= rows; row += kSide) copy_turned<kSide>(matrix + row * columns + first, columns, result + first * rows + row, rows);
       for (; row < rows; ++row) {
         for (int64_t i = 0; i < kSide; ++i) result[(first + i) * rows + row] = matrix[row * columns + first + i];
       }

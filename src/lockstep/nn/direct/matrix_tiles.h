@@ -118,35 +118,9 @@ inline void with_block(int64_t rows, int64_t columns, Work&& work) {
   return columns > kTileSide ? work(one, two) : work(one, one);
 }
 
-/// Turns a matrix of 16 x 16 words.
-inline void transpose(__m512i (&rows)[16]) {
-  __m512i half[16];
-  for (int i = 0; i < 16; i += 2) {
-    half[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    half[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    half[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
-    half[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
-    half[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
-    half[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0x88);
-    rows[i + 8] = _mm512_shuffle_i32x4(half[i], half[i + 8], 0xdd);
-    rows[i + 4] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0x88);
-    rows[i + 12] = _mm512_shuffle_i32x4(half[i + 4], half[i + 12], 0xdd);
-  }
-}
-
-/// Turns two matrices of 16 x 16 half words, one in the lower halves of the rows, the other in the upper ones.
-inline void transpose_halves(__m512i (&rows)[16]) {
+/// Turns two squares of 16 x 16 half words, one in the lower halves of the rows, the other in the upper ones. By unpacking and not as turn_square does it:
+/// shuffling half words by an index is several operations.
+inline void turn_two_squares(__m512i (&rows)[16]) {
   __m512i other[16];
   for (int i = 0; i < 16; i += 2) {
     other[i] = _mm512_unpacklo_epi16(rows[i], rows[i + 1]);

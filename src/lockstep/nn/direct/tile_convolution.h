@@ -1,5 +1,6 @@
 // Convolutions of bfloat16 pictures as products of matrices on AMX. No picture is unrolled: a row of the kernel lies side by side in memory with all its
-// channels, and the next place's row begins one pixel further on, so a tile reads them where they are. Only for files that are compiled for AMX.
+// channels, and the next place's row begins one pixel further on, so a tile reads them where they are. What a tile reads beyond a row is multiplied with zeros,
+// so an infinity or a NaN may reach the places before it. Only for files that are compiled for AMX.
 #pragma once
 
 #include "lockstep/nn/direct/convolution_kernels.h"
@@ -41,6 +42,27 @@ struct TilePlanes {
   int64_t pictures;
 };
 
+/// Puts a picture into its plane, with zeros around and between its pixels.
+inline void fill_plane(const TileInput& input, const BFloat16* picture, BFloat16* plane) {
+  const int64_t channels = input.size.channels;
+  const int64_t row = input.plane_width * channels;
+  BFloat16* target = plane + input.top * row + input.left * channels;
+  BFloat16* end = plane;  // of what is written
+  for (int64_t y = 0; y < input.size.height; ++y, target += input.step_height * row, picture += input.size.width * channels) {
+    clear(end, target - end);
+    end = target + ((input.size.width - 1) * input.step_width + 1) * channels;
+    if (input.step_width == 1) {
+      std::memcpy(target, picture, static_cast<size_t>(input.size.width * channels) * sizeof(BFloat16));
+      continue;
+    }
+    clear(target, end - target);
+    for (int64_t x = 0; x < input.size.width; ++x) {
+      std::memcpy(target + x * input.step_width * channels, picture + x * channels, static_cast<size_t>(channels) * sizeof(BFloat16));
+    }
+  }
+  clear(end, plane + input.plane_size() - end);
+}
+
 /// Calls work(planes) for groups of pictures of a batch that the second cache holds well; nothing is copied where the pictures can be read in place.
 template <class Work>
 inline void each_group(Workspace& workspace, const TileInput& input, int64_t beyond, Work&& work) {
@@ -53,32 +75,9 @@ inline void each_group(Workspace& workspace, const TileInput& input, int64_t bey
   const int64_t most = smaller(room, input.batch - in_place);
   BFloat16* planes = take_halves(workspace, most * size + beyond);
   clear(planes + most * size, beyond);
-  const int64_t row = input.plane_width * input.size.channels;
-  const int64_t left = input.left * input.size.channels;
-  const int64_t right = (input.left + (input.size.width - 1) * input.step_width + 1) * input.size.channels;
   for (int64_t begin = in_place; begin < input.batch; begin += most) {
     const int64_t pictures = smaller(most, input.batch - begin);
-    for (int64_t i = 0; i < pictures; ++i) {
-      const BFloat16* source = input.pictures + (begin + i) * input.size.size();
-      BFloat16* target = planes + i * size;
-      const int64_t first = input.top * row + left;
-      clear(target, first);
-      target += first;
-      for (int64_t y = 0; y < input.size.height; ++y, source += input.size.width * input.size.channels) {
-        const bool last = y + 1 == input.size.height;
-        const int64_t next = last ? planes + (i + 1) * size - target : input.step_height * row;
-        if (input.step_width == 1) {
-          std::memcpy(target, source, static_cast<size_t>(right - left) * sizeof(BFloat16));
-          clear(target + (right - left), next - (right - left));
-        } else {
-          clear(target, next);
-          for (int64_t x = 0; x < input.size.width; ++x) {
-            std::memcpy(target + x * input.step_width * input.size.channels, source + x * input.size.channels, static_cast<size_t>(input.size.channels) * sizeof(BFloat16));
-          }
-        }
-        target += next;
-      }
-    }
+    for (int64_t i = 0; i < pictures; ++i) fill_plane(input, input.pictures + (begin + i) * input.size.size(), planes + i * size);
     work(TilePlanes{planes, begin, pictures});
   }
 }
@@ -92,12 +91,11 @@ struct PlaceGrid {
   int64_t rows;        ///< of a picture
   int64_t columns;     ///< places in a row
   int64_t row_pixels;  ///< from the first place of a row to that of the next one
-  int64_t step_pixels;
   int64_t picture_pixels;
 
   PlaceGrid(const TileInput& input, int64_t output_height, int64_t output_width, int64_t stride_height, int64_t stride_width)
       : height(output_height), width(output_width), is_flat(stride_height == 1 && stride_width == 1), rows(is_flat ? input.plane_height : height),
-        columns(is_flat ? input.plane_width : width), row_pixels(stride_height * input.plane_width), step_pixels(stride_width),
+        columns(is_flat ? input.plane_width : width), row_pixels(stride_height * input.plane_width),
         picture_pixels(input.plane_height * input.plane_width) {}
 
   /// Rows from the first one to the last one that counts.
@@ -181,14 +179,13 @@ inline TileWeights pack_forward(Workspace& workspace, const ConvolutionShape& sh
       for (int64_t number = 0; number < packed.row; number += kTileDepth) {
         const __mmask32 mask = first_halves(packed.row - number);
         for (int64_t first = lane; first < lane + kBlockSide; first += kTileSide, target += kTileSize) {
-          __m512i rows[16];
-          for (int64_t i = 0; i < kTileSide; ++i) {
-            rows[i] = first + i < shape.filters
-                          ? _mm512_maskz_loadu_epi16(mask, source + ((first + i) * packed.segments + segment) * packed.row + number)
-                          : _mm512_setzero_si512();
+          VectorTypes<kTileSide>::Words pairs[kTileSide] = {};
+          for (int64_t i = 0; i < smaller(kTileSide, shape.filters - first); ++i) {
+            const BFloat16* row = source + ((first + i) * packed.segments + segment) * packed.row;
+            pairs[i] = reinterpret_cast<VectorTypes<kTileSide>::Words>(_mm512_maskz_loadu_epi16(mask, row + number));
           }
-          transpose(rows);
-          for (int i = 0; i < kTileSide; ++i) _mm512_storeu_si512(target + i * kTileDepth, rows[i]);
+          turn_square(pairs);
+          std::memcpy(target, pairs, sizeof(pairs));
         }
       }
     }
@@ -288,7 +285,7 @@ inline void transpose_gradients(const BFloat16* gradient, int64_t filters, int64
   };
   __m512i rows[16];
   for (int i = 0; i < 16; ++i) rows[i] = _mm512_inserti64x4(_mm512_castsi256_si512(read(i)), read(i + 16), 1);
-  transpose_halves(rows);
+  turn_two_squares(rows);
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(transposed + i * stride, rows[i]);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -179,6 +180,28 @@ inline Vector<8> load_some<8, float>(const float* source, int64_t count) {
   return _mm256_maskload_ps(source, first(count));
 }
 #endif
+
+/// Turns a square of numbers, a row in each vector. Each step shuffles the first half of the rows with the second.
+template <int kSide, class Row>
+inline void turn_square(Row (&square)[kSide]) {
+  using Number = std::remove_reference_t<decltype(square[0][0])>;
+  Row low{}, high{};
+  for (int i = 0; i < kSide; ++i) {
+    low[i] = static_cast<Number>(i % 2 * kSide + i / 2);
+    high[i] = static_cast<Number>(low[i] + kSide / 2);
+  }
+#pragma GCC unroll 4
+  for (int step = 1; step < kSide; step *= 2) {
+    Row next[kSide];
+#pragma GCC unroll 8
+    for (int i = 0; i < kSide / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(square[i], square[i + kSide / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(square[i], square[i + kSide / 2], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kSide; ++i) square[i] = next[i];
+  }
+}
 
 template <int kLanes, class T>
 inline void copy_values(const T* source, int64_t count, float* target) {
