@@ -14,6 +14,9 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
+/// The range of one index.
+constexpr Range single(int64_t index) { return {index, index + 1}; }
+
 /// Part `index` of `total` items cut into `parts`: contiguous, in order, the remainder spread by one over the first parts.
 /// A part may be empty when parts > total.
 constexpr Range part_of(int64_t total, int64_t parts, int64_t index) {
@@ -32,6 +35,18 @@ constexpr int64_t owner_of(int64_t total, int64_t parts, int64_t item) {
   const int64_t extra = total % parts;
   const int64_t large = extra * (size + 1);
   return item < large ? item / (size + 1) : extra + (item - large) / size;
+}
+
+/// Where a node (lo, hi) of the tree over shards is cut in two: comm/shard_tree.h.
+constexpr int64_t middle_of(int64_t lo, int64_t hi) { return lo + (hi - lo) / 2; }
+
+/// The sum over the shards [lo, hi) in the tree: sum(shard) gives a leaf, and nodes add by +=.
+template <class Sum>
+auto tree_sum(int64_t lo, int64_t hi, const Sum& sum) {
+  if (hi - lo == 1) return sum(lo);
+  auto left = tree_sum(lo, middle_of(lo, hi), sum);
+  left += tree_sum(middle_of(lo, hi), hi, sum);
+  return left;
 }
 
 /// Which worker this is, of how many.

@@ -70,7 +70,7 @@ class Measurement {
   void write_gradient(Share share) {
     group_.barrier();
     stack(share.rank).begin(kWorkers);
-    stack(share.rank).take(share.rank, [&](const at::Tensor& buffer, bool) { buffer.fill_(static_cast<double>(share.rank + 1)); });
+    stack(share.rank).take(single(share.rank), [&](const at::Tensor& buffer, bool) { buffer.fill_(static_cast<double>(share.rank + 1)); });
   }
 
   void add_up(Share share) {

@@ -23,7 +23,7 @@ at::Tensor tree_sum(const std::vector<at::Tensor>& shards, int64_t workers) {
     for (int repeat = 0; repeat < 2; ++repeat) {
       stack.begin(shard_count);
       for (int64_t shard = own.begin; shard < own.end; ++shard) {
-        stack.take(shard, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
+        stack.take(single(shard), [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
       }
     }
     nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
@@ -59,15 +59,48 @@ TEST(ShardTree, ShardsTakenInPartsGiveTheSameBits) {
     for (int64_t shard = 0; shard < shard_count; ++shard) {
       const at::Tensor gradient = at::randn({kCount});
       const auto write = [](const at::Tensor& value) { return [=](const at::Tensor& buffer, bool add) { add ? buffer.add_(value) : buffer.copy_(value); }; };
-      whole.take(shard, write(gradient));
-      const NodeStack::Place place = parts.begin_shard(shard);
+      whole.take(single(shard), write(gradient));
+      const NodeStack::Place place = parts.begin_node(single(shard));
       write(gradient.slice(0, 7, 60))(place.buffer.slice(0, 7, 60), place.add);
-      for (const Range part : {Range{60, 100}, Range{0, 7}}) parts.take(part, write(gradient.slice(0, part.begin, part.end)));
-      parts.take({7, 60}, [](const at::Tensor&, bool) {});
-      parts.end_shard();
+      for (const Range part : {Range{60, 100}, Range{0, 7}}) parts.take_part(part, write(gradient.slice(0, part.begin, part.end)));
+      parts.take_part({7, 60}, [](const at::Tensor&, bool) {});
+      parts.end_node();
     }
     EXPECT_TRUE(at::equal(whole.nodes().front().sum, parts.nodes().front().sum)) << shard_count << " shards";
   }
+}
+
+TEST(ShardTree, ShardsTakenInNodesGiveTheSameBits) {
+  torch::manual_seed(5);
+  for (const int64_t shard_count : {1, 3, 5, 8, 13}) {
+    std::vector<at::Tensor> shards;
+    for (int64_t i = 0; i < shard_count; ++i) shards.push_back(at::randn({50}) * std::pow(10.0, i % 5));
+    const auto sum_of = [&](Range node) { return fold(shards, node.begin, node.end, [](const at::Tensor& a, const at::Tensor& b) { return a + b; }); };
+    for (const int64_t most : {1, 2, 3, 4, 20}) {
+      NodeStack stack(50, at::kFloat, at::kCPU);
+      stack.begin(shard_count);
+      for (int64_t next = 0; next < shard_count;) {
+        const Range node = node_from(next, most, shard_count);
+        EXPECT_LE(node.count(), most);
+        const at::Tensor sum = sum_of(node);
+        stack.take(node, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(sum) : buffer.copy_(sum); });
+        next = node.end;
+      }
+      EXPECT_TRUE(at::equal(stack.nodes().front().sum, sum_of({0, shard_count}))) << shard_count << " shards, at most " << most << " together";
+    }
+  }
+}
+
+TEST(ShardTree, OnlyNodesAreTakenAndOnlyOnce) {
+  const auto nothing = [](const at::Tensor& buffer, bool) { buffer.zero_(); };
+  NodeStack stack(10, at::kFloat, at::kCPU);
+  stack.begin(8);
+  stack.take({4, 6}, nothing);
+  EXPECT_THROW(stack.take({1, 3}, nothing), Error);
+  EXPECT_THROW(stack.take({0, 3}, nothing), Error);
+  EXPECT_THROW(stack.take({8, 9}, nothing), Error);
+  EXPECT_THROW(stack.take(single(5), nothing), Error) << "it is in (4, 6)";
+  EXPECT_THROW(stack.take({4, 8}, nothing), Error);
 }
 
 TEST(Buckets, TheLastGradientsGoFirst) {

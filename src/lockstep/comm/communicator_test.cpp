@@ -260,7 +260,7 @@ std::vector<NodeStack> stacks_of(Share share, const std::vector<at::Tensor>& sha
     stack.begin(shard_count);
     for (int64_t shard = own.begin; shard < own.end; ++shard) {
       const at::Tensor& vector = shards[static_cast<size_t>(shard)];
-      stack.take(shard, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
+      stack.take(single(shard), [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
     }
   }
   return filled;

@@ -29,14 +29,20 @@ struct Halves {
   Range other;
 };
 
-// From the root down to the shard's own node, which is no inner one.
-std::vector<Halves> path_to(int64_t shard, int64_t shard_count) {
-  if (shard < 0 || shard >= shard_count) throw Error(ErrorCode::internal, "there is no shard " + std::to_string(shard) + " of " + std::to_string(shard_count));
+Halves halves_of(Range node, int64_t shard) {
+  const int64_t middle = middle_of(node.begin, node.end);
+  const Range left{node.begin, middle}, right{middle, node.end};
+  return shard < middle ? Halves{node, left, right} : Halves{node, right, left};
+}
+
+// From the root down to a node, which is not among them.
+std::vector<Halves> path_to(Range wanted, int64_t shard_count) {
   std::vector<Halves> path;
-  for (Range node{0, shard_count}; node.count() > 1; node = path.back().own) {
-    const int64_t middle = middle_of(node.begin, node.end);
-    const Range left{node.begin, middle}, right{middle, node.end};
-    path.push_back(shard < middle ? Halves{node, left, right} : Halves{node, right, left});
+  for (Range node{0, shard_count}; node != wanted; node = path.back().own) {
+    if (!node.contains(wanted.begin) || node.count() <= std::max<int64_t>(1, wanted.count())) {
+      throw Error(ErrorCode::internal, "the shards " + std::to_string(wanted.begin) + " to " + std::to_string(wanted.end - 1) + " are no node of the tree over " + std::to_string(shard_count));
+    }
+    path.push_back(halves_of(node, wanted.begin));
   }
   return path;
 }
@@ -47,6 +53,12 @@ std::vector<Range> whole_nodes(Range own, int64_t shard_count) {
   std::vector<Range> whole;
   if (own.count() > 0) descend(0, shard_count, own, whole);
   return whole;
+}
+
+Range node_from(int64_t shard, int64_t most, int64_t shard_count) {
+  Range node{0, shard_count};
+  while (node.begin != shard || (node.count() > most && node.count() > 1)) node = halves_of(node, shard).own;
+  return node;
 }
 
 Range shards_of(const std::vector<Node>& nodes) {
@@ -79,44 +91,46 @@ std::vector<Node>::iterator NodeStack::find(Range shards) {
 }
 
 // Which half is added to which changes no bit.
-NodeStack::Place NodeStack::begin_shard(int64_t shard) {
-  std::vector<Halves> path = path_to(shard, shard_count_);
-  const bool taken = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards.contains(shard); });
-  if (taken) throw Error(ErrorCode::internal, "a worker gave shard " + std::to_string(shard) + " twice");
+NodeStack::Place NodeStack::begin_node(Range node) {
+  std::vector<Halves> path = path_to(node, shard_count_);
+  const auto overlaps = [&](const Node& held) { return held.shards.begin < node.end && node.begin < held.shards.end; };
+  if (const auto held = std::find_if(nodes_.begin(), nodes_.end(), overlaps); held != nodes_.end()) {
+    throw Error(ErrorCode::internal, "a worker gave shard " + std::to_string(std::max(node.begin, held->shards.begin)) + " twice");
+  }
   auto sum = path.empty() ? nodes_.end() : find(path.back().other);
   if (sum == nodes_.end()) {
-    nodes_.push_back({{shard, shard + 1}, take_buffer()});
-    leaf_ = {nodes_.back().sum};
-    return {leaf_.buffer, leaf_.add};
+    nodes_.push_back({node, take_buffer()});
+    taking_ = {nodes_.back().sum};
+    return {taking_.buffer, taking_.add};
   }
-  leaf_ = {.buffer = sum->sum, .add = true};
+  taking_ = {.buffer = sum->sum, .add = true};
   sum->shards = path.back().whole;
   for (path.pop_back(); !path.empty(); path.pop_back()) {
     const auto other = find(path.back().other);
     if (other == nodes_.end()) break;
     sum = find(path.back().own);
-    leaf_.merges.emplace_back(sum->sum, other->sum);
+    taking_.merges.emplace_back(sum->sum, other->sum);
     sum->shards = path.back().whole;
     nodes_.erase(other);
   }
-  return {leaf_.buffer, leaf_.add};
+  return {taking_.buffer, taking_.add};
 }
 
-void NodeStack::take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {
+void NodeStack::take_part(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {
   const auto part_of = [&](const at::Tensor& buffer) { return buffer.narrow(0, elements.begin, elements.count()); };
-  write(part_of(leaf_.buffer), leaf_.add);
-  for (const auto& [sum, other] : leaf_.merges) part_of(sum).add_(part_of(other));
+  write(part_of(taking_.buffer), taking_.add);
+  for (const auto& [sum, other] : taking_.merges) part_of(sum).add_(part_of(other));
 }
 
-void NodeStack::end_shard() {
-  for (auto& [sum, other] : leaf_.merges) free_.push_back(std::move(other));
-  leaf_ = {};
+void NodeStack::end_node() {
+  for (auto& [sum, other] : taking_.merges) free_.push_back(std::move(other));
+  taking_ = {};
 }
 
-void NodeStack::take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write) {
-  begin_shard(shard);
-  take(Range{0, count_}, write);
-  end_shard();
+void NodeStack::take(Range node, const std::function<void(const at::Tensor& buffer, bool add)>& write) {
+  begin_node(node);
+  take_part(Range{0, count_}, write);
+  end_node();
 }
 
 namespace {

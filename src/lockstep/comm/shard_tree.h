@@ -13,9 +13,6 @@
 
 namespace lockstep::comm {
 
-/// Where node (lo, hi) is cut.
-constexpr int64_t middle_of(int64_t lo, int64_t hi) { return lo + (hi - lo) / 2; }
-
 /// Folds one value per shard in the tree: combine(left, right) for every inner node.
 template <class T, class Combine>
 T fold(const std::vector<T>& leaves, int64_t lo, int64_t hi, const Combine& combine) {
@@ -33,10 +30,13 @@ struct Node {
 /// The nodes that whoever has the shards `own` of `shard_count` can make whole, the largest ones, in order.
 std::vector<Range> whole_nodes(Range own, int64_t shard_count);
 
+/// The largest node that begins with this shard and has at most so many.
+Range node_from(int64_t shard, int64_t most, int64_t shard_count);
+
 /// The contiguous shards that these nodes cover; empty without nodes. Throws internal where they leave a gap or overlap.
 Range shards_of(const std::vector<Node>& nodes);
 
-/// One worker's side of the tree: takes the vectors of shards, any and in any order, and adds as soon as two halves are there. For shards
+/// One worker's side of the tree: takes the vectors of shards or of whole nodes, any and in any order, and adds as soon as two halves are there. For shards
 /// that follow each other it needs no more than log2(shards) + 1 buffers. One thread at a time.
 class NodeStack {
  public:
@@ -46,28 +46,28 @@ class NodeStack {
   /// Starts a step of `shard_count` shards, of which this worker has none so far.
   void begin(int64_t shard_count);
 
-  /// Takes a shard's vector. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
-  /// Throws internal for a shard that it has or that is none.
-  void take(int64_t shard, const std::function<void(const at::Tensor& buffer, bool add)>& write);
+  /// Takes the vector of a node: of one shard, or the sum over several. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
+  /// Throws internal for shards that it has and for those that are no node.
+  void take(Range node, const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
-  /// Where a shard's elements belong, and whether they are added to what is there.
+  /// Where a node's elements belong, and whether they are added to what is there.
   struct Place {
     at::Tensor buffer;
     bool add;
   };
 
-  /// The same in parts: each element once, in any order, between begin_shard and end_shard. nodes() counts the shard in from begin_shard on; its
+  /// The same in parts: each element once, in any order, between begin_node and end_node. nodes() counts the node in from begin_node on; its
   /// elements are there as they are taken. Before it takes some, the caller may put them into their place by itself; `write` then leaves them alone.
-  Place begin_shard(int64_t shard);
-  void take(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
-  void end_shard();
+  Place begin_node(Range node);
+  void take_part(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
+  void end_node();
 
   /// The nodes that this worker holds whole, the largest ones; their buffers stay until the next begin.
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
-  // What a shard's vector does to the nodes.
-  struct Leaf {
+  // What a vector that is taken does to the nodes.
+  struct Taking {
     at::Tensor buffer = {};
     bool add = false;
     std::vector<std::pair<at::Tensor, at::Tensor>> merges = {};  // afterwards: first += second
@@ -80,7 +80,7 @@ class NodeStack {
   at::Device device_;
   std::vector<at::Tensor> free_;
   std::vector<Node> nodes_;
-  Leaf leaf_;
+  Taking taking_;
   int64_t shard_count_ = 0;
 };
 

@@ -314,6 +314,29 @@ struct MiniBatchQueue::State {
   }
 };
 
+Shard joined(std::span<const Shard> shards) {
+  const Shard& first = shards.front();
+  Shard whole{.index = first.index};
+  for (const Shard& shard : shards) {
+    const auto follows = [&](const at::Tensor& tensor, const at::Tensor& begin) {
+      return static_cast<const std::byte*>(tensor.const_data_ptr()) == static_cast<const std::byte*>(begin.const_data_ptr()) + whole.count * begin.stride(0) * begin.element_size();
+    };
+    const bool plain = !shard.input.defined() && !shard.lengths.defined() && !shard.samples.defined() && !shard.mixed_target.defined();
+    if (!plain || !follows(shard.pictures, first.pictures) || !follows(shard.target, first.target)) {
+      throw Error(ErrorCode::internal, "shard " + std::to_string(shard.index) + " does not follow the one before it in memory");
+    }
+    whole.count += shard.count;
+  }
+  const auto longer = [&](const at::Tensor& tensor) {
+    std::vector<int64_t> sizes = tensor.sizes().vec();
+    sizes.front() = whole.count;
+    return tensor.as_strided(sizes, tensor.strides());
+  };
+  whole.pictures = longer(first.pictures);
+  whole.target = longer(first.target);
+  return whole;
+}
+
 MiniBatchQueue::MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options)
     : state_(std::make_unique<State>(std::move(pictures), share, std::move(options))) {}
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -36,10 +37,14 @@ struct Shard {
   at::Tensor target_share = {};  ///< float32 [b]
 };
 
+/// The pictures and targets of shards that lie one after the other in one mini-batch's memory, as one; its index is the first one's. Throws internal
+/// for others, and for shards that have more than pictures and targets.
+Shard joined(std::span<const Shard> shards);
+
 /// This worker's part of one mini-batch. A worker may own no shard of it.
 struct Batch {
   Cursor cursor;                ///< the step this mini-batch is for
-  std::vector<Shard> shards;    ///< the shards this worker owns, in order
+  std::vector<Shard> shards;    ///< the shards this worker owns, in order, which is also theirs in memory
   int64_t global_count = 0;     ///< samples in the mini-batch over all workers
   int64_t shard_count = 0;      ///< shards in the mini-batch over all workers
   int64_t iteration = 0;        ///< mini-batches before this one since epoch 0

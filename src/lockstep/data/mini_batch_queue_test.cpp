@@ -94,6 +94,19 @@ TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
   EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
 }
 
+TEST(MiniBatchQueue, ShardsThatFollowEachOtherCanBeJoined) {
+  MiniBatchQueue queue(numbers(101), Share{1, 2}, options_of(1));
+  const std::vector<Shard> shards = queue.next()->shards;
+  ASSERT_EQ(shards.size(), 4U);
+  const Shard whole = joined(std::span(shards).subspan(1, 3));
+  EXPECT_EQ(whole.index, 5);
+  EXPECT_EQ(whole.count, 15);
+  EXPECT_TRUE(at::equal(whole.pictures, at::cat({shards[1].pictures, shards[2].pictures, shards[3].pictures})));
+  EXPECT_TRUE(at::equal(whole.target, at::cat({shards[1].target, shards[2].target, shards[3].target})));
+  EXPECT_THROW(joined(std::vector<Shard>{shards[0], shards[2]}), Error);
+  EXPECT_THROW(joined(std::vector<Shard>{shards[1], shards[0]}), Error);
+}
+
 // A picture's first pixel is its number, so a mixture shows the share, and the target that is mixed in the other number's parity.
 TEST(MiniBatchQueue, MixupGivesTheOtherTargetAndItsShare) {
   QueueOptions options = options_of(2);

@@ -237,7 +237,7 @@ std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& pla
   }
   std::vector<LayerStep> steps;
   for (size_t i = 0; i < graph.order.size(); ++i) {
-    steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random, earliest[i + 1] >= i + 1});
+    steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random, plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
   }
   return steps;
 }

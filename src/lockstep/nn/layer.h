@@ -77,6 +77,7 @@ struct LayerPlan {
   bool output_is_reusable = false;  ///< its backward does not need its output, so the next layer may overwrite it
   bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
   bool random = false;              ///< in training it draws random numbers
+  bool keeps_shards_apart = false;  ///< what it builds takes several shards in one batch, or says where it cannot: shards_together.h
   bool flattens = false;            ///< what it builds also takes [b,C,H,W] where it was planned for [b,features]
   /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or (half) bfloat16.
   std::function<bool(int64_t batch, bool half)> runs_direct{};

@@ -54,6 +54,7 @@ struct CarriedState {
 struct LayerStep {
   std::string name;
   bool random = false;     ///< in training it draws random numbers
+  bool keeps_shards_apart = false;  ///< it takes several shards in one batch, or says where it cannot: shards_together.h
   bool ends_part = false;  ///< what comes after it takes nothing from before but its output
 };
 

@@ -129,11 +129,19 @@ BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNorm
 }
 
 at::Tensor BatchNorms::statistics() const {
+  return values_of([](const at::Tensor& buffer) { return buffer; });
+}
+
+at::Tensor BatchNorms::statistics(const nn::ShardsTogether& together, int64_t shard) const {
+  return values_of([&](const at::Tensor& buffer) { return together.statistics(buffer)[shard]; });
+}
+
+at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_shard) const {
   if (means_.empty()) return {};
   std::vector<at::Tensor> all;
   for (size_t i = 0; i < means_.size(); ++i) {
-    all.push_back(means_[i]);
-    all.push_back(variances_[i]);
+    all.push_back(of_shard(means_[i]));
+    all.push_back(of_shard(variances_[i]));
   }
   return at::cat(all).to(at::kDouble);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/shards_together.h"
 #include "lockstep/train/shared_weights.h"
 
 namespace torch::nn {
@@ -50,10 +52,14 @@ class BatchNorms {
   BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info);
   /// The statistics of the forward pass just made, double [values], on the device: a copy, so nothing waits for the device.
   at::Tensor statistics() const;
+  /// Of one of the shards that were computed together.
+  at::Tensor statistics(const nn::ShardsTogether& together, int64_t shard) const;
   /// Copies the masters into this instance's buffers, for validation. The next training pass overwrites them.
   void load(const SharedWeights& weights) const;
 
  private:
+  at::Tensor values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_shard) const;
+
   std::vector<BatchNormInfo> info_;
   nn::Instance instance_;
   std::vector<at::Tensor> means_;

@@ -38,32 +38,32 @@ void Exchange::begin(Share thread, int64_t own_count, int64_t shard_count) {
   for (size_t bucket = 0; bucket < bucket_sizes_.size() && own_count == 0; ++bucket) beside_->ready(bucket);
 }
 
-std::unique_ptr<nn::GradientTarget> Exchange::begin_in_place(Share thread, int64_t shard) {
+std::unique_ptr<nn::GradientTarget> Exchange::begin_in_place(Share thread, Range node) {
   if (!in_place_) return nullptr;
-  const comm::NodeStack::Place place = stacks_[static_cast<size_t>(thread.rank)].begin_shard(shard);
+  const comm::NodeStack::Place place = stacks_[static_cast<size_t>(thread.rank)].begin_node(node);
   return std::make_unique<nn::GradientTarget>(weights_.flat(), place.buffer, place.add);
 }
 
-void Exchange::take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written) {
+void Exchange::take(Share thread, Range node, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written) {
   comm::NodeStack& stack = stacks_[static_cast<size_t>(thread.rank)];
   Progress& progress = progress_[static_cast<size_t>(thread.rank)];
   if (!progress.early) {
-    if (written == nullptr) stack.begin_shard(shard);
-    stack.take(Range{0, weights_.element_count()}, [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add, written); });
-    stack.end_shard();
-    --progress.shards_left;
+    if (written == nullptr) stack.begin_node(node);
+    stack.take_part(Range{0, weights_.element_count()}, [&](const at::Tensor& buffer, bool add) { weights_.put(gradients, buffer, add, written); });
+    stack.end_node();
+    progress.shards_left -= node.count();
     return;
   }
   for (size_t parameter = gradients.size(); parameter-- > 0;) {
     if (!progress.taken[parameter]) take_parameter(thread, parameter, gradients[parameter]);
   }
-  stack.end_shard();
+  stack.end_node();
 }
 
-bool Exchange::begin_early(Share thread, int64_t shard) {
+bool Exchange::begin_early(Share thread, Range node) {
   Progress& progress = progress_[static_cast<size_t>(thread.rank)];
-  if (beside_ == nullptr || progress.shards_left != 1) return false;
-  stacks_[static_cast<size_t>(thread.rank)].begin_shard(shard);
+  if (beside_ == nullptr || progress.shards_left != node.count()) return false;
+  stacks_[static_cast<size_t>(thread.rank)].begin_node(node);
   return progress.early = true;
 }
 
@@ -75,7 +75,7 @@ void Exchange::take_early(Share thread, size_t parameter, const at::Tensor& grad
 
 void Exchange::take_parameter(Share thread, size_t parameter, const at::Tensor& gradient) {
   Progress& progress = progress_[static_cast<size_t>(thread.rank)];
-  stacks_[static_cast<size_t>(thread.rank)].take(weights_.elements_of(parameter), [&](const at::Tensor& part, bool add) { weights_.put(parameter, gradient, part, add); });
+  stacks_[static_cast<size_t>(thread.rank)].take_part(weights_.elements_of(parameter), [&](const at::Tensor& part, bool add) { weights_.put(parameter, gradient, part, add); });
   progress.taken[parameter] = true;
   const size_t bucket = bucket_of_[parameter];
   if (--progress.left[bucket] == 0) beside_->ready(bucket);

@@ -40,14 +40,14 @@ class Exchange {
   /// In how many parts they go.
   size_t bucket_count() const { return std::max<size_t>(1, bucket_sizes_.size()); }
 
-  /// Before a shard: where backward may put its gradients by itself, while this lives. Null where they all come to take().
-  std::unique_ptr<nn::GradientTarget> begin_in_place(Share thread, int64_t shard);
+  /// Before the shards of a node of the tree, often one: where backward may put their gradients by itself, while this lives. Null where they all come to take().
+  std::unique_ptr<nn::GradientTarget> begin_in_place(Share thread, Range node);
 
-  /// Adds a shard's gradients (one per parameter, undefined ones count as zero) to this worker's nodes. `written`: what begin_in_place gave.
-  void take(Share thread, int64_t shard, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written = nullptr);
+  /// Adds a node's gradients (one per parameter, undefined ones count as zero) to this worker's nodes. `written`: what begin_in_place gave.
+  void take(Share thread, Range node, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written = nullptr);
 
-  /// True before a worker's last shard, where its gradients may be given one by one as backward makes them, with take_early; take() then takes the rest.
-  bool begin_early(Share thread, int64_t shard);
+  /// True before a worker's last node, where its gradients may be given one by one as backward makes them, with take_early; take() then takes the rest.
+  bool begin_early(Share thread, Range node);
   void take_early(Share thread, size_t parameter, const at::Tensor& gradient);
 
   /// When every worker of the process has taken its last, or given up: agrees with the other ranks, and brings the nodes together with theirs. One thread.
@@ -63,7 +63,7 @@ class Exchange {
   double hidden_seconds() const { return beside_ == nullptr ? 0 : beside_->hidden_seconds(); }
 
  private:
-  // How far one worker is in its last shard of a step.
+  // How far one worker is in its last node of a step.
   struct Progress {
     int64_t shards_left = 0;
     bool early = false;          // its gradients come one by one

@@ -26,6 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+
 data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step) {
   return {.mini_batch_size = plan.mini_batch_size,
           .shards = plan.shards,
@@ -272,10 +273,13 @@ bool Training::train_step(Worker& worker) {
   } else {
     deal_.offer(worker.thread.rank, batch->shards);
     exchange_.begin(worker.thread, static_cast<int64_t>(batch->shards.size()), batch->shard_count);
-    while (auto shard = deal_.take(worker.thread.rank)) {
+    while (true) {
+      const int64_t most = averaging_ || batch->shards.empty() ? 1 : worker.replica.most_together(batch->shards.front().count);
+      const auto shards = deal_.take(worker.thread.rank, most, batch->shard_count);
+      if (shards.empty()) break;
       if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
       if (ended_) break;
-      train_shard(worker, with_features(*std::move(shard), features_of(*setup_.train)), *batch);
+      train_shards(worker, shards, *batch);
     }
   }
   group_.barrier([&] {
@@ -312,27 +316,42 @@ bool Training::train_step(Worker& worker) {
   return true;
 }
 
-void Training::train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch) {
-  ShardResult& result = shard_results_[static_cast<size_t>(shard.index)];
+// One, or a node of the tree.
+void Training::train_shards(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch) {
+  const int64_t begin = shards.front().index;
+  const std::span<ShardResult> results = std::span(shard_results_).subspan(static_cast<size_t>(begin), shards.size());
   if (averaging_) {
-    result = worker.replica.train(averaging_->network(shard.index), shard, target_count(shard), worker.step);
-    averaging_->keep_gradients(shard.index);
+    const data::Shard shard = with_features(shards.front(), features_of(*setup_.train));
+    results.front() = worker.replica.train(averaging_->network(begin), shard, target_count(shard), worker.step);
+    results.front().carried.clear();
+    averaging_->keep_gradients(begin);
   } else {
-    const int64_t first = first_slot(batch, shard);
-    std::unique_ptr<nn::GradientTarget> target;
-    if (exchange_.begin_early(worker.thread, shard.index)) {
-      worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
-    } else {
-      target = exchange_.begin_in_place(worker.thread, shard.index);
-    }
-    result = worker.replica.train(shard, batch.target_count, worker.step, carried_.rows(shard, first));
-    carried_.put(first, result.carried);
-    exchange_.take(worker.thread, shard.index, worker.replica.gradients(), target.get());
+    train_node(worker, shards, batch, results);
   }
-  result.carried.clear();
-  shard_workers_[static_cast<size_t>(shard.index)] = worker.all.rank;
-  worker.times.forward += result.forward_seconds;
-  worker.times.backward += result.backward_seconds;
+  for (int64_t shard = begin; const ShardResult& result : results) {
+    shard_workers_[static_cast<size_t>(shard++)] = worker.all.rank;
+    worker.times.forward += result.forward_seconds;
+    worker.times.backward += result.backward_seconds;
+  }
+}
+
+void Training::train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch, std::span<ShardResult> results) {
+  const data::Shard& first = shards.front();
+  const Range node{first.index, first.index + static_cast<int64_t>(shards.size())};
+  std::unique_ptr<nn::GradientTarget> target;
+  if (exchange_.begin_early(worker.thread, node)) {
+    worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
+  } else {
+    target = exchange_.begin_in_place(worker.thread, node);
+  }
+  if (node.count() > 1) {
+    std::ranges::move(worker.replica.train_together(data::joined(shards), node.count(), batch.target_count), results.begin());
+  } else {
+    const int64_t slot = first_slot(batch, first);
+    results.front() = worker.replica.train(with_features(first, features_of(*setup_.train)), batch.target_count, worker.step, carried_.rows(first, slot));
+    carried_.put(slot, std::exchange(results.front().carried, {}));
+  }
+  exchange_.take(worker.thread, node, worker.replica.gradients(), target.get());
 }
 
 void Training::average(Worker& worker, const Score& score) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +15,7 @@
 #include "lockstep/device/random_scope.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/shards_together.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/gradient_watch.h"
 #include "lockstep/train/options.h"
@@ -51,7 +54,7 @@ void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, co
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece);
 
 struct ReplicaOptions {
-  data::InputFormat format;
+  data::InputFormat format = {};
   Precision precision = Precision::single;
   int64_t accumulate = 1;
   int64_t seed = 0;
@@ -94,6 +97,14 @@ class Replica {
   /// The same on another copy of the network, which then holds the gradients.
   ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
+  /// How many shards of so many samples train_together() takes at most: 1 until one of them was trained alone, for then it is known whether each layer keeps shards
+  /// apart; and where that many samples fill the caches by themselves.
+  int64_t most_together(int64_t samples) const;
+
+  /// As train() of shards of equal size one after the other (data::joined), which are a node of the tree: a result for each, of the same bits; gradients() then
+  /// holds the node's sum.
+  std::vector<ShardResult> train_together(const data::Shard& joined, int64_t shards, int64_t target_count);
+
   /// In the last piece of the next train() on this replica's own copy, each parameter's gradient is given to `take` as soon as backward has made
   /// it, if the parameter takes part.
   using TakeGradient = std::function<void(size_t parameter, const at::Tensor& gradient)>;
@@ -115,12 +126,24 @@ class Replica {
   void check_aliases() const { own_.check_aliases(); }
 
  private:
+  /// What forward and backward of one batch are made for.
+  struct Pass {
+    NetworkCopy& copy;
+    const data::Shard& samples;  // a shard, a piece of one, or several
+    int64_t target_count;        // of the whole mini-batch
+    std::vector<at::Tensor> carried = {};
+    bool is_last = true;         // of its shard
+  };
+  void begin_training(NetworkCopy& copy) const;
+  void train_pass(const Pass& pass, const nn::ShardsTogether& together, std::span<ShardResult> results);
   nn::SequenceOutput output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried);
 
   NetworkCopy own_;
   ReplicaOptions options_;
   device::RandomScope random_;
   nn::DirectConvolutions convolutions_;
+  const bool layers_keep_apart_;         // each layer keeps shards apart, as far as it knows before its inputs come
+  std::map<int64_t, bool> kept_apart_;   // whether all did, by the samples of a shard
   TakeGradient take_early_;               // of the next train()
   std::unique_ptr<GradientWatch> watch_;  // made when it is first needed
 };

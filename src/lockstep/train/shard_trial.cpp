@@ -61,6 +61,10 @@ ShardResult ShardTrial::train(Replica& replica, const data::Shard& shard) const 
   return result;
 }
 
+void ShardTrial::train_together(Replica& replica, const data::Shard& joined, int64_t shards) const {
+  for (ShardResult& result : replica.train_together(joined, shards, joined.count)) wait_for(result, options_.accumulate, norms_);
+}
+
 void ShardTrial::evaluate(Replica& replica, const data::Shard& shard) const {
   ShardResult result = replica.evaluate(shard);
   wait_for(result, 1, {});

@@ -31,6 +31,8 @@ class ShardTrial {
 
   /// Forward and backward, until a device is done with them.
   ShardResult train(Replica& replica, const data::Shard& shard) const;
+  /// The same of several shards of equal size in one; where Replica::most_together allows it.
+  void train_together(Replica& replica, const data::Shard& joined, int64_t shards) const;
   /// Forward in evaluation mode, after Replica::begin_evaluation.
   void evaluate(Replica& replica, const data::Shard& shard) const;
 

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/train/exchange.h"
 #include "lockstep/train/forecast.h"
@@ -187,15 +188,15 @@ class StepMeasurement {
       const std::unique_ptr<Replica> replica = trial_.make_replica(share.rank);
       trial_.train(*replica, shard_);
       group.barrier();
-      shard_seconds[place] = typical_seconds([&] { trial_.train(*replica, shard_); }, kSeconds);
-      group.barrier();
       const Range own = part_of(shards, share.size, share.rank);
+      shard_seconds[place] = seconds_of_shard(*replica, own, shards);
+      group.barrier();
       std::vector<double> ends;
       double adding = 0;
       for (int64_t round = 0; round < kExchangeRounds; ++round) {
         exchange.begin(share, own.count(), shards);
         const auto start = Clock::now();
-        for (int64_t shard = own.begin; shard < own.end; ++shard) exchange.take(share, shard, replica->gradients());
+        for (int64_t shard = own.begin; shard < own.end; ++shard) exchange.take(share, single(shard), replica->gradients());
         if (round > 0) adding += seconds_since(start);
         group.barrier();  // those who add less wait here, which is no part of the exchange
         const auto added = Clock::now();
@@ -215,6 +216,14 @@ class StepMeasurement {
     for (const double seconds : shard_seconds) sum += seconds;
     fill(costs_.shard, threads, sum / static_cast<double>(threads));
     fill(costs_.exchange, threads, exchange_seconds.front());
+  }
+
+  // Of a worker that has the shards `own` and computes some of them together.
+  double seconds_of_shard(Replica& replica, Range own, int64_t shards) const {
+    const int64_t count = comm::node_from(own.begin, std::min(own.count(), replica.most_together(shard_.count)), shards).count();
+    if (count == 1) return typical_seconds([&] { trial_.train(replica, shard_); }, kSeconds);
+    const data::Shard joined = made_up_shard(plan_, count * shard_.count);
+    return typical_seconds([&] { trial_.train_together(replica, joined, count); }, kSeconds) / static_cast<double>(count);
   }
 
   // Between two measured numbers of threads the curve is straight.

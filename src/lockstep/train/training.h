@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -99,7 +100,8 @@ class Training {
   static data::Shard with_features(data::Shard shard, const Features* features);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
-  void train_shard(Worker& worker, const data::Shard& shard, const data::Batch& batch);
+  void train_shards(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch);
+  void train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch, std::span<ShardResult> results);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);

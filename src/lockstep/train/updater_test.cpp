@@ -53,7 +53,7 @@ at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options) {
       const Range own = part_of(kShards, share.size, share.rank);
       stack.begin(kShards);
       for (int64_t shard = own.begin; shard < own.end; ++shard) {
-        stack.take(shard, [&](const at::Tensor& buffer, bool add) {
+        stack.take(single(shard), [&](const at::Tensor& buffer, bool add) {
           const at::Tensor& gradient = gradients[static_cast<size_t>(step * kShards + shard)];
           add ? buffer.add_(gradient) : buffer.copy_(gradient);
         });

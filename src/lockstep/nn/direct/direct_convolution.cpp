@@ -14,6 +14,7 @@
 #include "lockstep/nn/direct/direct_pooling.h"
 #include "lockstep/nn/fused/fused_relu.h"
 #include "lockstep/nn/internal/typed.h"
+#include "lockstep/nn/shards_together.h"
 
 namespace lockstep::nn {
 namespace {
@@ -60,21 +61,32 @@ class Convolution : public torch::autograd::Function<Convolution> {
     const auto steps = context->saved_data["steps"].toIntVector();
     const ConvolutionShape shape = shape_of(input, weight, {steps[0], steps[1], steps[2], steps[3]});
     const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-    const at::Tensor weight_gradient = at::empty_like(weight, weight.options().dtype(at::kFloat));
-    at::Tensor input_gradient, bias_gradient;
-    if (context->saved_data["bias"].toBool()) bias_gradient = at::empty({shape.filters}, weight.options().dtype(at::kFloat));
+    const bool bias = context->saved_data["bias"].toBool();
+    at::Tensor input_gradient;
+    ParameterGradients sum;
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      const auto& kernels = direct::convolution_kernels<T>();
-      if (context->needs_input_grad(1) || (context->saved_data["bias"].toBool() && context->needs_input_grad(2))) {
-        kernels.weight_gradient(shape, data<T>(gradient), data<T>(input), data<float>(weight_gradient), data<float>(bias_gradient));
-      }
+      if (context->needs_input_grad(1) || (bias && context->needs_input_grad(2))) sum = parameter_gradients<T>(shape, gradient, input, weight, bias);
       if (context->needs_input_grad(0)) {
         input_gradient = at::empty_like(input, input.options(), at::MemoryFormat::ChannelsLast);
-        kernels.input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
+        direct::convolution_kernels<T>().input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
       }
     });
-    return {input_gradient, weight_gradient, bias_gradient, at::Tensor()};
+    return {input_gradient, sum.weight, sum.bias, at::Tensor()};
+  }
+
+ private:
+  template <class T>
+  static ParameterGradients parameter_gradients(const ConvolutionShape& all, const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, bool bias) {
+    ConvolutionShape shape = all;
+    shape.batch = ShardsTogether::samples_of_each(all.batch);
+    const int64_t outputs = gradient.numel() / ShardsTogether::count(), inputs = input.numel() / ShardsTogether::count();
+    return tree_sum(0, ShardsTogether::count(), [&](int64_t shard) {
+      const auto options = weight.options().dtype(at::kFloat);
+      const ParameterGradients own{at::empty_like(weight, options), bias ? at::empty({shape.filters}, options) : at::Tensor()};
+      direct::convolution_kernels<T>().weight_gradient(shape, data<T>(gradient) + shard * outputs, data<T>(input) + shard * inputs, data<float>(own.weight), data<float>(own.bias));
+      return own;
+    });
   }
 };
 
@@ -105,7 +117,8 @@ std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
   const auto value = [](const c10::SymInt& number) { return number.guard_int(__FILE__, __LINE__); };
   const Steps steps{value(call.padding.front()), value(call.padding.back()), value(call.stride.front()), value(call.stride.back())};
   if (steps[0] < 0 || steps[1] < 0 || steps[0] >= call.weight.size(2) || steps[1] >= call.weight.size(3) || steps[2] < 1 || steps[3] < 1) return std::nullopt;
-  const ConvolutionShape shape = shape_of(call.input, call.weight, steps);
+  ConvolutionShape shape = shape_of(call.input, call.weight, steps);
+  shape.batch = ShardsTogether::samples_of_each(shape.batch);
   if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
   const bool worthwhile = type == at::kFloat ? direct::is_worthwhile<float>(shape) : direct::is_worthwhile<BFloat16>(shape);
   return worthwhile ? std::optional(steps) : std::nullopt;
@@ -124,7 +137,10 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::
   const at::ScalarType type = type_of(call);
   const auto steps = steps_if_direct(call, type);
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  if (!steps) return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
+  if (!steps) {
+    ShardsTogether::mix();
+    return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
+  }
   const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
   const bool channels_last = input.is_contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);

@@ -9,6 +9,7 @@
 #include "lockstep/nn/direct/linear_kernels.h"
 #include "lockstep/nn/gradient_target.h"
 #include "lockstep/nn/internal/typed.h"
+#include "lockstep/nn/shards_together.h"
 
 namespace lockstep::nn {
 namespace {
@@ -24,7 +25,7 @@ bool is_channels_last(const at::Tensor& input) {
   return input.dim() == 4 && input.size(1) > 1 && input.size(2) * input.size(3) > 1 && input.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-direct::LinearShape shape_of(const at::Tensor& input, const at::Tensor& weight) { return {input.size(0), weight.size(1), weight.size(0)}; }
+direct::LinearShape shape_of(const at::Tensor& input, const at::Tensor& weight) { return {input.size(0), weight.size(1), weight.size(0), ShardsTogether::count()}; }
 
 /// [outputs, rows, columns] to [outputs, columns, rows]
 at::Tensor turned(const at::Tensor& matrices, int64_t rows, int64_t columns) {
@@ -90,15 +91,16 @@ bool fits(const torch::nn::LinearImpl& module, const at::Tensor& input) {
   const bool dense = input.is_contiguous() || is_channels_last(input);
   return DirectConvolutions::enabled() && input.is_cpu() && dense && module.weight.scalar_type() == at::kFloat &&
          (type_of(input) == at::kFloat || (type_of(input) == at::kBFloat16 && input.scalar_type() != at::kDouble)) &&
-         module.weight.is_contiguous() && (module.weight.size(0) <= kFewOutputs || input.size(0) <= kFewPictures) && input.numel() == input.size(0) * module.weight.size(1);
+         module.weight.is_contiguous() && (module.weight.size(0) <= kFewOutputs || ShardsTogether::samples_of_each(input.size(0)) <= kFewPictures) && input.numel() == input.size(0) * module.weight.size(1);
 }
 
 }  // namespace
 
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
   // What is smaller, the weight or the input, is put into the other's order.
-  if (is_channels_last(input) && input.size(0) < module.weight.size(0)) return linear(module, input.flatten(1));
+  if (is_channels_last(input) && ShardsTogether::samples_of_each(input.size(0)) < module.weight.size(0)) return linear(module, input.flatten(1));
   if (input.numel() > 0 && fits(module, input)) return DirectLinear::apply(input.to(type_of(input)), module.weight, module.bias.defined() ? std::optional(module.bias) : std::nullopt);
+  ShardsTogether::mix();
   return module.forward(input.dim() == 4 ? input.flatten(1) : input);
 }
 

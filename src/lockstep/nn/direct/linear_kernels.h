@@ -14,6 +14,7 @@ struct LinearShape {
   int64_t batch;
   int64_t features;
   int64_t outputs;
+  int64_t shards = 1;  ///< equal parts of the batch: gradients of weight and bias are summed in each, and these sums added in the tree over them
 };
 
 /// One set, compiled for one instruction set. T is float or BFloat16, as values lie in memory; arithmetic and gradients of weight and bias are in

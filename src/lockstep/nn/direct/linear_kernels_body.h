@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "lockstep/base/share.h"
 #include "lockstep/nn/direct/linear_kernels.h"
 #include "lockstep/nn/direct/vectors.h"
 
@@ -132,6 +133,13 @@ struct Sums {
     }
   }
 
+  Sums& operator+=(const Sums& other) {
+    for (int i = 0; i < kTileRows; ++i) {
+      for (int v = 0; v < kTileVectors; ++v) values[i][v] += other.values[i][v];
+    }
+    return *this;
+  }
+
   template <bool kAdd = false, class T, class Count>
   void write(T* target, int64_t stride, Count count) const {
     for (int i = 0; i < kTileRows; ++i) {
@@ -156,11 +164,16 @@ void linear_input_gradient(const LinearShape& shape, const T* gradient, const T*
 
 template <bool kAdd, class T>
 void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient) {
+  const int64_t samples = shape.batch / shape.shards;
   constexpr int kFewRows = 4;  // so few samples are added that writing counts: eight rows at once take half as long again
   in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
     over_strips(shape.features, [&](int64_t place, auto vectors, auto count) {
-      Sums<rows, vectors> sums{};
-      for (int64_t n = 0; n < shape.batch; ++n) sums.add(gradient + n * shape.outputs + k, 1, input + n * shape.features + place, count);
+      const auto sums_of_shard = [&](int64_t shard) {
+        Sums<rows, vectors> sums{};
+        for (int64_t n = shard * samples; n < (shard + 1) * samples; ++n) sums.add(gradient + n * shape.outputs + k, 1, input + n * shape.features + place, count);
+        return sums;
+      };
+      const auto sums = tree_sum(0, shape.shards, sums_of_shard);
       sums.template write<kAdd>(weight_gradient + k * shape.features + place, shape.features, count);
     });
   });
@@ -168,10 +181,13 @@ void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T
 
 template <class T>
 void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bias_gradient) {
+  const int64_t samples = shape.batch / shape.shards;
   for (int64_t k = 0; k < shape.outputs; ++k) {
-    float sum = 0;
-    for (int64_t n = 0; n < shape.batch; ++n) sum += to_float(gradient[n * shape.outputs + k]);
-    bias_gradient[k] = sum;
+    bias_gradient[k] = tree_sum(0, shape.shards, [&](int64_t shard) {
+      float sum = 0;
+      for (int64_t n = shard * samples; n < (shard + 1) * samples; ++n) sum += to_float(gradient[n * shape.outputs + k]);
+      return sum;
+    });
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/internal/typed.h"
+#include "lockstep/nn/shards_together.h"
 
 namespace lockstep::nn {
 namespace {
@@ -19,35 +20,47 @@ using torch::autograd::variable_list;
 bool is_fusible(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& input) {
   return module.is_training() == at::GradMode::is_enabled() && module.options.affine() && module.options.track_running_stats() &&
          module.weight.scalar_type() == at::kFloat && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
-         input.numel() > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
+         ShardsTogether::samples_of_each(input.numel()) > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
          input.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
+
+/// What a shard is normalised by, float [channels] each, one after the other in a row of saved numbers.
+struct Normalization {
+  static constexpr int64_t kRows = 4;
+
+  float* scale;
+  float* shift;
+  float* mean;
+  float* inverse;  ///< 1 / deviation
+
+  Normalization(float* row, int64_t channels) : scale(row), shift(scale + channels), mean(shift + channels), inverse(mean + channels) {}
+};
 
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, torch::nn::BatchNorm2dImpl* module,
                             bool relu) {
-    const int64_t channels = input.size(1);
-    const int64_t rows = input.numel() / channels;
-    const at::Tensor saved = at::empty({4, channels}, at::kFloat);  // scale, shift, mean, 1 / deviation
-    float* scale = data<float>(saved);
-    float* shift = scale + channels;
-    float* mean = shift + channels;
-    float* inverse = mean + channels;
+    const Parts parts(input);
+    const int64_t channels = parts.channels;
+    const at::Tensor saved = at::empty({parts.shards, Normalization::kRows, channels}, at::kFloat);
     std::vector<float> deviation(static_cast<size_t>(channels));
     const at::Tensor output = at::empty_like(input);
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       const auto& kernels = fused::channel_kernels<T>();
-      kernels.moments(data<T>(input), rows, channels, mean, deviation.data());
-      for (int64_t c = 0; c < channels; ++c) {
-        inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(rows) + static_cast<float>(module->options.eps()));
-        scale[c] = data<float>(weight)[c] * inverse[c];
-        shift[c] = data<float>(bias)[c] - mean[c] * scale[c];
+      for (int64_t shard = 0; shard < parts.shards; ++shard) {
+        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
+        kernels.moments(parts.of<T>(input, shard), parts.rows, channels, mean, deviation.data());
+        for (int64_t c = 0; c < channels; ++c) {
+          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) + static_cast<float>(module->options.eps()));
+          scale[c] = data<float>(weight)[c] * inverse[c];
+          shift[c] = data<float>(bias)[c] - mean[c] * scale[c];
+        }
+        kernels.transform(parts.of<T>(input, shard), parts.rows, channels, scale, shift, relu, parts.of<T>(output, shard));
+        move_statistics(*module, mean, deviation, parts.rows);
+        ShardsTogether::keep_statistics(module->running_mean, module->running_var);
       }
-      kernels.transform(data<T>(input), rows, channels, scale, shift, relu, data<T>(output));
     });
-    move_statistics(*module, mean, deviation, rows);
     context->save_for_backward({input, saved});
     context->saved_data["relu"] = relu;
     return output;
@@ -58,35 +71,51 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     const at::Tensor& input = tensors[0];
     const at::Tensor& saved = tensors[1];
     const bool relu = context->saved_data["relu"].toBool();
-    const int64_t channels = input.size(1);
-    const int64_t rows = input.numel() / channels;
-    const float* scale = data<float>(saved);
-    const float* shift = scale + channels;
-    const float* mean = shift + channels;
-    const float* inverse = mean + channels;
+    const Parts parts(input);
     const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor input_gradient = at::empty_like(input);
-    const at::Tensor weight_gradient = at::empty({channels}, at::kFloat);
-    const at::Tensor bias_gradient = at::empty({channels}, at::kFloat);
-    std::vector<float> products(static_cast<size_t>(channels)), slope(static_cast<size_t>(channels)), offset(static_cast<size_t>(channels));
-    float* sum = data<float>(bias_gradient);
+    const auto channels = static_cast<size_t>(parts.channels);
+    std::vector<float> products(channels), slope(channels), offset(channels);
+    ParameterGradients sum;
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       const auto& kernels = fused::channel_kernels<T>();
-      kernels.gradient_sums(data<T>(gradient), data<T>(input), rows, channels, scale, shift, mean, relu, sum, products.data());
-      const auto count = static_cast<float>(rows);
-      for (int64_t c = 0; c < channels; ++c) {
-        const auto i = static_cast<size_t>(c);
-        data<float>(weight_gradient)[c] = products[i] * inverse[c];
-        slope[i] = -scale[c] * inverse[c] * inverse[c] * products[i] / count;
-        offset[i] = -scale[c] * sum[c] / count;
-      }
-      kernels.input_gradient(data<T>(gradient), data<T>(input), rows, channels, scale, shift, mean, slope.data(), offset.data(), relu, data<T>(input_gradient));
+      sum = tree_sum(0, parts.shards, [&](int64_t shard) {
+        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
+        const ParameterGradients own{at::empty({parts.channels}, at::kFloat), at::empty({parts.channels}, at::kFloat)};
+        const T* own_gradient = parts.of<T>(gradient, shard);
+        const T* own_input = parts.of<T>(input, shard);
+        float* shifts = data<float>(own.bias);
+        kernels.gradient_sums(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, relu, shifts, products.data());
+        const auto count = static_cast<float>(parts.rows);
+        for (size_t c = 0; c < channels; ++c) {
+          data<float>(own.weight)[c] = products[c] * inverse[c];
+          slope[c] = -scale[c] * inverse[c] * inverse[c] * products[c] / count;
+          offset[c] = -scale[c] * shifts[c] / count;
+        }
+        kernels.input_gradient(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, slope.data(), offset.data(), relu, parts.of<T>(input_gradient, shard));
+        return own;
+      });
     });
-    return {input_gradient, weight_gradient, bias_gradient, at::Tensor(), at::Tensor()};
+    return {input_gradient, sum.weight, sum.bias, at::Tensor(), at::Tensor()};
   }
 
  private:
+  // A batch, shard by shard.
+  struct Parts {
+    int64_t shards = ShardsTogether::count();
+    int64_t channels;
+    int64_t rows;  // of each
+
+    explicit Parts(const at::Tensor& batch) : channels(batch.size(1)), rows(batch.numel() / channels / shards) {}
+
+    template <class T>
+    T* of(const at::Tensor& batch, int64_t shard) const {
+      return data<T>(batch) + shard * rows * channels;
+    }
+    Normalization normalization(const at::Tensor& saved, int64_t shard) const { return {data<float>(saved) + shard * Normalization::kRows * channels, channels}; }
+  };
+
   static void move_statistics(torch::nn::BatchNorm2dImpl& module, const float* mean, const std::vector<float>& deviation, int64_t rows) {
     module.num_batches_tracked.add_(1);
     const double momentum = module.options.momentum().value_or(1.0 / static_cast<double>(module.num_batches_tracked.item<int64_t>()));
@@ -123,6 +152,7 @@ at::Tensor inference(const torch::nn::BatchNorm2dImpl& module, const at::Tensor&
 at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
   if (is_fusible(module, input) && !module.is_training()) return inference(module, input, relu);
   if (is_fusible(module, input)) return FusedBatchNorm::apply(input, module.weight, module.bias, &module, relu);
+  ShardsTogether::mix();
   at::Tensor output = module.forward(input);
   return relu ? output.relu_() : output;
 }

@@ -26,7 +26,7 @@ LayerPlan plan_function(const std::vector<LayerInput>& inputs, Function function
 }  // namespace
 
 LayerPlan plan_relu(const NoOptions&, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan{.output = only_input(inputs).shape, .can_overwrite = true};
+  LayerPlan plan{.output = only_input(inputs).shape, .can_overwrite = true, .keeps_shards_apart = true};
   plan.build = [](bool overwrite) {
     return BuiltLayer{nullptr, [overwrite](const std::vector<at::Tensor>& taken) {
                         at::Tensor tensor = taken[0];

@@ -41,7 +41,7 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
   const Pair stride = pair_of(options.stride, "stride", {1, 1});
   const Pair padding = pair_of(options.padding, "padding", {0, 0});
   const Pair dilation = pair_of(options.dilation, "dilation", {1, 1});
-  LayerPlan plan{.detail = detail_of(options, kernel, stride, padding, dilation), .output_is_reusable = true};
+  LayerPlan plan{.detail = detail_of(options, kernel, stride, padding, dilation), .output_is_reusable = true, .keeps_shards_apart = true};
   plan.output = windowed_shape(input, options.filters, {kernel.height, stride.height, padding.height, dilation.height, false},
                                {kernel.width, stride.width, padding.width, dilation.width, false});
   plan.learnables.push_back({"weight", {options.filters, input.shape[0] / options.groups, kernel.height, kernel.width}});

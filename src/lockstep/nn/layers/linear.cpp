@@ -15,7 +15,7 @@ LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inpu
   }
   if (options.features == 0) throw Misfit{"needs \"features\", its number of outputs", "the last one has \"features\": \"classes\""};
   const int64_t in = input.shape.front();
-  LayerPlan plan{.detail = options.bias ? "" : "no bias", .output = {options.features}, .output_is_reusable = true, .flattens = !sequences};
+  LayerPlan plan{.detail = options.bias ? "" : "no bias", .output = {options.features}, .output_is_reusable = true, .keeps_shards_apart = !sequences, .flattens = !sequences};
   if (sequences) plan.output.push_back(input.shape.back());
   plan.learnables.push_back({"weight", {options.features, in}});
   if (options.bias) plan.learnables.push_back({"bias", {options.features}});
@@ -30,7 +30,7 @@ LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inpu
 }
 
 LayerPlan plan_flatten(const NoOptions&, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan{.output = {checked_count(timeless_input(inputs, "their lengths differ").shape, "an output")}};
+  LayerPlan plan{.output = {checked_count(timeless_input(inputs, "their lengths differ").shape, "an output")}, .keeps_shards_apart = true};
   plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0].flatten(1); }}; };
   return plan;
 }

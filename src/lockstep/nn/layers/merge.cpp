@@ -33,7 +33,7 @@ LayerPlan plan_add(const NoOptions&, const std::vector<LayerInput>& inputs) {
   for (const LayerInput& input : inputs) {
     if (input.shape != inputs.front().shape) shapes_clash(inputs.front(), input, "all inputs need the same shape");
   }
-  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = inputs.front().shape, .output_is_reusable = true};
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = inputs.front().shape, .output_is_reusable = true, .keeps_shards_apart = true};
   plan.build = [](bool) {
     return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) {
                         at::Tensor sum = at::add(taken[0], taken[1]);
@@ -56,7 +56,7 @@ LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inpu
     output.front() += input.shape.front();
   }
   checked_count(output, "an output");
-  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true, .relu_may_precede = true};
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true, .keeps_shards_apart = true, .relu_may_precede = true};
   plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return at::cat(taken, 1); }}; };
   plan.build_with_relu = [] { return BuiltLayer{nullptr, &relu_of_concatenation}; };
   return plan;

@@ -29,7 +29,7 @@ LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput
   const LayerInput& input = timeless_input(inputs, "padding would count in its statistics");
   const int64_t channels = input.shape.front();
   const bool pictures = input.shape.size() == 3;
-  LayerPlan plan{.output = input.shape, .output_is_reusable = true};
+  LayerPlan plan{.output = input.shape, .output_is_reusable = true, .keeps_shards_apart = pictures};
   if (options.affine) plan.learnables = {{"weight", {channels}}, {"bias", {channels}}};
   plan.states = {{"running_mean", {channels}}, {"running_var", {channels}}};
   plan.build = [options, channels, pictures](bool) { return pictures ? build_of_pictures(options, channels, false) : build_of_features(options, channels); };

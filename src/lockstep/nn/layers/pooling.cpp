@@ -8,6 +8,7 @@
 
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/direct/direct_pooling.h"
+#include "lockstep/nn/shards_together.h"
 
 namespace lockstep::nn {
 namespace {
@@ -45,7 +46,7 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
   const LayerInput& input = picture_input(inputs);
   const PoolWindows windows = windows_of(options);
   const Pair dilation = pair_of(options.dilation, "dilation", {1, 1});
-  LayerPlan plan{.detail = detail_of(windows, options.ceil_mode), .relu_may_precede = true};
+  LayerPlan plan{.detail = detail_of(windows, options.ceil_mode), .keeps_shards_apart = true, .relu_may_precede = true};
   const Window rows{windows.kernel.height, windows.stride.height, windows.padding.height, dilation.height, options.ceil_mode};
   const Window columns{windows.kernel.width, windows.stride.width, windows.padding.width, dilation.width, options.ceil_mode};
   plan.output = windowed_shape(input, input.shape[0], rows, columns);
@@ -78,10 +79,12 @@ LayerPlan plan_average_pool(const AveragePool& options, const std::vector<LayerI
 
 LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options, const std::vector<LayerInput>& inputs) {
   const Pair size = pair_of(options.size, "size", {1, 1});
-  LayerPlan plan{.detail = "to " + pair_text(size), .output = {picture_input(inputs).shape[0], size.height, size.width}};
+  LayerPlan plan{.detail = "to " + pair_text(size), .output = {picture_input(inputs).shape[0], size.height, size.width}, .keeps_shards_apart = true};
   checked_count(plan.output, "an output");
   plan.build = [size](bool) {
-    return BuiltLayer{nullptr, [size](const std::vector<at::Tensor>& taken) { return at::adaptive_avg_pool2d(taken[0], array_of(size)); }};
+    return BuiltLayer{nullptr, [size](const std::vector<at::Tensor>& taken) {
+                        return shard_by_shard(taken[0], [&](const at::Tensor& shard) { return at::adaptive_avg_pool2d(shard, array_of(size)); });
+                      }};
   };
   return plan;
 }

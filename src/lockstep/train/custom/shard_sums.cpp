@@ -114,7 +114,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     sum.backward(at::full_like(sum, 1.0 / static_cast<double>(batch.global_count)));
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
-    sums.gradients->take(shard.index, [&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
+    sums.gradients->take(single(shard.index), [&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
   }
   sums.rows = rows_of(batch, measured, parts.norms);
   return sums;
