@@ -8,7 +8,6 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
-#include "lockstep/nn/builtin.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/internal/testing.h"
 
