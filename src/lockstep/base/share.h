@@ -40,13 +40,19 @@ constexpr int64_t owner_of(int64_t total, int64_t parts, int64_t item) {
 /// Where a node (lo, hi) of the tree over shards is cut in two: comm/shard_tree.h.
 constexpr int64_t middle_of(int64_t lo, int64_t hi) { return lo + (hi - lo) / 2; }
 
+/// Folds the shards [lo, hi) in the tree: leaf(shard) for each, and add(left, right) makes `left` the value of every inner node.
+template <class Leaf, class Add>
+auto fold_tree(int64_t lo, int64_t hi, const Leaf& leaf, const Add& add) {
+  if (hi - lo == 1) return leaf(lo);
+  auto left = fold_tree(lo, middle_of(lo, hi), leaf, add);
+  add(left, fold_tree(middle_of(lo, hi), hi, leaf, add));
+  return left;
+}
+
 /// The sum over the shards [lo, hi) in the tree: sum(shard) gives a leaf, and nodes add by +=.
 template <class Sum>
 auto tree_sum(int64_t lo, int64_t hi, const Sum& sum) {
-  if (hi - lo == 1) return sum(lo);
-  auto left = tree_sum(lo, middle_of(lo, hi), sum);
-  left += tree_sum(middle_of(lo, hi), hi, sum);
-  return left;
+  return fold_tree(lo, hi, sum, [](auto& left, const auto& right) { left += right; });
 }
 
 /// Which worker this is, of how many.

@@ -117,7 +117,7 @@ int run_evaluate(const Call& call, Console& console) {
   return over_ranks(call, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
-    const std::vector<train::Prediction> predictions = predict(model, readable_samples(source, model, options, console, group), options, group);
+    const std::vector<train::Prediction> predictions = predict(call, model, readable_samples(source, model, options, console, group), options, group);
     if (!leads(group)) return 0;
     const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
     std::vector<train::Prediction> mistakes;

@@ -73,11 +73,11 @@ void print_or_write(const std::string& text, const std::string& output, Console&
   }
 }
 
-void write_labels(const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console, comm::Communicator* group) {
+void write_labels(const Call& call, const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console, comm::Communicator* group) {
   if (output.format == Format::safetensors) throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives", "name it: --layer NAME");
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : inputs) {
-    std::vector<train::Prediction> some = predict(model, input, options, group);
+    std::vector<train::Prediction> some = predict(call, model, input, options, group);
     predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }
   if (!leads(group)) return;
@@ -105,7 +105,7 @@ int run_predict(const Call& call, Console& console) {
     const train::Model model = open_model(call, console, group);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
     if (output.layer.empty()) {
-      write_labels(model, inputs, options, output, console, group);
+      write_labels(call, model, inputs, options, output, console, group);
     } else if (leads(group)) {
       write_layer(model, inputs, options, output, console);
     }

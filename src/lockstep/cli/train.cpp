@@ -52,6 +52,7 @@ int run_train(const Call& call, Console& console) {
   train::Job job;
   job.comm = group.get();
   job.ranks_here = call.launch ? call.launch->local_size : 1;
+  job.rank_here = call.launch ? call.launch->local_rank : 0;
   job.folder = call.words.front();
   job.given = given;
   job.console = is_first;

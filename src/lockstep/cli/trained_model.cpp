@@ -104,8 +104,8 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
   return dataset;
 }
 
-std::vector<train::Prediction> predict(const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group) {
-  return group == nullptr ? train::predict(model, dataset, options) : train::predict(model, dataset, options, *group);
+std::vector<train::Prediction> predict(const Call& call, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group) {
+  return group == nullptr ? train::predict(model, dataset, options) : train::predict(model, dataset, options, *group, call.launch->local_rank);
 }
 
 }  // namespace lockstep::cli

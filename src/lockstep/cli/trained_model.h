@@ -37,6 +37,6 @@ void examine_weights(train::Model& model, Console& console);
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group = nullptr);
 
 /// Predictions in the dataset's order, over `group` where there is one (over_ranks.h); none on ranks that do not lead.
-std::vector<train::Prediction> predict(const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group);
+std::vector<train::Prediction> predict(const Call& call, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group);
 
 }  // namespace lockstep::cli

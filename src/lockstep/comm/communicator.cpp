@@ -28,6 +28,10 @@ class IdentityCommunicator : public Communicator {
     const std::lock_guard lock(mutex_);
     if (reason_.empty()) reason_ = "rank 0 failed: " + reason.message();
   }
+  std::string failure() const override {
+    const std::lock_guard lock(mutex_);
+    return reason_;
+  }
 
  protected:
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override {
@@ -48,7 +52,7 @@ class IdentityCommunicator : public Communicator {
   }
 
   CommunicatorOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::string reason_;
 };
 

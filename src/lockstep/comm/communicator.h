@@ -80,6 +80,9 @@ class Communicator {
   /// Breaks the group: this rank cannot go on, for this reason. Any thread.
   virtual void abort(const Error& reason) = 0;
 
+  /// Why the group is broken, as far as this rank has heard; empty while it is not. Any thread.
+  virtual std::string failure() const = 0;
+
  protected:
   static constexpr int64_t kEveryRank = -1;
   virtual std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) = 0;

@@ -19,7 +19,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/gpu_communicator.h"
-#include "lockstep/comm/internal/gpu_test_links.h"
+#include "lockstep/comm/internal/on_gpu_test.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/gpu.h"
 
@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-enum class Link { none, mailboxes, nccl };
+enum class Link { none, threads, nccl };
 
 struct Kind {
   const char* name;
@@ -43,7 +43,7 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.size << " " << 
 const Kind kJoined{"joined", true, 3, true};
 const Kind kGloo{"gloo", true, 3, true, CommunicatorKind::gloo};
 
-const Kind kMailboxes{"mailboxes", false, 3, false, CommunicatorKind::auto_, Link::mailboxes};
+const Kind kLinkedThreads{"linked", false, 3, false, CommunicatorKind::auto_, Link::threads};
 
 // In a process EXPECT would tell nobody.
 void expect(bool holds, const std::string& what) {
@@ -59,7 +59,7 @@ struct Ground {
   std::atomic<uint16_t>* port = nullptr;  // shared with processes; 0 until the meeting place is open
   CommunicatorKind communicator;
   Link link;
-  std::shared_ptr<Mailboxes> boxes = std::make_shared<Mailboxes>();
+  mutable std::vector<std::unique_ptr<device::GpuLink>> links;  // of threads; each is taken once, by its rank
 
   explicit Ground(const Kind& kind) : communicator(kind.communicator), link(kind.link) {
     if (kind.joins) {
@@ -68,6 +68,7 @@ struct Ground {
       port = new (page) std::atomic<uint16_t>(0);
     } else if (kind.size > 1) {
       memory = GroupMemory::make(kind.size);
+      links = link_threads(std::vector<at::Device>(static_cast<size_t>(kind.size), at::kCPU));
     }
   }
   Ground(const Ground&) = delete;
@@ -83,10 +84,10 @@ struct Ground {
 };
 
 std::unique_ptr<Communicator> gpu_communicator_of(const Ground& ground, int64_t rank, const CommunicatorOptions& options) {
-  auto host = make_communicator(ground.memory, rank, options);
-  std::unique_ptr<device::GpuLink> link = ground.link == Link::nccl ? link_gpus(*host, rank) : std::make_unique<MailboxLink>(ground.boxes, rank);
+  std::shared_ptr<Communicator> host = make_communicator(ground.memory, rank, options);
+  std::unique_ptr<device::GpuLink> link = ground.link == Link::nccl ? link_gpus(*host, rank) : std::move(ground.links[static_cast<size_t>(rank)]);
   const at::Device device = link->device();
-  auto comm = make_gpu_communicator({.host = std::move(host), .host_failure = [memory = ground.memory] { return memory->failure(); }, .link = std::move(link)}, options);
+  auto comm = make_gpu_communicator({.host = std::move(host), .link = std::move(link)}, options);
   if (device.is_cpu()) return comm;
   return std::make_unique<OnGpu>(std::move(comm), device);
 }
@@ -161,7 +162,7 @@ class CommunicatorContract : public testing::TestWithParam<Kind> {
 
 std::vector<Kind> made_kinds() {
   std::vector<Kind> kinds{{"one", false, 1}, {"threads", false, 2}, {"threads", false, 3}, {"processes", true, 2}, {"processes", true, 3}, {"joined", true, 3, true},
-                          {"gloo", true, 1, true, CommunicatorKind::gloo}, {"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo, kMailboxes};
+                          {"gloo", true, 1, true, CommunicatorKind::gloo}, {"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo, kLinkedThreads};
   const Kind nccl{"nccl", false, 2, false, CommunicatorKind::auto_, Link::nccl};
   const auto gpus = static_cast<int64_t>(device::inspect_gpus().gpus.size());
   if (gpus >= nccl.size) kinds.push_back(nccl);

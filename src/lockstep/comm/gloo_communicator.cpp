@@ -48,6 +48,7 @@ class GlooCommunicator : public Communicator {
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
   std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override;
   void abort(const Error& reason) override { link_.fail("rank " + std::to_string(rank_) + " failed: " + reason.message()); }
+  std::string failure() const override { return link_.failure(); }
 
  protected:
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override;

@@ -57,12 +57,13 @@ class GpuCommunicator : public Communicator {
   GpuCommunicator(GpuPlace place, CommunicatorOptions options) : place_(std::move(place)), options_(std::move(options)) {}
 
   Share share() const override { return place_.host->share(); }
-  std::string way() const override { return "NCCL, and " + place_.host->way(); }
+  std::string way() const override { return place_.link->way() + ", and " + place_.host->way(); }
   void barrier(const WaitOptions& wait) override { place_.host->barrier(of_host(wait)); }
   void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override;
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
   std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override;
   void abort(const Error& reason) override { place_.host->abort(reason); }
+  std::string failure() const override { return place_.host->failure(); }
 
  protected:
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override;
@@ -111,7 +112,7 @@ void GpuCommunicator::send(const std::vector<Message>& sends, const std::vector<
   };
   const Deadline until = Deadline::after(wait.timeout.value_or(options_.timeout), wait.stop);
   const auto check = [&] {
-    if (const std::string failure = place_.host_failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
+    if (const std::string failure = place_.host->failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
     if (options_.stop.stop_requested() || until.stop.stop_requested()) throw Error(ErrorCode::cancelled, "rank " + std::to_string(rank()) + " was stopped");
     if (Deadline::Clock::now() >= until.time) throw Error(ErrorCode::timeout, "messages between the GPUs of " + std::to_string(size()) + " ranks were not there in time");
   };

@@ -1,9 +1,8 @@
 // The communicator of ranks whose tensors lie on GPUs.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/device/gpu_link.h"
@@ -13,16 +12,18 @@ namespace lockstep::comm {
 /// A rank's line between GPUs, and beside it the one by which the ranks agree on their calls, learn why their group broke, and send what lies on
 /// the CPU: any communicator.
 struct GpuPlace {
-  std::unique_ptr<Communicator> host;
-  std::function<std::string()> host_failure = [] { return std::string(); };  ///< why the host's group is broken, empty while it is not; any thread
-  std::unique_ptr<device::GpuLink> link;
+  std::shared_ptr<Communicator> host;
+  std::shared_ptr<device::GpuLink> link;
 };
 
 /// Tensors on link->device() go over the link, in slices: each rank adds up its slice of what all have, in the order of the interface, and gives it to the
 /// others; so the bits are those of every other communicator. A call waits until its sums are there. Timeouts and stops of its own are `options`'.
 std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, CommunicatorOptions options = {});
 
-/// The GPU link of `host`'s ranks, each with its own GPU. Every rank calls it. Throws device where there is none.
+/// The links of ranks that are threads of this process, one for each device: a rank copies what it is sent from where it lies.
+std::vector<std::unique_ptr<device::GpuLink>> link_threads(const std::vector<at::Device>& devices);
+
+/// The link of `host`'s ranks, which may be processes on any machines, each with its own GPU. Every rank calls it. Throws device where there is none.
 std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu);
 
 }  // namespace lockstep::comm

@@ -16,9 +16,7 @@ namespace lockstep::comm {
 /// Folds one value per shard in the tree: combine(left, right) for every inner node.
 template <class T, class Combine>
 T fold(const std::vector<T>& leaves, int64_t lo, int64_t hi, const Combine& combine) {
-  if (hi - lo == 1) return leaves[static_cast<size_t>(lo)];
-  const int64_t middle = middle_of(lo, hi);
-  return combine(fold(leaves, lo, middle, combine), fold(leaves, middle, hi, combine));
+  return fold_tree(lo, hi, [&](int64_t shard) { return leaves[static_cast<size_t>(shard)]; }, [&](T& left, const T& right) { left = combine(left, right); });
 }
 
 /// A node that one worker holds whole: the sum over `shards` in a flat buffer.

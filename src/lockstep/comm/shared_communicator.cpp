@@ -37,6 +37,7 @@ class SharedCommunicator : public Communicator {
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
   std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override;
   void abort(const Error& reason) override { memory_->fail("rank " + std::to_string(rank_) + " failed: " + reason.message()); }
+  std::string failure() const override { return memory_->failure(); }
 
  protected:
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override;

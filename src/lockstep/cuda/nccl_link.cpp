@@ -41,6 +41,7 @@ class NcclLink : public device::GpuLink {
   ~NcclLink() override { abort(); }
 
   at::Device device() const override { return device_; }
+  std::string way() const override { return "NCCL"; }
 
   void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) override {
     if (comm_ == nullptr) throw std::runtime_error("the link between the GPUs is broken");

@@ -1,6 +1,7 @@
 // The CUDA plug-in: what device/gpu.h asks for, from LibTorch's CUDA half and from our kernels.
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -84,6 +85,8 @@ class Library : public device::GpuLibrary {
     return gpus;
   }
 
+  at::Device device(int64_t index) const override { return {at::kCUDA, static_cast<c10::DeviceIndex>(index)}; }
+
   std::string fingerprint(int64_t index) const override {
     const cudaDeviceProp properties = properties_of(index);
     int runtime = 0;
@@ -93,6 +96,10 @@ class Library : public device::GpuLibrary {
   }
 
   void make_repeatable() const override {
+    static std::once_flag once;  // threads ask for it at the same time, and the environment belongs to all
+    std::call_once(once, hold_to_repeatable_kernels);
+  }
+  static void hold_to_repeatable_kernels() {
     // cuBLAS repeats its bits only with a workspace of a fixed size; it reads the variable when its first handle is made.
     ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
     at::Context& context = at::globalContext();
@@ -130,7 +137,7 @@ class Library : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep::cuda
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_2() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_3() {
   static const lockstep::cuda::Library library;
   return &library;
 }

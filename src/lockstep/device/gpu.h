@@ -46,6 +46,9 @@ class GpuLibrary {
   /// The GPUs that the driver shows, none when it shows none. Throws std::exception with the driver's words when it cannot be used.
   virtual std::vector<Gpu> list() const = 0;
 
+  /// Where tensors of this GPU lie.
+  virtual at::Device device(int64_t index) const = 0;
+
   /// What decides the bits beside the program: GPU, capability, versions of CUDA and cuDNN, in one line.
   virtual std::string fingerprint(int64_t index) const = 0;
 
@@ -81,6 +84,6 @@ GpuState open_gpu_library(const std::filesystem::path& file);
 const GpuLibrary& gpu_library();
 
 /// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header changes.
-inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_2";
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_3";
 
 }  // namespace lockstep::device

@@ -20,6 +20,9 @@ class GpuLink {
   /// Where this rank's messages begin and end.
   virtual at::Device device() const = 0;
 
+  /// What carries them, for plans and messages: "NCCL".
+  virtual std::string way() const = 0;
+
   /// Contiguous values on device(), one or more.
   struct Message {
     at::Tensor values;

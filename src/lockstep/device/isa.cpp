@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <set>
 #include <string_view>
 
 #include <ATen/Version.h>
@@ -66,8 +67,10 @@ std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
     return value == nullptr ? std::string("auto") : std::string(value);
   };
   const Inventory inventory = inspect();
+  std::set<std::string> kinds;  // how many there are of one kind changes no bit
+  for (const int64_t index : gpus) kinds.insert(gpu_library().fingerprint(index));
   std::string on_gpus;
-  for (const int64_t index : gpus) on_gpus += "; gpu " + gpu_library().fingerprint(index);
+  for (const std::string& kind : kinds) on_gpus += "; gpu " + kind;
   return "isa " + lower(at::get_cpu_capability()) + "; units " + join(inventory.vector_units, "+") + "; onednn " + setting("ONEDNN_MAX_CPU_ISA") +
          "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; kernels " LOCKSTEP_KERNELS "; compiler " __VERSION__ + on_gpus;
 }

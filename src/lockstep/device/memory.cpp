@@ -12,6 +12,8 @@ void keep_freed_memory() {
   mallopt(M_ARENA_MAX, 1);  // those of threads are small, and give back what does not fit
 }
 
+void give_freed_memory_back() { malloc_trim(0); }
+
 int64_t peak_memory_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

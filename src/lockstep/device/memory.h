@@ -9,6 +9,9 @@ namespace lockstep::device {
 /// the kernel each time costs a tenth of the step. For the whole process; call once in main.
 void keep_freed_memory();
 
+/// Gives what the allocator keeps of freed pages back to the kernel, as far as nothing lies between. A few milliseconds; any thread.
+void give_freed_memory_back();
+
 /// The most memory this process has held, in bytes.
 int64_t peak_memory_bytes();
 

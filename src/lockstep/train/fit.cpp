@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/io/address.h"
@@ -16,7 +17,9 @@
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
+#include "lockstep/train/gpu_ranks.h"
 #include "lockstep/train/on_worker.h"
+#include "lockstep/train/placement.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/reporter.h"
@@ -205,8 +208,16 @@ class Run {
     copy_into(training.optimizer_state(), "optimizer.safetensors");
   }
 
+  // The ranks' line between their GPUs, where they have some.
+  std::unique_ptr<comm::Communicator> link_gpus() {
+    if (prepared_.plan.device == "cpu" || comm_.size() == 1) return nullptr;
+    const std::shared_ptr<comm::Communicator> host(&comm_, [](comm::Communicator*) {});
+    return comm::make_gpu_communicator({host, job_.gpu_link != nullptr ? job_.gpu_link : comm::link_gpus(comm_, prepared_.plan.gpu)});
+  }
+
   Result train() {
     say_start();
+    const std::unique_ptr<comm::Communicator> linked = link_gpus();
     std::optional<CheckpointWriter> writer;
     if (leads_) writer.emplace(paths_.folder, [&](const Snapshot& saved, const std::filesystem::path& path, double seconds) {
       say({.epoch = (saved.state.step - 1) / prepared_.plan.steps_per_epoch + 1, .step = saved.state.step, .kind = saved.checkpoint ? "checkpoint" : "best", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
@@ -222,7 +233,7 @@ class Run {
                        .writer = writer ? &*writer : nullptr,
                        .fingerprint = fingerprint_,
                        .stop = job_.stop,
-                       .comm = comm_},
+                       .comm = linked ? *linked : comm_},
                       prepared_.prototype);
     load(training);
     training.share_start();
@@ -293,17 +304,53 @@ class Run {
   Reporter* reporter_ = nullptr;
 };
 
-Result train_over(const Job& job, const Options& options) {
-  // Before anything of them is written down.
-  for (const std::string& where : {job.folder.string(), options.validation, options.test}) io::refuse_secrets(where);
-  const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
-  comm::Communicator& comm = job.comm == nullptr ? *alone : *job.comm;
+Result train_as_rank(const Job& job, const Options& options, comm::Communicator& comm) {
   try {
     return Run(job, options, comm).make();
   } catch (...) {
     comm.abort(device::error_of(std::current_exception()));
     throw;
   }
+}
+
+// A run that goes on does so where it was, unless another place is asked for.
+std::vector<int64_t> gpus_of(const Job& job, const Options& asked) {
+  Options options = asked;
+  if (asked.resume && !asked.output.empty()) {
+    if (const auto manifest = read_manifest(io::RunPaths{asked.output}.options())) options = resumed_options(asked, manifest->options, job.given, Change::allowed);
+  }
+  return resolve_placement(options, /*shards=*/1, machine_here(options)).devices;
+}
+
+Result train_on_gpus(const Job& job, const Options& options, const std::vector<int64_t>& gpus) {
+  std::vector<at::Device> devices;
+  for (const int64_t gpu : gpus) devices.push_back(open_device("cuda", gpu));
+  const auto pictures = job.pictures != nullptr ? job.pictures : std::make_shared<data::PictureShare>();
+  Result result;
+  on_each_gpu(devices, [&](comm::Communicator& comm, std::shared_ptr<device::GpuLink> link) {
+    Job own = job;
+    own.comm = &comm;
+    own.rank_here = comm.rank();
+    own.gpu_link = std::move(link);
+    own.pictures = pictures;
+    const Result of_rank = train_as_rank(own, options, comm);
+    if (comm.rank() == 0) result = of_rank;
+  });
+  return result;
+}
+
+// A process may train many networks, one after the other and side by side; what one had is for the next, or for the rest of the machine.
+struct GiveBack {
+  ~GiveBack() { device::give_freed_memory_back(); }
+};
+
+Result train_over(const Job& job, const Options& options) {
+  const GiveBack at_end;
+  // Before anything of them is written down.
+  for (const std::string& where : {job.folder.string(), options.validation, options.test}) io::refuse_secrets(where);
+  if (job.comm != nullptr) return train_as_rank(job, options, *job.comm);
+  if (const std::vector<int64_t> gpus = gpus_of(job, options); gpus.size() > 1) return train_on_gpus(job, options, gpus);
+  return train_as_rank(job, options, *comm::make_communicator());
 }
 
 }  // namespace
@@ -317,9 +364,13 @@ Result fit(const Job& job, const Options& options) {
   Job here = job;
   here.stop = stop.token();
   if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
-  if (worker->same_process()) return once_for_group(*worker, "fit", [&] { return train_over(here, options); });
+  if (worker->same_process()) {
+    const Options own = on_gpus_of_group(*worker, options);
+    return once_for_group(*worker, "fit", [&] { return train_over(here, own); });
+  }
   here.comm = &worker->comm();
   here.ranks_here = worker->size();
+  here.rank_here = rank_here(*worker);
   return train_over(here, options);
 }
 

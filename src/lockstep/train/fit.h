@@ -14,6 +14,10 @@
 #include "lockstep/train/options.h"
 #include "lockstep/train/plan.h"
 
+namespace lockstep::device {
+class GpuLink;
+}
+
 namespace lockstep::train {
 
 /// Hears what a run tells its log, on a thread of its own: it may take its time.
@@ -35,6 +39,8 @@ struct Job {
   comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same job: null, this process alone. Rank 0 decides, has
                                        ///< the run folder, and is the only one that says anything; an error breaks the group
   int64_t ranks_here = 1;              ///< of these, how many are on this machine and so share its memory
+  int64_t rank_here = 0;               ///< this one's place among them, which decides its GPU
+  std::shared_ptr<device::GpuLink> gpu_link{};  ///< for ranks that are the GPUs of one process (gpu_ranks.h), whose options.workers are those of all
 };
 
 enum class EndReason { finished, patience, max_time, observer, stopped, already_finished };

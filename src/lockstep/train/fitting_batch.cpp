@@ -47,7 +47,7 @@ ShardMemory measure_shard_memory(const nn::Network& network, const Plan& given, 
     at::set_num_threads(1);
     device::TensorMeter meter;
     const ShardTrial trial(network, plan, options);
-    const std::unique_ptr<Replica> replica = trial.make_replica(0);
+    const std::unique_ptr<Replica> replica = trial.make_replica();
     const auto most_of = [&](int64_t samples) {
       const data::Shard shard = made_up_shard(plan, samples * options.accumulate, plan.input.steps);
       const int64_t before = meter.now();
@@ -110,7 +110,7 @@ void check_step_memory(const Plan& plan, const Options& options, const nn::Netwo
 
 MemoryBudget memory_budget(const Plan& plan, const Options& options, const device::Inventory& inventory) {
   if (plan.device != "cpu") {
-    const device::GpuMemory memory = device::gpu_library().memory(plan.devices.front());
+    const device::GpuMemory memory = device::gpu_library().memory(plan.gpu);
     return {kUsed * static_cast<double>(memory.free), fixed(kUsed, 1) + " of the " + as_bytes(memory.free) + " that are free on the GPU"};
   }
   const double share = kUsed * (1 - options.memory_share);

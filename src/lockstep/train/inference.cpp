@@ -1,5 +1,7 @@
 #include "lockstep/train/inference.h"
 
+#include <optional>
+
 #include <ATen/Parallel.h>
 #include <torch/nn/module.h>
 
@@ -43,8 +45,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const auto type = number_type(options.precision);
-  const auto device_of = [&](int64_t rank) { return open_device(placement.device, placement.devices, rank); };
-  const SharedWeights weights(prototype, type, device_of(0));
+  const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
   compare_ranks(together.comm, {{"shards", shards}, {"mini-batch", options.mini_batch_size}, {"weights", as_hex(weights.hash())}, {"arithmetic", device::arithmetic_fingerprint(placement.devices)}}, dataset);
   const auto norms = probe_batch_norms(prototype, model.input);
   const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format_of(model), model.resize_to);
@@ -53,17 +54,23 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   comm::ThreadGroup group(placement.workers / together.comm.size());
   group.run([&](Share thread) {
     at::set_num_threads(1);
-    nn::Instance instance = prototype;
-    if (thread.rank != 0) {
-      instance = seeded_instance(model.network, model.input, 0);
+    const at::Device device = placement.devices.empty() || together.ranks.grouped
+                                  ? weights.device()
+                                  : open_device(placement.device, placement.devices[static_cast<size_t>(owner_of(thread.size, static_cast<int64_t>(placement.devices.size()), thread.rank))]);
+    nn::Instance instance = thread.rank == 0 ? prototype : seeded_instance(model.network, model.input, 0);
+    std::optional<SharedWeights> own;  // on another GPU than the first
+    if (device != weights.device()) {
+      nn::load_state(*instance.module, weights_of(model), model.weights.empty() ? model.network.name() : model.weights.string());
+      own.emplace(instance, type, device);
+    } else if (thread.rank != 0) {
       weights.alias(instance);
     }
-    Replica replica(instance, weights, norms,
-                    {.format = {type, device_of(thread.rank), model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels,
+    Replica replica(instance, own ? *own : weights, norms,
+                    {.format = {type, device, model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels,
                      .padded_left = model.padding == data::PaddingSide::left, .frozen_steps = feature_steps});
     replica.begin_evaluation();
     const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
-    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = placement.device == "cuda"});
+    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = device.is_cuda()});
     while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {
         work(replica, shard, batch->cursor.step * options.mini_batch_size + part_of(batch->global_count, batch->shard_count, shard.index).begin);

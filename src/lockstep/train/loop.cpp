@@ -26,6 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+at::Device device_of(const Plan& plan) { return open_device(plan.device, plan.gpu); }
 
 data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step) {
   return {.mini_batch_size = plan.mini_batch_size,
@@ -37,12 +38,8 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .epochs = plan.max_epochs,
           .read_ahead = plan.read_ahead,
           .least_steps = options.sequence_length,
-          .pinned = plan.device == "cuda",
+          .pinned = device_of(plan).is_cuda(),
           .pictures_wanted = !plan.keep_features};
-}
-
-at::Device device_of(const Plan& plan, int64_t rank) {
-  return open_device(plan.device, plan.devices, rank);
 }
 
 nn::Instance make_instance(const TrainingSetup& setup) { return trainable_instance(setup.network, setup.plan.input, setup.options); }
@@ -91,8 +88,8 @@ int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return 
 
 }  // namespace
 
-ReplicaOptions replica_options(const Plan& plan, const Options& options, int64_t thread) {
-  return {.format = {number_type(plan.precision), device_of(plan, thread), plan.mean, plan.deviation},
+ReplicaOptions replica_options(const Plan& plan, const Options& options) {
+  return {.format = {number_type(plan.precision), device_of(plan), plan.mean, plan.deviation},
           .precision = plan.precision,
           .accumulate = options.accumulate,
           .seed = options.seed,
@@ -115,8 +112,7 @@ struct Training::Worker {
   Worker(Training& training, Share own_thread, Share of_all, nn::Instance instance)
       : thread(own_thread),
         all(of_all),
-        replica(std::move(instance), training.weights_, training.norms_,
-                replica_options(training.setup_.plan, training.setup_.options, own_thread.rank)),
+        replica(std::move(instance), training.weights_, training.norms_, replica_options(training.setup_.plan, training.setup_.options)),
         queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
         step(training.state_.step) {}
 };
@@ -124,7 +120,7 @@ struct Training::Worker {
 Training::Training(TrainingSetup setup, nn::Instance prototype)
     : setup_(std::move(setup)),
       prototype_(std::move(prototype)),
-      weights_(prototype_, number_type(setup_.plan.precision), device_of(setup_.plan, 0)),
+      weights_(prototype_, number_type(setup_.plan.precision), device_of(setup_.plan)),
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
       optimizer_(resolve_rule(setup_.options), weights_, rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options, setup_.plan.fresh_layers))),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
@@ -386,7 +382,7 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = plan.device == "cuda", .pictures_wanted = features == nullptr});
+  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = device_of(plan).is_cuda(), .pictures_wanted = features == nullptr});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (const auto batch = queue.next(setup_.stop)) {
     for (const data::Shard& shard : batch->shards) {

@@ -39,6 +39,18 @@ device::Inventory machine_here(const Options& options) {
   return machine;
 }
 
+Options on_gpus_of_group(const pool::Worker& worker, Options options) {
+  if (worker.size() == 1) return options;
+  const at::Tensor own = at::full({1}, worker.device().is_cpu() ? -1 : int64_t{worker.device().index()}, at::kLong);
+  std::vector<int64_t> gpus;
+  for (const at::Tensor& gpu : worker.comm().all_gather(own)) gpus.push_back(gpu.item<int64_t>());
+  if (std::count(gpus.begin(), gpus.end(), -1) > 0 || !options.devices.empty() || options.execution == Execution::cpu) return options;
+  options.devices = std::move(gpus);
+  return options;
+}
+
+int64_t rank_here(const pool::Worker& worker) { return worker.device().is_cpu() ? worker.rank() : worker.device().index(); }
+
 namespace on_worker_detail {
 
 int64_t HandOver::put(std::shared_ptr<const void> thing, int64_t takers) {

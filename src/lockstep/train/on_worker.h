@@ -22,6 +22,12 @@ namespace lockstep::train {
 /// Throws invalid_option for an execution or devices that the task cannot have.
 device::Inventory machine_here(const Options& options);
 
+/// For a group of threads that have GPUs: the options with these as devices, unless they say otherwise. Every rank of the group calls it.
+Options on_gpus_of_group(const pool::Worker& worker, Options options);
+
+/// The place of a worker that is a process among those of its machine, by which it has its GPU.
+int64_t rank_here(const pool::Worker& worker);
+
 /// Is stopped as soon as one of two is. Not to be moved.
 class EitherStop {
  public:

@@ -187,10 +187,10 @@ struct Options {
     field("tbptt-length", self.tbptt_length, "truncated backpropagation: cut sequences into pieces of so many time steps, one a step, with recurrent state carried on; 0: whole sequences", at_least(0));
     field("sort-by-length", self.sort_by_length, "training sequences in order of length, for less padding; with --shuffle never");
     field("Where it runs");
-    field("execution", self.execution, "auto: a GPU if there is one, else the CPU; parallel: the default profile's pool (this machine)");
+    field("execution", self.execution, "auto: a GPU if there is one, else the CPU; multi-gpu: all of them; parallel: the default profile's pool (this machine)");
     field("workers", self.workers, "how many train side by side; 0: a worker for each core or GPU, at most one a shard; under a launcher: on each rank, 0 for one", between(0, 4096));
     field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", between(0, 65536));
-    field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says", at_least(0));
+    field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says; workers take them in turn", at_least(0));
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
     field("prefetch", self.prefetch, "mini-batches read ahead; 0: 4, and 16 over all replicas in averaging mode", at_least(0));
     field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");

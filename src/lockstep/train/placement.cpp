@@ -35,22 +35,35 @@ std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory
   return devices;
 }
 
-void place_on_gpus(Placement& placement, const Options& options, const device::Inventory& inventory) {
-  placement.device = "cuda";
-  placement.devices = chosen_gpus(options, inventory);
-  const bool all = options.execution == Execution::multi_gpu && options.workers == 0;
-  if (options.devices.empty() && !all) placement.devices.resize(1);
-  const auto gpus = static_cast<int64_t>(placement.devices.size());
-  if (gpus > 1) {
-    throw Error(ErrorCode::device, "a run uses one GPU, and this one would use " + std::to_string(gpus) + ": GPUs " + describe_detail::text_of(placement.devices),
-                "name one, as in --devices 0");
+std::string on_gpus(int64_t workers, int64_t gpus) {
+  if (workers == 1) return "one for the GPU";
+  if (workers == gpus) return "one for each GPU";
+  return std::to_string(workers / gpus) + (gpus == 1 ? " share the GPU" : " share each GPU");
+}
+
+void place_on_gpus(Placement& placement, const Options& options, std::vector<int64_t> gpus) {
+  const bool all = options.execution == Execution::multi_gpu || options.execution == Execution::parallel || !options.devices.empty();
+  const auto most = static_cast<int64_t>(gpus.size());
+  placement.workers = options.workers > 0 ? options.workers : all ? most : 1;
+  const int64_t used = std::min(placement.workers, most);
+  if (placement.workers % used != 0) {
+    const int64_t fewer = placement.workers / used * used;
+    throw Error(ErrorCode::invalid_option, std::to_string(placement.workers) + " workers cannot share " + std::to_string(used) + " GPUs evenly",
+                "--workers " + std::to_string(fewer) + " or " + std::to_string(fewer + used) + ", or name other --devices; the weights are the same for any number");
   }
-  if (options.workers > 1) {
-    throw Error(ErrorCode::invalid_option, std::to_string(options.workers) + " workers need as many GPUs, and a run uses one GPU",
-                "leave --workers out, or train on the cores with --execution cpu");
+  gpus.resize(static_cast<size_t>(used));
+  placement.devices = std::move(gpus);
+  placement.workers_reason = (options.workers > 0 ? "asked for; " : "") + on_gpus(placement.workers, used);
+}
+
+void place_rank_on_gpu(Placement& placement, const Options& options, const std::vector<int64_t>& gpus, const Ranks& ranks) {
+  if (ranks.here >= static_cast<int64_t>(gpus.size())) {
+    throw Error(ErrorCode::device, "there are " + std::to_string(gpus.size()) + " GPUs to use on this machine, and more ranks: one has none", "start a rank for each GPU (the workers of a rank share its GPU), or add --execution cpu");
   }
-  placement.workers = 1;
-  placement.workers_reason = "one for the GPU";
+  const int64_t each = std::max<int64_t>(1, options.workers);
+  placement.devices = {gpus[static_cast<size_t>(ranks.here)]};
+  placement.workers = each * ranks.count;
+  placement.workers_reason = (options.workers > 0 ? "asked for; " : "") + on_gpus(each, 1) + " of each of " + std::to_string(ranks.count) + " ranks, over " + ranks.way;
 }
 
 void place_ranks(Placement& placement, const Options& options, const device::Inventory& inventory, const Ranks& ranks) {
@@ -82,9 +95,12 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   const bool asked = options.execution == Execution::gpu || options.execution == Execution::multi_gpu || !options.devices.empty();
   const bool found = options.execution != Execution::cpu && !inventory.gpus.empty();
   if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none");
-  if ((asked || found) && ranks.count > 1) throw Error(ErrorCode::device, "a run over " + std::to_string(ranks.count) + " ranks is on the CPU's cores, and this one would use a GPU", "add --execution cpu, or train on the GPU without other ranks");
   if (asked || found) {
-    place_on_gpus(placement, options, inventory);
+    placement.device = "cuda";
+    const std::vector<int64_t> gpus = chosen_gpus(options, inventory);
+    const bool of_processes = ranks.grouped && !ranks.is_gpu;
+    of_processes ? place_rank_on_gpu(placement, options, gpus, ranks) : place_on_gpus(placement, options, gpus);
+    placement.gpu = placement.devices[of_processes ? 0 : static_cast<size_t>(ranks.here)];
     placement.device_reason = asked ? "asked for" : "a GPU is there";
   } else {
     ranks.grouped ? place_ranks(placement, options, inventory, ranks) : place_on_cores(placement, options, shards, inventory);
@@ -93,10 +109,11 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   return placement;
 }
 
-at::Device open_device(const std::string& kind, const std::vector<int64_t>& gpus, int64_t rank) {
+at::Device open_device(const std::string& kind, int64_t gpu) {
   if (kind == "cpu") return at::kCPU;
-  device::gpu_library().make_repeatable();
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(gpus.at(static_cast<size_t>(rank)))};
+  const device::GpuLibrary& library = device::gpu_library();
+  library.make_repeatable();
+  return library.device(gpu);
 }
 
 int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size) {

@@ -73,10 +73,38 @@ TEST(Placement, TheGpuThatIsNamedIsUsed) {
   EXPECT_EQ(refusal(asked(Execution::cpu, {0}), machine(4, 2)).code(), ErrorCode::invalid_option);
 }
 
-TEST(Placement, SeveralGpusAreRefusedNotCutDown) {
-  EXPECT_THAT(refusal(asked(Execution::multi_gpu), machine(4, 2)).message(), HasSubstr("would use 2: GPUs 0,1"));
-  EXPECT_THAT(refusal(asked(Execution::gpu, {1, 0}), machine(4, 2)).hint(), HasSubstr("--devices 0"));
-  EXPECT_THAT(refusal(asked(Execution::gpu, {}, 3), machine(4, 2)).hint(), HasSubstr("--execution cpu"));
+TEST(Placement, WorkersTakeGpusInTurn) {
+  const Placement all = place(asked(Execution::multi_gpu), machine(4, 2));
+  EXPECT_THAT(all.devices, ElementsAre(0, 1));
+  EXPECT_EQ(all.workers, 2);
+  EXPECT_EQ(place(asked(Execution::parallel), machine(4, 2)).workers, 2);
+  EXPECT_EQ(place(asked(Execution::gpu, {1, 0}), machine(4, 4)).workers, 2);
+  EXPECT_THAT(place(asked(Execution::gpu, {}, 2), machine(4, 4)).devices, ElementsAre(0, 1));
+  const Placement shared = place(asked(Execution::gpu, {}, 4), machine(4, 2));
+  EXPECT_THAT(shared.devices, ElementsAre(0, 1));
+  EXPECT_EQ(shared.workers, 4);
+  EXPECT_THAT(shared.workers_reason, HasSubstr("2 share each GPU"));
+  EXPECT_THAT(place(asked(Execution::gpu, {1}, 4), machine(4, 2)).devices, ElementsAre(1));
+  const Error uneven = refusal(asked(Execution::multi_gpu, {}, 5), machine(4, 2));
+  EXPECT_THAT(uneven.message(), HasSubstr("5 workers cannot share 2 GPUs evenly"));
+  EXPECT_THAT(uneven.hint(), HasSubstr("--workers 4 or 6"));
+}
+
+TEST(Placement, ARankOfSeveralProcessesHasTheGpuOfItsPlaceOnTheMachine) {
+  const Placement second = resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 4, .way = "gloo", .here = 1});
+  EXPECT_THAT(second.devices, ElementsAre(1));
+  EXPECT_EQ(second.gpu, 1);
+  EXPECT_EQ(second.workers, 4);
+  EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2), {.grouped = true, .count = 2, .here = 1}).gpu, 0);
+  EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2), {.grouped = true, .count = 2, .here = 1}).workers, 4);
+  EXPECT_THROW(resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 3, .here = 2}), Error);
+}
+
+TEST(Placement, TheGpusOfOneProcessAreItsRanks) {
+  const Placement second = resolve_placement(asked(Execution::multi_gpu, {}, 4), 8, machine(4, 2), {.grouped = true, .count = 2, .way = "threads", .here = 1, .is_gpu = true});
+  EXPECT_THAT(second.devices, ElementsAre(0, 1));
+  EXPECT_EQ(second.gpu, 1);
+  EXPECT_EQ(second.workers, 4);
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ struct Plan {
   int64_t hash_every = 0;            ///< steps
 
   std::string device = "cpu";        ///< "cpu" or "cuda"
-  std::vector<int64_t> devices;      ///< GPU of each worker; empty on a CPU
+  std::vector<int64_t> devices;      ///< the GPUs of this process; empty on a CPU
+  int64_t gpu = -1;                  ///< of these, this rank's
   int64_t workers = 1;               ///< of all ranks
   int64_t cores = 1;                 ///< allowed by affinity and control group
   int64_t read_ahead = 4;            ///< steps whose samples are read ahead

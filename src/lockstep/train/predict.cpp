@@ -177,7 +177,7 @@ std::vector<Prediction> predict_alone(const Model& model, const data::Dataset& d
   return predict_over(model, dataset, options, {.comm = *alone, .ranks = {}, .stop = std::move(stop)});
 }
 
-Ranks ranks_of(const comm::Communicator& comm) { return {true, comm.size(), comm.way()}; }
+Ranks ranks_of(const comm::Communicator& comm, int64_t here) { return {true, comm.size(), comm.way(), here}; }
 
 }  // namespace
 
@@ -185,12 +185,15 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
   const pool::Worker* worker = pool::Worker::current();
   if (worker == nullptr) return predict_alone(model, dataset, options, std::move(stop));
   const EitherStop either(std::move(stop), worker->stop_token());
-  if (worker->same_process()) return once_for_group(*worker, "predict", [&] { return predict_alone(model, dataset, options, either.token()); });
-  return predict_over(model, dataset, options, {.comm = worker->comm(), .ranks = ranks_of(worker->comm()), .for_all = true, .stop = either.token()});
+  if (worker->same_process()) {
+    const Options own = on_gpus_of_group(*worker, options);
+    return once_for_group(*worker, "predict", [&] { return predict_alone(model, dataset, own, either.token()); });
+  }
+  return predict_over(model, dataset, options, {.comm = worker->comm(), .ranks = ranks_of(worker->comm(), rank_here(*worker)), .for_all = true, .stop = either.token()});
 }
 
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm) {
-  return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm)});
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm, int64_t rank_here) {
+  return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm, rank_here)});
 }
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes) {

@@ -70,8 +70,9 @@ struct Prediction {
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});
 
 /// The same by all ranks of a group, each for its part of the samples: all predictions on rank 0, none on the others. The ranks have the same model,
-/// samples and options, else invalid_option names the first that differs; a rank that throws breaks the group.
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm);
+/// samples and options, else invalid_option names the first that differs; a rank that throws breaks the group. rank_here: this rank's place among those of
+/// its machine, which decides its GPU.
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm, int64_t rank_here = 0);
 
 struct Evaluation {
   double loss = 0;

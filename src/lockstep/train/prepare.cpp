@@ -81,7 +81,7 @@ class Preparation {
  private:
   Plan& plan() { return prepared_.plan; }
   bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
-  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size(), job_.comm->way()}; }
+  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size(), job_.comm->way(), job_.rank_here, job_.gpu_link != nullptr}; }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
     data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes, .most_memory = std::max(most_bytes(), kLeastForAnArchive)});
@@ -328,6 +328,7 @@ class Preparation {
     const Placement placement = resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks());
     asked.device = placement.device;
     asked.devices = placement.devices;
+    asked.gpu = placement.gpu;
     Options options = options_;
     if (averages() && options.shards == 0) options.shards = default_replicas();
     const MemoryBudget budget = memory_budget(asked, options, inventory_);
@@ -343,6 +344,7 @@ class Preparation {
     placement_ = resolve_placement(options_, plan().shards, inventory_, ranks());
     plan().device = placement_.device;
     plan().devices = placement_.devices;
+    plan().gpu = placement_.gpu;
     plan().workers = placement_.workers;
     plan().cores = placement_.cores;
     plan().fingerprint = device::arithmetic_fingerprint(placement_.devices);

@@ -46,13 +46,13 @@ ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Optio
       plan_(plan),
       options_(options),
       learnables_(learnables_of(prototype)),
-      weights_(prototype, number_type(plan.precision), open_device(plan.device, plan.devices, 0)),
+      weights_(prototype, number_type(plan.precision), open_device(plan.device, plan.gpu)),
       norms_(probe_batch_norms(prototype, plan.input)) {}
 
-std::unique_ptr<Replica> ShardTrial::make_replica(int64_t thread) const {
+std::unique_ptr<Replica> ShardTrial::make_replica() const {
   const nn::Instance instance = trainable_instance(network_, plan_.input, options_);
   weights_.alias(instance);
-  return std::make_unique<Replica>(instance, weights_, norms_, replica_options(plan_, options_, thread));
+  return std::make_unique<Replica>(instance, weights_, norms_, replica_options(plan_, options_));
 }
 
 ShardResult ShardTrial::train(Replica& replica, const data::Shard& shard) const {

@@ -27,7 +27,7 @@ class ShardTrial {
   const std::vector<std::string>& learnables() const { return learnables_; }
 
   /// A replica for the calling thread, on the device of the worker of this number. Any thread.
-  std::unique_ptr<Replica> make_replica(int64_t thread) const;
+  std::unique_ptr<Replica> make_replica() const;
 
   /// Forward and backward, until a device is done with them.
   ShardResult train(Replica& replica, const data::Shard& shard) const;

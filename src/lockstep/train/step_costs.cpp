@@ -160,9 +160,9 @@ class StepMeasurement {
 
   void measure_alone() {
     comm::ThreadGroup group(1);
-    group.run([&](Share share) {
+    group.run([&](Share) {
       at::set_num_threads(1);
-      const std::unique_ptr<Replica> replica = trial_.make_replica(share.rank);
+      const std::unique_ptr<Replica> replica = trial_.make_replica();
       if (plan_.keep_features) {
         costs_.feature_sample = typical_seconds([&] { shard_.input = replica->features(shard_.pictures).cpu(); }, kSeconds / 2) / static_cast<double>(shard_.count);
       }
@@ -185,7 +185,7 @@ class StepMeasurement {
     group.run([&](Share share) {
       at::set_num_threads(1);
       const auto place = static_cast<size_t>(share.rank);
-      const std::unique_ptr<Replica> replica = trial_.make_replica(share.rank);
+      const std::unique_ptr<Replica> replica = trial_.make_replica();
       trial_.train(*replica, shard_);
       group.barrier();
       const Range own = part_of(shards, share.size, share.rank);

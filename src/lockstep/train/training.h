@@ -54,8 +54,8 @@ struct TrainingSetup {
   comm::Communicator& comm;                             ///< of the ranks that train together; say, observer and writer are rank 0's
 };
 
-/// What the replica of this worker (of its process) does, as the run is planned.
-ReplicaOptions replica_options(const Plan& plan, const Options& options, int64_t thread);
+/// What a replica does, as the run is planned.
+ReplicaOptions replica_options(const Plan& plan, const Options& options);
 
 /// Where one step's time went on one worker, in seconds.
 struct StepTimes {

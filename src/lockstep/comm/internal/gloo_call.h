@@ -44,6 +44,7 @@ class GlooLink {
   const std::string& address() const { return address_; }
   /// This rank has failed, and all are told.
   void fail(const std::string& why) { control_.fail(why); }
+  std::string failure() const { return control_.failure(); }
 
  private:
   friend class GlooCall;

@@ -1,50 +1,14 @@
-// For the contract test: a link without GPUs, and a communicator that takes the test's tensors to one.
+// For the contract test: a communicator that takes the test's tensors to a GPU.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/device/gpu_link.h"
 
 namespace lockstep::comm {
-
-/// What ranks that are threads have sent each other.
-struct Mailboxes {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::pair<int64_t, int64_t>, std::deque<at::Tensor>> sent;  ///< by sender and receiver
-};
-
-/// Stands in for NCCL where there is no GPU; its device is the CPU.
-class MailboxLink : public device::GpuLink {
- public:
-  MailboxLink(std::shared_ptr<Mailboxes> boxes, int64_t rank) : boxes_(std::move(boxes)), rank_(rank) {}
-  at::Device device() const override { return at::kCPU; }
-  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) override {
-    std::unique_lock lock(boxes_->mutex);
-    for (const Message& message : sends) boxes_->sent[{rank_, message.peer}].push_back(message.values.clone());
-    boxes_->changed.notify_all();
-    for (const Message& message : receives) {
-      auto& box = boxes_->sent[{message.peer, rank_}];
-      while (!boxes_->changed.wait_for(lock, std::chrono::milliseconds(5), [&] { return !box.empty(); })) check();
-      if (box.front().sizes() != message.values.sizes()) throw std::runtime_error("a message of another size");
-      message.values.copy_(box.front());
-      box.pop_front();
-    }
-  }
-
- private:
-  const std::shared_ptr<Mailboxes> boxes_;
-  const int64_t rank_;
-};
 
 /// Calls whose tensors lie on a GPU, for tests that know nothing of GPUs.
 class OnGpu : public Communicator {
@@ -71,6 +35,7 @@ class OnGpu : public Communicator {
     return all;
   }
   void abort(const Error& reason) override { inner_->abort(reason); }
+  std::string failure() const override { return inner_->failure(); }
 
  protected:
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override {

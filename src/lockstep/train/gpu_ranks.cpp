@@ -1,0 +1,42 @@
+#include "lockstep/train/gpu_ranks.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/gpu_communicator.h"
+#include "lockstep/device/failure.h"
+#include "lockstep/pool/worker.h"
+
+namespace lockstep::train {
+
+void on_each_gpu(const std::vector<at::Device>& devices, const std::function<void(comm::Communicator& comm, std::shared_ptr<device::GpuLink> link)>& work) {
+  const auto memory = comm::GroupMemory::make(static_cast<int64_t>(devices.size()));
+  auto links = comm::link_threads(devices);
+  const pool::Worker* worker = pool::Worker::current();
+  std::vector<std::exception_ptr> failures(devices.size());
+  {
+    std::vector<std::jthread> threads;
+    for (size_t rank = 0; rank < devices.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        std::optional<pool::Worker::Scope> scope;
+        if (worker != nullptr) scope.emplace(*worker);
+        const auto comm = comm::make_communicator(memory, static_cast<int64_t>(rank));
+        try {
+          work(*comm, std::move(links[rank]));
+        } catch (...) {
+          failures[rank] = std::current_exception();
+        }
+      });
+    }
+  }
+  // The others were only told.
+  const auto is_first = [](const std::exception_ptr& failure) { return failure && device::error_of(failure).code() != ErrorCode::cancelled; };
+  auto found = std::find_if(failures.begin(), failures.end(), is_first);
+  if (found == failures.end()) found = std::find_if(failures.begin(), failures.end(), [](const std::exception_ptr& failure) { return failure != nullptr; });
+  if (found != failures.end()) std::rethrow_exception(*found);
+}
+
+}  // namespace lockstep::train

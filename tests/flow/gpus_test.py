@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Several GPUs in one run, with stand-ins whose tensors lie on the CPU (stand_in/gpus.cpp): the same weights as on the CPU for any number of GPUs and workers.
+
+LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import unittest
+
+import runs
+import sequences
+
+STAND_IN = pathlib.Path(os.environ.get("LOCKSTEP_STAND_IN", runs.ROOT / "build/release/tests/flow/stand_in"))
+PLACES = {"one": ["--execution", "gpu"], "all four": ["--execution", "multi-gpu"], "the pool of this machine": ["--execution", "parallel"], "two": ["--devices", "3,1"],
+          "two workers each": ["--execution", "multi-gpu", "--workers", "8"], "four workers on one": ["--devices", "2", "--workers", "4"]}
+SETTINGS = {
+    "digits_cnn": [],
+    "64-true, clipped, accumulated": ["--precision", "64-true", "--gradient-clip", "0.5", "--accumulate", "2"],
+    "bf16-mixed, augmented, adamw": ["--precision", "bf16-mixed", "--augment", "flip,shift", "--optimizer", "adamw", "--normalize", "mean-std"],
+    "averaged": ["--exchange", "average", "--averaging-frequency", "3", "--shards", "8", "--mini-batch-size", "4"],
+}
+
+
+class Gpus(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # The program looks for the plug-in beside itself.
+        cls.program = cls.folder / "bin" / "lockstep"
+        cls.program.parent.mkdir()
+        shutil.copy(runs.PROGRAM, cls.program)
+        shutil.copy(STAND_IN / "liblockstep_cuda.so", cls.program.parent)
+        cls.own_program, runs.PROGRAM = runs.PROGRAM, cls.program
+        cls.environment = {"LD_LIBRARY_PATH": f"{STAND_IN}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+    @classmethod
+    def tearDownClass(cls):
+        runs.PROGRAM = cls.own_program
+        super().tearDownClass()
+
+    def run_here(self, *arguments, status=0):
+        return runs.run(*arguments, status=status, environment=self.environment)
+
+    def train(self, name, *options, status=0, data=None):
+        output = self.folder / name
+        data = [data] if data else [self.digits, "--validation", self.held_out]
+        printed = self.run_here("train", *data, "--output", output, *options, status=status)
+        return output, printed
+
+    def test_any_number_of_gpus_gives_the_weights_of_the_cpu(self):
+        for setting, options in SETTINGS.items():
+            on_cpu, _ = self.train(f"{setting} cpu", "--execution", "cpu", "--workers", "2", *runs.SMALL, *options)
+            for place, where in PLACES.items():
+                with self.subTest(setting=setting, place=place):
+                    output, _ = self.train(f"{setting} {place}", *where, *runs.SMALL, *options)
+                    self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+
+    def test_the_plan_names_the_gpus_and_who_shares_them(self):
+        output, _ = self.train("plan", "--execution", "multi-gpu", "--workers", "8", *runs.SMALL)
+        self.assertEqual(runs.plan_line(output, "device"), "gpu 0,1,2,3 asked for")
+        self.assertEqual(runs.plan_line(output, "workers"), "8 asked for; 2 share each GPU")
+        owners = runs.of_kind(output, "shards")[0]["values"]["owners"]
+        self.assertEqual(owners, list(range(8)))
+        self.assertIn("gpu 0,1", self.run_here("plan", self.digits, "--devices", "0,1"))
+
+    def test_a_stopped_run_goes_on_on_other_gpus(self):
+        whole, _ = self.train("whole", "--execution", "cpu", *runs.SMALL)
+        output, _ = self.train("part", "--execution", "multi-gpu", "--max-time", "0.001", *runs.SMALL)
+        again = ["train", self.digits, "--output", output, "--resume"]
+        # Without a word about the place it goes on where it was.
+        for where in ([], ["--execution", "gpu", "--workers", "2"]):
+            self.run_here(*again, *where, "--max-time", "0.001")
+            self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "max-time")
+        self.assertEqual([len(plan["values"]["devices"]) for plan in runs.of_kind(output, "plan")], [4, 4, 2])
+        self.run_here(*again, "--devices", "2", "--workers", "1")
+        self.assertEqual(runs.weights(output), runs.weights(whole))
+
+    def same_on_several(self, name, *options, data=None):
+        on_cpu, _ = self.train(f"{name} cpu", "--execution", "cpu", *options, data=data)
+        on_gpus, _ = self.train(f"{name} gpus", "--execution", "multi-gpu", *options, data=data)
+        self.assertEqual(runs.weights(on_gpus), runs.weights(on_cpu))
+
+    def test_a_kept_backbone_is_the_same_on_several(self):
+        small = ["--network", "squeezenet", *runs.SMALL, "--image-size", "33x33", "--max-epochs", "1"]
+        first, _ = self.train("first", "--execution", "cpu", *small)
+        self.same_on_several("transfer", *small, "--weights", first / "model.safetensors", "--head", "new", "--freeze", "features.*", "--keep-features", "always")
+
+    def test_carried_states_are_the_same_on_several(self):
+        waves = self.folder / "waves.ts"
+        sequences.write_ts(waves, 40, seed=1)
+        self.same_on_several("sequences", "--tbptt-length", "4", "--max-epochs", "2", "--mini-batch-size", "8", data=waves)
+
+    def test_scores_are_the_same_on_several(self):
+        run, _ = self.train("model", "--execution", "cpu", *runs.SMALL)
+        answers = [json.loads(self.run_here("evaluate", run, self.held_out, "--json", *where)) for where in (["--execution", "cpu"], *PLACES.values())]
+        for answer in answers[1:]:
+            self.assertEqual(answer, answers[0])
+
+    def test_what_cannot_be_is_said_before_anything_is_made(self):
+        output, printed = self.train("uneven", "--execution", "multi-gpu", "--workers", "6", *runs.SMALL, status=2)
+        self.assertIn("6 workers cannot share 4 GPUs evenly", printed)
+        self.assertIn("--workers 4 or 8", printed)
+        self.assertFalse(output.exists())
+
+    def test_a_rank_that_fails_ends_the_run_with_its_own_words(self):
+        _, printed = self.train("diverged", "--execution", "multi-gpu", *runs.SMALL, "--learning-rate", "1e30", status=1)
+        self.assertIn("loss", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
