@@ -34,7 +34,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         shutil.copy(runs.PROGRAM, cls.program)
         shutil.copy(STAND_IN / "liblockstep_cuda.so", cls.program.parent)
         cls.own_program, runs.PROGRAM = runs.PROGRAM, cls.program
-        cls.environment = {"LD_LIBRARY_PATH": f"{STAND_IN}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+        (cls.folder / "tmp").mkdir()
+        cls.environment = {"TMPDIR": str(cls.folder / "tmp"), "LD_LIBRARY_PATH": f"{STAND_IN}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
     @classmethod
     def tearDownClass(cls):
@@ -57,6 +58,21 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                 with self.subTest(setting=setting, place=place):
                     output, _ = self.train(f"{setting} {place}", *where, *runs.SMALL, *options)
                     self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+
+    def test_processes_with_a_gpu_each_give_the_weights_of_the_cpu(self):
+        on_cpu, _ = self.train("processes cpu", "--execution", "cpu", *runs.SMALL)
+        for workers in (1, 2):
+            output = self.folder / f"processes {workers}"
+            self.run_here("run", "-n", 4, runs.PROGRAM, "train", self.digits, "--validation", self.held_out, "--output", output, *runs.SMALL, "--workers", workers)
+            self.assertIn("gpu 0", runs.plan_line(output, "device"))
+            self.assertEqual(runs.plan_line(output, "workers").split()[0], str(4 * workers))
+            self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+        answers = [self.run_here(*command, "evaluate", output, self.held_out, "--json") for command in ([], ["run", "-n", 3, runs.PROGRAM])]
+        self.assertEqual(answers[0], answers[1])
+
+    def test_a_rank_without_a_gpu_says_so(self):
+        printed = self.run_here("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--output", self.folder / "five", *runs.SMALL, status=1)
+        self.assertIn("there are 4 GPUs to use on this machine, and more ranks", printed)
 
     def test_the_plan_names_the_gpus_and_who_shares_them(self):
         output, _ = self.train("plan", "--execution", "multi-gpu", "--workers", "8", *runs.SMALL)
