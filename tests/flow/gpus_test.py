@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """Several GPUs in one run, with stand-ins whose tensors lie on the CPU (stand_in/gpus.cpp): the same weights as on the CPU for any number of GPUs and workers.
 
-LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver.
+LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL the tests of training in tasks.
 """
 
 import json
 import os
 import pathlib
 import shutil
+import subprocess
 import unittest
 
 import runs
 import sequences
 
 STAND_IN = pathlib.Path(os.environ.get("LOCKSTEP_STAND_IN", runs.ROOT / "build/release/tests/flow/stand_in"))
+FIT_ON_POOL = pathlib.Path(os.environ.get("LOCKSTEP_FIT_ON_POOL", runs.ROOT / "build/release/bin/lockstep_fit_on_pool_test"))
 PLACES = {"one": ["--execution", "gpu"], "all four": ["--execution", "multi-gpu"], "the pool of this machine": ["--execution", "parallel"], "two": ["--devices", "3,1"],
           "two workers each": ["--execution", "multi-gpu", "--workers", "8"], "four workers on one": ["--devices", "2", "--workers", "4"]}
 SETTINGS = {
@@ -93,6 +95,19 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual([len(plan["values"]["devices"]) for plan in runs.of_kind(output, "plan")], [4, 4, 2])
         self.run_here(*again, "--devices", "2", "--workers", "1")
         self.assertEqual(runs.weights(output), runs.weights(whole))
+
+    def test_a_run_on_named_gpus_goes_on_on_the_cpu(self):
+        whole, _ = self.train("named whole", "--execution", "cpu", *runs.SMALL)
+        output, _ = self.train("named", "--devices", "3,1", "--max-time", "0.001", *runs.SMALL)
+        self.run_here("train", self.digits, "--output", output, "--resume", "--execution", "cpu")
+        self.assertEqual(runs.weights(output), runs.weights(whole))
+
+    def test_training_in_tasks_of_a_pool(self):
+        """The tests of fit in groups of threads and of processes, whose workers have a GPU each here."""
+        program = self.program.parent / FIT_ON_POOL.name
+        shutil.copy(FIT_ON_POOL, program)
+        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=runs.SECONDS_PER_RUN, env={**os.environ, **self.environment})
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def same_on_several(self, name, *options, data=None):
         on_cpu, _ = self.train(f"{name} cpu", "--execution", "cpu", *options, data=data)

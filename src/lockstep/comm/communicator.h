@@ -88,6 +88,9 @@ class Communicator {
   virtual std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) = 0;
 };
 
+/// For ranks that cannot be lost, as threads of one process, or that may take any time: one that fails breaks the group and so ends the wait.
+inline constexpr std::chrono::milliseconds kAsLongAsItTakes = std::chrono::hours(24 * 365);
+
 /// What a communicator does when a call says nothing else.
 struct CommunicatorOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 
 #include <ATen/Functions.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host.h"
 #include "lockstep/comm/internal/collective.h"
 #include "lockstep/comm/internal/group_reduce.h"
 #include "lockstep/device/failure.h"
@@ -246,13 +248,41 @@ at::Tensor GpuCommunicator::finish_tree(const std::vector<Node>& nodes, const Tr
 
 std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, CommunicatorOptions options) { return std::make_unique<GpuCommunicator>(std::move(place), std::move(options)); }
 
-std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu) {
+namespace {
+
+at::Tensor bytes_of(const std::string& text) {
+  const at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
+  if (!text.empty()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())}; }
+
+// NCCL would refuse it too, in words of its own.
+void check_own_gpu(Communicator& host, const std::string& gpu) {
+  std::map<std::string, size_t> owners;
+  const auto all = host.all_gather(bytes_of(host_name() + ", " + gpu));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto [owner, is_new] = owners.emplace(text_of(all[rank]), rank);
+    if (is_new) continue;
+    throw Error(ErrorCode::device, "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " have the same GPU (" + owner->first + ")",
+                "start a rank for each GPU; --workers lets several workers of a rank share its GPU");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu, const CommunicatorOptions& options) {
   const device::GpuLibrary& library = device::gpu_library();
-  const std::string own = host.rank() == 0 ? library.link_token() : std::string();
-  const at::Tensor bytes = at::empty({static_cast<int64_t>(own.size())}, at::kByte);
-  if (!own.empty()) std::memcpy(bytes.data_ptr(), own.data(), own.size());
-  const at::Tensor token = host.cat(bytes);
-  return library.connect({.token = {static_cast<const char*>(token.const_data_ptr()), static_cast<size_t>(token.numel())}, .share = host.share(), .gpu = gpu, .check = [] {}});
+  check_own_gpu(host, library.address(gpu));
+  const std::string token = text_of(host.cat(bytes_of(host.rank() == 0 ? library.link_token() : std::string())));
+  const Deadline until = Deadline::after(options.timeout, {});
+  const auto check = [&] {
+    if (const std::string failure = host.failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
+    if (options.stop.stop_requested()) throw Error(ErrorCode::cancelled, "rank " + std::to_string(host.rank()) + " was stopped");
+    if (Deadline::Clock::now() >= until.time) throw Error(ErrorCode::timeout, "the GPUs of " + std::to_string(host.size()) + " ranks were not linked in time", "NCCL_DEBUG=INFO tells what NCCL does");
+  };
+  return library.connect({.token = token, .share = host.share(), .gpu = gpu, .check = check});
 }
 
 }  // namespace lockstep::comm

@@ -23,7 +23,8 @@ std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, Communicator
 /// The links of ranks that are threads of this process, one for each device: a rank copies what it is sent from where it lies.
 std::vector<std::unique_ptr<device::GpuLink>> link_threads(const std::vector<at::Device>& devices);
 
-/// The link of `host`'s ranks, which may be processes on any machines, each with its own GPU. Every rank calls it. Throws device where there is none.
-std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu);
+/// The link of `host`'s ranks, which may be processes on any machines, each with its own GPU. Every rank calls it. Throws device where there is none,
+/// or where two ranks have the same, and as a call of `host` does when the ranks do not all come.
+std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu, const CommunicatorOptions& options = {});
 
 }  // namespace lockstep::comm

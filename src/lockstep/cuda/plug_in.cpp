@@ -1,4 +1,5 @@
 // The CUDA plug-in: what device/gpu.h asks for, from LibTorch's CUDA half and from our kernels.
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -86,6 +87,12 @@ class Library : public device::GpuLibrary {
   }
 
   at::Device device(int64_t index) const override { return {at::kCUDA, static_cast<c10::DeviceIndex>(index)}; }
+
+  std::string address(int64_t index) const override {
+    std::array<char, 32> text{};
+    C10_CUDA_CHECK(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), static_cast<int>(index)));
+    return text.data();
+  }
 
   std::string fingerprint(int64_t index) const override {
     const cudaDeviceProp properties = properties_of(index);

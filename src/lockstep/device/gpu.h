@@ -49,6 +49,9 @@ class GpuLibrary {
   /// Where tensors of this GPU lie.
   virtual at::Device device(int64_t index) const = 0;
 
+  /// Which piece of hardware it is, as this machine names it: its PCI address.
+  virtual std::string address(int64_t index) const = 0;
+
   /// What decides the bits beside the program: GPU, capability, versions of CUDA and cuDNN, in one line.
   virtual std::string fingerprint(int64_t index) const = 0;
 

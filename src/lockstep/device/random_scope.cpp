@@ -1,5 +1,6 @@
 #include "lockstep/device/random_scope.h"
 
+#include <array>
 #include <mutex>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace lockstep::device {
 namespace {
+
+constexpr size_t kMostGpus = 128;  // with more, two share a lock
 
 // The generator of the innermost scope of this thread.
 thread_local at::Generator* current_generator = nullptr;
@@ -56,9 +59,13 @@ void meet_random_operators() {
 at::Generator make_generator(c10::Device device, uint64_t seed) {
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>(seed);
   // CUDA's fused dropout takes no generator, so the one that it uses is the one to seed.
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  generator.set_current_seed(seed);
-  return generator;
+  return at::globalContext().defaultGenerator(device);
+}
+
+// The generator's own mutex is no lock for this: each operator that draws takes it.
+std::mutex& turns_on(c10::Device gpu) {
+  static std::array<std::mutex, kMostGpus> mutexes;
+  return mutexes[static_cast<size_t>(gpu.index()) % kMostGpus];
 }
 
 }  // namespace
@@ -75,6 +82,12 @@ RandomScope::RandomScope(c10::Device device, uint64_t seed) : generator_(make_ge
 
 RandomScope::~RandomScope() { current_generator = outer_; }
 
-void RandomScope::reseed(uint64_t seed) { generator_.set_current_seed(seed); }
+std::unique_lock<std::mutex> RandomScope::reseed(uint64_t seed) {
+  std::unique_lock<std::mutex> turn;
+  if (!generator_.device().is_cpu()) turn = std::unique_lock(turns_on(generator_.device()));
+  const std::lock_guard lock(generator_.mutex());
+  generator_.set_current_seed(seed);
+  return turn;
+}
 
 }  // namespace lockstep::device

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
@@ -13,7 +14,7 @@ namespace lockstep::device {
 /// draws from a generator of this scope, not from the one that the whole process shares. Scopes nest; the inner one counts.
 /// LibTorch's own layers, like Dropout, take no generator, so the operators are met at the head of its dispatcher: every operator
 /// whose schema has an optional generator, on a dispatch key that is only included for this thread.
-/// On a GPU the scope seeds the GPU's own generator: one thread with one scope per GPU at a time.
+/// On a GPU that is the GPU's own generator, which all scopes there share: who draws takes turns with the others, and seeds first (reseed).
 class RandomScope {
  public:
   RandomScope(c10::Device device, uint64_t seed);
@@ -21,8 +22,9 @@ class RandomScope {
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;
 
-  /// Starts over with another seed, e.g. of the next shard.
-  void reseed(uint64_t seed);
+  /// Starts over with another seed, e.g. of the next shard. On a GPU no other scope does before the lock is given up, so hold it until all is drawn;
+  /// elsewhere it is empty.
+  [[nodiscard]] std::unique_lock<std::mutex> reseed(uint64_t seed);
 
  private:
   struct Included;

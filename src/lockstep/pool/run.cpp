@@ -31,6 +31,7 @@ int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks, const s
 }
 
 int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // who reads through a launcher or a pipe sees each line when it is said
   try {
     if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {
       work_for(process_in(argv[2]), tasks);

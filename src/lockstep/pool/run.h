@@ -17,8 +17,8 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
 
 /// Becomes a worker when the program was started as one; else calls client(session), an int or void function, and gives the exit status.
 /// Under a launcher (torchrun, mpirun, srun, lockstep run; see comm/launcher.h) rank 0 calls the client, and the ranks are the workers of its pools.
-/// What the client throws is printed on standard error, and the status is 2 for what was typed, 1 for the rest. Call it first and once: a worker
-/// is to do nothing else.
+/// What the client throws is printed on standard error, and the status is 2 for what was typed, 1 for the rest. Standard output is then
+/// written line by line, also into a pipe. Call it first and once: a worker is to do nothing else.
 template <std::invocable<Session&> Client>
 int run(int argc, char** argv, const TaskTable& tasks, Client client) {
   return run_program(argc, argv, tasks, [&](Session& session) {

@@ -99,7 +99,7 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   for (const auto& item : instance.module->named_buffers()) before[item.key()] = item.value().clone();
   nn::begin_training(instance);
   const std::vector<int64_t> picture{kSamples, input.channels, input.height, input.width}, sequence{kSamples, input.channels, std::min(input.steps, kSamples)};
-  const auto elements = elements_seen(instance, at::rand(input.steps > 0 ? sequence : picture, first.options().requires_grad(false)));
+  const auto elements = elements_seen(instance, at::rand(input.steps > 0 ? sequence : picture, first.options().device(at::kCPU).requires_grad(false)).to(first.device()));
 
   std::vector<BatchNormInfo> info;
   std::map<std::string, bool> known;

@@ -212,7 +212,8 @@ class Run {
   std::unique_ptr<comm::Communicator> link_gpus() {
     if (prepared_.plan.device == "cpu" || comm_.size() == 1) return nullptr;
     const std::shared_ptr<comm::Communicator> host(&comm_, [](comm::Communicator*) {});
-    return comm::make_gpu_communicator({host, job_.gpu_link != nullptr ? job_.gpu_link : comm::link_gpus(comm_, prepared_.plan.gpu)});
+    if (job_.gpu_link != nullptr) return comm::make_gpu_communicator({host, job_.gpu_link}, {.timeout = comm::kAsLongAsItTakes});
+    return comm::make_gpu_communicator({host, comm::link_gpus(comm_, prepared_.plan.gpu, {.stop = job_.stop})});
   }
 
   Result train() {
@@ -319,6 +320,7 @@ std::vector<int64_t> gpus_of(const Job& job, const Options& asked) {
   if (asked.resume && !asked.output.empty()) {
     if (const auto manifest = read_manifest(io::RunPaths{asked.output}.options())) options = resumed_options(asked, manifest->options, job.given, Change::allowed);
   }
+  options = with_gpus(std::move(options), job.gpus);
   return resolve_placement(options, /*shards=*/1, machine_here(options)).devices;
 }
 
@@ -365,12 +367,11 @@ Result fit(const Job& job, const Options& options) {
   here.stop = stop.token();
   if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
   if (worker->same_process()) {
-    const Options own = on_gpus_of_group(*worker, options);
-    return once_for_group(*worker, "fit", [&] { return train_over(here, own); });
+    if (worker->size() > 1) here.gpus = gpus_of_group(*worker);
+    return once_for_group(*worker, "fit", [&] { return train_over(here, options); });
   }
   here.comm = &worker->comm();
   here.ranks_here = worker->size();
-  here.rank_here = rank_here(*worker);
   return train_over(here, options);
 }
 

@@ -38,6 +38,7 @@ struct Job {
   std::shared_ptr<data::PictureShare> pictures;  ///< decoded pictures shared with other runs; empty: in a task those of its pool's process, else none
   comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same job: null, this process alone. Rank 0 decides, has
                                        ///< the run folder, and is the only one that says anything; an error breaks the group
+  std::vector<int64_t> gpus{};         ///< that it has where its options name none: in a task those of its group
   int64_t ranks_here = 1;              ///< of these, how many are on this machine and so share its memory
   int64_t rank_here = 0;               ///< this one's place among them, which decides its GPU
   std::shared_ptr<device::GpuLink> gpu_link{};  ///< for ranks that are the GPUs of one process (gpu_ranks.h), whose options.workers are those of all

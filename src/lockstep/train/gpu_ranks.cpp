@@ -19,17 +19,21 @@ void on_each_gpu(const std::vector<at::Device>& devices, const std::function<voi
   std::vector<std::exception_ptr> failures(devices.size());
   {
     std::vector<std::jthread> threads;
-    for (size_t rank = 0; rank < devices.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        std::optional<pool::Worker::Scope> scope;
-        if (worker != nullptr) scope.emplace(*worker);
-        const auto comm = comm::make_communicator(memory, static_cast<int64_t>(rank));
-        try {
-          work(*comm, std::move(links[rank]));
-        } catch (...) {
-          failures[rank] = std::current_exception();
-        }
-      });
+    const auto run_rank = [&](size_t rank) {
+      std::optional<pool::Worker::Scope> scope;
+      if (worker != nullptr) scope.emplace(*worker);
+      const auto comm = comm::make_communicator(memory, static_cast<int64_t>(rank), {.timeout = comm::kAsLongAsItTakes});
+      try {
+        work(*comm, std::move(links[rank]));
+      } catch (...) {
+        failures[rank] = std::current_exception();
+      }
+    };
+    try {
+      for (size_t rank = 0; rank < devices.size(); ++rank) threads.emplace_back(run_rank, rank);
+    } catch (...) {
+      memory->fail("a thread for each GPU could not be started");  // those that were wait for the others
+      throw;
     }
   }
   // The others were only told.

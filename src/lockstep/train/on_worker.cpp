@@ -33,23 +33,23 @@ device::Inventory machine_here(const Options& options) {
     if (!machine.gpus.empty()) machine.gpu_hint = "a pool without a number of workers has one for each GPU";
     if (!machine.gpus.empty()) machine.gpu_note = "this task's worker has none";
     machine.gpus.clear();
-  } else if (worker->size() == 1) {
+  } else if (worker->size() == 1 || !worker->same_process()) {
     keep_own_gpu(machine, options, worker->device().index());
   }
   return machine;
 }
 
-Options on_gpus_of_group(const pool::Worker& worker, Options options) {
-  if (worker.size() == 1) return options;
+std::vector<int64_t> gpus_of_group(const pool::Worker& worker) {
   const at::Tensor own = at::full({1}, worker.device().is_cpu() ? -1 : int64_t{worker.device().index()}, at::kLong);
   std::vector<int64_t> gpus;
   for (const at::Tensor& gpu : worker.comm().all_gather(own)) gpus.push_back(gpu.item<int64_t>());
-  if (std::count(gpus.begin(), gpus.end(), -1) > 0 || !options.devices.empty() || options.execution == Execution::cpu) return options;
-  options.devices = std::move(gpus);
-  return options;
+  return std::count(gpus.begin(), gpus.end(), -1) > 0 ? std::vector<int64_t>() : gpus;
 }
 
-int64_t rank_here(const pool::Worker& worker) { return worker.device().is_cpu() ? worker.rank() : worker.device().index(); }
+Options with_gpus(Options options, const std::vector<int64_t>& gpus) {
+  if (options.devices.empty() && options.execution != Execution::cpu) options.devices = gpus;
+  return options;
+}
 
 namespace on_worker_detail {
 
@@ -74,11 +74,10 @@ void check_one_process(const pool::Worker& worker, const std::string& what) {
 }
 
 std::shared_ptr<const void> hand_over(const pool::Worker& worker, std::shared_ptr<const void> thing) {
-  constexpr std::chrono::hours kAsLongAsItTakes{24 * 365};  // a training; a rank that fails ends the wait
   const auto results = worker.shared<HandOver>();
   const at::Tensor number = at::zeros({1}, at::kLong);
   if (worker.rank() == 0) number.fill_(results->put(thing, worker.size() - 1));
-  worker.comm().broadcast({number}, 0, {.timeout = kAsLongAsItTakes});
+  worker.comm().broadcast({number}, 0, {.timeout = comm::kAsLongAsItTakes});
   return worker.rank() == 0 ? thing : results->take(number.item<int64_t>());
 }
 

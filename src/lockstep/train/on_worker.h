@@ -18,15 +18,16 @@
 
 namespace lockstep::train {
 
-/// The machine as the calling thread may use it: in a task of a pool a core for each worker of its group and the worker's own GPU, else all.
+/// The machine as the calling thread may use it: in a task of a pool a core for each worker of its group and the worker's own GPU, or, where threads work together,
+/// the GPUs of all; else all there is.
 /// Throws invalid_option for an execution or devices that the task cannot have.
 device::Inventory machine_here(const Options& options);
 
-/// For a group of threads that have GPUs: the options with these as devices, unless they say otherwise. Every rank of the group calls it.
-Options on_gpus_of_group(const pool::Worker& worker, Options options);
+/// The GPUs of a group's workers, in the order of its ranks; empty where one has none. Every rank of the group calls it.
+std::vector<int64_t> gpus_of_group(const pool::Worker& worker);
 
-/// The place of a worker that is a process among those of its machine, by which it has its GPU.
-int64_t rank_here(const pool::Worker& worker);
+/// The options with these GPUs as devices, where they neither name some nor want the CPU.
+Options with_gpus(Options options, const std::vector<int64_t>& gpus);
 
 /// Is stopped as soon as one of two is. Not to be moved.
 class EitherStop {

@@ -188,7 +188,7 @@ struct Options {
     field("sort-by-length", self.sort_by_length, "training sequences in order of length, for less padding; with --shuffle never");
     field("Where it runs");
     field("execution", self.execution, "auto: a GPU if there is one, else the CPU; multi-gpu: all of them; parallel: the default profile's pool (this machine)");
-    field("workers", self.workers, "how many train side by side; 0: a worker for each core or GPU, at most one a shard; under a launcher: on each rank, 0 for one", between(0, 4096));
+    field("workers", self.workers, "how many train side by side; 0: one for each core, at most one a shard, or for each GPU that is used; under a launcher: on each rank, 0 for one", between(0, 4096));
     field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", between(0, 65536));
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says; workers take them in turn", at_least(0));
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");

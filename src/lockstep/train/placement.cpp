@@ -35,13 +35,26 @@ std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory
   return devices;
 }
 
+// Each kind rounds in its own way, so the weights would depend on which GPU has which shard.
+void check_kinds(const std::vector<int64_t>& gpus, const device::Inventory& inventory) {
+  const device::Gpu* first = nullptr;
+  for (const device::Gpu& gpu : inventory.gpus) {
+    if (std::find(gpus.begin(), gpus.end(), gpu.index) == gpus.end()) continue;
+    if (first == nullptr) first = &gpu;
+    if (gpu.name == first->name && gpu.capability == first->capability) continue;
+    throw Error(ErrorCode::device, "GPU " + std::to_string(first->index) + " (" + first->name + ") and GPU " + std::to_string(gpu.index) + " (" + gpu.name + ") are of different kinds, which give different bits",
+                "--devices names GPUs of one kind");
+  }
+}
+
 std::string on_gpus(int64_t workers, int64_t gpus) {
   if (workers == 1) return "one for the GPU";
   if (workers == gpus) return "one for each GPU";
   return std::to_string(workers / gpus) + (gpus == 1 ? " share the GPU" : " share each GPU");
 }
 
-void place_on_gpus(Placement& placement, const Options& options, std::vector<int64_t> gpus) {
+void place_on_gpus(Placement& placement, const Options& options, const device::Inventory& inventory) {
+  std::vector<int64_t> gpus = chosen_gpus(options, inventory);
   const bool all = options.execution == Execution::multi_gpu || options.execution == Execution::parallel || !options.devices.empty();
   const auto most = static_cast<int64_t>(gpus.size());
   placement.workers = options.workers > 0 ? options.workers : all ? most : 1;
@@ -52,16 +65,20 @@ void place_on_gpus(Placement& placement, const Options& options, std::vector<int
                 "--workers " + std::to_string(fewer) + " or " + std::to_string(fewer + used) + ", or name other --devices; the weights are the same for any number");
   }
   gpus.resize(static_cast<size_t>(used));
+  check_kinds(gpus, inventory);
   placement.devices = std::move(gpus);
   placement.workers_reason = (options.workers > 0 ? "asked for; " : "") + on_gpus(placement.workers, used);
 }
 
-void place_rank_on_gpu(Placement& placement, const Options& options, const std::vector<int64_t>& gpus, const Ranks& ranks) {
-  if (ranks.here >= static_cast<int64_t>(gpus.size())) {
+// A launcher may show each rank no GPU but its own.
+void place_rank_on_gpu(Placement& placement, const Options& options, const device::Inventory& inventory, const Ranks& ranks) {
+  const std::vector<int64_t> gpus = chosen_gpus(options, inventory);
+  const int64_t place = inventory.gpus.size() == 1 ? 0 : ranks.here;
+  if (place >= static_cast<int64_t>(gpus.size())) {
     throw Error(ErrorCode::device, "there are " + std::to_string(gpus.size()) + " GPUs to use on this machine, and more ranks: one has none", "start a rank for each GPU (the workers of a rank share its GPU), or add --execution cpu");
   }
   const int64_t each = std::max<int64_t>(1, options.workers);
-  placement.devices = {gpus[static_cast<size_t>(ranks.here)]};
+  placement.devices = {gpus[static_cast<size_t>(place)]};
   placement.workers = each * ranks.count;
   placement.workers_reason = (options.workers > 0 ? "asked for; " : "") + on_gpus(each, 1) + " of each of " + std::to_string(ranks.count) + " ranks, over " + ranks.way;
 }
@@ -97,9 +114,8 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none");
   if (asked || found) {
     placement.device = "cuda";
-    const std::vector<int64_t> gpus = chosen_gpus(options, inventory);
     const bool of_processes = ranks.grouped && !ranks.is_gpu;
-    of_processes ? place_rank_on_gpu(placement, options, gpus, ranks) : place_on_gpus(placement, options, gpus);
+    of_processes ? place_rank_on_gpu(placement, options, inventory, ranks) : place_on_gpus(placement, options, inventory);
     placement.gpu = placement.devices[of_processes ? 0 : static_cast<size_t>(ranks.here)];
     placement.device_reason = asked ? "asked for" : "a GPU is there";
   } else {

@@ -90,6 +90,13 @@ TEST(Placement, WorkersTakeGpusInTurn) {
   EXPECT_THAT(uneven.hint(), HasSubstr("--workers 4 or 6"));
 }
 
+TEST(Placement, GpusOfDifferentKindsAreRefused) {
+  device::Inventory mixed = machine(4, 3);
+  mixed.gpus[1].name = "NVIDIA Other";
+  EXPECT_THAT(refusal(asked(Execution::multi_gpu), mixed).message(), HasSubstr("GPU 0 (NVIDIA Test) and GPU 1 (NVIDIA Other) are of different kinds"));
+  EXPECT_THAT(place(asked(Execution::auto_, {0, 2}), mixed).devices, ElementsAre(0, 2));
+}
+
 TEST(Placement, ARankOfSeveralProcessesHasTheGpuOfItsPlaceOnTheMachine) {
   const Placement second = resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 4, .way = "gloo", .here = 1});
   EXPECT_THAT(second.devices, ElementsAre(1));
@@ -98,6 +105,7 @@ TEST(Placement, ARankOfSeveralProcessesHasTheGpuOfItsPlaceOnTheMachine) {
   EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2), {.grouped = true, .count = 2, .here = 1}).gpu, 0);
   EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2), {.grouped = true, .count = 2, .here = 1}).workers, 4);
   EXPECT_THROW(resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 3, .here = 2}), Error);
+  EXPECT_EQ(resolve_placement(asked(Execution::auto_), 8, machine(4, 1), {.grouped = true, .count = 2, .here = 1}).gpu, 0);  // a launcher showed it its own only
 }
 
 TEST(Placement, TheGpusOfOneProcessAreItsRanks) {

@@ -30,8 +30,8 @@ std::shared_ptr<const data::PictureSet> part_of_held_out(const data::Dataset& he
 
 class Trial {
  public:
-  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, std::stop_token stop)
-      : prepared_(prepared), options_(options), stop_(std::move(stop)), held_out_(part_of_held_out(held_out, prepared.plan.format)) {
+  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks, std::stop_token stop)
+      : prepared_(prepared), options_(options), workers_(std::max<int64_t>(1, prepared.plan.workers / ranks)), stop_(std::move(stop)), held_out_(part_of_held_out(held_out, prepared.plan.format)) {
     options_.max_time = 0;
   }
 
@@ -40,6 +40,7 @@ class Trial {
     plan.precision = precision;
     plan.patience = 0;
     plan.keep_features = false;  // a few steps do not need them all
+    if (plan.device != "cpu") plan.workers = workers_;
     plan.max_epochs = divided_up(steps, plan.steps_per_epoch);
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
@@ -53,14 +54,15 @@ class Trial {
  private:
   const Prepared& prepared_;
   Options options_;
+  const int64_t workers_;  // of this GPU
   std::stop_token stop_;
   std::shared_ptr<const data::PictureSet> held_out_;
 };
 
 }  // namespace
 
-PrecisionChoice try_precisions(const Prepared& prepared, const Options& options, const data::Dataset& held_out, std::stop_token stop) {
-  Trial trial(prepared, options, held_out, std::move(stop));
+PrecisionChoice try_precisions(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks, std::stop_token stop) {
+  Trial trial(prepared, options, held_out, ranks, std::move(stop));
   const double speed = trial.run(Precision::single, 3).images_per_second;
   const double fitting = kSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);
   const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestSteps, kMostSteps);

@@ -128,8 +128,7 @@ at::Tensor rows_of(const std::vector<Prediction>& predictions, int64_t classes) 
 
 // Brings the ranks' scores together. Rank 0 has its own already, where only it gets the others'.
 void gather_scores(std::vector<Prediction>& predictions, int64_t classes, const Together& together) {
-  constexpr std::chrono::hours kAsLongAsItTakes{24 * 365};  // a rank may have a slower machine; one that fails ends the wait
-  const comm::WaitOptions wait{.timeout = kAsLongAsItTakes, .stop = together.stop};
+  const comm::WaitOptions wait{.timeout = comm::kAsLongAsItTakes, .stop = together.stop};
   const at::Tensor own = !together.for_all && together.gets_all() ? at::empty({0, 1 + classes}, at::kDouble) : rows_of(predictions, classes);
   for (const at::Tensor& rows : together.for_all ? together.comm.all_gather(own, wait) : together.comm.gather(own, 0, wait)) {
     for (int64_t i = 0; i < rows.size(0); ++i) {
@@ -186,10 +185,10 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
   if (worker == nullptr) return predict_alone(model, dataset, options, std::move(stop));
   const EitherStop either(std::move(stop), worker->stop_token());
   if (worker->same_process()) {
-    const Options own = on_gpus_of_group(*worker, options);
+    const Options own = worker->size() == 1 ? options : with_gpus(options, gpus_of_group(*worker));
     return once_for_group(*worker, "predict", [&] { return predict_alone(model, dataset, own, either.token()); });
   }
-  return predict_over(model, dataset, options, {.comm = worker->comm(), .ranks = ranks_of(worker->comm(), rank_here(*worker)), .for_all = true, .stop = either.token()});
+  return predict_over(model, dataset, options, {.comm = worker->comm(), .ranks = ranks_of(worker->comm(), 0), .for_all = true, .stop = either.token()});
 }
 
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm, int64_t rank_here) {

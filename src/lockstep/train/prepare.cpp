@@ -48,10 +48,10 @@ constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrappe
 class Preparation {
  public:
   Preparation(const Job& job, const Options& options, bool dry, const Resolved* earlier)
-      : job_(job), options_(options), dry_(dry), earlier_(earlier), inventory_(machine_here(options)) {
+      : job_(job), options_(with_gpus(options, job.gpus)), dry_(dry), earlier_(earlier), inventory_(machine_here(options_)) {
     if (job_.network.empty() && options.network == "auto") return;
     prepared_.network = job_.network.empty() ? nn::find_network(options.network) : job_.network;
-    options_ = with_expected_input(options, prepared_.network, job.given);
+    options_ = with_expected_input(options_, prepared_.network, job.given);
   }
 
   Prepared make() {
@@ -264,7 +264,8 @@ class Preparation {
     }
     const std::string layer = prepared_.prototype.steps[plan.frozen_steps - 1].name;
     const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, plan.input).rows;
-    const int64_t bytes = (plan.train_count + plan.validation_count) * c10::multiply_integers(rows[plan.frozen_steps - 1].shape) * number_bytes(options_.precision);
+    const int64_t copies = job_.gpu_link == nullptr ? 1 : ranks().count;  // a rank keeps its own
+    const int64_t bytes = copies * (plan.train_count + plan.validation_count) * c10::multiply_integers(rows[plan.frozen_steps - 1].shape) * number_bytes(options_.precision);
     const bool changed = options_.augment != "none";
     const std::string of = "what \"" + layer + "\" gives takes " + as_bytes(bytes);
     if (options_.keep_features == KeepFeatures::never) {
@@ -326,6 +327,9 @@ class Preparation {
     if (options_.scale_with_workers != ScaleWithWorkers::none) throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --mini-batch-size auto, which takes what memory there is", "leave out one of them");
     Plan asked = plan();
     const Placement placement = resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks());
+    if (placement.device != "cpu" && placement.workers > std::max(ranks().count, static_cast<int64_t>(placement.devices.size()))) {
+      throw Error(ErrorCode::invalid_option, "--mini-batch-size auto counts with one worker on a GPU, and here several share one", "leave out --workers, or give a number");
+    }
     asked.device = placement.device;
     asked.devices = placement.devices;
     asked.gpu = placement.gpu;
@@ -399,7 +403,7 @@ class Preparation {
     } else if (validation_.empty()) {
       reasons_.precision = "without held-out images bf16-mixed cannot be judged";
     } else {
-      PrecisionChoice choice = try_precisions(prepared_, options_, validation_, job_.stop);
+      PrecisionChoice choice = try_precisions(prepared_, options_, validation_, std::max(ranks().count, static_cast<int64_t>(plan().devices.size())), job_.stop);
       plan().precision = choice.precision;
       reasons_.precision = std::move(choice.reason);
     }

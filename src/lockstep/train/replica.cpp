@@ -73,11 +73,10 @@ struct Loss {
 };
 
 // Each shard's is summed by itself, for the order of a sum depends on its length.
-Loss loss_of_several(const at::Tensor& logits, const at::Tensor& target, int64_t shards) {
+Loss loss_of_several(const at::Tensor& logits, const at::Tensor& target, const std::vector<at::Tensor>& targets) {
   const at::Tensor logarithms = at::log_softmax(logits, 1);
   const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) { return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, kNoClass); };
-  Loss loss{loss_from(logarithms, target), logarithms.detach().chunk(shards)};
-  const std::vector<at::Tensor> targets = target.chunk(shards);
+  Loss loss{loss_from(logarithms, target), logarithms.detach().chunk(static_cast<int64_t>(targets.size()))};
   for (size_t i = 0; i < targets.size(); ++i) loss.of_each[i] = loss_from(loss.of_each[i], targets[i]);
   return loss;
 }
@@ -271,21 +270,23 @@ void Replica::begin_training(NetworkCopy& copy) const {
   for (at::Tensor& parameter : copy.parameters) parameter.mutable_grad().reset();
 }
 
-void Replica::train_pass(const Pass& pass, const nn::ShardsTogether& together, std::span<ShardResult> results) {
+void Replica::train_pass(Pass pass, const nn::ShardsTogether& together, std::span<ShardResult> results) {
   const auto start = std::chrono::steady_clock::now();
   const data::Shard& own = pass.samples;
   const auto shards = static_cast<int64_t>(results.size());
   const at::Tensor target = own.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
+  const std::vector<at::Tensor> targets = target.chunk(shards);
   Loss loss;
   at::Tensor wide;
   {
     const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
     const nn::SequenceOutput output = output_of(pass.copy, own, pass.carried);
     wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
-    loss = shards == 1 ? training_loss(wide, target, own) : loss_of_several(wide, target, shards);
+    loss = shards == 1 ? training_loss(wide, target, own) : loss_of_several(wide, target, targets);
     append_rows(results.front().carried, output.carried);
   }
-  const std::vector<at::Tensor> logits = wide.detach().chunk(shards), targets = target.chunk(shards);
+  pass.turn = {};  // all is drawn
+  const std::vector<at::Tensor> logits = wide.detach().chunk(shards);
   for (int64_t i = 0; i < shards; ++i) {
     const auto place = static_cast<size_t>(i);
     results[place].unread.push_back(unread_of(loss.of_each[place], logits[place], targets[place], shards == 1 ? pass.copy.norms.statistics() : pass.copy.norms.statistics(together, i)));
@@ -306,8 +307,7 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
     const data::Shard own = pieces == 1 ? shard : part_of_shard(shard, part);
-    random_.reseed(shard_seed(options_.seed, step, shard.index, piece));
-    train_pass({copy, own, target_count, part_of_rows(carried, part), piece + 1 == pieces}, alone, {&result, 1});
+    train_pass({copy, own, target_count, part_of_rows(carried, part), piece + 1 == pieces, random_.reseed(shard_seed(options_.seed, step, shard.index, piece))}, alone, {&result, 1});
   }
   take_early_ = nullptr;
   kept_apart_.emplace(shard.count, layers_keep_apart_ && pieces == 1 && !shard.mixed_target.defined() && !shard.input.defined() && !alone.mixed());

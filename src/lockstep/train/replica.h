@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -133,9 +134,10 @@ class Replica {
     int64_t target_count;        // of the whole mini-batch
     std::vector<at::Tensor> carried = {};
     bool is_last = true;         // of its shard
+    std::unique_lock<std::mutex> turn = {};  // to draw random numbers, until forward is done
   };
   void begin_training(NetworkCopy& copy) const;
-  void train_pass(const Pass& pass, const nn::ShardsTogether& together, std::span<ShardResult> results);
+  void train_pass(Pass pass, const nn::ShardsTogether& together, std::span<ShardResult> results);
   nn::SequenceOutput output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried);
 
   NetworkCopy own_;

@@ -76,6 +76,8 @@ bool same_training(const Options& a, const Options& b) {
 Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given, Change change) {
   Options options = run;
   const Options defaults;
+  // Another place, and no word about GPUs: those of the run are not meant.
+  if (asked.execution != defaults.execution || std::find(given.begin(), given.end(), "execution") != given.end()) options.devices = asked.devices;
   for (const std::string& name : field_names<Options>()) {
     const std::string wanted = field_text(asked, name);
     const std::string had = field_text(run, name);

@@ -15,10 +15,9 @@ namespace lockstep::train {
 namespace {
 
 // Reads back what a device gave, which waits for it.
-void wait_for(ShardResult& result, int64_t pieces, const std::vector<BatchNormInfo>& norms) {
+void wait_for(std::vector<ShardResult> results, int64_t pieces, const std::vector<BatchNormInfo>& norms) {
   const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
-  std::vector<ShardResult> results{result};
-  settle(results, 1, pieces, norms, *alone);
+  settle(results, static_cast<int64_t>(results.size()), pieces, norms, *alone);
 }
 
 }  // namespace
@@ -56,18 +55,17 @@ std::unique_ptr<Replica> ShardTrial::make_replica() const {
 }
 
 ShardResult ShardTrial::train(Replica& replica, const data::Shard& shard) const {
-  ShardResult result = replica.train(shard, std::max<int64_t>(1, target_count(shard)), /*step=*/0);
-  wait_for(result, options_.accumulate, norms_);
+  const ShardResult result = replica.train(shard, std::max<int64_t>(1, target_count(shard)), /*step=*/0);
+  wait_for({result}, options_.accumulate, norms_);
   return result;
 }
 
 void ShardTrial::train_together(Replica& replica, const data::Shard& joined, int64_t shards) const {
-  for (ShardResult& result : replica.train_together(joined, shards, joined.count)) wait_for(result, options_.accumulate, norms_);
+  wait_for(replica.train_together(joined, shards, joined.count), options_.accumulate, norms_);
 }
 
 void ShardTrial::evaluate(Replica& replica, const data::Shard& shard) const {
-  ShardResult result = replica.evaluate(shard);
-  wait_for(result, 1, {});
+  wait_for({replica.evaluate(shard)}, 1, {});
 }
 
 }  // namespace lockstep::train

@@ -26,7 +26,7 @@ class ShardTrial {
   SharedWeights& weights() { return weights_; }
   const std::vector<std::string>& learnables() const { return learnables_; }
 
-  /// A replica for the calling thread, on the device of the worker of this number. Any thread.
+  /// A replica for the calling thread. Any thread.
   std::unique_ptr<Replica> make_replica() const;
 
   /// Forward and backward, until a device is done with them.

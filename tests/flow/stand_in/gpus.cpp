@@ -62,6 +62,7 @@ class StandIn : public device::GpuLibrary {
     return gpus;
   }
   at::Device device(int64_t) const override { return at::kCPU; }
+  std::string address(int64_t index) const override { return "stand-in " + std::to_string(index); }
   std::string fingerprint(int64_t) const override { return "stand-in"; }
   void make_repeatable() const override {}
   device::GpuMemory memory(int64_t) const override { return {.total = int64_t{1} << 30, .free = int64_t{1} << 30}; }

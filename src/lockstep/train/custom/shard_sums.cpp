@@ -103,7 +103,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   std::vector<at::Tensor> measured;
   for (const data::Shard& shard : batch.shards) {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
-    random.reseed(shard_seed(parts.options.seed, batch.iteration, shard.index, /*piece=*/0));
+    const auto turn = random.reseed(shard_seed(parts.options.seed, batch.iteration, shard.index, /*piece=*/0));
     at::Tensor sum;
     {
       const AutocastScope autocast(parts.options.precision, device.type(), WeightCasts::renew);
