@@ -1,7 +1,7 @@
 """MNIST to 99 % from a cold start: from the command to model.safetensors, five seeds, then the test set.
 
 The recipe is mnist-99.json (network) and mnist-99-options.json (options of `lockstep train`); it was chosen on a tenth of the training images held out, and its
-epochs are fixed. The test set is read after the weights are written, by `lockstep evaluate`. PyTorch DDP takes the same recipe from the same files.
+steps are fixed. The test set is read after the weights are written, by `lockstep evaluate`. PyTorch DDP takes the same recipe from the same files.
 """
 
 import json

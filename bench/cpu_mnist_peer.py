@@ -37,27 +37,28 @@ def rate_at(recipe, step, total):
 
 
 def train(model, pictures, labels, recipe):
-    """Gives how many pictures all ranks trained on."""
+    """Until the recipe's steps are made; gives how many pictures all ranks trained on."""
     parallel = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(parallel.parameters(), recipe["learning-rate"], recipe["momentum"], weight_decay=recipe["weight-decay"],
                                 nesterov=recipe["nesterov"], foreach=True)
     ranks = dist.get_world_size()
     own_size = recipe["mini-batch-size"] // ranks
-    steps = -(-len(labels) // recipe["mini-batch-size"])
+    total, step, images = recipe["max-steps"], 0, 0
     most = int(recipe["augment"].removeprefix("shift="))
     order = torch.Generator().manual_seed(torch.initial_seed())  # the same on all ranks
     torch.manual_seed(torch.initial_seed() + 1 + dist.get_rank())
-    for epoch in range(recipe["max-epochs"]):
+    while step < total:
         own = torch.randperm(len(labels), generator=order)[dist.get_rank()::ranks]
-        for step, batch in enumerate(own.split(own_size)):
-            optimizer.param_groups[0]["lr"] = rate_at(recipe, epoch * steps + step, recipe["max-epochs"] * steps)
+        for batch in own.split(own_size)[:total - step]:
+            optimizer.param_groups[0]["lr"] = rate_at(recipe, step, total)
+            step, images = step + 1, images + len(batch) * ranks
             optimizer.zero_grad()
             inputs = shifted(pictures[batch], most).float().div_(255).to(memory_format=LAYOUT)
             with torch.autocast("cpu", torch.bfloat16, enabled=recipe["precision"] == "bf16-mixed"):
                 logits = parallel(inputs)
             nn.functional.cross_entropy(logits.float(), labels[batch]).backward()
             optimizer.step()
-    return recipe["max-epochs"] * len(labels)
+    return images
 
 
 def accuracy(model, pictures, labels):
