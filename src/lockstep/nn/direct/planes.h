@@ -1,6 +1,8 @@
 // Pictures and weights as the convolution kernels want them: floats, with zeros around.
 #pragma once
 
+#include <type_traits>
+
 #include "lockstep/nn/direct/vectors.h"
 
 namespace lockstep::nn::direct {
@@ -47,49 +49,71 @@ inline void fill(const Plane& plane, const T* picture, const PictureSize& size, 
   }
 }
 
-/// A picture with a border as planes of kLanes channels each: [count, height, width, kLanes].
-template <int kLanes>
-struct VectorPlanes {
-  float* data;
-  int64_t count;
-  int64_t height;
-  int64_t width;
+/// A picture with a border, [height][4][groups, channels]: of each row first the columns 0, 4, 8, ..., then 1, 5, 9, ... So what tiles that lie side by side,
+/// four columns apart, have at the same place of each is a single run of floats.
+struct ColumnGroups {
+  static constexpr int64_t kEvery = 4;
 
-  int64_t size() const { return height * width * kLanes; }
+  float* data;
+  int64_t height;
+  int64_t groups;
+  int64_t channels;
+
+  /// Beyond the channels of a line's last column a whole vector may be read and written.
+  int64_t line() const { return groups * channels + kWidest; }
+  int64_t row() const { return kEvery * line(); }
+  int64_t size() const { return height * row(); }
+  int64_t offset(int64_t y, int64_t x) const { return y * row() + x % kEvery * line() + x / kEvery * channels; }
+  float* place(int64_t y, int64_t x) const { return data + offset(y, x); }
 };
 
-template <int kLanes, class T>
-inline void fill(const VectorPlanes<kLanes>& planes, const T* picture, const PictureSize& size, int64_t top, int64_t left) {
-  for (int64_t y = 0; y < size.height; ++y) {
-    const T* row = picture + y * size.width * size.channels;
-    float* target_row = planes.data + ((y + top) * planes.width + left) * kLanes;
-    for (int64_t c = 0; c < size.channels; c += kLanes, target_row += planes.size()) {
-      const T* source = row + c;
-      float* target = target_row;
-      const int64_t count = size.channels - c;
-      if (count >= kLanes) {
-        for (int64_t x = 0; x < size.width; ++x, source += size.channels, target += kLanes) store<kLanes>(load<kLanes>(source), target);
-      } else {
-        for (int64_t x = 0; x < size.width; ++x, source += size.channels, target += kLanes) store<kLanes>(load_some<kLanes>(source, count), target);
-      }
-    }
+/// work(lanes) for the channels of a place beyond its whole vectors: as a narrower vector where they fill one, which touches fewer cache lines than a part of
+/// a wide one; else kLanes, to be read and written in part; 0 without any.
+template <int kLanes, class Work>
+inline void with_rest(int64_t channels, Work&& work) {
+  if (channels == 0) return work(std::integral_constant<int, 0>{});
+  if constexpr (kLanes == 16) {
+    if (channels == 8) return work(std::integral_constant<int, 8>{});
   }
+  if constexpr (kLanes > 4) {
+    if (channels == 4) return work(std::integral_constant<int, 4>{});
+  }
+  work(std::integral_constant<int, kLanes>{});
 }
 
-/// The inverse of fill: the picture at (top, left) of the planes.
+/// Puts a row of a picture into row y of the groups, from column `left` on; the columns on both sides must be zero already and stay so.
 template <int kLanes, class T>
-inline void copy_out(const VectorPlanes<kLanes>& planes, const PictureSize& size, int64_t top, int64_t left, T* picture) {
-  for (int64_t y = 0; y < size.height; ++y) {
-    const float* source_row = planes.data + ((y + top) * planes.width + left) * kLanes;
-    for (int64_t c = 0; c < size.channels; c += kLanes, source_row += planes.size()) {
-      const float* source = source_row;
-      T* target = picture + y * size.width * size.channels + c;
-      const int64_t count = size.channels - c;
-      if (count >= kLanes) {
-        for (int64_t x = 0; x < size.width; ++x, source += kLanes, target += size.channels) store<kLanes>(load<kLanes>(source), target);
-      } else {
-        for (int64_t x = 0; x < size.width; ++x, source += kLanes, target += size.channels) store_some<kLanes>(load<kLanes>(source), target, count);
+inline void fill_row(const ColumnGroups& groups, const T* row, const PictureSize& size, int64_t y, int64_t left) {
+  constexpr int64_t kEvery = ColumnGroups::kEvery;
+  const int64_t whole = size.channels / kLanes * kLanes;
+  const int64_t rest = size.channels - whole;
+  with_rest<kLanes>(rest, [&](auto narrow) {
+    for (int64_t first = 0; first < smaller(kEvery, size.width); ++first) {
+      const T* source = row + first * size.channels;
+      float* target = groups.place(y, first + left);
+      for (int64_t x = first; x < size.width; x += kEvery, source += kEvery * size.channels, target += size.channels) {
+        __builtin_prefetch(source + 2 * size.width * size.channels, 0, 2);
+        for (int64_t c = 0; c < whole; c += kLanes) store<kLanes>(load<kLanes>(source + c), target + c);
+        if constexpr (narrow == kLanes) {
+          store<kLanes>(load_some<kLanes>(source + whole, rest), target + whole);
+        } else if constexpr (narrow > 0) {
+          store<narrow>(load<narrow>(source + whole), target + whole);
+        }
       }
+    }
+  });
+}
+
+/// Takes the picture at (top, left) out of the groups.
+template <int kLanes, class T>
+inline void copy_out(const ColumnGroups& groups, const PictureSize& size, int64_t top, int64_t left, T* picture) {
+  const int64_t whole = size.channels / kLanes * kLanes;
+  const int64_t rest = size.channels - whole;
+  for (int64_t y = 0; y < size.height; ++y) {
+    for (int64_t x = 0; x < size.width; ++x, picture += size.channels) {
+      const float* source = groups.place(y + top, x + left);
+      for (int64_t c = 0; c < whole; c += kLanes) store<kLanes>(load<kLanes>(source + c), picture + c);
+      if (rest > 0) store_some<kLanes>(load<kLanes>(source + whole), picture + whole, rest);
     }
   }
 }

@@ -22,37 +22,43 @@ struct TileGrid {
   int64_t count() const { return batch * in_picture(); }
 };
 
-struct TilePlace {
+/// Tiles side by side in a row of a picture.
+struct TileRun {
   int64_t picture;
   int64_t row;
-  int64_t column;
-
-  TilePlace(const TileGrid& grid, int64_t tile)
-      : picture(tile / grid.in_picture()), row(tile % grid.in_picture() / grid.columns), column(tile % grid.columns) {}
-
-  void advance(const TileGrid& grid) {
-    if (++column < grid.columns) return;
-    column = 0;
-    if (++row < grid.rows) return;
-    row = 0;
-    ++picture;
-  }
+  int64_t column;  ///< of the first
+  int64_t begin;   ///< the first, counted from the chunk's first
+  int64_t count;
 };
 
-/// Transformed tiles: [chunk][vectors][points][lanes], so that a tile's points are at fixed distances from each other.
-template <int kLanes, int kSide>
+/// visit(run) for all tiles from `begin` on, in order.
+template <class Visit>
+inline void each_run(const TileGrid& grid, int64_t begin, int64_t count, Visit&& visit) {
+  for (int64_t i = 0; i < count;) {
+    const int64_t tile = begin + i;
+    const int64_t column = tile % grid.columns;
+    const int64_t length = smaller(grid.columns - column, count - i);
+    visit(TileRun{tile / grid.in_picture(), tile % grid.in_picture() / grid.columns, column, i, length});
+    i += length;
+  }
+}
+
+/// Transformed tiles: [points][chunk of tiles, channels]. Whole vectors are read and written whatever the number of channels: tiles are written in order,
+/// so that a tile's last vector may reach into the next one, and a point has room for a vector beyond its last tile.
 struct PointTiles {
-  static constexpr int64_t kVectorStride = kSide * kSide * kLanes;
-
   float* data;
-  int64_t vectors;
+  int64_t channels;
+  int64_t point_stride;
 
-  static PointTiles take(Workspace& workspace, int64_t chunk, int64_t vectors) { return {workspace.take(chunk * stride_of(vectors)), vectors}; }
-  // A cache line more than needed makes the stride an odd number of lines: a point's values spread over all sets of the cache.
-  static int64_t stride_of(int64_t vectors) { return vectors * kVectorStride + 16; }
-  int64_t stride() const { return stride_of(vectors); }
-  float* tile(int64_t index) const { return data + index * stride(); }
-  float* point(int64_t index) const { return data + index * kLanes; }
+  static PointTiles take(Workspace& workspace, int64_t chunk, int64_t channels, int64_t points) {
+    // An odd number of cache lines: what the points have of a tile spreads over all sets of the cache.
+    const int64_t stride = (divided_up(chunk * channels + kWidest, kLine) | 1) * kLine;
+    return {workspace.take(points * stride), channels, stride};
+  }
+  float* tile(int64_t point, int64_t index) const { return data + point * point_stride + index * channels; }
+
+ private:
+  static constexpr int64_t kLine = 16;  // floats
 };
 
 constexpr int64_t kSecondLevel = int64_t{1} << 17;
@@ -68,49 +74,69 @@ inline int64_t chunk_size(const ConvolutionShape& shape, const TileGrid& grid, i
   return divided_up(even, kRound) * kRound;
 }
 
-/// Planes with room for a picture with a border, and for all its tiles of kIn x kIn values, of which one begins every kOutput rows and columns.
-template <int kLanes>
-VectorPlanes<kLanes> take_planes(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left, int64_t in) {
-  VectorPlanes<kLanes> planes{};
-  planes.height = larger((grid.rows - 1) * kOutput + in, size.height + top);
-  planes.width = larger((grid.columns - 1) * kOutput + in, size.width + left);
-  planes.count = divided_up(size.channels, kLanes);
-  planes.data = workspace.take(planes.count * planes.size());
-  clear(planes.data, planes.count * planes.size());
-  return planes;
+/// Room for a picture with a border, and for all its tiles of `side` x `side` values, of which one begins every kOutput rows and columns.
+inline ColumnGroups take_groups(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left, int64_t side) {
+  const int64_t height = larger((grid.rows - 1) * kOutput + side, size.height + top);
+  const int64_t width = larger((grid.columns - 1) * kOutput + side, size.width + left);
+  ColumnGroups groups{nullptr, height, divided_up(width, kOutput), size.channels};
+  groups.data = workspace.take(groups.size());
+  clear(groups.data, groups.size());
+  return groups;
 }
 
-/// Transforms tiles of pictures; remembers which picture its planes hold, for chunks end anywhere.
+/// Transforms tiles of pictures. It holds the rows of one row of tiles, which stay in the first-level cache, and remembers which, for chunks end anywhere.
 template <int kLanes, int kSide, class Step, class T>
 class TileReader {
  public:
   TileReader(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left)
-      : grid_(grid), size_(size), top_(top), left_(left), planes_(take_planes<kLanes>(workspace, grid, size, top, left, Step::kIn)) {}
+      : grid_(grid), size_(size), top_(top), left_(left),
+        rows_{nullptr, Step::kIn, divided_up(larger((grid.columns - 1) * kOutput + Step::kIn, size.width + left), kOutput), size.channels} {
+    rows_.data = workspace.take(rows_.size());
+    clear(rows_.data, rows_.size());
+  }
 
-  void read(const T* pictures, int64_t begin, int64_t count, const PointTiles<kLanes, kSide>& tiles) {
-    TilePlace place(grid_, begin);
-    for (int64_t i = 0; i < count; ++i, place.advance(grid_)) {
-      if (place.picture != held_) {
-        held_ = place.picture;
-        fill(planes_, pictures + held_ * size_.size(), size_, top_, left_);
-      }
-      const float* corner = planes_.data + (place.row * planes_.width + place.column) * kOutput * kLanes;
-      for (int64_t v = 0; v < planes_.count; ++v) read_tile(corner + v * planes_.size(), tiles.tile(i) + v * tiles.kVectorStride);
-    }
+  void read(const T* pictures, int64_t begin, int64_t count, const PointTiles& tiles) {
+    each_run(grid_, begin, count, [&](const TileRun& run) {
+      hold(pictures + run.picture * size_.size(), run.picture * grid_.rows + run.row, run.row);
+      const float* source = rows_.place(0, run.column * kOutput);
+      float* target = tiles.tile(0, run.begin);
+      for (int64_t i = 0; i < run.count * size_.channels; i += kLanes) read_vector(source + i, target + i, tiles.point_stride);
+    });
   }
 
  private:
-  void read_tile(const float* corner, float* target) const {
-    const int64_t row = planes_.width * kLanes;
-    transform<kLanes, Step>([&](int y, int x) { return load<kLanes>(corner + y * row + x * kLanes); },
-                            [&](int y, int x, Vector<kLanes> value) { store<kLanes>(value, target + (y * kSide + x) * kLanes); });
+  // Rows that the row of tiles above has too are moved.
+  void hold(const T* picture, int64_t tile_row, int64_t row) {
+    if (tile_row == held_) return;
+    constexpr int64_t kShared = Step::kIn - kOutput;
+    const bool follows = row > 0 && tile_row == held_ + 1;
+    held_ = tile_row;
+    if (follows && kShared > 0) std::memcpy(rows_.data, rows_.place(kOutput, 0), kShared * rows_.row() * sizeof(float));
+    for (int64_t y = follows ? kShared : 0; y < Step::kIn; ++y) {
+      const int64_t source = row * kOutput + y - top_;
+      float* target = rows_.place(y, 0);
+      if (source < 0 || source >= size_.height) {
+        clear(target, rows_.row());
+      } else {
+        fill_row<kLanes>(rows_, picture + source * size_.width * size_.channels, size_, y, left_);
+      }
+    }
+  }
+
+  void read_vector(const float* source, float* target, int64_t point_stride) const {
+    transform<kLanes, Step>([=, groups = rows_](int y, int x) { return load<kLanes>(source + groups.offset(y, x)); },
+                            [=](int y, int x, Vector<kLanes> value) {
+                              float* place = target + (y * kSide + x) * point_stride;
+                              store<kLanes>(value, place);
+                              __builtin_prefetch(place + 2 * kLanes - 1, 1);  // the next vector's second cache line, which the processor asks for late
+                            });
   }
 
   TileGrid grid_;
   PictureSize size_;
   int64_t top_;
   int64_t left_;
-  VectorPlanes<kLanes> planes_;
+  ColumnGroups rows_;
   int64_t held_ = -1;
 };
 
@@ -119,31 +145,42 @@ template <int kLanes, int kSide, class T>
 class TileAdder {
  public:
   TileAdder(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left, T* pictures)
-      : grid_(grid), size_(size), top_(top), left_(left), pictures_(pictures), planes_(take_planes<kLanes>(workspace, grid, size, top, left, kSide)) {}
+      : grid_(grid), size_(size), top_(top), left_(left), pictures_(pictures), groups_(take_groups(workspace, grid, size, top, left, kSide)) {}
 
-  void add(int64_t begin, int64_t count, const PointTiles<kLanes, kSide>& tiles) {
-    TilePlace place(grid_, begin);
-    for (int64_t i = 0; i < count; ++i, place.advance(grid_)) {
-      if (place.picture != held_) {
+  void add(int64_t begin, int64_t count, const PointTiles& tiles) {
+    each_run(grid_, begin, count, [&](const TileRun& run) {
+      if (run.picture != held_) {
         finish();
-        clear(planes_.data, planes_.count * planes_.size());
-        held_ = place.picture;
+        clear(groups_.data, groups_.size());
+        held_ = run.picture;
       }
-      float* corner = planes_.data + (place.row * planes_.width + place.column) * kOutput * kLanes;
-      for (int64_t v = 0; v < planes_.count; ++v) add_tile(tiles.tile(i) + v * tiles.kVectorStride, corner + v * planes_.size());
-    }
+      const float* source = tiles.tile(0, run.begin);
+      float* target = groups_.place(run.row * kOutput, run.column * kOutput);
+      const int64_t floats = run.count * size_.channels;
+      int64_t i = 0;
+      for (; i + kLanes <= floats; i += kLanes) {
+        add_vector([](const float* values) { return load<kLanes>(values); }, source + i, tiles.point_stride, target + i);
+      }
+      if (i == floats) return;
+      add_vector([&](const float* values) { return load_some<kLanes>(values, floats - i); }, source + i, tiles.point_stride, target + i);
+    });
   }
 
-  void finish() const { copy_out(planes_, size_, top_, left_, pictures_ + held_ * size_.size()); }
+  void finish() const { copy_out<kLanes>(groups_, size_, top_, left_, pictures_ + held_ * size_.size()); }
 
  private:
-  void add_tile(const float* source, float* corner) const {
-    const int64_t row = planes_.width * kLanes;
-    transform<kLanes, InputGradientStep<kSide>>([&](int y, int x) { return load<kLanes>(source + (y * kSide + x) * kLanes); },
-                                                [&](int y, int x, Vector<kLanes> value) {
-                                                  float* target = corner + y * row + x * kLanes;
-                                                  store<kLanes>(load<kLanes>(target) + value, target);
-                                                });
+  // What a tile has in common with the one on its left, its first columns, gets that one's values first: the sums are those of one tile after the other.
+  template <class Load>
+  void add_vector(Load&& load_values, const float* source, int64_t point_stride, float* target) const {
+    Vector<kLanes> values[kSide][kSide];
+    transform<kLanes, InputGradientStep<kSide>>([&](int y, int x) { return load_values(source + (y * kSide + x) * point_stride); },
+                                                [&](int y, int x, Vector<kLanes> value) { values[y][x] = value; });
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = kSide - 1; x >= 0; --x) {
+        float* place = target + groups_.offset(y, x);
+        store<kLanes>(load<kLanes>(place) + values[y][x], place);
+      }
+    }
   }
 
   TileGrid grid_;
@@ -151,8 +188,8 @@ class TileAdder {
   int64_t top_;
   int64_t left_;
   T* pictures_;
-  VectorPlanes<kLanes> planes_;
-  int64_t held_ = 0;  // its planes are zero
+  ColumnGroups groups_;
+  int64_t held_ = 0;  // its places are zero
 };
 
 /// packed [taps, depth, padded] to [points][panel][depth][the panel's lanes]
@@ -176,39 +213,28 @@ inline void transform_weights(const float* packed, int64_t depth, int64_t padded
 }
 
 /// right = left * weights, for one point; weights are [panel][depth][the panel's lanes].
-template <int kLanes, int kSide>
-inline void multiply_point(const PointTiles<kLanes, kSide>& left, const PointTiles<kLanes, kSide>& right, int64_t point, int64_t rows, int64_t depth, const float* weights) {
-  constexpr int64_t kStride = PointTiles<kLanes, kSide>::kVectorStride;
-  const Panels panels{right.vectors};
-  for (int64_t panel = 0; panel < panels.count(); ++panel) {
-    const int64_t vector = panels.begin(panel);
+template <int kLanes>
+inline void multiply_point(const PointTiles& left, const PointTiles& right, int64_t point, int64_t rows, const float* weights) {
+  const int64_t depth = left.channels;
+  const Panels panels{divided_up(right.channels, kLanes)};
+  // The last panel's vectors may reach into the next tile's first channels, so these come after it.
+  for (int64_t panel = panels.count() - 1; panel >= 0; --panel) {
+    const int64_t lane = panels.begin(panel) * kLanes;
     with_width(panels.width(panel), [&](auto width) {
       each_row_block(rows, [&](int64_t row, auto count) {
-        const Rows part{left.point(point) + row * left.stride(), left.stride(), depth / kLanes, kStride, kLanes, depth % kLanes};
-        store_rows(multiply<kLanes, count, width>(part, weights + vector * kLanes * depth), right.point(point) + row * right.stride() + vector * kStride,
-                   right.stride(), kStride);
+        const Rows part{left.tile(point, row), depth, 1, 0, depth, 0};
+        store_rows(multiply<kLanes, count, width>(part, weights + lane * depth), right.tile(point, row) + lane, right.channels, kLanes);
       });
     });
   }
 }
 
-/// The same for every point; weights are `point_weights` apart.
-template <int kLanes, int kSide>
-inline void multiply_points(const PointTiles<kLanes, kSide>& left, const PointTiles<kLanes, kSide>& right, int64_t rows, int64_t depth, const float* weights, int64_t point_weights) {
-  for (int64_t point = 0; point < kSide * kSide; ++point) multiply_point(left, right, point, rows, depth, weights + point * point_weights);
-}
-
 /// Adds to sums [filters, padded channels] the products of the gradients' and the inputs' tiles, for one point.
-template <int kLanes, int kSide>
-inline void add_point_products(const PointTiles<kLanes, kSide>& gradients, const PointTiles<kLanes, kSide>& inputs, int64_t point, int64_t tiles,
-                               int64_t filters, float* sums) {
-  constexpr int64_t kStride = PointTiles<kLanes, kSide>::kVectorStride;
-  const int64_t padded = inputs.vectors * kLanes;
-  for (int64_t vector = 0; vector < gradients.vectors; ++vector) {
-    const int64_t filter = vector * kLanes;
-    const Pairs pairs{gradients.point(point) + vector * kStride, 0, gradients.stride(), inputs.point(point), 0, inputs.stride(), kStride, 1, tiles};
-    add_all_products<kLanes>(pairs, smaller(kLanes, filters - filter), inputs.vectors, sums + filter * padded, padded);
-  }
+template <int kLanes>
+inline void add_point_products(const PointTiles& gradients, const PointTiles& inputs, int64_t point, int64_t tiles, float* sums) {
+  const int64_t vectors = divided_up(inputs.channels, kLanes);
+  const Pairs pairs{gradients.tile(point, 0), 0, gradients.channels, inputs.tile(point, 0), 0, inputs.channels, kLanes, 1, tiles};
+  add_all_products<kLanes>(pairs, gradients.channels, vectors, sums, vectors * kLanes);
 }
 
 /// How much of a tile lies in the picture, and of its vector in the channels.
@@ -219,12 +245,13 @@ struct Extent {
 };
 
 template <int kLanes, int kSide, bool kWholeTile, bool kWholeVector, class T>
-inline void write_tile(const float* source, Vector<kLanes> bias, T* corner, const PictureSize& size, const Extent& extent) {
+inline void write_tile(const float* source, int64_t point_stride, Vector<kLanes> bias, T* corner, const PictureSize& size, const Extent& extent) {
   const int64_t row = size.width * size.channels;
-  transform<kLanes, OutputStep<kSide>>([&](int y, int x) { return load<kLanes>(source + (y * kSide + x) * kLanes); },
+  transform<kLanes, OutputStep<kSide>>([=](int y, int x) { return load<kLanes>(source + (y * kSide + x) * point_stride); },
                                          [&](int y, int x, Vector<kLanes> value) {
                                            if (!kWholeTile && (y >= extent.rows || x >= extent.columns)) return;
                                            T* target = corner + y * row + x * size.channels;
+                                           __builtin_prefetch(target + kOutput * row, 1);  // of the tile below
                                            if constexpr (kWholeVector) {
                                              store<kLanes>(value + bias, target);
                                            } else {
@@ -234,28 +261,32 @@ inline void write_tile(const float* source, Vector<kLanes> bias, T* corner, cons
 }
 
 template <int kLanes, int kSide, class T>
-inline void write_any_tile(const float* source, const float* bias, T* corner, const PictureSize& size, const Extent& extent) {
+inline void write_any_tile(const float* source, int64_t point_stride, const float* bias, T* corner, const PictureSize& size, const Extent& extent) {
   const Vector<kLanes> shift = load<kLanes>(bias);
+  if constexpr (kLanes > 4) {
+    const bool narrow = extent.channels == 4 || (extent.channels == 8 && kLanes == 16);
+    if (narrow) return write_any_tile<kLanes / 2, kSide>(source, point_stride, bias, corner, size, extent);
+  }
   const bool whole_tile = extent.rows >= kOutput && extent.columns >= kOutput;
-  if (whole_tile && extent.channels >= kLanes) return write_tile<kLanes, kSide, true, true>(source, shift, corner, size, extent);
-  if (whole_tile) return write_tile<kLanes, kSide, true, false>(source, shift, corner, size, extent);
-  if (extent.channels >= kLanes) return write_tile<kLanes, kSide, false, true>(source, shift, corner, size, extent);
-  write_tile<kLanes, kSide, false, false>(source, shift, corner, size, extent);
+  if (whole_tile && extent.channels >= kLanes) return write_tile<kLanes, kSide, true, true>(source, point_stride, shift, corner, size, extent);
+  if (whole_tile) return write_tile<kLanes, kSide, true, false>(source, point_stride, shift, corner, size, extent);
+  if (extent.channels >= kLanes) return write_tile<kLanes, kSide, false, true>(source, point_stride, shift, corner, size, extent);
+  write_tile<kLanes, kSide, false, false>(source, point_stride, shift, corner, size, extent);
 }
 
 template <int kLanes, int kSide, class T>
-inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles<kLanes, kSide>& tiles, int64_t begin, int64_t count,
-                        const float* bias, T* output) {
-  TilePlace place(grid, begin);
-  for (int64_t i = 0; i < count; ++i, place.advance(grid)) {
-    const int64_t y = place.row * kOutput;
-    const int64_t x = place.column * kOutput;
-    T* corner = output + place.picture * size.size() + (y * size.width + x) * size.channels;
-    for (int64_t v = 0; v < tiles.vectors; ++v) {
-      const int64_t c = v * kLanes;
-      write_any_tile<kLanes, kSide>(tiles.tile(i) + v * tiles.kVectorStride, bias + c, corner + c, size, {size.height - y, size.width - x, size.channels - c});
+inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles& tiles, int64_t begin, int64_t count, const float* bias, T* output) {
+  each_run(grid, begin, count, [&](const TileRun& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int64_t y = run.row * kOutput;
+      const int64_t x = (run.column + i) * kOutput;
+      T* corner = output + run.picture * size.size() + (y * size.width + x) * size.channels;
+      for (int64_t c = 0; c < size.channels; c += kLanes) {
+        write_any_tile<kLanes, kSide>(tiles.tile(0, run.begin + i) + c, tiles.point_stride, bias + c, corner + c, size,
+                                      {size.height - y, size.width - x, size.channels - c});
+      }
     }
-  }
+  });
 }
 
 /// output = convolution of input with the weights that `matrix` (filters as lanes) finds in `weight`, plus bias unless null
@@ -264,7 +295,6 @@ void winograd_convolution(const ConvolutionShape& shape, const T* input, const T
   constexpr int kSide = side_of(kKernel);
   constexpr int64_t kPoints = kSide * kSide;
   const TileGrid grid(shape);
-  const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t point_weights = shape.channels * padded_filters;
   const int64_t chunk = chunk_size(shape, grid, kPoints, kSecondLevel);
@@ -272,8 +302,8 @@ void winograd_convolution(const ConvolutionShape& shape, const T* input, const T
   float* packed = workspace.take(matrix.taps * point_weights);
   float* weights = workspace.take(kPoints * point_weights);
   float* packed_bias = workspace.take(padded_filters);
-  const auto inputs = PointTiles<kLanes, kSide>::take(workspace, chunk, padded_channels / kLanes);
-  const auto outputs = PointTiles<kLanes, kSide>::take(workspace, chunk, padded_filters / kLanes);
+  const auto inputs = PointTiles::take(workspace, chunk, shape.channels, kPoints);
+  const auto outputs = PointTiles::take(workspace, chunk, shape.filters, kPoints);
   const PictureSize input_size{shape.height, shape.width, shape.channels};
   const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
   TileReader<kLanes, kSide, InputStep<kSide>, T> reader(workspace, grid, input_size, shape.padding_height, shape.padding_width);
@@ -283,8 +313,8 @@ void winograd_convolution(const ConvolutionShape& shape, const T* input, const T
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
     const int64_t count = smaller(chunk, grid.count() - begin);
     reader.read(input, begin, count, inputs);
-    multiply_points(inputs, outputs, count, shape.channels, weights, point_weights);
-    write_tiles(grid, output_size, outputs, begin, count, packed_bias, output);
+    for (int64_t point = 0; point < kPoints; ++point) multiply_point<kLanes>(inputs, outputs, point, count, weights + point * point_weights);
+    write_tiles<kLanes, kSide>(grid, output_size, outputs, begin, count, packed_bias, output);
   }
 }
 
@@ -302,8 +332,8 @@ void winograd_input_gradient(const ConvolutionShape& shape, const T* gradient, c
   Workspace workspace;
   float* packed = workspace.take(matrix.taps * point_weights);
   float* weights = workspace.take(kPoints * point_weights);
-  const auto gradients = PointTiles<kLanes, kSide>::take(workspace, chunk, divided_up(shape.filters, kLanes));
-  const auto inputs = PointTiles<kLanes, kSide>::take(workspace, chunk, padded_channels / kLanes);
+  const auto gradients = PointTiles::take(workspace, chunk, shape.filters, kPoints);
+  const auto inputs = PointTiles::take(workspace, chunk, shape.channels, kPoints);
   const PictureSize input_size{shape.height, shape.width, shape.channels};
   const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
   TileReader<kLanes, kSide, GradientStep<kSide>, T> reader(workspace, grid, output_size, 0, 0);
@@ -313,7 +343,7 @@ void winograd_input_gradient(const ConvolutionShape& shape, const T* gradient, c
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
     const int64_t count = smaller(chunk, grid.count() - begin);
     reader.read(gradient, begin, count, gradients);
-    multiply_points(gradients, inputs, count, shape.filters, weights, point_weights);
+    for (int64_t point = 0; point < kPoints; ++point) multiply_point<kLanes>(gradients, inputs, point, count, weights + point * point_weights);
     adder.add(begin, count, inputs);
   }
   adder.finish();
@@ -347,8 +377,8 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
   float* packed = workspace.take(matrix.taps * point_weights);
   float* sums = workspace.take(kPoints * point_weights);
   float* bias_sums = workspace.take(padded_filters);
-  const auto inputs = PointTiles<kLanes, kSide>::take(workspace, chunk, padded_channels / kLanes);
-  const auto gradients = PointTiles<kLanes, kSide>::take(workspace, chunk, padded_filters / kLanes);
+  const auto inputs = PointTiles::take(workspace, chunk, shape.channels, kPoints);
+  const auto gradients = PointTiles::take(workspace, chunk, shape.filters, kPoints);
   const PictureSize input_size{shape.height, shape.width, shape.channels};
   const PictureSize output_size{shape.output_height(), shape.output_width(), shape.filters};
   TileReader<kLanes, kSide, InputStep<kSide>, T> input_reader(workspace, grid, input_size, shape.padding_height, shape.padding_width);
@@ -359,11 +389,9 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
     const int64_t count = smaller(chunk, grid.count() - begin);
     input_reader.read(input, begin, count, inputs);
     gradient_reader.read(gradient, begin, count, gradients);
-    for (int64_t point = 0; point < kPoints; ++point) {
-      add_point_products(gradients, inputs, point, count, shape.filters, sums + point * point_weights);
-    }
-    for (int64_t v = 0; v < gradients.vectors; ++v) {
-      add_rows<kLanes>(gradients.point(kSumPoint) + v * gradients.kVectorStride, count, gradients.stride(), bias_sums + v * kLanes);
+    for (int64_t point = 0; point < kPoints; ++point) add_point_products<kLanes>(gradients, inputs, point, count, sums + point * point_weights);
+    for (int64_t lane = 0; lane < padded_filters; lane += kLanes) {
+      add_rows<kLanes>(gradients.tile(kSumPoint, 0) + lane, count, gradients.channels, bias_sums + lane);
     }
   }
   transform_weight_gradient<kLanes, kKernel>(sums, shape.filters, padded_channels, packed);

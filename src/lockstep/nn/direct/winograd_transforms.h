@@ -202,7 +202,7 @@ struct WeightGradientStep {
 
 /// A step along the columns, then along the rows: take(y, x) gives a value, give(y, x, value) receives one.
 template <int kLanes, class Step, class Take, class Give>
-inline void transform(Take&& take, Give&& give) {
+[[gnu::always_inline]] inline void transform(Take&& take, Give&& give) {
   Vector<kLanes> middle[Step::kOut][Step::kIn];
 #pragma GCC unroll 8
   for (int x = 0; x < Step::kIn; ++x) {
