@@ -151,13 +151,32 @@ struct Sums {
   }
 };
 
+/// Asks for what the strip on the right has of these rows: a row is so far from the next that the processor does not see them as one after the other.
+template <bool kWrite, int kTileRows, int kTileVectors, class T>
+inline void fetch_next_strip(const T* strip, int64_t stride) {
+  for (int i = 0; i < kTileRows; ++i) {
+    for (int v = 0; v < kTileVectors; ++v) __builtin_prefetch(strip + i * stride + (kTileVectors + v) * kWidest, kWrite);
+  }
+}
+
+/// work(begin, count) for blocks of the features, whose part of the rows stays in a cache near by while they are gone through again and again.
+template <class Work>
+void over_blocks(int64_t features, Work&& work) {
+  constexpr int64_t kBlock = 8 * kVectors * kWidest;
+  for (int64_t begin = 0; begin < features; begin += kBlock) work(begin, smaller(kBlock, features - begin));
+}
+
 template <class T>
 void linear_input_gradient(const LinearShape& shape, const T* gradient, const T* weight, T* input_gradient) {
-  over_strips(shape.features, [&](int64_t place, auto vectors, auto count) {
+  over_blocks(shape.features, [&](int64_t begin, int64_t features) {
     in_tiles<kRows>(shape.batch, [&](int64_t n, auto rows) {
-      Sums<rows, vectors> sums{};
-      for (int64_t k = 0; k < shape.outputs; ++k) sums.add(gradient + n * shape.outputs + k, shape.outputs, weight + k * shape.features + place, count);
-      sums.write(input_gradient + n * shape.features + place, shape.features, count);
+      over_strips(features, [&](int64_t place, auto vectors, auto count) {
+        Sums<rows, vectors> sums{};
+        T* target = input_gradient + n * shape.features + begin + place;
+        fetch_next_strip<true, rows, vectors>(target, shape.features);
+        for (int64_t k = 0; k < shape.outputs; ++k) sums.add(gradient + n * shape.outputs + k, shape.outputs, weight + k * shape.features + begin + place, count);
+        sums.write(target, shape.features, count);
+      });
     });
   });
 }
@@ -166,15 +185,21 @@ template <bool kAdd, class T>
 void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient) {
   const int64_t samples = shape.batch / shape.shards;
   constexpr int kFewRows = 4;  // so few samples are added that writing counts: eight rows at once take half as long again
-  in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
-    over_strips(shape.features, [&](int64_t place, auto vectors, auto count) {
-      const auto sums_of_shard = [&](int64_t shard) {
-        Sums<rows, vectors> sums{};
-        for (int64_t n = shard * samples; n < (shard + 1) * samples; ++n) sums.add(gradient + n * shape.outputs + k, 1, input + n * shape.features + place, count);
-        return sums;
-      };
-      const auto sums = tree_sum(0, shape.shards, sums_of_shard);
-      sums.template write<kAdd>(weight_gradient + k * shape.features + place, shape.features, count);
+  over_blocks(shape.features, [&](int64_t begin, int64_t features) {
+    in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
+      over_strips(features, [&](int64_t place, auto vectors, auto count) {
+        const auto sums_of_shard = [&](int64_t shard) {
+          Sums<rows, vectors> sums{};
+          for (int64_t n = shard * samples; n < (shard + 1) * samples; ++n) {
+            const T* right = input + n * shape.features + begin + place;
+            fetch_next_strip<false, 1, vectors>(right, shape.features);
+            sums.add(gradient + n * shape.outputs + k, 1, right, count);
+          }
+          return sums;
+        };
+        const auto sums = tree_sum(0, shape.shards, sums_of_shard);
+        sums.template write<kAdd>(weight_gradient + k * shape.features + begin + place, shape.features, count);
+      });
     });
   });
 }
