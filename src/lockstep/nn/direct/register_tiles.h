@@ -190,5 +190,27 @@ inline void add_all_products(const Pairs& pairs, int64_t rows, int64_t vectors, 
   }
 }
 
+#if defined(__AVX512F__)
+/// The same for at most four right numbers and kFours times four left ones, in one segment: the 16 sums of four by four share a vector.
+template <int kFours>
+inline void add_products_by_fours(const Pairs& pairs, int64_t count, float* sums, int64_t stride) {
+  const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  constexpr __mmask16 kAll = 0xffff;  // g++ 12 warns of the intrinsics without a mask
+  Vector<16> tile[kFours] = {};
+  const float* left = pairs.left;
+  const float* right = pairs.right;
+  for (int64_t step = 0; step < pairs.steps; ++step, left += pairs.left_step, right += pairs.right_step) {
+    const Vector<16> factor = _mm512_maskz_permutexvar_ps(kAll, spread, _mm512_castps128_ps512(_mm_loadu_ps(right)));
+#pragma GCC unroll 8
+    for (int r = 0; r < kFours; ++r) tile[r] = multiply_add(factor, _mm512_maskz_broadcast_f32x4(kAll, _mm_loadu_ps(left + 4 * r)), tile[r]);
+  }
+  for (int64_t r = 0; r < kFours; ++r) {
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t c = 0; c < count; ++c) sums[(4 * r + i) * stride + c] += tile[r][c * 4 + i];
+    }
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace lockstep::nn::direct

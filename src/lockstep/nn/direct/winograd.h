@@ -233,8 +233,23 @@ inline void multiply_point(const PointTiles& left, const PointTiles& right, int6
 template <int kLanes>
 inline void add_point_products(const PointTiles& gradients, const PointTiles& inputs, int64_t point, int64_t tiles, float* sums) {
   const int64_t vectors = divided_up(inputs.channels, kLanes);
+  const int64_t stride = vectors * kLanes;
   const Pairs pairs{gradients.tile(point, 0), 0, gradients.channels, inputs.tile(point, 0), 0, inputs.channels, kLanes, 1, tiles};
-  add_all_products<kLanes>(pairs, gradients.channels, vectors, sums, vectors * kLanes);
+#if defined(__AVX512F__)
+  const int64_t whole = inputs.channels / kLanes;
+  const int64_t rest = inputs.channels % kLanes;
+  if (kLanes == 16 && rest > 0 && rest <= 4 && gradients.channels % 4 == 0) {
+    add_all_products<kLanes>(pairs, gradients.channels, whole, sums, stride);
+    each_row_block(gradients.channels / 4, [&](int64_t four, auto fours) {
+      Pairs part = pairs;
+      part.left += 4 * four;
+      part.right += whole * kLanes;
+      add_products_by_fours<fours>(part, rest, sums + 4 * four * stride + whole * kLanes, stride);
+    });
+    return;
+  }
+#endif
+  add_all_products<kLanes>(pairs, gradients.channels, vectors, sums, stride);
 }
 
 /// How much of a tile lies in the picture, and of its vector in the channels.

@@ -19,6 +19,7 @@ namespace {
 constexpr int kLanes = direct::kWidest;
 constexpr int kRegisters = direct::kManyRegisters ? 32 : 16;
 
+using direct::fetch_ahead;
 using Floats = direct::Vector<kLanes>;
 typedef int32_t Mask __attribute__((vector_size(kLanes * 4)));
 
@@ -29,13 +30,6 @@ inline Floats load(const T* source) {
 template <class T>
 inline void store(Floats value, T* target) {
   direct::store<kLanes>(value, target);
-}
-
-/// Asks for what is `kAhead` values further on, which the processor does by itself for one array but too late for several. May point beyond their ends.
-template <bool kWrite = false, class T>
-inline void fetch_ahead(const T* place) {
-  constexpr int64_t kAhead = 640;
-  __builtin_prefetch(place + kAhead, kWrite);
 }
 
 class Strides {
@@ -201,7 +195,7 @@ struct Transform {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         fetch_ahead(input + begin + v * kLanes);
-        fetch_ahead<true>(output + begin + v * kLanes);
+        fetch_ahead<direct::kToWrite>(output + begin + v * kLanes);
         const Floats value = load(input + begin + v * kLanes) * a.values[v] + b.values[v];
         store(kRelu ? (value < 0.0F ? Floats{} : value) : value, output + begin + v * kLanes);
       }
@@ -310,7 +304,7 @@ struct InputGradient {
         fetch_ahead(gradient + begin + v * kLanes);
         const Floats value = load(input + begin + v * kLanes);
         const Floats g = passed<kRelu>(load(gradient + begin + v * kLanes), value, a.values[v], b.values[v]);
-        fetch_ahead<true>(result + begin + v * kLanes);
+        fetch_ahead<direct::kToWrite>(result + begin + v * kLanes);
         store(g * a.values[v] + (value - m.values[v]) * k.values[v] + o.values[v], result + begin + v * kLanes);
       }
     }

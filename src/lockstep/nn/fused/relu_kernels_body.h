@@ -18,17 +18,33 @@ inline BFloat16 gradient_of(BFloat16 gradient, BFloat16 output) {
   return {is_negative(output.bits) || output.bits == 0 ? uint16_t{0} : gradient.bits};
 }
 
+/// work(begin, count) for pieces of a row.
+template <class Work>
+inline void in_pieces(int64_t columns, Work&& work) {
+  constexpr int64_t kPiece = 256;
+  for (int64_t begin = 0; begin < columns; begin += kPiece) work(begin, direct::smaller(kPiece, columns - begin));
+}
+
 template <class T>
 void relu(int64_t rows, int64_t columns, Rows<const T> input, Rows<T> output) {
   for (int64_t row = 0; row < rows; ++row, input.data += input.step, output.data += output.step) {
-    for (int64_t i = 0; i < columns; ++i) output.data[i] = relu_of(input.data[i]);
+    in_pieces(columns, [from = input.data, to = output.data](int64_t begin, int64_t count) {
+      direct::fetch_all_ahead(from + begin, count);
+      direct::fetch_all_ahead<direct::kToWrite>(to + begin, count);
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = relu_of(from[i]);
+    });
   }
 }
 
 template <class T>
 void relu_gradient(int64_t rows, int64_t columns, Rows<const T> gradient, Rows<const T> output, Rows<T> input_gradient) {
   for (int64_t row = 0; row < rows; ++row, gradient.data += gradient.step, output.data += output.step, input_gradient.data += input_gradient.step) {
-    for (int64_t i = 0; i < columns; ++i) input_gradient.data[i] = gradient_of(gradient.data[i], output.data[i]);
+    in_pieces(columns, [from = gradient.data, by = output.data, to = input_gradient.data](int64_t begin, int64_t count) {
+      direct::fetch_all_ahead(from + begin, count);
+      direct::fetch_all_ahead(by + begin, count);
+      direct::fetch_all_ahead<direct::kToWrite>(to + begin, count);
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = gradient_of(from[i], by[i]);
+    });
   }
 }
 
