@@ -210,6 +210,12 @@ TEST(ConvolutionKernels, FollowTheDefinitionForManyShapes) {
   check<float>({2, 64, 8, 8, 72, 3, 3, 1, 1, false});
 }
 
+TEST(ConvolutionKernels, FollowTheDefinitionWhereFewChannelsAreLeftOfAVector) {
+  for (int64_t channels : {4, 17, 18, 19, 20, 21, 24, 28}) {
+    for (int64_t filters : {8, 20, 22, 68}) check<float>({1, channels, 9, 70, filters, 3, 3, 1, 1, channels % 2 == 0});
+  }
+}
+
 TEST(ConvolutionKernels, FollowTheDefinitionForTheNetworksThatCount) {
   check<float>({3, 1, 28, 28, 20, 5, 5, 0, 0, false});
   check<float>({3, 20, 24, 24, 20, 3, 3, 1, 1, false});
