@@ -66,7 +66,9 @@ TEST(WebPicture, LargeOnesBecomeSmallJpegsOfTheSameShape) {
     EXPECT_EQ(image.width, 160);
     EXPECT_EQ(image.channels, channels);
     EXPECT_NEAR(image.pixels[40 * 160 + 80], 128, 8);
-    if (channels == 3) EXPECT_NEAR(image.pixels[2 * 80 * 160 + 40 * 160 + 80], 40, 8);
+    if (channels == 3) {
+      EXPECT_NEAR(image.pixels[2 * 80 * 160 + 40 * 160 + 80], 40, 8);
+    }
   }
 }
 

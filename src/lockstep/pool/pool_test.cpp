@@ -1,6 +1,7 @@
 // The same tests over pools of threads and of processes.
 #include <algorithm>
 
+#include "lockstep/base/test_folder.h"
 #include "lockstep/pool/test_tasks.h"
 
 namespace lockstep::pool {
@@ -82,12 +83,15 @@ TEST_P(AnyPool, ParforThrowsTheFirstFailure) {
 
 TEST_P(AnyPool, ResultsInTheOrderOfFinishing) {
   const Pool three = pool(3);
-  std::vector<Future<Number>> futures;
-  for (const double seconds : {0.5, 0.01, 0.25}) futures.push_back(three.parfeval(nap_task, {.value = seconds}));
-  EXPECT_EQ(error_from([&] { std::vector<Future<Number>> slow{futures[0]}; next_finished(slow, 10ms); }).code(), ErrorCode::timeout);
-  std::vector<size_t> order;
-  while (const auto next = next_finished(futures)) order.push_back(*next);
-  EXPECT_THAT(order, ElementsAre(1, 2, 0));
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> names{"first", "second", "third"};
+  std::vector<Future<Signal>> futures;
+  for (const std::string& name : names) futures.push_back(three.parfeval(await_task, {folder.path() / name}));
+  EXPECT_EQ(error_from([&] { std::vector<Future<Signal>> slow{futures[0]}; next_finished(slow, 10ms); }).code(), ErrorCode::timeout);
+  for (const size_t finished : {1, 2, 0}) {
+    folder.write(names[finished], "");
+    EXPECT_EQ(next_finished(futures), finished);
+  }
   EXPECT_FALSE(next_finished(futures).has_value());
 }
 

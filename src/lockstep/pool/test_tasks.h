@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <string>
@@ -125,6 +126,20 @@ inline Number nap(Worker& worker, const Number& seconds) {
   return seconds;
 }
 
+/// Until a file of that name is there.
+struct Signal {
+  std::string path{};
+  static constexpr auto describe = [](auto& self, auto&& field) { field("path", self.path, ""); };
+};
+
+inline Signal await_file(Worker& worker, const Signal& signal) {
+  while (!std::filesystem::exists(signal.path)) {
+    if (worker.stop_token().stop_requested()) throw Error(ErrorCode::cancelled, "woken");
+    std::this_thread::sleep_for(2ms);
+  }
+  return signal;
+}
+
 // Does not look at its stop token.
 inline Number sleep_tight(Worker&, const Number& seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds.value));
@@ -192,6 +207,7 @@ constexpr auto echo_task = task<echo>("echo");
 constexpr auto place_task = task<place>("place");
 constexpr auto square_task = task<square>("square");
 constexpr auto nap_task = task<nap>("nap");
+constexpr auto await_task = task<await_file>("await_file");
 constexpr auto sleep_task = task<sleep_tight>("sleep_tight");
 constexpr auto fail_task = task<fail>("fail");
 constexpr auto talk_task = task<talk>("talk");
