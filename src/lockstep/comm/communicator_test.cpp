@@ -19,7 +19,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/gpu_communicator.h"
-#include "lockstep/comm/internal/on_gpu_test.h"
+#include "lockstep/comm/internal/on_gpu.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/gpu.h"
 

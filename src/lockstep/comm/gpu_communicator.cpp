@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include <ATen/Functions.h>
 
@@ -23,6 +25,16 @@ namespace {
 using Message = device::GpuLink::Message;
 
 bool is_small_float(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
+
+/// For those who wait on GPUs: throws where another rank failed, somebody asks to stop, or the time is over (then `late`).
+/// `host` and `options` must outlive it.
+std::function<void()> watch(const Communicator& host, const CommunicatorOptions& options, Deadline until, Error late) {
+  return [&host, &options, until = std::move(until), late = std::move(late)] {
+    if (const std::string failure = host.failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
+    if (options.stop.stop_requested() || until.stop.stop_requested()) throw Error(ErrorCode::cancelled, "rank " + std::to_string(host.rank()) + " was stopped");
+    if (Deadline::Clock::now() >= until.time) throw late;
+  };
+}
 
 at::Tensor slice_of(const at::Tensor& row, Range part) { return row.narrow(0, part.begin, part.count()); }
 
@@ -112,14 +124,10 @@ void GpuCommunicator::send(const std::vector<Message>& sends, const std::vector<
     std::copy_if(messages.begin(), messages.end(), std::back_inserter(filled), [](const Message& message) { return message.values.numel() > 0; });
     return filled;
   };
-  const Deadline until = Deadline::after(wait.timeout.value_or(options_.timeout), wait.stop);
-  const auto check = [&] {
-    if (const std::string failure = place_.host->failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
-    if (options_.stop.stop_requested() || until.stop.stop_requested()) throw Error(ErrorCode::cancelled, "rank " + std::to_string(rank()) + " was stopped");
-    if (Deadline::Clock::now() >= until.time) throw Error(ErrorCode::timeout, "messages between the GPUs of " + std::to_string(size()) + " ranks were not there in time");
-  };
+  Deadline until = Deadline::after(wait.timeout.value_or(options_.timeout), wait.stop);
+  Error late(ErrorCode::timeout, "messages between the GPUs of " + std::to_string(size()) + " ranks were not there in time");
   try {
-    place_.link->exchange(some(sends), some(receives), check);
+    place_.link->exchange(some(sends), some(receives), watch(*place_.host, options_, std::move(until), std::move(late)));
   } catch (const Error& error) {
     leave(error);
   } catch (...) {
@@ -276,13 +284,8 @@ std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu, cons
   const device::GpuLibrary& library = device::gpu_library();
   check_own_gpu(host, library.address(gpu));
   const std::string token = text_of(host.cat(bytes_of(host.rank() == 0 ? library.link_token() : std::string())));
-  const Deadline until = Deadline::after(options.timeout, {});
-  const auto check = [&] {
-    if (const std::string failure = host.failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
-    if (options.stop.stop_requested()) throw Error(ErrorCode::cancelled, "rank " + std::to_string(host.rank()) + " was stopped");
-    if (Deadline::Clock::now() >= until.time) throw Error(ErrorCode::timeout, "the GPUs of " + std::to_string(host.size()) + " ranks were not linked in time", "NCCL_DEBUG=INFO tells what NCCL does");
-  };
-  return library.connect({.token = token, .share = host.share(), .gpu = gpu, .check = check});
+  Error late(ErrorCode::timeout, "the GPUs of " + std::to_string(host.size()) + " ranks were not linked in time", "NCCL_DEBUG=INFO tells what NCCL does");
+  return library.connect({.token = token, .share = host.share(), .gpu = gpu, .check = watch(host, options, Deadline::after(options.timeout, {}), std::move(late))});
 }
 
 }  // namespace lockstep::comm

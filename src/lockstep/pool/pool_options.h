@@ -20,7 +20,7 @@ struct PoolOptions {
   PoolKind kind = PoolKind::threads;         ///< threads share the client's memory and take lambdas; processes are safe from each other's crashes
   int64_t workers = 0;                       ///< 0: one for each GPU, without GPUs one for each core
   bool quiet = false;                        ///< without the lines that say that the pool starts and is connected
-  std::chrono::milliseconds silence{3500};   ///< a process that says nothing for so long is ended and replaced
+  std::chrono::milliseconds silence{3000};   ///< a process that says nothing for so long is ended and replaced
   std::chrono::milliseconds start_time{60'000};  ///< how long processes may take to start
   /// "NAME=value": what every worker's environment has beside, or instead of, the client's, for the worker's life; also of one that replaces
   /// another. For processes only: threads have the client's one environment, which cannot be changed under running threads.

@@ -81,7 +81,7 @@ class ProcessCrew : public Crew {
 
   void serve();
   void start(size_t worker);
-  void start_or_give_up(size_t worker);
+  void start_missing();
   void take_commands();
   void wait_for_something();
   void look_after(size_t worker, milliseconds passed);
@@ -150,9 +150,9 @@ void ProcessCrew::close() {
 }
 
 void ProcessCrew::serve() {
-  for (size_t worker = 0; worker < members_.size(); ++worker) start_or_give_up(worker);
   auto last = Clock::now();
   while (true) {
+    start_missing();
     wait_for_something();
     {
       const std::lock_guard lock(mutex_);
@@ -179,13 +179,15 @@ void ProcessCrew::start(size_t worker) {
   processes_[worker] = started.id;
 }
 
-void ProcessCrew::start_or_give_up(size_t worker) {
-  try {
-    if (members_[worker].failed_starts < kMostFailedStarts) return start(worker);
-    members_[worker].gone = true;
-  } catch (const Error& error) {
-    members_[worker].gone = true;
-    listener_.lost(worker, error, /*for_good=*/true);
+void ProcessCrew::start_missing() {
+  for (size_t worker = 0; worker < members_.size(); ++worker) {
+    if (members_[worker].channel != nullptr || members_[worker].gone) continue;
+    try {
+      start(worker);
+    } catch (const Error& error) {
+      members_[worker].gone = true;
+      listener_.lost(worker, error, /*for_good=*/true);
+    }
   }
 }
 
@@ -259,7 +261,8 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
   listener_.ended(worker, call, {.error = std::move(error)});
 }
 
-// `how` is empty for a process that went by itself.
+// `how` is empty for a process that went by itself. Another one takes its place after all members were looked after, for starting takes time, and
+// nobody's loss is told late because of it.
 void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   Member& member = members_[worker];
   if (!how.empty()) ::kill(member.process, SIGKILL);
@@ -272,8 +275,8 @@ void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   member.channel = nullptr;
   member.errors = Descriptor();
   member.call = -1;
-  listener_.lost(worker, error, member.failed_starts >= kMostFailedStarts);
-  start_or_give_up(worker);
+  member.gone = member.failed_starts >= kMostFailedStarts;
+  listener_.lost(worker, error, member.gone);
 }
 
 void ProcessCrew::end_all() {

@@ -117,12 +117,17 @@ inline Number square(Worker&, const Number& input) {
   return {input.value * input.value};
 }
 
-inline Number nap(Worker& worker, const Number& seconds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds.value);
-  while (std::chrono::steady_clock::now() < end) {
+template <class Condition>
+inline void sleep_until(Worker& worker, Condition&& is_over) {
+  while (!is_over()) {
     if (worker.stop_token().stop_requested()) throw Error(ErrorCode::cancelled, "woken");
     std::this_thread::sleep_for(2ms);
   }
+}
+
+inline Number nap(Worker& worker, const Number& seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds.value);
+  sleep_until(worker, [&] { return std::chrono::steady_clock::now() >= end; });
   return seconds;
 }
 
@@ -133,10 +138,7 @@ struct Signal {
 };
 
 inline Signal await_file(Worker& worker, const Signal& signal) {
-  while (!std::filesystem::exists(signal.path)) {
-    if (worker.stop_token().stop_requested()) throw Error(ErrorCode::cancelled, "woken");
-    std::this_thread::sleep_for(2ms);
-  }
+  sleep_until(worker, [&] { return std::filesystem::exists(signal.path); });
   return signal;
 }
 

@@ -85,7 +85,7 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
           T* target = output + (picture * height + y) * width * shape.filters + lane;
           each_row_block(width, [&](int64_t x, auto count) {
             const float* corner = plane.data + y * shape.stride_height * plane.row() + x * shape.stride_width * plane.stride;
-            const Rows rows{corner, shape.stride_width * plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels, 0};
+            const Rows rows{corner, shape.stride_width * plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels};
             store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * shape.filters, shape.filters,
                          shape.filters - lane);
           });
@@ -115,7 +115,7 @@ void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, co
     const Plane right = gradients.read(gradient, picture);
     for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
       const Pairs pairs{left.data + ky * left.row(), shape.stride_height * left.row(), shape.stride_width * left.stride,
-                        right.data, right.row(), right.stride, kLanes, height, width};
+                        right.data, right.row(), right.stride, height, width};
       add_all_products<kLanes>(pairs, kernel_row, padded / kLanes, sums + ky * kernel_row * padded, padded);
     }
     for (int64_t lane = 0; lane < padded; lane += kLanes) add_rows<kLanes>(right.data + lane, height * width, right.stride, bias_sums + lane);

@@ -200,7 +200,7 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
           const Pictures left{gradients.data + filter, gradients.places, gradients.stride};
           const Pictures right{inputs.data + lane, inputs.places, inputs.stride};
           store_rows(products_of<kLanes, count, vectors>(links.begin(tap), links.count(tap), shape.batch, left, right),
-                     sums + (filter * matrix.taps + tap) * padded + lane, matrix.taps * padded, kLanes);
+                     sums + (filter * matrix.taps + tap) * padded + lane, matrix.taps * padded);
         });
       });
     }

@@ -63,14 +63,13 @@ struct Tile {
   Vector<kLanes> values[kRows][kVectors];
 };
 
-/// Rows of numbers, as segments of `length` numbers each and one more of `rest`: row r begins at data + r * row_stride.
+/// Rows of numbers, as segments of `length` numbers each: row r begins at data + r * row_stride.
 struct Rows {
   const float* data;
   int64_t row_stride;
   int64_t segments;
   int64_t segment_stride;
   int64_t length;
-  int64_t rest;
 };
 
 /// Adds the products of `length` numbers of each row, and returns where the panel goes on.
@@ -91,22 +90,21 @@ inline const float* add_segment(const float* row, int64_t row_stride, int64_t le
   return panel;
 }
 
-/// tile[r][v] = sum over i of rows[r][i] * panel[i][v]; panel is [segments * length + rest, kVectors * kLanes].
+/// tile[r][v] = sum over i of rows[r][i] * panel[i][v]; panel is [segments * length, kVectors * kLanes].
 template <int kLanes, int kRows, int kVectors>
 inline Tile<kLanes, kRows, kVectors> multiply(const Rows& rows, const float* panel) {
   Tile<kLanes, kRows, kVectors> tile{};
   const float* row = rows.data;
   for (int64_t segment = 0; segment < rows.segments; ++segment, row += rows.segment_stride) panel = add_segment(row, rows.row_stride, rows.length, panel, tile);
-  if (rows.rest > 0) add_segment(row, rows.row_stride, rows.rest, panel, tile);
   return tile;
 }
 
 template <int kLanes, int kRows, int kVectors>
-inline void store_rows(const Tile<kLanes, kRows, kVectors>& tile, float* target, int64_t row_stride, int64_t vector_stride) {
+inline void store_rows(const Tile<kLanes, kRows, kVectors>& tile, float* target, int64_t row_stride) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) store<kLanes>(tile.values[r][v], target + r * row_stride + v * vector_stride);
+    for (int v = 0; v < kVectors; ++v) store<kLanes>(tile.values[r][v], target + r * row_stride + v * kLanes);
   }
 }
 
@@ -129,7 +127,7 @@ inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float*
 }
 
 /// Pairs of rows to be multiplied: step s of segment g is at left + g * left_segment + s * left_step, and so on.
-/// The left numbers lie side by side, the right ones in vectors `right_vector` floats apart.
+/// Both lie side by side.
 struct Pairs {
   const float* left;
   int64_t left_segment;
@@ -137,7 +135,6 @@ struct Pairs {
   const float* right;
   int64_t right_segment;
   int64_t right_step;
-  int64_t right_vector;
   int64_t segments;
   int64_t steps;
 };
@@ -152,7 +149,7 @@ inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
     for (int64_t step = 0; step < pairs.steps; ++step) {
       Vector<kLanes> values[kVectors];
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) values[v] = load<kLanes>(right + v * pairs.right_vector);
+      for (int v = 0; v < kVectors; ++v) values[v] = load<kLanes>(right + v * kLanes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Vector<kLanes> factor = splat<kLanes>(left[r]);
@@ -183,7 +180,7 @@ inline void add_all_products(const Pairs& pairs, int64_t rows, int64_t vectors, 
       each_row_block(rows, [&](int64_t row, auto count) {
         Pairs part = pairs;
         part.left += row;
-        part.right += vector * pairs.right_vector;
+        part.right += vector * kLanes;
         add_products<kLanes, count, width>(part, sums + row * stride + vector * kLanes, stride);
       });
     });

@@ -43,16 +43,13 @@ inline Vector<kLanes> splat(float value) {
 }
 
 /// a * b + c: rounded once where the processor has the instruction.
-inline Vector<4> multiply_add(Vector<4> a, Vector<4> b, Vector<4> c);
-/// c - a * b, likewise
-inline Vector<4> subtract_product(Vector<4> a, Vector<4> b, Vector<4> c);
 #if defined(__FMA__)
 inline Vector<4> multiply_add(Vector<4> a, Vector<4> b, Vector<4> c) { return _mm_fmadd_ps(a, b, c); }
-inline Vector<4> subtract_product(Vector<4> a, Vector<4> b, Vector<4> c) { return _mm_fnmadd_ps(a, b, c); }
 inline Vector<8> multiply_add(Vector<8> a, Vector<8> b, Vector<8> c) { return _mm256_fmadd_ps(a, b, c); }
+/// c - a * b, likewise
+inline Vector<4> subtract_product(Vector<4> a, Vector<4> b, Vector<4> c) { return _mm_fnmadd_ps(a, b, c); }
 inline Vector<8> subtract_product(Vector<8> a, Vector<8> b, Vector<8> c) { return _mm256_fnmadd_ps(a, b, c); }
-#endif
-#if !defined(__FMA__)
+#else
 inline Vector<4> multiply_add(Vector<4> a, Vector<4> b, Vector<4> c) { return a * b + c; }
 inline Vector<4> subtract_product(Vector<4> a, Vector<4> b, Vector<4> c) { return c - a * b; }
 #endif

@@ -74,9 +74,8 @@ inline int64_t chunk_size(const ConvolutionShape& shape, const TileGrid& grid, i
   return divided_up(even, kRound) * kRound;
 }
 
-/// Room for a picture with a border, and for all its tiles of `side` x `side` values, of which one begins every kOutput rows and columns.
-inline ColumnGroups take_groups(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left, int64_t side) {
-  const int64_t height = larger((grid.rows - 1) * kOutput + side, size.height + top);
+/// `height` rows, of zeros, with room for a picture's columns with a border, and for all tiles that are `side` columns wide, of which one begins every kOutput.
+inline ColumnGroups take_groups(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t height, int64_t left, int64_t side) {
   const int64_t width = larger((grid.columns - 1) * kOutput + side, size.width + left);
   ColumnGroups groups{nullptr, height, divided_up(width, kOutput), size.channels};
   groups.data = workspace.take(groups.size());
@@ -89,15 +88,11 @@ template <int kLanes, int kSide, class Step, class T>
 class TileReader {
  public:
   TileReader(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left)
-      : grid_(grid), size_(size), top_(top), left_(left),
-        rows_{nullptr, Step::kIn, divided_up(larger((grid.columns - 1) * kOutput + Step::kIn, size.width + left), kOutput), size.channels} {
-    rows_.data = workspace.take(rows_.size());
-    clear(rows_.data, rows_.size());
-  }
+      : grid_(grid), size_(size), top_(top), left_(left), rows_(take_groups(workspace, grid, size, Step::kIn, left, Step::kIn)) {}
 
   void read(const T* pictures, int64_t begin, int64_t count, const PointTiles& tiles) {
     each_run(grid_, begin, count, [&](const TileRun& run) {
-      hold(pictures + run.picture * size_.size(), run.picture * grid_.rows + run.row, run.row);
+      hold(pictures, run);
       const float* source = rows_.place(0, run.column * kOutput);
       float* target = tiles.tile(0, run.begin);
       for (int64_t i = 0; i < run.count * size_.channels; i += kLanes) read_vector(source + i, target + i, tiles.point_stride);
@@ -106,14 +101,16 @@ class TileReader {
 
  private:
   // Rows that the row of tiles above has too are moved.
-  void hold(const T* picture, int64_t tile_row, int64_t row) {
+  void hold(const T* pictures, const TileRun& run) {
+    const int64_t tile_row = run.picture * grid_.rows + run.row;
     if (tile_row == held_) return;
     constexpr int64_t kShared = Step::kIn - kOutput;
-    const bool follows = row > 0 && tile_row == held_ + 1;
+    const bool follows = run.row > 0 && tile_row == held_ + 1;
+    const T* picture = pictures + run.picture * size_.size();
     held_ = tile_row;
     if (follows && kShared > 0) std::memcpy(rows_.data, rows_.place(kOutput, 0), kShared * rows_.row() * sizeof(float));
     for (int64_t y = follows ? kShared : 0; y < Step::kIn; ++y) {
-      const int64_t source = row * kOutput + y - top_;
+      const int64_t source = run.row * kOutput + y - top_;
       float* target = rows_.place(y, 0);
       if (source < 0 || source >= size_.height) {
         clear(target, rows_.row());
@@ -145,7 +142,8 @@ template <int kLanes, int kSide, class T>
 class TileAdder {
  public:
   TileAdder(Workspace& workspace, const TileGrid& grid, const PictureSize& size, int64_t top, int64_t left, T* pictures)
-      : grid_(grid), size_(size), top_(top), left_(left), pictures_(pictures), groups_(take_groups(workspace, grid, size, top, left, kSide)) {}
+      : grid_(grid), size_(size), top_(top), left_(left), pictures_(pictures),
+        groups_(take_groups(workspace, grid, size, larger((grid.rows - 1) * kOutput + kSide, size.height + top), left, kSide)) {}
 
   void add(int64_t begin, int64_t count, const PointTiles& tiles) {
     each_run(grid_, begin, count, [&](const TileRun& run) {
@@ -222,8 +220,8 @@ inline void multiply_point(const PointTiles& left, const PointTiles& right, int6
     const int64_t lane = panels.begin(panel) * kLanes;
     with_width(panels.width(panel), [&](auto width) {
       each_row_block(rows, [&](int64_t row, auto count) {
-        const Rows part{left.tile(point, row), depth, 1, 0, depth, 0};
-        store_rows(multiply<kLanes, count, width>(part, weights + lane * depth), right.tile(point, row) + lane, right.channels, kLanes);
+        const Rows part{left.tile(point, row), depth, 1, 0, depth};
+        store_rows(multiply<kLanes, count, width>(part, weights + lane * depth), right.tile(point, row) + lane, right.channels);
       });
     });
   }
@@ -234,7 +232,7 @@ template <int kLanes>
 inline void add_point_products(const PointTiles& gradients, const PointTiles& inputs, int64_t point, int64_t tiles, float* sums) {
   const int64_t vectors = divided_up(inputs.channels, kLanes);
   const int64_t stride = vectors * kLanes;
-  const Pairs pairs{gradients.tile(point, 0), 0, gradients.channels, inputs.tile(point, 0), 0, inputs.channels, kLanes, 1, tiles};
+  const Pairs pairs{gradients.tile(point, 0), 0, gradients.channels, inputs.tile(point, 0), 0, inputs.channels, 1, tiles};
 #if defined(__AVX512F__)
   const int64_t whole = inputs.channels / kLanes;
   const int64_t rest = inputs.channels % kLanes;
@@ -277,16 +275,16 @@ inline void write_tile(const float* source, int64_t point_stride, Vector<kLanes>
 
 template <int kLanes, int kSide, class T>
 inline void write_any_tile(const float* source, int64_t point_stride, const float* bias, T* corner, const PictureSize& size, const Extent& extent) {
-  const Vector<kLanes> shift = load<kLanes>(bias);
-  if constexpr (kLanes > 4) {
-    const bool narrow = extent.channels == 4 || (extent.channels == 8 && kLanes == 16);
-    if (narrow) return write_any_tile<kLanes / 2, kSide>(source, point_stride, bias, corner, size, extent);
-  }
   const bool whole_tile = extent.rows >= kOutput && extent.columns >= kOutput;
-  if (whole_tile && extent.channels >= kLanes) return write_tile<kLanes, kSide, true, true>(source, point_stride, shift, corner, size, extent);
-  if (whole_tile) return write_tile<kLanes, kSide, true, false>(source, point_stride, shift, corner, size, extent);
-  if (extent.channels >= kLanes) return write_tile<kLanes, kSide, false, true>(source, point_stride, shift, corner, size, extent);
-  write_tile<kLanes, kSide, false, false>(source, point_stride, shift, corner, size, extent);
+  const auto write = [&](auto lanes, auto whole_vector) {
+    const Vector<lanes> shift = load<lanes>(bias);
+    if (whole_tile) return write_tile<lanes, kSide, true, whole_vector>(source, point_stride, shift, corner, size, extent);
+    write_tile<lanes, kSide, false, whole_vector>(source, point_stride, shift, corner, size, extent);
+  };
+  if (extent.channels >= kLanes) return write(std::integral_constant<int, kLanes>{}, std::true_type{});
+  with_rest<kLanes>(extent.channels, [&](auto lanes) {
+    if constexpr (lanes > 0) write(lanes, std::bool_constant<(lanes < kLanes)>{});
+  });
 }
 
 template <int kLanes, int kSide, class T>
