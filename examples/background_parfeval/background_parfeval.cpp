@@ -47,7 +47,10 @@ void client(Session& session) {
   const std::vector<int64_t> epochs{2, 2, 1000};  // the last one would take all day
   std::vector<Future<double>> trainings;
   for (size_t i = 0; i < networks.size(); ++i) {
-    trainings.push_back(pool.parfeval({.queue = queue}, [&, i](Worker& worker) { return train_in_background(worker, networks[i], images, epochs[i]); }));
+    // Captured by value: when one training's error ends this function, the others may still run.
+    trainings.push_back(pool.parfeval({.queue = queue}, [images, network = networks[i], epochs = epochs[i]](Worker& worker) {
+      return train_in_background(worker, network, images, epochs);
+    }));
   }
   std::printf("%zu trainings run in the background\n", trainings.size());
 

@@ -1,4 +1,4 @@
-// fit and predict on pools: by a session, and in tasks of threads and processes. This program is its own worker, so main is at the end.
+// fit, predict and loops of one's own on pools: by a session, and in tasks of threads and processes. This program is its own worker, so main is at the end.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -12,8 +12,11 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/data/picture_share.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/losses.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/pool/run.h"
+#include "lockstep/train/custom/learnables.h"
+#include "lockstep/train/custom/shard_sums.h"
 #include "lockstep/train/on_pool.h"
 #include "lockstep/train/trained_network.h"
 #include "lockstep/train/trial_progress.h"
@@ -135,6 +138,18 @@ Scores scores_of(const std::vector<train::Prediction>& predictions) {
 
 Scores predict_once(pool::Worker&, const Trial& trial) { return scores_of(train::predict(train::model_of_run(trial.output), corners(41), {.mini_batch_size = 16})); }
 
+// A loop of one's own: its steps and the weights.
+Scores train_by_hand(pool::Worker& worker, const Trial& trial) {
+  const train::BuiltModel model = train::build(worker, nn::find_network("mlp"), corners(64), {.seed = trial.seed});
+  train::Sgdm sgdm(model.parameters());
+  const auto loss = [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); };
+  for (const auto& batch : data::MiniBatchQueue(corners(64), worker.share(), {.mini_batch_size = 16, .epochs = trial.epochs})) {
+    sgdm.step(train::exchange(worker, train::loss_and_gradients(model, batch, loss)).gradients);
+  }
+  return {sgdm.steps(), static_cast<int64_t>(model.hash())};
+}
+
+constexpr auto by_hand_task = pool::task<train_by_hand>("train_by_hand");
 constexpr auto predict_task = pool::task<predict_once>("predict_once");
 constexpr auto shown_task = pool::task<train_shown>("train_shown");
 constexpr auto train_task = pool::task<train_once>("train_once");
@@ -257,6 +272,16 @@ TEST_F(FitOnPool, AGroupTrainsOnceTogether) {
   }
 }
 
+TEST_F(FitOnPool, ALoopOfOnesOwnGivesTheSameWeightsOnEveryWorker) {
+  const Scores expected = open(pool::PoolKind::threads, 1).spmd(by_hand_task, trial("")).front();
+  EXPECT_EQ(expected.count, 8);
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const pool::Pool pool = open(kind, 2);
+    for (const Scores& together : pool.spmd(by_hand_task, trial(""))) EXPECT_EQ(together.hash, expected.hash);
+    for (const Scores& alone : pool.parfor(by_hand_task, {trial(""), trial("")})) EXPECT_EQ(alone.hash, expected.hash);
+  }
+}
+
 TEST_F(FitOnPool, MultiGpuNeedsAGroup) {
   Trial alone = trial("alone");
   alone.execution = "multi-gpu";
@@ -324,7 +349,7 @@ TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return pool::run(argc, argv, {train_task, shown_task, predict_task}, [&](pool::Session& own) {
+  return pool::run(argc, argv, {train_task, shown_task, predict_task, by_hand_task}, [&](pool::Session& own) {
     session = &own;
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

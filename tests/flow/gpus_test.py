@@ -103,7 +103,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(output), runs.weights(whole))
 
     def test_training_in_tasks_of_a_pool(self):
-        """The tests of fit in groups of threads and of processes, whose workers have a GPU each here."""
+        """The tests of fit and of loops of one's own in groups of threads and of processes, whose workers have a GPU each here."""
         program = self.program.parent / FIT_ON_POOL.name
         shutil.copy(FIT_ON_POOL, program)
         done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=runs.SECONDS_PER_RUN, env={**os.environ, **self.environment})

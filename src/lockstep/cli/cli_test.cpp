@@ -115,6 +115,9 @@ TEST_F(OptionsFile, MistakesAreNamedWithTheFile) {
   EXPECT_THAT(misspelt.context(), ElementsAre(HasSubstr("b.json")));
   EXPECT_THAT(error_of({"f", "--config", write("d.json", R"({"seed": "one"})")}).context().at(0), HasSubstr("d.json"));
   EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("it is not JSON"));
+  const Error deep = error_of({"f", "--config", write("e.json", R"({"seed": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}")});
+  EXPECT_EQ(deep.code(), ErrorCode::corrupt_data);
+  EXPECT_THAT(deep.message(), HasSubstr("e.json\": it is nested deeper than 32 levels"));
   EXPECT_EQ(error_of({"f", "--config", (folder_ / "none.json").string()}).code(), ErrorCode::not_found);
 }
 

@@ -20,20 +20,36 @@ struct ConfigFile {
   };
 };
 
-constexpr std::array<std::string_view, 11> kInferenceNames{"labels", "on-bad-sample", "memory-share", "execution", "workers", "shards",
-                                                           "devices", "precision", "isa", "kernels", "mini-batch-size"};
+struct InferenceOption {
+  std::string_view name;
+  std::string_view help = {};  ///< where training's would mislead
+};
+constexpr std::array<InferenceOption, 10> kInferenceOptions{{
+    {"labels"},
+    {"on-bad-sample", "an unreadable image ends the command, or is left out, named and counted"},
+    {"mini-batch-size", "samples that are computed at once; auto is for training only"},
+    {"execution"},
+    {"workers", "how many compute side by side; 0: one for each core, or for each GPU that is used; under a launcher: on each rank, 0 for one"},
+    {"shards"},
+    {"devices"},
+    {"precision", "of arithmetic; auto: 32-true, also for a run that was trained in bf16-mixed"},
+    {"isa"},
+    {"kernels"},
+}};
 constexpr int64_t kMostConfigBytes = 1 << 20;
 
-bool is_inference(std::string_view name) { return std::find(kInferenceNames.begin(), kInferenceNames.end(), name) != kInferenceNames.end(); }
+const InferenceOption* inference_option(std::string_view name) {
+  const auto found = std::find_if(kInferenceOptions.begin(), kInferenceOptions.end(), [&](const InferenceOption& option) { return option.name == name; });
+  return found == kInferenceOptions.end() ? nullptr : &*found;
+}
 
 std::vector<std::string> read_options_file(const std::filesystem::path& path, train::Options& options) {
   try {
-    const Json json = Json::parse(read_file(path, kMostConfigBytes));
+    const Json json = parse_json(read_file(path, kMostConfigBytes));
     return read_json(json, options, "\"" + path.string() + "\"");
-  } catch (const Json::parse_error& error) {
-    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": it is not JSON, at byte " + std::to_string(error.byte), "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
-  } catch (const Json::out_of_range& error) {
-    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": a number in it is too large");
+  } catch (const JsonError& error) {
+    const std::string reason = error.byte > 0 ? "it is not JSON, at byte " + std::to_string(error.byte) : error.what();
+    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": " + reason, "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
   }
 }
 
@@ -63,13 +79,16 @@ AskedOptions training_options(const Call& call) {
 
 std::vector<FieldInfo> inference_fields() {
   std::vector<FieldInfo> fields = fields_of<train::Options>();
-  std::erase_if(fields, [](const FieldInfo& field) { return !is_inference(field.name); });
+  std::erase_if(fields, [](const FieldInfo& field) { return inference_option(field.name) == nullptr; });
+  for (FieldInfo& field : fields) {
+    if (const std::string_view help = inference_option(field.name)->help; !help.empty()) field.help = help;
+  }
   return fields;
 }
 
 train::Options inference_options(const Call& call) {
   Call of_inference = call;
-  std::erase_if(of_inference.settings, [](const Setting& setting) { return !is_inference(setting.name); });
+  std::erase_if(of_inference.settings, [](const Setting& setting) { return inference_option(setting.name) == nullptr; });
   const auto options = settings_of<train::Options>(of_inference);
   if (options.mini_batch_size.is_auto()) throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training", "name a number, or leave it out");
   device::pin_isa(field_text(options, "isa"));

@@ -103,6 +103,24 @@ TEST(ShardTree, OnlyNodesAreTakenAndOnlyOnce) {
   EXPECT_THROW(stack.take({4, 8}, nothing), Error);
 }
 
+TEST(ShardTree, BuffersThatOthersHoldAreNotWrittenAgain) {
+  NodeStack stack(10, at::kFloat, at::kCPU);
+  const auto sum_of_step = [&](double value) {
+    stack.begin(1);
+    stack.leave_held();
+    stack.take(single(0), [&](const at::Tensor& buffer, bool) { buffer.fill_(value); });
+    return stack.nodes().front().sum;
+  };
+  const at::Tensor tensor = sum_of_step(1);
+  const at::Tensor view = sum_of_step(2).narrow(0, 2, 3);
+  const at::Tensor detached = sum_of_step(3).view({2, 5}).detach();
+  const void* unheld = sum_of_step(4).const_data_ptr();
+  EXPECT_EQ(sum_of_step(5).const_data_ptr(), unheld) << "a step finds its memory again";
+  EXPECT_TRUE(tensor.eq(1).all().item<bool>());
+  EXPECT_TRUE(view.eq(2).all().item<bool>());
+  EXPECT_TRUE(detached.eq(3).all().item<bool>());
+}
+
 TEST(Buckets, TheLastGradientsGoFirst) {
   constexpr int64_t kLarge = 300'000;
   const std::vector<int64_t> starts{0, 1000, kLarge, kLarge + 1000, 2 * kLarge + 1000, 3 * kLarge};

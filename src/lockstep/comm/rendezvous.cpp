@@ -1,4 +1,5 @@
-// Ranks meet at a key-value store (c10d's TCPStore, so that torchrun's own can be used) and say where they are. Nothing secret goes over it.
+// Ranks meet at a key-value store (c10d's TCPStore, so that torchrun's own can be used) and say where they are. Who reaches the store can
+// join them, as with torchrun; the token in it keeps out who has only found the port of the control line.
 #include "lockstep/comm/rendezvous.h"
 
 #include <array>

@@ -78,6 +78,11 @@ void NodeStack::begin(int64_t shard_count) {
   nodes_.clear();
 }
 
+void NodeStack::leave_held() {
+  // The tensor's own count does not know of views, and a detached view keeps nothing but the storage.
+  std::erase_if(free_, [](const at::Tensor& buffer) { return buffer.use_count() > 1 || buffer.storage().use_count() > 1; });
+}
+
 at::Tensor NodeStack::take_buffer() {
   // Zeros, for the padding between parameters is never written and must stay a number.
   if (free_.empty()) return at::zeros({count_}, at::TensorOptions().dtype(type_).device(device_));

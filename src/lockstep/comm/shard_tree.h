@@ -44,6 +44,10 @@ class NodeStack {
   /// Starts a step of `shard_count` shards, of which this worker has none so far.
   void begin(int64_t shard_count);
 
+  /// After begin: lets go of buffers that somebody else holds, as they are or by a view, so that the step does not write into them. Not for who
+  /// keeps the last step's nodes into the next one and wants their memory back.
+  void leave_held();
+
   /// Takes the vector of a node: of one shard, or the sum over several. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
   /// Throws internal for shards that it has and for those that are no node.
   void take(Range node, const std::function<void(const at::Tensor& buffer, bool add)>& write);

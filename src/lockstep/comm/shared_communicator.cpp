@@ -217,7 +217,7 @@ void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreeP
 std::vector<Node> SharedCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) {
   const Deadline until = deadline(wait);
   const TreePlan plan = meet_for_tree(nodes, shard_count, until);
-  if (!tree_sum_.defined() || tree_sum_.use_count() > 1 || tree_sum_.numel() != plan.elements || tree_sum_.scalar_type() != plan.type) {
+  if (!tree_sum_.defined() || tree_sum_.use_count() > 1 || tree_sum_.storage().use_count() > 1 || tree_sum_.numel() != plan.elements || tree_sum_.scalar_type() != plan.type) {
     tree_sum_ = at::empty({plan.elements}, at::TensorOptions().dtype(plan.type));
   }
   std::vector<Node> host;

@@ -1,6 +1,8 @@
 #include "lockstep/comm/thread_group.h"
 
 #include <chrono>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -57,14 +59,20 @@ void ThreadGroup::fail(std::exception_ptr error) {
 void ThreadGroup::run(const std::function<void(Share)>& work) {
   {
     std::vector<std::jthread> threads;
-    for (int64_t rank = 0; rank < size_; ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          work({rank, size_});
-        } catch (...) {
-          fail(std::current_exception());
-        }
-      });
+    try {
+      for (int64_t rank = 0; rank < size_; ++rank) {
+        threads.emplace_back([&, rank] {
+          try {
+            work({rank, size_});
+          } catch (...) {
+            fail(std::current_exception());
+          }
+        });
+      }
+    } catch (const std::system_error& error) {
+      // Those that have begun must not wait for it.
+      fail(std::make_exception_ptr(Error(ErrorCode::cluster, "cannot start thread " + std::to_string(threads.size() + 1) + " of " + std::to_string(size_) + ": " + error.what(),
+                                         "use fewer workers, or raise the limit of processes (ulimit -u)")));
     }
   }
   if (error_) std::rethrow_exception(error_);

@@ -22,7 +22,8 @@ gzFile as_gzip(void* stream) { return static_cast<gzFile>(stream); }
 }  // namespace
 
 ByteFile::ByteFile(const std::filesystem::path& path) : path_(path.string()) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without waiting, for the other end of a pipe that lies there may never come.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) throw errno_error(errno, "open", path_);
   struct stat status {};
   if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) stream_ = gzdopen(descriptor, "rb");

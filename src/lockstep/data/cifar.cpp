@@ -80,6 +80,8 @@ std::vector<std::string> class_names(const Variant& variant, const std::filesyst
 }
 
 void add_file(const Variant& variant, const std::filesystem::path& path, Pictures& pictures) {
+  // What is read, and the copy without its labels.
+  check_fits_memory(path, 2 * static_cast<int64_t>(std::filesystem::file_size(path)) + static_cast<int64_t>(pictures.pixels.size()));
   const std::string bytes = read_file(path);
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t records = size / variant.record_bytes();

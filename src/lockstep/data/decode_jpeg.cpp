@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostPixelsPerByte = 1024;
 // Real files have a few dozen segments in front of the picture.
 constexpr int kMostSteps = 1 << 16;
-// Each scan of a progressive file goes over the whole picture; real files have about ten.
+// Each scan of a file of several goes over the whole picture; progressive files have about ten.
 constexpr int64_t kMostScannedPixels = 16 * kMostPixels;
 
 // What a JPEG's markers say in front of its pixels.
@@ -98,6 +98,24 @@ JpegHeader header_of(const ByteWindow& bytes_at) {
     offset += 2 + static_cast<size_t>(length);
   }
   damaged("no picture after " + std::to_string(kMostSteps) + " segments");
+}
+
+// Whether the first scan has all components, for then libjpeg reads no other. Goes along the segments as libjpeg does.
+bool one_scan(std::string_view file, const JpegHeader& header) {
+  if (header.progressive) return false;
+  for (size_t at = 2; at + 4 < file.size();) {
+    const int64_t marker = byte_at(file, at + 1);
+    if (byte_at(file, at) != 0xff || marker == 0xff || marker == 0) {
+      ++at;
+    } else if (stands_alone(marker)) {
+      at += 2;
+    } else if (marker == 0xda) {
+      return byte_at(file, at + 4) == header.components;
+    } else {
+      at += 2 + static_cast<size_t>(std::max<int64_t>(2, big_endian16(file, at + 2)));
+    }
+  }
+  return false;
 }
 
 // Between the scans' bytes 0xff is never followed by a marker's code.
@@ -200,7 +218,7 @@ ImageSize jpeg_size(const ByteWindow& bytes_at) {
 void decode_jpeg(std::string_view file, const Placement& placement) {
   const JpegHeader header = header_of(window_of(file));
   if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size())) ends_at("JPEG", file.size());
-  if (header.progressive) check_scans(file, header);
+  if (!one_scan(file, header)) check_scans(file, header);
 
   const Way way = way_for(header, placement.taker());
   if (header.components == 1 && header.orientation <= 1 && way.shrink == 1) {

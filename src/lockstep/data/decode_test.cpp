@@ -134,6 +134,31 @@ TEST(Decode, RefusesTooManyScans) {
   EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("scans, too many for 8192x8192 pixels"));
 }
 
+// A JPEG that is not progressive, of three components in scans of their own. A scan of 16x16 zeros is one byte: two bits for each block.
+std::string scan_by_scan(int side, int scans, size_t scan_bytes) {
+  const std::string size{static_cast<char>(side >> 8), static_cast<char>(side)};
+  const std::string code = std::string("\x01", 1) + std::string(16, '\0');  // of one bit, for 0
+  std::string jpeg = "\xff\xd8\xff\xdb" + std::string("\x00\x43\x00", 3) + std::string(64, '\x01');
+  jpeg += "\xff\xc0" + std::string("\x00\x11\x08", 3) + size + size + std::string("\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00", 10);
+  jpeg += std::string("\xff\xc4\x00\x14\x00", 5) + code + std::string("\xff\xc4\x00\x14\x10", 5) + code;
+  for (int i = 0; i < scans; ++i) {
+    jpeg += std::string("\xff\xda\x00\x08\x01", 5) + static_cast<char>(1 + i % 3) + std::string("\x00\x00\x3f\x00", 4) + std::string(scan_bytes, '\0');
+  }
+  return jpeg + "\xff\xd9";
+}
+
+TEST(Decode, ScansAreCountedWhereThereAreSeveral) {
+  const Image grey = decoded("a.jpg", scan_by_scan(16, 3, 1));
+  EXPECT_EQ(grey.channels, 3);
+  EXPECT_EQ(grey.pixels, std::vector<uint8_t>(3 * 16 * 16, 128));
+  EXPECT_THAT(failure("a.jpg", scan_by_scan(8192, 60, 2000)), HasSubstr("is a JPEG of 60 scans, too many for 8192x8192 pixels"));
+  // What follows the one scan of an ordinary file, such as a film, is none of its scans.
+  const std::string jpeg = bytes_of(test::kJpegColour);
+  std::string behind(16'800'000, '\xff');
+  for (size_t i = 1; i < behind.size(); i += 2) behind[i] = '\xda';
+  EXPECT_EQ(decoded("a.jpg", jpeg + behind).pixels, decoded("a.jpg", jpeg).pixels);
+}
+
 // Damaged files end in pictures or in DecodeError, whatever was changed; sanitizers watch.
 void decode_damaged(const std::string& name, const std::string& file, uint64_t seed, int rounds) {
   Random random(seed);

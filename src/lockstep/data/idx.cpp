@@ -40,6 +40,7 @@ std::array<int64_t, count> read_header(ByteFile& file, const std::filesystem::pa
 std::vector<uint8_t> read_body(ByteFile& file, const std::filesystem::path& path, int64_t bytes, int64_t header_bytes) {
   const std::string promise = "its header promises " + with_commas(bytes) + " bytes";
   if (bytes > file.most_bytes()) throw corrupt(path, promise + ", more than the file can hold");
+  check_fits_memory(path, bytes);
   std::vector<uint8_t> body(static_cast<size_t>(bytes));
   const size_t have = file.read(body.data(), body.size());
   if (have < body.size())

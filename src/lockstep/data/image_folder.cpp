@@ -121,10 +121,9 @@ class Sorting {
     const std::string_view parent = parent_of(listed.path);
     Folder& folder = folder_at(parent);
     if (folder.hidden || is_hidden(name)) return false;
+    const bool is_file = listed.kind == io::Listed::Kind::file;
     const bool is_picture = is_picture_name(name);
-    if (listed.kind == io::Listed::Kind::other) {
-      add_stray(listed.path, "is a link or the like, which is not followed in an archive");
-    } else if (is_picture && (!parent.empty() || options_.unlabelled)) {
+    if (is_file && is_picture && (!parent.empty() || options_.unlabelled)) {
       if (folder.place < 0) folder.place = listing_.place_of(std::string(label_of(parent)));
       folder.has_picture = true;
       const uint64_t contents = contents_of(listed);
@@ -133,7 +132,7 @@ class Sorting {
       listing_.entries.push_back({listing_.paths.size(), listed.size, static_cast<uint32_t>(listed.path.size()), folder.place});
       listing_.paths += listed.path;
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, is_picture ? "lies outside the class folders" : "is no picture file");
+      add_stray(listed.path, !is_file ? "is a link to nothing, a link in an archive, a pipe or the like" : is_picture ? "lies outside the class folders" : "is no picture file");
     }
     return false;
   }

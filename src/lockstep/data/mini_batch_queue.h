@@ -84,6 +84,8 @@ struct QueueOptions {
 /// A queue of a Dataset is for loops of one's own: its shards have `input`, and it can be walked over:
 ///   for (const auto& batch : MiniBatchQueue(digits, worker.share(), {.mini_batch_size = 128, .epochs = 5}))
 ///     for (const auto& shard : batch.shards) ...
+/// Augmentation and random layers draw by the epoch. So who makes a queue for each epoch, as for a dataset in an order of one's own, says which one it
+/// is, {.start = {.epoch = e}, .epochs = e + 1}: all would be the first one else, and draw alike.
 class MiniBatchQueue {
  public:
   /// The trainer's: shards have pictures, and no input.

@@ -89,6 +89,20 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
   EXPECT_THAT(said(""), HasSubstr("@data"));
 }
 
+TEST(TsFile, MayHaveLongLinesAndManyClasses) {
+  const TemporaryFolder folder;
+  std::string text = "@problemName", series;
+  for (int i = 0; i < 1'000'000; ++i) text += " a";
+  text += "\n@classLabel true";
+  for (int i = 0; i < 50'000; ++i) {
+    text += " " + std::to_string(i);
+    series += "1:" + std::to_string(49'999 - i) + "\n";
+  }
+  const Source source = open_source(folder.write("many.ts", text + "\n@data\n" + series));
+  EXPECT_EQ(source.dataset.classes().size(), 50'000u);
+  EXPECT_EQ(source.dataset.store().label(0), 49'999);
+}
+
 TEST(CsvFolder, HasAFileForASequence) {
   const TemporaryFolder folder;
   folder.write("b/2.csv", "x,y\n1,2\n3,4\n\n");

@@ -5,6 +5,7 @@
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/device/gpu.h"
 #include "lockstep/device/inventory.h"
 
 namespace lockstep::data {
@@ -47,7 +48,7 @@ void check_output(const ShardOutput& output) {
 at::Device resolve_device(OutputDevice device, Share share) {
   if (device == OutputDevice::cpu) return at::kCPU;
   const device::Inventory machine = device::inspect();
-  if (share.rank < static_cast<int64_t>(machine.gpus.size())) return {at::kCUDA, static_cast<at::DeviceIndex>(share.rank)};
+  if (share.rank < static_cast<int64_t>(machine.gpus.size())) return device::gpu_library().device(machine.gpus[static_cast<size_t>(share.rank)].index);
   if (device == OutputDevice::auto_) return at::kCPU;
   throw Error(ErrorCode::device, "the mini-batch queue of rank " + std::to_string(share.rank) + " needs a GPU, and there is none for it" +
                                      (machine.gpus.empty() ? ": " + machine.gpu_note : ""), "OutputDevice::auto_ takes a GPU only where there is one");

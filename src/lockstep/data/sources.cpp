@@ -7,6 +7,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
 
@@ -55,6 +56,13 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
     places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
   }
   return places;
+}
+
+void check_fits_memory(const std::filesystem::path& path, int64_t bytes) {
+  const int64_t most = device::memory_limit();
+  if (bytes <= most) return;
+  throw Error(ErrorCode::out_of_memory, "\"" + path.string() + "\" takes " + as_bytes(bytes) + " in memory, and this machine has " + as_bytes(most),
+              "split the data, or give it as a folder of image files, which are read as they are needed");
 }
 
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options) {

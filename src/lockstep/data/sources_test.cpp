@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -127,6 +128,19 @@ TEST(ImageFolder, StraysAreCountedAndTheFirstNamed) {
   EXPECT_THAT(source.skipped[2].reason, HasSubstr("outside the class folders"));
 }
 
+TEST(ImageFolder, LinksToNothingAndPipesAreStrays) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.png", "dog/1.png"}) folder.write(name, kPng);
+  std::filesystem::create_symlink("nowhere", folder.path() / "README");
+  EXPECT_EQ(failure(folder.path()), "");
+  std::filesystem::create_symlink("nowhere", folder.path() / "cat/2.png");
+  ASSERT_EQ(::mkfifo((folder.path() / "dog/2.png").c_str(), 0600), 0);
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("2 files"), HasSubstr("cat/2.png"), HasSubstr("a link to nothing")));
+  const Source source = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
+  EXPECT_EQ(source.dataset.size(), 2);
+  EXPECT_EQ(source.skipped.size(), 2u);
+}
+
 TEST(ImageFolder, ClassesAreMatchedByName) {
   const TemporaryFolder folder;
   folder.write("dog/1.png", kPng);
@@ -241,6 +255,20 @@ TEST(Idx, BadFilesAreNamed) {
   EXPECT_THAT(failure(folder.path()), HasSubstr("more follow"));
   folder.write(pictures, "hello");
   EXPECT_THAT(failure(folder.path()), HasSubstr("inside their header"));
+}
+
+TEST(Idx, MoreThanTheMachineHoldsIsRefusedBeforeItIsTaken) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("x-images-idx3-ubyte", idx_pictures(1 << 16, 8192, 8192, ""));
+  folder.write("x-labels-idx1-ubyte", idx_labels({0, 1}));
+  std::filesystem::resize_file(file, 16 + (std::uintmax_t{1} << 42));  // 4 TB that take no room on the disk
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("x-images-idx3-ubyte"), HasSubstr("in memory, and this machine has")));
+}
+
+TEST(Idx, APipeIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "train-images-idx3-ubyte").c_str(), 0600), 0);
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("train-images-idx3-ubyte"), HasSubstr("not a file")));
 }
 
 TEST(Idx, DamagedFilesNeverCrash) {

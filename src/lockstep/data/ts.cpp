@@ -1,6 +1,8 @@
 // The .ts format of sktime and aeon: comments (#), a header of @name value lines, then after @data a series a line, channels separated by
 // colons, values by commas, the class last. https://www.aeon-toolkit.org/en/stable/api_reference/file_specifications/ts.html describes it.
 #include <algorithm>
+#include <span>
+#include <unordered_map>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -10,6 +12,7 @@ namespace lockstep::data {
 namespace {
 
 constexpr size_t kMostClasses = 1'000'000;
+constexpr size_t kMostSequences = 10'000'000;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -17,11 +20,12 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
-  for (line = trimmed(line); !line.empty(); line = trimmed(line)) {
+// At most `most`, for a line can be as long as the file.
+std::vector<std::string_view> words_of(std::string_view line, size_t most) {
+  std::vector<std::string_view> words;
+  for (line = trimmed(line); !line.empty() && words.size() < most; line = trimmed(line)) {
     const size_t end = std::min(line.find_first_of(" \t"), line.size());
-    words.emplace_back(line.substr(0, end));
+    words.push_back(line.substr(0, end));
     line.remove_prefix(end);
   }
   return words;
@@ -47,7 +51,7 @@ class TsReader {
     while (next_line(rest_, line, place_)) {
       if (line.empty() || line.front() == '#') continue;
       if (line.front() != '@') refuse(place_, "a line of the header begins with @ or #, not with \"" + std::string(line.substr(0, 20)) + "\"", "the values follow after a line @data");
-      const std::vector<std::string> words = words_of(line);
+      const std::vector<std::string_view> words = words_of(line, kMostClasses + 3);
       const std::string name = lower(words.front());
       const std::string value = words.size() > 1 ? lower(words[1]) : "";
       if (name == "@data") {
@@ -56,19 +60,19 @@ class TsReader {
       }
       if (name == "@timestamps" && value == "true") refuse(place_, "series with time stamps are not read", "give values at equal steps of time");
       if (name == "@targetlabel" && value == "true") refuse(place_, "series with a number as target (regression) are not read", "they need classes");
-      if (name == "@classlabel" && value == "true") read_classes({words.begin() + 2, words.end()});
+      if (name == "@classlabel" && value == "true") read_classes(std::span(words).subspan(2));
     }
     refuse(place_, "the file ends before its line @data");
   }
 
-  void read_classes(std::vector<std::string> classes) {
+  void read_classes(std::span<const std::string_view> names) {
     labelled_ = true;
-    if (classes.empty() || classes.size() > kMostClasses) refuse(place_, "@classLabel true names no classes, or too many");
-    std::vector<std::string> sorted = classes;
-    std::sort(sorted.begin(), sorted.end());
-    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) refuse(place_, "class \"" + *twice + "\" is named twice");
-    classes_ = std::move(classes);
+    if (names.empty() || names.size() > kMostClasses) refuse(place_, "@classLabel true names no classes, or too many");
+    classes_.assign(names.begin(), names.end());
+    labels_.clear();
+    for (const std::string_view name : names) {
+      if (!labels_.emplace(name, static_cast<int64_t>(labels_.size())).second) refuse(place_, "class \"" + std::string(name) + "\" is named twice");
+    }
   }
 
   void read_series(std::string_view line) {
@@ -92,15 +96,16 @@ class TsReader {
       if (c == 0) steps = count;
       if (count != steps) refuse(place_, "channel " + std::to_string(c + 1) + " has " + std::to_string(count) + " values, and the first has " + std::to_string(steps));
     }
+    if (sequences_.size() == kMostSequences) refuse(place_, "the file has more than the " + with_commas(kMostSequences) + " sequences allowed");
     numbers_ += static_cast<int64_t>(sequence.values.size());
     if (numbers_ > kMostSequenceNumbers) refuse(place_, "the file has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
     sequences_.push_back(std::move(sequence));
   }
 
   int64_t label_of(std::string_view name) const {
-    const auto found = std::find(classes_.begin(), classes_.end(), name);
-    if (found == classes_.end()) refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not among the " + std::to_string(classes_.size()) + " of @classLabel");
-    return found - classes_.begin();
+    const auto found = labels_.find(name);
+    if (found == labels_.end()) refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not among the " + std::to_string(classes_.size()) + " of @classLabel");
+    return found->second;
   }
 
   std::string text_;
@@ -109,6 +114,7 @@ class TsReader {
   const SourceOptions& options_;
   bool labelled_ = false;
   std::vector<std::string> classes_;
+  std::unordered_map<std::string_view, int64_t> labels_;  // keys lie in text_
   int64_t channels_ = 0;
   int64_t numbers_ = 0;
   std::vector<Sequence> sequences_;

@@ -64,17 +64,6 @@ std::optional<double> cpu_quota() {
   return least;
 }
 
-int64_t memory_limit() {
-  int64_t least = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  for (const std::string& folder : control_groups("memory")) {
-    for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
-      const std::string text = first_line(folder + name);
-      if (!text.empty() && text != "max") least = std::min<int64_t>(least, std::atoll(text.c_str()));
-    }
-  }
-  return least;
-}
-
 // The number behind this word in a file of "word number" lines; 0 where there is none.
 int64_t number_after(const std::string& path, const std::string& word) {
   std::ifstream file(path);
@@ -115,6 +104,17 @@ std::vector<std::string> vector_units() {
 }
 
 }  // namespace
+
+int64_t memory_limit() {
+  int64_t least = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  for (const std::string& folder : control_groups("memory")) {
+    for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
+      const std::string text = first_line(folder + name);
+      if (!text.empty() && text != "max") least = std::min<int64_t>(least, std::atoll(text.c_str()));
+    }
+  }
+  return least;
+}
 
 Inventory inspect() {
   Inventory inventory;

@@ -27,6 +27,9 @@ struct Inventory {
   std::string gpu_hint;               ///< what to do about it
 };
 
+/// Bytes that this machine and every control group of this process allow.
+int64_t memory_limit();
+
 /// Looks now; cheap except for the first look at GPUs.
 Inventory inspect();
 

@@ -13,16 +13,22 @@ constexpr std::string_view kMark = "://";
 
 // Options of addresses whose names hold one of these are secrets.
 constexpr std::array<std::string_view, 6> kSecretWords{"secret", "key", "token", "password", "signature", "credential"};
+constexpr std::string_view kSharedSignature = "sig";        // Azure's
 constexpr std::string_view kKindOfKey = "credential_kind";  // Azure's: where to look for one
 constexpr std::string_view kNobody = "anonymous";           // Google's: without a key
 
 std::string_view authority_of(std::string_view address) {
-  std::string_view rest = address.substr(address.find(kMark) + kMark.size());
-  return rest.substr(0, rest.find_first_of("/?#"));
+  const std::string_view rest = address.substr(address.find(kMark) + kMark.size());
+  const std::string_view plain = rest.substr(0, rest.find_first_of("/?#"));
+  // NAME:SECRET@bucket, with a slash in the secret.
+  const size_t at = rest.substr(0, rest.find('?')).rfind('@');
+  if (plain.find(':') == std::string_view::npos || plain.find('@') != std::string_view::npos || at == std::string_view::npos) return plain;
+  return rest.substr(0, rest.find_first_of("/?#", at));
 }
 
 bool is_secret(std::string_view option) {
   const std::string name = lower(option.substr(0, option.find('=')));
+  if (name == kSharedSignature) return true;
   return name != kKindOfKey && std::any_of(kSecretWords.begin(), kSecretWords.end(), [&](std::string_view word) { return name.find(word) != std::string::npos; });
 }
 

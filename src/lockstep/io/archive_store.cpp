@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -10,17 +11,18 @@
 #include <archive_entry.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/io/internal/part_file.h"
 #include "lockstep/io/internal/stores.h"
 
 namespace lockstep::io {
 namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
+constexpr size_t kMostNameBytes = 4096;  // as many as the system takes in a path
 constexpr int64_t kItemBytes = 128;  // about what an item takes beside its name and content
 
 struct FreeArchive {
@@ -39,6 +41,19 @@ struct Index {
   std::vector<Item> items;             // in order of their paths, each path once
   std::vector<std::string> contents;   // of a compressed archive
 };
+
+// A name as a path below an archive's root; `holder` is what has it. Readers keep a folder for each part, and one name could have any number.
+std::string cleaned(std::string_view name, const std::string& holder) {
+  if (name.size() <= kMostNameBytes) {
+    const std::vector<std::string> parts = safe_parts(name, holder);
+    if (parts.size() <= kMostDepth) return join(parts, "/");
+  }
+  constexpr size_t kShownBytes = 60;
+  throw Error(ErrorCode::corrupt_data,
+              "\"" + holder + "\" holds a name of more than " + std::to_string(kMostNameBytes) + " bytes or " + std::to_string(kMostDepth) + " parts, which begins with \"" +
+                  std::string(name.substr(0, kShownBytes)) + "\"",
+              "make it again with shorter names");
+}
 
 class OpenArchive {
  public:
@@ -78,7 +93,6 @@ class Indexing {
     while (true) {
       const int status = archive_read_next_header(reader_.get(), &entry);
       if (status == ARCHIVE_EOF) break;
-      if (status == ARCHIVE_RETRY) continue;
       if (status != ARCHIVE_OK && status != ARCHIVE_WARN) damaged();
       add(entry);
     }
@@ -101,18 +115,17 @@ class Indexing {
   }
 
   static std::string text(const char* bytes, const char* utf8) { return bytes != nullptr ? bytes : utf8 != nullptr ? utf8 : ""; }
-  std::string cleaned(const std::string& path) const { return join(safe_parts(path, file_.path()), "/"); }
 
   void add(archive_entry* entry) {
     Item item;
     // Names of pax archives are UTF-8, which libarchive gives under the first name only where the locale has those letters.
-    item.path = cleaned(text(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry)));
+    item.path = cleaned(text(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry)), file_.path());
     if (item.path.empty()) return;
-    take(kItemBytes + static_cast<int64_t>(item.path.size()));
-    const std::string link = text(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry));
+    item.link = cleaned(text(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry)), file_.path());
+    take(kItemBytes + static_cast<int64_t>(item.path.size() + item.link.size()));
     const auto type = archive_entry_filetype(entry);
-    if (!link.empty()) {
-      item.link = cleaned(link);
+    if (!item.link.empty()) {
+      item.kind = Listed::Kind::other;
     } else if (type == AE_IFDIR) {
       item.kind = Listed::Kind::folder;
     } else if (type != AE_IFREG || archive_entry_sparse_count(entry) > 0) {
@@ -167,9 +180,9 @@ class Indexing {
       if (item.link.empty()) continue;
       const auto at = std::lower_bound(index_.items.begin(), index_.items.end(), item.link, [](const Item& a, const std::string& path) { return a.path < path; });
       const bool found = at != index_.items.end() && at->path == item.link && at->link.empty() && at->kind == Listed::Kind::file;
-      item.kind = found ? Listed::Kind::file : Listed::Kind::other;
-      if (found) item.size = at->size, item.offset = at->offset;
+      if (found) item.kind = Listed::Kind::file, item.size = at->size, item.offset = at->offset;
     }
+    for (Item& item : index_.items) std::string().swap(item.link);
   }
 
   const OpenArchive& file_;
@@ -249,7 +262,7 @@ struct FreeEntry {
 
 class ArchiveSink : public ByteSink {
  public:
-  explicit ArchiveSink(std::string path) : path_(std::move(path)), part_(path_ + ".part"), writer_(archive_write_new()) {
+  explicit ArchiveSink(std::string path) : path_(std::move(path)), writer_(archive_write_new()) {
     if (writer_ == nullptr) throw std::bad_alloc();
     const std::string name = lower(path_);
     check(archive_write_set_format_pax_restricted(writer_.get()));
@@ -259,10 +272,10 @@ class ArchiveSink : public ByteSink {
       }
       check(archive_write_add_filter_gzip(writer_.get()));
     }
-    if (archive_write_open_filename(writer_.get(), part_.c_str()) != ARCHIVE_OK) throw errno_error(archive_errno(writer_.get()), "create", part_);
-  }
-  ~ArchiveSink() override {
-    if (!part_.empty()) ::unlink(part_.c_str());
+    const std::string folder = std::filesystem::path(path_).parent_path().string();
+    remove_left_parts(folder.empty() ? "." : folder);
+    part_.emplace(path_);
+    check(archive_write_open_fd(writer_.get(), part_->file().get()));
   }
 
   const std::string& name() const override { return path_; }
@@ -272,9 +285,8 @@ class ArchiveSink : public ByteSink {
 
   void finish() override {
     check(archive_write_close(writer_.get()));
-    OpenFile(part_, O_RDONLY).sync();
-    std::filesystem::rename(part_, path_);
-    part_.clear();
+    part_->file().sync();
+    part_->finish();
   }
 
   void check(int status) const {
@@ -286,7 +298,7 @@ class ArchiveSink : public ByteSink {
 
  private:
   const std::string path_;
-  std::string part_;
+  std::optional<PartFile> part_;  // outlives the writer, which may write at its end
   std::unique_ptr<archive, FreeWriter> writer_;
 };
 
@@ -310,7 +322,7 @@ class ArchiveWriter : public FileWriter {
 std::unique_ptr<FileWriter> ArchiveSink::create(std::string_view path, int64_t size) {
   const std::unique_ptr<archive_entry, FreeEntry> entry(archive_entry_new());
   if (entry == nullptr) throw std::bad_alloc();
-  archive_entry_set_pathname(entry.get(), join(safe_parts(path, "the source"), "/").c_str());
+  archive_entry_set_pathname(entry.get(), cleaned(path, "the source").c_str());
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);
   archive_entry_set_size(entry.get(), size);

@@ -13,7 +13,7 @@ namespace lockstep::io {
 
 /// What a listing gives for each name.
 struct Listed {
-  enum class Kind { file, folder, other };  ///< other: a link, device or the like in an archive, which cannot be read
+  enum class Kind { file, folder, other };  ///< other: what cannot be read: a link to nothing, a pipe or device, in an archive any link but a hard one
   std::string_view path;                    ///< below the store's root, parts separated by '/'; valid during the call
   int64_t size = -1;                        ///< of a file, bytes; -1 where it was not asked for and is not known anyway
   Kind kind = Kind::file;
@@ -86,6 +86,8 @@ std::string without_archive_ending(const std::string& name);
 struct StoreOptions {
   /// The most that an unpacked archive may take, bytes.
   int64_t most_memory = int64_t{4} << 30;
+  /// How often a listing may enter, through links, a folder in which it was before: links to folders of links multiply.
+  int64_t most_revisits = 100'000;
 };
 
 /// Whether `where` names an archive, or a folder in one: "plants.tar", "plants.tar.gz/plants/train".

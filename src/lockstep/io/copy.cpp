@@ -74,6 +74,7 @@ class Copying {
   void list() {
     from_.list(Sizes::wanted, [&](const Listed& listed) {
       if (listed.kind == Listed::Kind::file) {
+        if (listed.size < 0) throw Error(ErrorCode::io, "cannot find how many bytes \"" + from_.name() + "/" + std::string(listed.path) + "\" has", "check its permissions and those of its folder, or remove it");
         files_.push_back({std::string(listed.path), listed.size});
         progress_.all_bytes += listed.size;
       }

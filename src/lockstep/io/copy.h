@@ -15,7 +15,7 @@ struct CopyProgress {
   int64_t bytes = 0;
   int64_t all_bytes = 0;
   int64_t there_already = 0;  ///< files with equal size and checksum at the destination, not copied again
-  int64_t left_out = 0;       ///< links and devices in an archive
+  int64_t left_out = 0;       ///< what a listing gives as Listed::Kind::other
 };
 
 struct CopyOptions {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -70,7 +71,56 @@ TEST_F(Copy, StoppedGoesOnAtTheNextCall) {
   const CopyProgress rest = copy("from", "to");
   EXPECT_EQ(rest.there_already, done);
   EXPECT_EQ(rest.files, 40);
-  for (const auto& item : std::filesystem::recursive_directory_iterator(at("to"))) EXPECT_NE(item.path().extension(), ".part");
+  for (const auto& item : std::filesystem::recursive_directory_iterator(at("to"))) EXPECT_FALSE(item.path().filename().string().starts_with('.')) << item.path();
+}
+
+TEST_F(Copy, NoNameOfAFileIsInTheWayOfAnother) {
+  folder.write("pair/a", "one");
+  folder.write("pair/a.part", "two");
+  folder.write("precious", "stays");
+  std::filesystem::create_directory(at("to"));
+  std::filesystem::create_symlink(at("precious"), at("to/a.part"));
+  EXPECT_EQ(copy("pair", "to").files, 2);
+  EXPECT_EQ(read_file(at("to/a")), "one");
+  EXPECT_EQ(read_file(at("to/a.part")), "two");
+  EXPECT_EQ(read_file(at("precious")), "stays");
+}
+
+TEST_F(Copy, LeavesOutWhatIsNoFile) {
+  folder.write("odd/cat/1", "one");
+  std::filesystem::create_symlink("nowhere", at("odd/cat/2"));
+  std::filesystem::create_symlink("1", at("odd/cat/3"));
+  ASSERT_EQ(::mkfifo(at("odd/pipe").c_str(), 0600), 0);
+  for (const char* to : {"to", "to.tar"}) {
+    const CopyProgress done = copy("odd", to);
+    EXPECT_EQ(done.files, 2) << to;
+    EXPECT_EQ(done.left_out, 2) << to;
+  }
+  EXPECT_EQ(read_file(at("to/cat/3")), "one");
+  EXPECT_FALSE(std::filesystem::exists(at("to/pipe")));
+}
+
+// Knows its file's name only.
+class OfUnknownSize : public ByteStore {
+ public:
+  const std::string& name() const override { return name_; }
+  std::string kind() const override { return "test"; }
+  void list(Sizes, const Visit& visit) const override { visit({.path = "a"}); }
+  std::string read(FileName, int64_t) const override { return ""; }
+  size_t read_at(FileName, int64_t, std::span<char>) const override { return 0; }
+  int64_t parallel_reads() const override { return 0; }
+
+ private:
+  const std::string name_ = "test://x";
+};
+
+TEST_F(Copy, AFileOfUnknownSizeIsNamed) {
+  try {
+    copy_files(OfUnknownSize(), *open_sink(at("to")));
+    FAIL() << "was copied";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("test://x/a"));
+  }
 }
 
 TEST_F(Copy, NothingToCopyIsAnError) {

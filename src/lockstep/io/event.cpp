@@ -41,7 +41,7 @@ std::string to_line(const Event& event) {
 
 Event from_line(std::string_view line) {
   try {
-    Json json = Json::parse(line);
+    const Json json = parse_json(line);
     Event event;
     event.kind = json.at("kind").get<std::string>();
     event.step = json.at("step").get<int64_t>();

@@ -18,7 +18,7 @@ namespace lockstep::io {
 ///               queue_seconds, forward_seconds, backward_seconds, exchange_seconds, hidden_exchange_seconds, update_seconds, checkpoint_seconds;
 ///               shard_workers: who computed each shard of this mini-batch
 ///   average     after an average of replicas: score (mean loss of their last mini-batches), seconds: of the averaging
-///   first_step  seconds: from the start of the program to the end of the first step
+///   first_step  seconds: from the start of the run to the end of its first step
 ///   validation  loss, accuracy, samples, best (bool), images_per_second
 ///   skipped     files: [path, reason] of each that --on-bad-sample skip left out
 ///   checkpoint  path, seconds, best (bool): whether best.safetensors was written too

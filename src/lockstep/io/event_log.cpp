@@ -16,6 +16,8 @@
 namespace lockstep::io {
 namespace {
 
+constexpr int64_t kMostLogBytes = int64_t{1} << 30;
+
 struct LogName {
   int64_t rank = 0;
   int64_t attempt = 0;
@@ -61,7 +63,7 @@ std::vector<std::pair<LogName, std::filesystem::path>> log_files(const std::file
 }
 
 void read_file_into(std::vector<Event>& events, const std::filesystem::path& path) {
-  const std::string content = read_file(path);
+  const std::string content = read_file(path, kMostLogBytes);
   std::string_view rest = content;
   for (int64_t line_number = 1; !rest.empty(); ++line_number) {
     const size_t end = rest.find('\n');

@@ -104,6 +104,23 @@ TEST_F(EventLogTest, BrokenLineInTheMiddleIsNamed) {
   }
 }
 
+// Copied and written by recursion: so deep, that would leave the stack.
+TEST_F(EventLogTest, ALineNestedTooDeepIsNamed) {
+  write_steps(0, 0, 1, 2);
+  std::string content = read_file(file("rank-0-attempt-0.jsonl"));
+  const std::string deep = R"({"kind":"step","step":1,"values":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}\n";
+  content.insert(content.find('\n') + 1, deep);
+  std::ofstream(file("rank-0-attempt-0.jsonl")) << content;
+  try {
+    read_events(run_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
+    EXPECT_THAT(error.what(), HasSubstr("nested deeper than 32 levels"));
+    EXPECT_THAT(error.what(), HasSubstr("line 2 of"));
+  }
+}
+
 TEST_F(EventLogTest, LaterAttemptReplacesTheStepsItMadeAgain) {
   write_steps(0, 0, 1, 5);
   write_steps(0, 1, 4, 4);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <compare>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -13,25 +14,26 @@
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/stop_scope.h"
 #include "lockstep/base/text.h"
+#include "lockstep/io/internal/part_file.h"
 #include "lockstep/io/internal/stores.h"
 
 namespace lockstep::io {
 namespace {
 
-constexpr size_t kMostDepth = 64;
 constexpr int64_t kWriters = 4;
 
 struct FolderId {
   dev_t device;
   ino_t number;
-  friend bool operator==(const FolderId&, const FolderId&) = default;
+  friend auto operator<=>(const FolderId&, const FolderId&) = default;
 };
 
 // One pass over a folder and what lies below. Links are followed.
 class Walk {
  public:
-  Walk(const std::string& root, Sizes sizes, const Visit& visit) : root_(root), sizes_(sizes), visit_(visit) {}
+  Walk(const std::string& root, Sizes sizes, const Visit& visit, int64_t most_revisits) : root_(root), sizes_(sizes), visit_(visit), most_revisits_(most_revisits) {}
 
   void run() { enter("", {}); }
 
@@ -41,8 +43,8 @@ class Walk {
   };
   using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-  // A link can lead back to a folder that holds it.
-  static FolderId checked_id(DIR* folder, const std::string& path, const std::vector<FolderId>& above) {
+  // A link can lead back to a folder that holds it, or to one with links to others with links.
+  FolderId checked_id(DIR* folder, const std::string& path, const std::vector<FolderId>& above) {
     struct stat status {};
     if (::fstat(::dirfd(folder), &status) != 0) throw errno_error(errno, "list", path);
     const FolderId id{status.st_dev, status.st_ino};
@@ -50,10 +52,15 @@ class Walk {
       throw Error(ErrorCode::invalid_option,
                   "\"" + path + "\" leads back to a folder that holds it, or lies more than " + std::to_string(kMostDepth) + " folders deep", "remove the link");
     }
+    if (!entered_.insert(id).second && ++revisits_ > most_revisits_) {
+      throw Error(ErrorCode::invalid_option, "links in \"" + root_ + "\" lead more than " + with_commas(most_revisits_) + " times to folders that were listed before, the last \"" + path + "\"",
+                  "remove links to folders that hold such links");
+    }
     return id;
   }
 
   void enter(const std::string& relative, std::vector<FolderId> above) {
+    if (current_stop().stop_requested()) throw Error(ErrorCode::cancelled, "stopped");
     const std::string path = relative.empty() ? root_ : root_ + "/" + relative;
     const std::string prefix = relative.empty() ? "" : relative + "/";
     Folder folder(::opendir(path.c_str()));
@@ -66,16 +73,21 @@ class Walk {
       const dirent* item = ::readdir(folder.get());
       if (item == nullptr) break;
       const std::string_view name = item->d_name;
-      if (name == "." || name == "..") continue;
+      if (name == "." || name == ".." || is_part_name(name)) continue;
       struct stat status {};
       const bool unsure = item->d_type == DT_LNK || item->d_type == DT_UNKNOWN;
-      const bool looked = (unsure || (sizes_ == Sizes::wanted && item->d_type != DT_DIR)) && ::fstatat(::dirfd(folder.get()), item->d_name, &status, 0) == 0;
-      const bool is_folder = unsure ? looked && S_ISDIR(status.st_mode) : item->d_type == DT_DIR;
-      if (is_folder) {
+      const bool asked = unsure || (sizes_ == Sizes::wanted && item->d_type == DT_REG);
+      const bool seen = asked && ::fstatat(::dirfd(folder.get()), item->d_name, &status, 0) == 0;
+      // A link to nothing, or a file that has gone since. Where it is something else that keeps it from being seen, reading it says what.
+      const bool nothing = asked && !seen && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
+      const mode_t type = seen ? status.st_mode : static_cast<mode_t>(asked ? S_IFREG : DTTOIF(item->d_type));
+      const std::string file = prefix + std::string(name);
+      if (nothing || (!S_ISDIR(type) && !S_ISREG(type))) {
+        visit_({.path = file, .kind = Listed::Kind::other});
+      } else if (S_ISDIR(type)) {
         below.emplace_back(name);
       } else {
-        const std::string path = prefix + std::string(name);
-        visit_({path, looked ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, looked ? std::optional(status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec) : std::nullopt});
+        visit_({file, seen ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, seen ? std::optional(status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec) : std::nullopt});
       }
     }
     if (errno != 0) throw errno_error(errno, "list", path);
@@ -90,15 +102,18 @@ class Walk {
   const std::string& root_;
   const Sizes sizes_;
   const Visit& visit_;
+  const int64_t most_revisits_;
+  int64_t revisits_ = 0;
+  std::set<FolderId> entered_;
 };
 
 class FolderStore : public ByteStore {
  public:
-  explicit FolderStore(std::string root) : root_(std::move(root)) {}
+  explicit FolderStore(std::string root, const StoreOptions& options = {}) : root_(std::move(root)), most_revisits_(options.most_revisits) {}
 
   const std::string& name() const override { return root_; }
   std::string kind() const override { return "folder"; }
-  void list(Sizes sizes, const Visit& visit) const override { Walk(root_, sizes, visit).run(); }
+  void list(Sizes sizes, const Visit& visit) const override { Walk(root_, sizes, visit, most_revisits_).run(); }
   std::string read(FileName file, int64_t most_bytes) const override { return read_file(path_of(file), most_bytes); }
 
   size_t read_at(FileName file, int64_t offset, std::span<char> destination) const override {
@@ -111,29 +126,17 @@ class FolderStore : public ByteStore {
   std::string path_of(FileName file) const { return root_ + "/" + std::string(file.path); }
 
   const std::string root_;
+  const int64_t most_revisits_;
 };
 
-// Under a name of its own until it is whole.
 class FolderWriter : public FileWriter {
  public:
-  explicit FolderWriter(std::string path)
-      : path_(std::move(path)), part_(path_ + ".part"), file_(part_, O_WRONLY | O_CREAT | O_TRUNC) {}
-  ~FolderWriter() override {
-    if (!part_.empty()) ::unlink(part_.c_str());
-  }
-
-  void append(std::string_view bytes) override { file_.write(bytes); }
-
-  void finish() override {
-    file_.close();
-    rename_path(part_, path_);
-    part_.clear();
-  }
+  explicit FolderWriter(std::string path) : part_(std::move(path)) {}
+  void append(std::string_view bytes) override { part_.file().write(bytes); }
+  void finish() override { part_.finish(); }
 
  private:
-  const std::string path_;
-  std::string part_;
-  OpenFile file_;
+  PartFile part_;
 };
 
 class FolderSink : public ByteSink {
@@ -161,7 +164,9 @@ class FolderSink : public ByteSink {
  private:
   void make_once(const std::string& folder) {
     const std::lock_guard lock(mutex_);
-    if (made_.insert(folder).second) make_folders(folder);
+    if (!made_.insert(folder).second) return;
+    make_folders(folder);
+    remove_left_parts(folder);
   }
 
   const std::string root_;
@@ -177,12 +182,12 @@ std::string without_slash(std::string path) {
 
 }  // namespace
 
-std::shared_ptr<const ByteStore> open_folder(const std::string& where, const StoreOptions&) {
+std::shared_ptr<const ByteStore> open_folder(const std::string& where, const StoreOptions& options) {
   std::error_code code;
   const auto status = std::filesystem::status(where, code);
   if (!std::filesystem::exists(status)) throw errno_error(code ? code.value() : ENOENT, "open", where);
   if (!std::filesystem::is_directory(status)) throw errno_error(ENOTDIR, "open", where);
-  return std::make_shared<FolderStore>(without_slash(where));
+  return std::make_shared<FolderStore>(without_slash(where), options);
 }
 
 std::unique_ptr<ByteSink> open_folder_sink(const std::string& where) { return std::make_unique<FolderSink>(without_slash(where)); }

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -113,8 +114,73 @@ TEST(Stores, AFileCutShortIsNotThere) {
   EXPECT_TRUE(contents_of(*open_store(folder.path().string())).empty());
   EXPECT_THAT(failure([&] { sink->create("../outside", 1); }), HasSubstr("leads out"));
   { const auto archive = open_sink((folder.path() / "x.tar").string()); }
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "x.tar"));
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "x.tar.part"));
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder.path())) EXPECT_TRUE(item.is_directory()) << item.path();
+}
+
+TEST(Stores, WritersOfOneFileDoNotMix) {
+  const TemporaryFolder folder;
+  const std::string root = folder.path().string();
+  const auto one = open_sink(root), two = open_sink(root);
+  const auto first = one->create("a", 9), second = two->create("a", 3);
+  first->append("one ");
+  second->append("two");
+  second->finish();
+  EXPECT_EQ(contents_of(*open_store(root)), (std::map<std::string, std::string>{{"a", "two"}}));
+  first->append("whole");
+  first->finish();
+  EXPECT_EQ(contents_of(*open_store(root)), (std::map<std::string, std::string>{{"a", "one whole"}}));
+}
+
+TEST(Stores, WhatAKilledCopyLeftIsNoDataAndGoes) {
+  const TemporaryFolder folder;
+  const std::string root = folder.path().string();
+  const auto busy = open_sink(root);
+  const auto writing = busy->create("a/2", 3);
+  writing->append("two");
+  const auto left = folder.write("a/.lockstep-part-0123456789abcdef", "half");
+  const auto left_archive = folder.write(".lockstep-part-0123456789abcdef", "half");
+  EXPECT_TRUE(contents_of(*open_store(root)).empty());
+  const auto sink = open_sink(root);
+  sink->create("a/1", 0)->finish();
+  { const auto archive = open_sink(root + "/x.tar"); }
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_FALSE(std::filesystem::exists(left_archive));
+  writing->finish();
+  EXPECT_EQ(contents_of(*open_store(root)), (std::map<std::string, std::string>{{"a/1", ""}, {"a/2", "two"}}));
+}
+
+TEST(Stores, WrittenFilesHaveThePermissionsThatTheUserGives) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(027);
+  const auto sink = open_sink(folder.path().string());
+  sink->create("a", 0)->finish();
+  open_sink((folder.path() / "a.tar").string())->finish();
+  ::umask(before);
+  for (const char* name : {"a", "a.tar"}) EXPECT_EQ(std::filesystem::status(folder.path() / name).permissions(), std::filesystem::perms{0640}) << name;
+}
+
+TEST(Stores, LinksToFoldersOfLinksAreListedToABound) {
+  const TemporaryFolder folder;
+  constexpr int kFolders = 12;
+  for (int i = 0; i < kFolders; ++i) {
+    const std::filesystem::path one = folder.path() / "deep" / ("d" + std::to_string(i));
+    std::filesystem::create_directories(one);
+    for (const char* link : {"x", "y"}) {
+      if (i + 1 < kFolders) std::filesystem::create_directory_symlink("../d" + std::to_string(i + 1), one / link);
+    }
+  }
+  const std::string deep = (folder.path() / "deep").string();
+  const auto listing = [&] { open_store(deep, {.most_revisits = 100})->list(Sizes::if_known, [](const Listed&) { return true; }); };
+  EXPECT_THAT(failure(listing), AllOf(HasSubstr("more than 100 times"), HasSubstr(deep + "/d0/x/")));
+
+  folder.write("twice/cat/1.jpg", "one");
+  for (const char* link : {"kitten", "tom"}) std::filesystem::create_directory_symlink("cat", folder.path() / "twice" / link);
+  EXPECT_EQ(contents_of(*open_store((folder.path() / "twice").string())), (std::map<std::string, std::string>{{"cat/1.jpg", "one"}, {"kitten/1.jpg", "one"}, {"tom/1.jpg", "one"}}));
+
+  std::stop_source stop;
+  stop.request_stop();
+  const StopScope scope(stop.get_token());
+  EXPECT_THAT(failure(listing), HasSubstr("stopped"));
 }
 
 TEST(Stores, PartsOfAFileAreRead) {
@@ -180,6 +246,49 @@ TEST(HostileArchives, AreRefusedOrHarmless) {
   EXPECT_THAT(failure([&] { store->read({"out"}, 100); }), HasSubstr("holds no file"));
 }
 
+// The name of the next entry, or of what that links to ('K'), as GNU tar writes long ones.
+std::string long_name(const std::string& name, char type = 'L') { return entry("././@LongLink", name + '\0', type); }
+
+TEST(HostileArchives, LongAndDeepNamesAreRefused) {
+  const TemporaryFolder folder;
+  const std::filesystem::path tar = folder.path() / "deep.tar";
+  const auto opened = [&](const std::string& bytes) {
+    write_file_atomic(tar, bytes + std::string(1024, '\0'));
+    return opening(tar);
+  };
+  const auto deep = [](int folders) {
+    std::string name;
+    for (int i = 0; i < folders; ++i) name += "a/";
+    return name + "x.jpg";
+  };
+  ASSERT_EQ(opened(long_name(deep(63)) + entry("x", "1")), "");
+  EXPECT_EQ(contents_of(*open_store(tar.string())), (std::map<std::string, std::string>{{deep(63), "1"}}));
+  const auto is_refused = AllOf(HasSubstr("deep.tar"), HasSubstr("more than 4096 bytes or 64 parts"), HasSubstr("begins with \"a/a/"));
+  EXPECT_THAT(opened(long_name(deep(64)) + entry("x", "1")), is_refused);
+  EXPECT_THAT(opened(long_name(deep(60'000)) + entry("x", "1")), is_refused);
+  EXPECT_THAT(opened(entry("x", "1") + long_name(deep(60'000), 'K') + entry("y", "", '1', "", "x")), is_refused);
+}
+
+TEST(HostileArchives, NamesOfLinksCountAsMemory) {
+  const TemporaryFolder folder;
+  std::string bytes;
+  for (int i = 0; i < 20; ++i) bytes += long_name(std::string(4000, 'l'), 'K') + entry("h" + std::to_string(i), "", '1', "", "x");
+  write_file_atomic(folder.path() / "a.tar", bytes + std::string(1024, '\0'));
+  EXPECT_EQ(opening(folder.path() / "a.tar", {.most_memory = 100'000}), "");
+  EXPECT_THAT(opening(folder.path() / "a.tar", {.most_memory = 50'000}), HasSubstr("takes more than"));
+}
+
+TEST(HostileArchives, ADamagedHeaderIsNotPassedOver) {
+  const TemporaryFolder folder;
+  for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) folder.write(std::string("data/") + name, name);
+  const std::filesystem::path tar = folder.path() / "a.tar";
+  shell("tar --format=gnu -cf '" + tar.string() + "' -C '" + (folder.path() / "data").string() + "' 1.jpg 2.jpg 3.jpg");
+  std::string bytes = read_file(tar);
+  bytes[1024 + 148] ^= 1;  // the checksum of the second header, which follows one of the first and its content
+  write_file_atomic(tar, bytes);
+  EXPECT_THAT(opening(tar), AllOf(HasSubstr("cannot read the archive"), HasSubstr("a.tar")));
+}
+
 TEST(HostileArchives, AnArchiveThatUnpacksToTooMuchIsRefused) {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "a.tar", entry("a", std::string(4 << 20, '\0')) + std::string(1024, '\0'));
@@ -204,13 +313,15 @@ TEST(HostileArchives, DamageNeverCrashes) {
 TEST(Addresses, NamesAreFreeOfOptionsAndSecrets) {
   EXPECT_EQ(public_name("s3://bucket/photos/?region=eu-west-1&scheme=http"), "s3://bucket/photos");
   EXPECT_EQ(public_name("s3://KEY:SECRET@bucket/photos"), "s3://bucket/photos");
+  EXPECT_EQ(public_name("s3://KEY:SEC/RE/T@bucket/photos"), "s3://bucket/photos");
   EXPECT_EQ(public_name("photos/a@b?c"), "photos/a@b?c");
   EXPECT_FALSE(is_address("a/b://c"));
   EXPECT_TRUE(is_address("abfss://container@account.dfs.core.windows.net/x"));
 }
 
 TEST(Addresses, SecretsAreRefusedAndNotRepeated) {
-  for (const char* address : {"s3://KEYID:hush@bucket/photos", "s3://hush@bucket", "s3://bucket/a?secret_key=hush", "abfss://:hush@account/x", "abfss://c@account/x?client_secret=hush"}) {
+  for (const char* address : {"s3://KEYID:hush@bucket/photos", "s3://KEYID:hu/hush/sh@bucket/photos", "s3://hush@bucket", "s3://bucket/a?secret_key=hush", "abfss://:hush@account/x", "abfss://c@account/x?client_secret=hush",
+                              "abfss://c@account.dfs.core.windows.net/x?sv=2022&sig=hush"}) {
     EXPECT_THAT(failure([&] { open_store(address); }), AllOf(HasSubstr("AWS_ACCESS_KEY_ID"), Not(HasSubstr("hush")), Not(HasSubstr("KEYID")))) << address;
     EXPECT_THAT(failure([&] { open_sink(address); }), Not(HasSubstr("hush")));
   }

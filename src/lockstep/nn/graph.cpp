@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
-#include <set>
 #include <unordered_map>
 
 #include "lockstep/base/error.h"
@@ -18,7 +17,6 @@ constexpr int64_t kMostLayers = 10'000;
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostListItems = 16;   // in an option; kernels have two
 constexpr size_t kMostTextBytes = 1'000;
-constexpr int kMostDepth = 8;           // the long form needs 4
 
 [[noreturn]] void refuse(std::string message, std::string hint = {}) { throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint)); }
 
@@ -245,23 +243,6 @@ TopLevel read_top_level(const Json& json) {
   return top;
 }
 
-/// Follows the parser: keys already seen in each open object.
-class ParseGuard {
- public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMostDepth) refuse("the JSON is nested deeper than " + std::to_string(kMostDepth) + " levels");
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second) {
-      refuse(in_quotes(parsed.get<std::string>()) + " stands twice in one JSON object");
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> keys_;
-};
-
 }  // namespace
 
 std::string layer_title(const GraphLayer& layer) { return "layer " + in_quotes(layer.name) + " (" + layer.type->name + ")"; }
@@ -286,11 +267,9 @@ LayerGraph read_graph(const Json& json) {
 
 Json parse_network_json(const std::string& text) {
   try {
-    return Json::parse(text, ParseGuard());
-  } catch (const Json::exception& error) {
-    std::string reason = error.what();
-    if (const size_t bracket = reason.find("] "); bracket != std::string::npos) reason.erase(0, bracket + 2);
-    refuse("the network is not valid JSON: " + reason);
+    return parse_json(text, KeyTwice::refused);
+  } catch (const JsonError& error) {
+    refuse(std::string("the network is not valid JSON: ") + error.what());
   }
 }
 

@@ -139,6 +139,10 @@ TEST(Graph, HostileTextEndsInAnError) {
   EXPECT_THAT(parse(""), HasSubstr("not valid JSON"));
   EXPECT_LT(parse(R"([{"type":")" + std::string(900, 'x') + R"("}])").size(), 600u);
   EXPECT_LT(parse(R"([{"type":"relu","inputs":[")" + std::string(100'000, 'x') + R"("]}])").size(), 600u);
+  // Very many empty layers: refused for their number, and not looked through again at each one's end.
+  std::string empty = "[{}";
+  for (int i = 0; i < 200'000; ++i) empty += ",{}";
+  EXPECT_THAT(parse(empty + "]"), HasSubstr("200,001 layers"));
 }
 
 TEST(Graph, MutatedTextNeverDoesMoreThanThrow) {

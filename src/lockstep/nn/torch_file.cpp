@@ -3,6 +3,8 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -23,9 +25,9 @@ struct StorageType {
   std::string_view name;
   at::ScalarType type;
 };
-constexpr std::array<StorageType, 10> kTypes{{{"DoubleStorage", at::kDouble}, {"FloatStorage", at::kFloat}, {"HalfStorage", at::kHalf}, {"BFloat16Storage", at::kBFloat16},
-                                              {"LongStorage", at::kLong}, {"IntStorage", at::kInt}, {"ShortStorage", at::kShort}, {"CharStorage", at::kChar},
-                                              {"ByteStorage", at::kByte}, {"BoolStorage", at::kBool}}};
+constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDouble}, {"torch.FloatStorage", at::kFloat}, {"torch.HalfStorage", at::kHalf}, {"torch.BFloat16Storage", at::kBFloat16},
+                                              {"torch.LongStorage", at::kLong}, {"torch.IntStorage", at::kInt}, {"torch.ShortStorage", at::kShort}, {"torch.CharStorage", at::kChar},
+                                              {"torch.ByteStorage", at::kByte}, {"torch.BoolStorage", at::kBool}}};
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good PyTorch file: " + reason,
@@ -116,11 +118,14 @@ class TorchFile {
 
   SafetensorsFile read() {
     SafetensorsFile file;
+    std::unordered_set<std::string_view> names;
     const PickleValue& state = state_dict();
     for (size_t i = 0; i < state.items.size(); i += 2) {
       const PickleValue& key = pickle_.at(state.items[i]);
       const PickleValue& value = pickle_.at(state.items[i + 1]);
       if (key.kind != PickleValue::Kind::text) corrupt(path_, "a key of its state dict is no text");
+      if (key.text.size() > kMostKeyBytes) corrupt(path_, "its entry " + in_quotes(key.text) + " has a name of " + std::to_string(key.text.size()) + " bytes");
+      if (!names.insert(key.text).second) corrupt(path_, "its entry " + in_quotes(key.text) + " comes twice");
       if (value.kind != PickleValue::Kind::tensor) corrupt(path_, "its entry " + in_quotes(key.text) + " is no tensor");
       file.tensors.emplace_back(key.text, tensor(key.text, value));
     }
@@ -172,12 +177,13 @@ class TorchFile {
 
   // Read once, however many tensors lie in it.
   const at::Tensor& storage(const PickleValue& value) {
-    if (const auto found = storages_.find(value.text); found != storages_.end()) {
-      if (found->second.scalar_type() != type_of(value)) corrupt(path_, "its storage " + in_quotes(value.text) + " has two types");
+    const std::string& key = pickle_.at(value.items[1]).text;
+    if (const auto found = storages_.find(key); found != storages_.end()) {
+      if (found->second.scalar_type() != type_of(value)) corrupt(path_, "its storage " + in_quotes(key) + " has two types");
       return found->second;
     }
     const at::ScalarType type = type_of(value);
-    const std::string name = folder_ + "data/" + value.text;
+    const std::string name = folder_ + "data/" + key;
     const uint64_t bytes = zip_.size_of(name, zip_.file_bytes() * kMostExpansion - read_bytes_);
     if (value.integer < 0 || bytes % c10::elementSize(type) != 0 || bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
       corrupt(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) + " bytes, and should have " + std::to_string(value.integer) + " numbers");
@@ -185,12 +191,12 @@ class TorchFile {
     read_bytes_ += bytes;
     at::Tensor whole = at::empty({value.integer}, type);
     zip_.read(name, static_cast<char*>(whole.data_ptr()), bytes);
-    return storages_.emplace(value.text, std::move(whole)).first->second;
+    return storages_.emplace(key, std::move(whole)).first->second;
   }
 
-  static at::ScalarType type_of(const PickleValue& storage) {
+  at::ScalarType type_of(const PickleValue& storage) const {
     for (const StorageType& type : kTypes) {
-      if (type.name == storage.dtype) return type.type;
+      if (type.name == pickle_.at(storage.items[0]).text) return type.type;
     }
     return at::ScalarType::Undefined;  // read_pickle lets no other in
   }

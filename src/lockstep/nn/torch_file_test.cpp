@@ -17,7 +17,11 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string text(const std::string& word) { return std::string("X") + static_cast<char>(word.size()) + std::string(3, '\0') + word; }
+std::string text(const std::string& word) {
+  std::string length(4, '\0');
+  for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(word.size() >> (8 * i));
+  return "X" + length + word;
+}
 std::string global(const std::string& module, const std::string& name) { return "c" + module + "\n" + name + "\n"; }
 std::string small(int value) { return std::string("K") + static_cast<char>(value); }
 
@@ -118,6 +122,26 @@ TEST_F(TorchFile, ABombIsNotUnpacked) {
   const auto path = write({{"archive/data.pkl", pickle}, {"archive/data/0", zeros}}, true);
   ASSERT_LT(std::filesystem::file_size(path), 1U << 20);
   EXPECT_THAT(error_of([&] { read_torch_file(path); }), HasSubstr("would have 67108864 bytes, where at most"));
+}
+
+TEST_F(TorchFile, TwoNamesMayShareAStorage) {
+  const std::string weight = tensor("0", kTwoByThree, kStrides);
+  const auto path = write({{"archive/data.pkl", state_dict(text("a") + weight + text("b") + weight)}, {"archive/data/0", numbers()}});
+  const SafetensorsFile file = read_torch_file(path);
+  ASSERT_EQ(file.tensors.size(), 2U);
+  EXPECT_TRUE(at::equal(file.tensors[0].second, file.tensors[1].second));
+}
+
+// What a pickle keeps it takes again for two bytes, so a small file could ask for very much.
+TEST_F(TorchFile, WhatIsTakenAgainIsBounded) {
+  const std::string weight = tensor("0", kTwoByThree, kStrides), name(2000, 'k');
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor(name, kTwoByThree, kStrides))), HasSubstr("a storage whose key has 2000 bytes"));
+  EXPECT_THAT(refusal(state_dict(text(name) + weight)), HasSubstr("has a name of 2000 bytes"));
+  EXPECT_THAT(refusal(state_dict(text("w") + weight + text("w") + weight)), HasSubstr("\"w\" comes twice"));
+  EXPECT_THAT(refusal("\x80\x04N\x94\x94."), HasSubstr("keeps more values than it has"));
+  std::string again = "\x80\x02" + text("w") + std::string("q\0(", 3);
+  for (int i = 0; i < 4'000'000; ++i) again.append("h\0", 2);
+  EXPECT_THAT(refusal(again + "t."), HasSubstr("more than 4000000 places"));
 }
 
 TEST_F(TorchFile, OldAndForeignFilesSaySo) {

@@ -1,6 +1,7 @@
 #include "lockstep/pool/internal/dispatcher.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lockstep::pool {
 namespace {
@@ -9,6 +10,22 @@ Error pool_is_closed() { return {ErrorCode::cancelled, "the pool was closed"}; }
 Error call_was_cancelled() { return {ErrorCode::cancelled, "the call was cancelled"}; }
 
 }  // namespace
+
+QueueDrops::QueueDrops() : queues_(std::make_shared<Queues>(std::numeric_limits<size_t>::max())) {
+  thread_ = std::thread([queues = queues_] {
+    while (queues->pop()) {
+    }
+  });
+}
+
+QueueDrops::~QueueDrops() {
+  queues_->close();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
 
 Dispatcher::~Dispatcher() { close(); }
 
@@ -44,6 +61,11 @@ bool Dispatcher::is_open() const {
   return open_ && !closing_;
 }
 
+bool Dispatcher::is_whole() const {
+  const std::lock_guard lock(mutex_);
+  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state == SlotState::gone; });
+}
+
 void Dispatcher::check_may_wait() const {
   if (crew_ == nullptr || !crew_->is_worker_thread()) return;
   throw Error(ErrorCode::invalid_option, "a task cannot wait for the pool that it runs in",
@@ -62,7 +84,6 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
   call->queue = queue.core();
   call->queue_use = std::make_shared<QueueUse>();
   call->results.resize(static_cast<size_t>(ranks));
-  if (ranks > 1) call->group = comm::GroupMemory::make(ranks);
   Later later;
   {
     const std::lock_guard lock(mutex_);
@@ -92,6 +113,14 @@ void Dispatcher::schedule(Later& later) {
     }
     if (count_of([](const Slot& slot) { return slot.state == SlotState::idle; }) < call->results.size()) return;
     pending_.pop_front();
+    try {
+      // Only now, for it takes a descriptor, and more calls may wait than there are.
+      if (call->results.size() > 1) call->group = comm::GroupMemory::make(static_cast<int64_t>(call->results.size()));
+    } catch (const Error& error) {
+      call->cause = error;
+      settle(call, later);
+      continue;
+    }
     assign(call);
   }
 }
@@ -233,17 +262,18 @@ void Dispatcher::settle(const CallPointer& call, Later& later) {
   } else {
     end = [results = std::move(call->results)](CallRecord& record) { record.finish(results); };
   }
-  later.push_back([call, end = std::move(end)] { finish(call, end); });
+  later.push_back([this, call, end = std::move(end)] { finish(call, end); });
 }
 
 void Dispatcher::finish(const CallPointer& call, const std::function<void(CallRecord&)>& end) {
   // Moved out, so that the queue's thread never holds the last use of its queue.
-  const std::shared_ptr<QueueCore> queue = std::move(call->queue);
+  std::shared_ptr<QueueCore> queue = std::move(call->queue);
   if (queue == nullptr) return end(*call->record);
   queue->after([record = call->record, use = call->queue_use, end] {
     if (use->error) record->fail(*use->error);
     end(*record);
   });
+  drops_.take(std::move(queue));
 }
 
 void Dispatcher::run(Later& later) {

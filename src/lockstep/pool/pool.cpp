@@ -6,6 +6,7 @@ namespace lockstep::pool {
 
 int64_t Pool::size() const { return dispatcher_->size(); }
 bool Pool::is_open() const { return dispatcher_->is_open(); }
+bool Pool::is_whole() const { return dispatcher_->is_whole(); }
 std::vector<WorkerInfo> Pool::workers() const { return dispatcher_->workers(); }
 
 void Pool::close() const {
@@ -28,11 +29,15 @@ void Pool::wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all) {
     break;
   }
   if (!first) return;
+  cancel_all(futures, wait_for_all);
+  throw Error(*first);
+}
+
+void Pool::cancel_all(const std::vector<AnyFuture>& futures, bool wait_for_all) {
   for (const AnyFuture& future : futures) future.cancel();
   // A lambda may refer to what its caller has on the stack.
   while (wait_for_all && next_finished_of(futures, std::nullopt)) {
   }
-  throw Error(*first);
 }
 
 }  // namespace lockstep::pool

@@ -95,6 +95,8 @@ class Pool {
   int64_t size() const;
   PoolKind kind() const { return kind_; }
   bool is_open() const;
+  /// False when a worker could not be replaced: calls of so many workers fail.
+  bool is_whole() const;
   std::vector<WorkerInfo> workers() const;
   /// Ends all calls as cancelled. Waits for the tasks of threads to return; processes are ended after 2 s.
   void close() const;
@@ -113,24 +115,26 @@ class Pool {
     return spmd(CallOptions{}, std::move(f));
   }
 
-  /// Runs the task once for each input, each in a group of one, as many at a time as there are workers; results in the order of inputs. Waits.
+  /// Runs the task once for each input, each in a group of options.workers (0: one), as many at a time as there are workers; results in the order of inputs. Waits.
   /// The first failure cancels the others and is thrown.
   template <auto function>
   auto parfor(Task<function> task, const std::vector<typename Task<function>::Input>& inputs, const CallOptions& options = {}) const {
     using Out = typename Task<function>::Output;
     check_may_wait();
-    std::vector<Future<Out>> futures;
-    for (const auto& input : inputs) futures.push_back(parfeval(task, input, options));
-    return collect(futures, /*wait_for_all=*/false);
+    const auto start_one = [&](const typename Task<function>::Input& input) { return parfeval(task, input, options); };
+    return collect(start_each<Out>(inputs, /*wait_for_all=*/false, start_one), /*wait_for_all=*/false);
   }
   template <class In, std::invocable<Worker&, const In&> F>
   auto parfor(const std::vector<In>& inputs, F f) const {
+    return parfor(CallOptions{}, inputs, std::move(f));
+  }
+  template <class In, std::invocable<Worker&, const In&> F>
+  auto parfor(const CallOptions& options, const std::vector<In>& inputs, F f) const {
     using Out = std::invoke_result_t<F&, Worker&, const In&>;
     check_may_wait();
-    std::vector<Future<Out>> futures;
     const auto shared = std::make_shared<const F>(std::move(f));
-    for (const In& input : inputs) futures.push_back(parfeval([shared, input](Worker& worker) { return (*shared)(worker, input); }));
-    return collect(futures, /*wait_for_all=*/true);
+    const auto start_one = [&](const In& input) { return parfeval(options, [shared, input](Worker& worker) { return (*shared)(worker, input); }); };
+    return collect(start_each<Out>(inputs, /*wait_for_all=*/true, start_one), /*wait_for_all=*/true);
   }
 
   /// Runs the task when a worker is free and returns at once. With options.workers = k it runs on a group of k, and the result is rank 0's.
@@ -154,6 +158,20 @@ class Pool {
   std::shared_ptr<CallRecord> start(Work work, const CallOptions& options, int64_t default_workers) const;
   void check_may_wait() const;
   static void wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all);
+  static void cancel_all(const std::vector<AnyFuture>& futures, bool wait_for_all);
+
+  /// start(input) for each; when one cannot be started the others are cancelled.
+  template <class Out, class In, class Start>
+  std::vector<Future<Out>> start_each(const std::vector<In>& inputs, bool wait_for_all, Start&& start) const {
+    std::vector<Future<Out>> futures;
+    try {
+      for (const In& input : inputs) futures.push_back(start(input));
+    } catch (...) {
+      cancel_all({futures.begin(), futures.end()}, wait_for_all);
+      throw;
+    }
+    return futures;
+  }
 
   template <class Out, bool packed>
   Future<pool_detail::ListOf<Out>> start_spmd(Work work, const CallOptions& options) const {

@@ -222,6 +222,15 @@ TEST_P(AnyPool, AnotherSizeClosesAndReopens) {
   EXPECT_THAT(error_from([&] { three.spmd(place_task, {}, {.workers = 4}); }).message(), HasSubstr("4 workers in a pool of 3"));
 }
 
+TEST_P(AnyPool, AHandlerMayWaitForAnotherCall) {
+  const Pool one = open(GetParam(), 1);
+  std::atomic<double> answer = 0;
+  // Nobody but the call has the queue.
+  const auto call = one.parfeval(talk_task, {.value = 1}, {.queue = DataQueue<Note>([&](const Note&) { answer = one.parfeval(square_task, {.value = 3}).get().value; })});
+  ASSERT_TRUE(call.wait(30s));
+  EXPECT_EQ(answer, 9);
+}
+
 TEST(Pools, ThreadsAndProcessesGiveTheSameBits) {
   std::vector<double> sums;
   for (const PoolKind kind : {PoolKind::threads, PoolKind::processes}) {

@@ -40,7 +40,7 @@ struct Member {
   LastWords last_words{};
   bool is_ready = false;
   uint64_t received = 0;  ///< bytes at the last look
-  milliseconds silent{0};
+  Clock::duration silent{0};
   int64_t failed_starts = 0;  ///< in a row
   int64_t call = -1;
   bool gone = false;      ///< not started again
@@ -84,7 +84,7 @@ class ProcessCrew : public Crew {
   void start_missing();
   void take_commands();
   void wait_for_something();
-  void look_after(size_t worker, milliseconds passed);
+  void look_after(size_t worker, Clock::duration passed);
   void read_frames(size_t worker);
   void answer(size_t worker, Frame frame);
   void bury(size_t worker, const std::string& how, ErrorCode code);
@@ -159,7 +159,7 @@ void ProcessCrew::serve() {
       if (closing_) break;
     }
     const auto now = Clock::now();
-    const auto passed = std::min(std::chrono::duration_cast<milliseconds>(now - last), kMostTick);
+    const auto passed = std::min<Clock::duration>(now - last, kMostTick);
     last = now;
     take_commands();
     for (size_t worker = 0; worker < members_.size(); ++worker) look_after(worker, passed);
@@ -185,8 +185,10 @@ void ProcessCrew::start_missing() {
     try {
       start(worker);
     } catch (const Error& error) {
-      members_[worker].gone = true;
-      listener_.lost(worker, error, /*for_good=*/true);
+      // What is short now, as memory or processes, may be there at the next look.
+      Member& member = members_[worker];
+      member.gone = ++member.failed_starts >= kMostFailedStarts;
+      if (member.gone) listener_.lost(worker, error, /*for_good=*/true);
     }
   }
 }
@@ -217,7 +219,7 @@ void ProcessCrew::wait_for_something() {
   [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
 }
 
-void ProcessCrew::look_after(size_t worker, milliseconds passed) {
+void ProcessCrew::look_after(size_t worker, Clock::duration passed) {
   Member& member = members_[worker];
   if (member.channel == nullptr) return;
   if (member.errors && !member.last_words.read(member.errors.get())) member.errors = Descriptor();
@@ -230,7 +232,7 @@ void ProcessCrew::look_after(size_t worker, milliseconds passed) {
   if (member.channel->closed()) return bury(worker, "", ErrorCode::communication);
   const bool spoke = member.channel->received() != member.received;
   member.received = member.channel->received();
-  member.silent = spoke ? milliseconds(0) : member.silent + passed;
+  member.silent = spoke ? Clock::duration(0) : member.silent + passed;
   const milliseconds most = member.is_ready ? options_.silence : options_.start_time;
   if (member.silent > most)
     bury(worker, "said nothing for " + shortest(static_cast<double>(most.count()) / 1000) + " s and was ended", ErrorCode::communication);

@@ -76,6 +76,42 @@ TEST(Processes, AStoppedWorkerIsNamedInEveryCollective) {
   EXPECT_EQ(ten.spmd(place_task, {.value = 1}).back().sum, 55);
 }
 
+// Each value wakes the client's thread, which must count the time between all the same.
+TEST(Processes, AStoppedWorkerIsNamedWhileAnotherTalks) {
+  const Pool two = open(PoolKind::processes, 2);
+  std::atomic<int> values = 0;
+  const DataQueue<Note> queue([&](const Note&) { ++values; });
+  const auto talk = two.parfeval(talk_task, {.value = 1e9}, {.queue = queue});
+  const auto nap = two.parfeval(nap_task, {.value = 60});
+  while (values == 0) std::this_thread::sleep_for(1ms);
+  ::kill(two.workers()[1].process, SIGSTOP);
+  EXPECT_TRUE(nap.wait(5s));
+  talk.cancel();
+  EXPECT_THAT(error_from([&] { nap.get(); }).message(), HasSubstr("said nothing for 3 s"));
+}
+
+TEST(Processes, OpeningAgainReplacesAPoolThatLostAWorkerForGood) {
+  const Pool one = open(PoolKind::processes, 1);
+  ::kill(one.workers()[0].process, SIGKILL);
+  std::optional<Error> error;
+  for (pid_t last = 0; !error;) {
+    const pid_t process = one.workers()[0].process;
+    if (process != last) ::kill(process, SIGKILL);
+    last = process;
+    if (!one.is_whole()) error = error_from([&] { one.parfeval(nap_task, {.value = 0}).get(); });
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_THAT(error->message(), HasSubstr("too few workers"));
+  EXPECT_TRUE(one.is_open());
+  EXPECT_EQ(open(PoolKind::processes, 1).parfeval(square_task, {.value = 3}).get().value, 9);
+}
+
+TEST(Processes, AParforThatCannotBeginEndsWhatItHasBegun) {
+  const Pool one = open(PoolKind::processes, 1);
+  EXPECT_THAT(error_from([&] { one.parfor(await_task, {{.path = "/no such file"}, {.path = "\xff\xfe"}}); }).message(), HasSubstr("not UTF-8"));
+  EXPECT_TRUE(one.parfeval(square_task, {.value = 3}).wait(20s)) << "its worker still waits for the file";
+}
+
 TEST(Processes, HaveThePoolsEnvironmentForTheirLife) {
   const PoolOptions options{.kind = PoolKind::processes, .workers = 2, .quiet = true, .environment = {"LOCKSTEP_TEST_MOOD=calm = good", "PATH="}};
   const Pool two = session->open_pool(options);

@@ -88,7 +88,8 @@ Session::~Session() {
 Pool Session::open_pool(const PoolOptions& asked) {
   const std::lock_guard opening(opening_);
   const PoolOptions options = ranks_ == nullptr ? asked : ranks_->resolve(asked);
-  if (const auto current = current_pool(); current && fits(*current, opened_with_, options)) return *current;
+  // A launcher's ranks cannot be started again.
+  if (const auto current = current_pool(); current && fits(*current, opened_with_, options) && (ranks_ != nullptr || current->is_whole())) return *current;
   if (options.kind == PoolKind::processes && !processes_allowed_) {
     throw Error(ErrorCode::invalid_option, "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
                 "each worker is this program started again, and run is what makes it a worker; take the Session that run gives to the client");

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -27,7 +29,7 @@ struct Job {
 class ThreadCrew : public Crew {
  public:
   ThreadCrew(int64_t workers, int64_t gpus, CrewListener& listener) : listener_(listener), gpus_(gpus), seats_(static_cast<size_t>(workers)) {
-    for (size_t worker = 0; worker < seats_.size(); ++worker) seats_[worker].thread = std::thread([this, worker] { serve(worker); });
+    start_threads();
     for (const Seat& seat : seats_) threads_.push_back(seat.thread.get_id());
     for (size_t worker = 0; worker < seats_.size(); ++worker) listener_.ready(worker);
   }
@@ -48,6 +50,7 @@ class ThreadCrew : public Crew {
     bool fresh = false;        ///< given and not begun
   };
 
+  void start_threads();
   void serve(size_t worker);
   Outcome perform(size_t worker, Job& job);
   std::shared_ptr<Job> job_of(size_t worker, int64_t call);
@@ -61,6 +64,17 @@ class ThreadCrew : public Crew {
   std::vector<std::thread::id> threads_;  ///< does not change after construction
   bool closing_ = false;
 };
+
+void ThreadCrew::start_threads() {
+  size_t worker = 0;
+  try {
+    for (; worker < seats_.size(); ++worker) seats_[worker].thread = std::thread([this, worker] { serve(worker); });
+  } catch (const std::system_error& error) {
+    close();
+    throw Error(ErrorCode::cluster, "cannot start thread " + std::to_string(worker + 1) + " of " + std::to_string(seats_.size()) + ": " + error.what(),
+                "open a smaller pool, or raise the limit of processes (ulimit -u)");
+  }
+}
 
 void ThreadCrew::begin(size_t worker, Order order) {
   const std::lock_guard lock(mutex_);
@@ -107,6 +121,8 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
   const auto comm = order.group == nullptr ? comm::make_communicator(options) : comm::make_communicator(order.group, order.rank, options);
   const auto deliver = [&](Packet packet) {
     job.credits.take(job.stop.get_token());
+    // The task may go on to change them while the handler reads.
+    for (auto& [name, tensor] : packet.tensors) tensor = tensor.clone();
     listener_.sent(worker, order.call, std::move(packet));
   };
   try {

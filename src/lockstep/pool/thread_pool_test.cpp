@@ -11,6 +11,7 @@ TEST(Threads, TakeLambdas) {
   EXPECT_EQ(calls, 3);
   EXPECT_THAT(two.spmd([](Worker& worker) { return std::to_string(worker.rank()); }), ElementsAre("0", "1"));
   EXPECT_THAT(two.parfor(std::vector<int>{3, 1, 2}, [](Worker&, int value) { return value * value; }), ElementsAre(9, 1, 4));
+  EXPECT_THAT(two.parfor(CallOptions{.workers = 2}, std::vector<int>{5}, [](Worker& worker, int value) { return value * worker.size(); }), ElementsAre(10));
   EXPECT_EQ(two.parfeval([](Worker& worker) { return worker.size(); }).get(), 1);
   const Error error = error_from([&] {
     two.spmd([](Worker& worker) {
@@ -38,6 +39,22 @@ TEST(Threads, AFailedLambdaIsOverBeforeItsCallerGoesOn) {
     });
   });
   EXPECT_TRUE(over);
+}
+
+TEST(Threads, WhatWasSentIsNotWhatTheTaskWritesAfterwards) {
+  std::atomic<bool> written = false;
+  double seen = 0;
+  const DataQueue<Part> queue([&](const Part& part) {
+    while (!written) std::this_thread::sleep_for(1ms);
+    seen = part.values.sum().item<double>();
+  });
+  open(PoolKind::threads, 1).spmd({.queue = queue}, [&](Worker& worker) {
+    const at::Tensor values = at::ones({8});
+    worker.send(Part{.number = 1, .values = values});
+    values.zero_();
+    written = true;
+  });
+  EXPECT_EQ(seen, 8);
 }
 
 }  // namespace

@@ -59,6 +59,18 @@ std::string manifest_hash(const Json& manifest) { return as_hex(hash_of(manifest
 
 constexpr const char* kHint = "remove the folder to go on from an earlier checkpoint or anew";
 
+[[noreturn]] void damaged(const fs::path& path, const std::string& reason = {}) {
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged" + (reason.empty() ? "" : ": ") + reason, kHint);
+}
+
+Json parsed(const fs::path& path) {
+  try {
+    return parse_json(read_file(path, kMostManifestBytes));
+  } catch (const JsonError& error) {
+    damaged(path, error.what());
+  }
+}
+
 }  // namespace
 
 fs::path checkpoint_folder(const fs::path& run, int64_t step) {
@@ -72,10 +84,10 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     if (!folder->filename().string().starts_with("step-") || !fs::exists(*folder / "DONE")) continue;
     const fs::path path = *folder / "manifest.json";
-    Json manifest = Json::parse(read_file(path, kMostManifestBytes), nullptr, false);
+    Json manifest = parsed(path);
     const std::string hash = manifest.is_object() && manifest.contains("hash") ? manifest["hash"].dump() : "";
     if (manifest.is_object()) manifest.erase("hash");
-    if (hash != Json(manifest_hash(manifest)).dump()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged", kHint);
+    if (hash != Json(manifest_hash(manifest)).dump()) damaged(path);
     Checkpoint checkpoint{*folder, {}, manifest["fingerprint"], manifest["tensors"]};
     read_json(manifest["state"], checkpoint.state, "\"" + path.string() + "\"");
     return checkpoint;
@@ -86,7 +98,7 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
 nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file) {
   const fs::path path = checkpoint.folder / file;
   auto tensors = nn::read_safetensors(path).tensors;
-  if (checkpoint.hashes.value(file, "") != tensors_hash(tensors)) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: its tensors are not those that were saved", kHint);
+  if (checkpoint.hashes.value(file, "") != tensors_hash(tensors)) damaged(path, "its tensors are not those that were saved");
   return tensors;
 }
 

@@ -234,6 +234,7 @@ class Run {
                        .writer = writer ? &*writer : nullptr,
                        .fingerprint = fingerprint_,
                        .stop = job_.stop,
+                       .began = began_,
                        .comm = linked ? *linked : comm_},
                       prepared_.prototype);
     load(training);
@@ -289,6 +290,7 @@ class Run {
     return result;
   }
 
+  const double began_ = now_seconds();
   const Job& job_;
   comm::Communicator& comm_;
   bool leads_;

@@ -156,9 +156,9 @@ struct Options {
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Network");
-    field("network", self.network, "auto (by image size and colour), a built-in network's name, or a layer graph NAME.json");
+    field("network", self.network, "a built-in network's name, or a layer graph NAME.json; auto: digits_cnn for small grey images, mlp for tiny ones, resnet18 for others, lstm_classifier for sequences");
     field("weights", self.weights, "start from this file instead of random weights: safetensors, or a state dict of torch.save");
-    field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one");
+    field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one, else their typical size up to 64x64, and 224x224 for larger ones");
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
     field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre; empty: fit them to --image-size");
     field("color", self.color, "auto: grey when the images are");
@@ -187,7 +187,7 @@ struct Options {
     field("tbptt-length", self.tbptt_length, "truncated backpropagation: cut sequences into pieces of so many time steps, one a step, with recurrent state carried on; 0: whole sequences", at_least(0));
     field("sort-by-length", self.sort_by_length, "training sequences in order of length, for less padding; with --shuffle never");
     field("Where it runs");
-    field("execution", self.execution, "auto: a GPU if there is one, else the CPU; multi-gpu: all of them; parallel: the default profile's pool (this machine)");
+    field("execution", self.execution, "auto: a GPU if there is one, else the CPU; multi-gpu: all of them; parallel: all GPUs, else all cores of this machine");
     field("workers", self.workers, "how many train side by side; 0: one for each core, at most one a shard, or for each GPU that is used; under a launcher: on each rank, 0 for one", between(0, 4096));
     field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", between(0, 65536));
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says; workers take them in turn", at_least(0));

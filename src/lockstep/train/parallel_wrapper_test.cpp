@@ -1,7 +1,9 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/train/parallel_wrapper.h"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -70,6 +72,20 @@ TEST_F(ParallelWrapperTest, FitsOnIteratorsAndCallables) {
   builder(options).build().fit(data::collect([&] { return next < batches.size() ? std::optional(batches[next++]) : std::nullopt; }).dataset);
   EXPECT_EQ(weights("callable"), weights("iterators"));
   EXPECT_EQ(weights("dataset"), weights("iterators"));
+}
+
+TEST_F(ParallelWrapperTest, TheFirstStepIsTimedFromTheCall) {
+  const auto batches = mini_batches();
+  double seconds = -1;
+  ParallelWrapper wrapper = builder(options_of("timed", 2)).listener([&](const io::Event& event) {
+    if (event.kind == "first_step") seconds = io::number(event, "seconds");
+    return io::Control::go;
+  }).build();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the process is older than the call, as one that a script became
+  const auto start = std::chrono::steady_clock::now();
+  wrapper.fit(batches.begin(), batches.end());
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 TEST_F(ParallelWrapperTest, StopFitEndsAfterTheStepWithALastAverage) {

@@ -51,7 +51,7 @@ void Training::check_losses(int64_t shard_count) const {
 void Training::report_step(const StepTimes& times, const Score& score) {
   const Plan& plan = setup_.plan;
   if (steps_here_++ == 0) {
-    say("first_step", {{"seconds", process_seconds()}});
+    say("first_step", {{"seconds", now_seconds() - setup_.began}});
   } else {
     timed_seconds_ += times.whole;
     timed_images_ += score.count;

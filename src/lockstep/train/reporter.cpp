@@ -1,10 +1,6 @@
 #include "lockstep/train/reporter.h"
 
 #include <chrono>
-#include <fstream>
-#include <unistd.h>
-
-#include "lockstep/base/text.h"
 
 namespace lockstep::train {
 
@@ -43,17 +39,5 @@ void Reporter::work() {
 }
 
 double now_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-double process_seconds() {
-  // Field 22 of /proc/self/stat, counted after the program's name, which may hold spaces: clock ticks since boot.
-  std::ifstream file("/proc/self/stat");
-  std::string line;
-  std::getline(file, line);
-  const auto fields = split(std::string_view(line).substr(std::min(line.size(), line.rfind(')') + 2)), ' ');
-  timespec boot{};
-  clock_gettime(CLOCK_BOOTTIME, &boot);
-  if (fields.size() < 20) return 0;
-  return static_cast<double>(boot.tv_sec) + static_cast<double>(boot.tv_nsec) * 1e-9 - std::atof(fields[19].c_str()) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 }  // namespace lockstep::train

@@ -39,7 +39,4 @@ class Reporter {
 /// Seconds since 1970, with fractions.
 double now_seconds();
 
-/// Seconds since this process was started.
-double process_seconds();
-
 }  // namespace lockstep::train

@@ -5,11 +5,57 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/data/decode.h"
 
 namespace lockstep::train {
 namespace {
 
 constexpr int64_t kMostManifestBytes = 64 << 20;
+constexpr int64_t kMostSequenceNumbers = int64_t{1} << 31;  // 8 GB, as much as a file of sequences may hold
+constexpr int64_t kMostAmount = int64_t{1} << 40;           // sums and products with it stay far from what a number can hold
+
+[[noreturn]] void damaged(const std::filesystem::path& path, const std::string& reason) {
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: " + reason, "put back a copy of it, or start a new run with another --output");
+}
+
+Json parsed(const std::filesystem::path& path) {
+  try {
+    return parse_json(read_file(path, kMostManifestBytes));
+  } catch (const JsonError& error) {
+    damaged(path, error.what());
+  }
+}
+
+int64_t whole_number(const Json& plan, const std::string& name, const std::filesystem::path& path) {
+  const auto found = plan.find(name);
+  if (found == plan.end() || !found->is_number_integer()) damaged(path, "its plan has no whole number \"" + name + "\"");
+  return found->get<int64_t>();
+}
+
+bool is_picture(int64_t height, int64_t width) { return height >= 1 && width >= 1 && height <= data::kMostPixels / width; }
+
+bool is_picture(const Json& size) {
+  return size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer() && is_picture(size[0].get<int64_t>(), size[1].get<int64_t>());
+}
+
+// By these numbers memory is taken and filled.
+void check_plan(const Json& plan, const std::filesystem::path& path) {
+  if (!plan.is_object()) damaged(path, "its plan is no JSON object");
+  const auto number = [&](const char* name) { return whole_number(plan, name, path); };
+  const int64_t channels = number("channels"), height = number("height"), width = number("width");
+  const std::string size = std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
+  if (const int64_t steps = plan.contains("time_steps") ? number("time_steps") : 0; steps != 0) {
+    const bool good = height == 1 && width == 1 && channels >= 1 && steps >= 1 && channels <= kMostSequenceNumbers / steps;
+    if (!good) damaged(path, "its plan has samples of " + size + " (channels, height, width) with " + std::to_string(steps) + " time steps, which no sequences are");
+  } else if ((channels != 1 && channels != 3) || !is_picture(height, width)) {
+    damaged(path, "its plan has samples of " + size + " (channels, height, width), which no pictures are");
+  }
+  const Json larger = plan.value("resize_to", Json::array());
+  if (!larger.is_array() || (!larger.empty() && !is_picture(larger))) damaged(path, "\"resize_to\" of its plan is neither empty nor the height and width of a picture");
+  for (const char* name : {"mini_batch_size", "shards"}) {
+    if (const int64_t amount = number(name); amount < 1 || amount > kMostAmount) damaged(path, std::string("\"") + name + "\" of its plan is " + std::to_string(amount));
+  }
+}
 
 }  // namespace
 
@@ -32,10 +78,11 @@ void write_listing(const std::filesystem::path& path, const Prepared& prepared) 
 
 std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const Json json = Json::parse(read_file(path, kMostManifestBytes), nullptr, /*allow_exceptions=*/false);
+  const Json json = parsed(path);
   if (!json.is_object() || !json.contains("options") || !json.contains("plan") || !json.contains("network")) {
-    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: it does not hold the options of a run", "put back a copy of it, or start a new run with another --output");
+    damaged(path, "it does not hold the options of a run");
   }
+  check_plan(json["plan"], path);
   Manifest manifest{{}, json["plan"], json["network"]};
   read_json(json["options"], manifest.options, "\"" + path.string() + "\"");
   return manifest;

@@ -24,7 +24,7 @@ void write_listing(const std::filesystem::path& path, const Prepared& prepared);
 
 void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared);
 
-/// Nothing when there is no such file (a run that was killed before it was written). Throws corrupt_data for anything else.
+/// Nothing when there is no such file (a run that was killed before it was written). Throws corrupt_data for anything else, also for a plan of samples in sizes that none have.
 std::optional<Manifest> read_manifest(const std::filesystem::path& path);
 
 /// The names that may change at resume, for docs and help.

@@ -49,6 +49,9 @@ Source source_of(Pictures pictures, const char* kind, const SourceOptions& optio
 /// one that is not there (-1 when options.unlabelled).
 std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path, const SourceOptions& options);
 
+/// Throws out_of_memory when what is read from a file, `bytes` in memory, is more than this process may have.
+void check_fits_memory(const std::filesystem::path& path, int64_t bytes);
+
 /// Throws invalid_option when `count` classes are too few to learn from; with options.classes or unlabelled any count will do.
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options);
 

@@ -1,6 +1,7 @@
 // The kinds of stores that stores.cpp lists.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,5 +31,8 @@ bool is_archive_name(std::string_view name);
 
 /// A path's parts without empty ones and dots: "./a//b" is {"a", "b"}. Throws corrupt_data, naming `holder`, for one that leads upwards.
 std::vector<std::string> safe_parts(std::string_view path, const std::string& holder);
+
+/// The most parts of a path below the root of a folder or an archive.
+constexpr size_t kMostDepth = 64;
 
 }  // namespace lockstep::io

@@ -12,7 +12,8 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr size_t kMostValues = 1'000'000;  // a tensor takes about 20
+constexpr size_t kMostValues = 1'000'000;     // a tensor takes about 20
+constexpr size_t kMostStackings = 4'000'000;  // of values, kept ones that are taken again and marks: a tensor takes about 30
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
@@ -69,9 +70,19 @@ class Machine {
     return text;
   }
 
+  // A file of few bytes can take what it has kept any number of times, and each time something is put somewhere.
+  void count_stacking() {
+    if (++stackings_ > kMostStackings) refuse("its pickle has more than " + std::to_string(kMostStackings) + " places that values are put into");
+  }
+
+  void stack(uint32_t number) {
+    count_stacking();
+    stack_.push_back(number);
+  }
+
   void push(PickleValue value) {
     if (pickle_.values.size() == kMostValues) refuse("its pickle has more than " + std::to_string(kMostValues) + " values");
-    stack_.push_back(static_cast<uint32_t>(pickle_.values.size()));
+    stack(static_cast<uint32_t>(pickle_.values.size()));
     pickle_.values.push_back(std::move(value));
   }
   void push_text(std::string_view text) { push({.kind = Kind::text, .text = std::string(text)}); }
@@ -82,6 +93,11 @@ class Machine {
     const uint32_t top = stack_.back();
     stack_.pop_back();
     return top;
+  }
+
+  void mark() {
+    count_stacking();
+    marks_.push_back(stack_.size());
   }
 
   std::vector<uint32_t> pop_to_mark() {
@@ -130,9 +146,8 @@ class Machine {
     const PickleValue& id = pickle_.values[pop()];
     const std::string& type = item(id, 1, Kind::global, "storage").text;
     if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type)) refuse("its pickle has a bad storage");
-    PickleValue storage{.kind = Kind::storage, .integer = item(id, 4, Kind::integer, "storage").integer, .text = item(id, 2, Kind::text, "storage").text,
-                        .dtype = type.substr(std::string_view("torch.").size())};
-    push(std::move(storage));
+    if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes) refuse("its pickle has a storage whose key has " + std::to_string(bytes) + " bytes");
+    push({.kind = Kind::storage, .integer = item(id, 4, Kind::integer, "storage").integer, .items = {id.items[1], id.items[2]}});
   }
 
   // A call of what global() has let in. Nothing is copied but what is kept, or a long tuple that is called often would take for ever.
@@ -146,7 +161,7 @@ class Machine {
       push({.kind = Kind::dict});
     } else if (called.text == kParameter) {
       item(arguments, 0, Kind::tensor, "parameter");
-      stack_.push_back(arguments.items[0]);
+      stack(arguments.items[0]);
     } else if (called.text == kTensor) {
       item(arguments, 0, Kind::storage, "tensor");
       item(arguments, 1, Kind::integer, "tensor");
@@ -170,12 +185,13 @@ class Machine {
   void remember(uint64_t place) {
     if (stack_.empty()) refuse("its pickle keeps a value that is not there");
     memo_[place] = stack_.back();
+    if (memo_.size() > pickle_.values.size()) refuse("its pickle keeps more values than it has");
   }
 
   void recall(uint64_t place) {
     const auto found = memo_.find(place);
     if (found == memo_.end()) refuse("its pickle takes a value that it has not kept");
-    stack_.push_back(found->second);
+    stack(found->second);
   }
 
   void step(unsigned char code) {
@@ -184,7 +200,7 @@ class Machine {
         if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5) refuse("its pickle is of protocol " + std::to_string(protocol));
         return;
       case 0x95: take(8); return;  // FRAME
-      case '(': return marks_.push_back(stack_.size());
+      case '(': return mark();
       case '0': pop(); return;
       case 'N': return push({});
       case 0x88:
@@ -253,6 +269,7 @@ class Machine {
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;
   std::unordered_map<uint64_t, uint32_t> memo_;
+  size_t stackings_ = 0;
 };
 
 }  // namespace

@@ -26,13 +26,12 @@ struct PickleValue {
     tuple,    ///< items
     list,     ///< items
     dict,     ///< items: key, value, key, value ...
-    storage,  ///< text: the key of its bytes; dtype: "FloatStorage"; integer: elements
+    storage,  ///< items: type (a global), key of its bytes (a text); integer: elements
     tensor,   ///< items: storage, offset, sizes, strides
   };
   Kind kind = Kind::none;
   int64_t integer = 0;
   std::string text = {};
-  std::string dtype = {};
   std::vector<uint32_t> items = {};
 };
 
@@ -44,9 +43,10 @@ struct Pickle {
 };
 
 inline constexpr int64_t kMostPickleBytes = int64_t{16} << 20;  // a state dict of 10,000 tensors has about 1 MB
+inline constexpr size_t kMostKeyBytes = 1024;  // of a storage or an entry of a state dict
 
 /// Protocols 2 to 5. Throws PickleError for whatever else, naming a global that is refused.
-/// Memory is bounded by the number of values, a million at most.
+/// Memory is bounded by the bytes and the number of values, a million at most, and of the places that these are put into, four million: nothing that is taken again is copied.
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace lockstep::nn

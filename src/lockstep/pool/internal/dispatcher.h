@@ -8,13 +8,28 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
+#include "lockstep/base/bounded_queue.h"
 #include "lockstep/pool/internal/call_record.h"
 #include "lockstep/pool/internal/crew.h"
 #include "lockstep/pool/internal/queue_core.h"
 
 namespace lockstep::pool {
+
+/// Gives up queues on a thread of its own: who drops the last use of one waits for its handler, and no worker may be kept from its work by that.
+class QueueDrops {
+ public:
+  QueueDrops();
+  ~QueueDrops();
+  void take(std::shared_ptr<QueueCore> queue) { queues_->push(std::move(queue)); }
+
+ private:
+  using Queues = BoundedQueue<std::shared_ptr<QueueCore>>;
+  const std::shared_ptr<Queues> queues_;  ///< also the thread's: a handler may hold the last use of the pool
+  std::thread thread_;
+};
 
 /// Any thread may call any member.
 class Dispatcher : public CrewListener, public std::enable_shared_from_this<Dispatcher> {
@@ -29,6 +44,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   int64_t size() const { return static_cast<int64_t>(slots_.size()); }
   std::vector<WorkerInfo> workers() const;
   bool is_open() const;
+  bool is_whole() const;
 
   /// Throws at once for work that the crew cannot do, or when the pool is closed.
   std::shared_ptr<CallRecord> submit(Work work, int64_t ranks, const AnyDataQueue& queue);
@@ -76,7 +92,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   void tell_workers(const Call& call, const std::string& reason, Later& later);
   void settle_if_over(const CallPointer& call, Later& later);
   void settle(const CallPointer& call, Later& later);
-  static void finish(const CallPointer& call, const std::function<void(CallRecord&)>& end);
+  void finish(const CallPointer& call, const std::function<void(CallRecord&)>& end);
   static void run(Later& later);
 
   mutable std::mutex mutex_;
@@ -89,6 +105,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   bool closing_ = false;
   std::optional<Error> start_failure_;
   std::unique_ptr<Crew> crew_;
+  QueueDrops drops_;
 };
 
 }  // namespace lockstep::pool

@@ -15,6 +15,7 @@
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/custom/internal/model_parts.h"
 #include "lockstep/train/number_type.h"
+#include "lockstep/train/placement.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/replica.h"
 
@@ -144,8 +145,9 @@ BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::Net
   if (options.precision == Precision::auto_) {
     throw Error(ErrorCode::invalid_option, "a model for a loop of one's own cannot choose its precision by a trial", "say single, double_ or bf16_mixed");
   }
+  const at::Device device = open_device(worker.device().is_cpu() ? "cpu" : "cuda", worker.device().index());
   const nn::Instance instance = make_instance(worker, network, input, options);
-  SharedWeights weights(instance, number_type(options.precision), worker.device());
+  SharedWeights weights(instance, number_type(options.precision), device);
   std::vector<at::Tensor> all{weights.flat()};
   for (const auto& [name, tensor] : weights.buffers()) all.push_back(tensor);
   worker.comm().broadcast(all, /*root=*/0);

@@ -1,4 +1,6 @@
 // The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, pure updates, agreement on data.
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -184,6 +186,71 @@ TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {
   EXPECT_THAT(error([](const data::Shard& shard) { return shard.input.sum(); }), HasSubstr("has no graph back to the learnables"));
 }
 
+TEST(CustomLoop, ALossThatIsNoNumberOnOneRankIsTheClientsError) {
+  using Limits = std::numeric_limits<double>;
+  for (const auto& [factor, word] : {std::pair(Limits::quiet_NaN(), "NaN"), std::pair(Limits::infinity(), "infinite")}) {
+    const std::string error = error_on_workers(2, [factor = factor](pool::Worker& worker) {
+      const BuiltModel model = build(worker, net(), halves(40));
+      for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), {.mini_batch_size = 20, .shards = 4})) {
+        const double wrong = worker.rank() == 1 && batch.iteration == 1 ? factor : 1;
+        exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) { return loss_of(model)(shard) * wrong; }));
+      }
+    });
+    EXPECT_THAT(error, HasSubstr("the loss became " + std::string(word) + " in step 2, in shard 2"));
+  }
+}
+
+TEST(CustomLoop, GradientsThatAreKeptAreThoseOfTheirStep) {
+  const auto run = [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(40), {.seed = 3});
+    std::vector<at::Tensor> kept, copies;
+    for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), {.mini_batch_size = 20, .shards = 4, .order = {.seed = 7}, .epochs = 2})) {
+      const auto gradients = exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients;
+      if (batch.iteration > 0) continue;
+      kept = gradients;
+      for (const at::Tensor& gradient : gradients) copies.push_back(gradient.clone());
+    }
+    std::vector<float> values;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_TRUE(at::equal(kept[i], copies[i])) << i;
+      const at::Tensor host = kept[i].cpu();
+      values.insert(values.end(), host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel());
+    }
+    return values;
+  };
+  EXPECT_EQ(on_workers(1, run), on_workers(2, run));
+}
+
+// What cannot be copied from shows without a GPU that the loss would have got it on the model's device.
+TEST(CustomLoop, TargetsComeToTheModelsDevice) {
+  const std::string error = error_on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(20));
+    data::MiniBatchQueue queue(halves(20), worker.share(), {});
+    data::Batch batch = *queue.next();
+    for (data::Shard& shard : batch.shards) shard.target = shard.target.to(at::kMeta);
+    loss_and_gradients(model, batch, loss_of(model));
+  });
+  EXPECT_THAT(error, HasSubstr("Cannot copy out of meta tensor"));
+}
+
+TEST(CustomLoop, AQueueForEachEpochGivesTheBitsOfOneForAll) {
+  const data::QueueOptions all{.mini_batch_size = 20, .shards = 2, .augment = data::Augment::parse("flip"), .epochs = 2};
+  data::QueueOptions first = all, second = all;
+  first.epochs = 1;
+  second.start = {.epoch = 1};
+  const auto hash_after = [](const std::vector<data::QueueOptions>& queues) {
+    return on_workers(1, [queues](pool::Worker& worker) {
+      const BuiltModel model = build(worker, net(), halves(40), {.seed = 3});
+      Sgdm sgdm(model.parameters());
+      for (const data::QueueOptions& options : queues) {
+        for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), options)) sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+      }
+      return model.hash();
+    });
+  };
+  EXPECT_EQ(hash_after({first, second}), hash_after({all}));
+}
+
 TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
   on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), {1, 6, 8, 2});
@@ -241,6 +308,17 @@ TEST(Learnables, UpdatesArePyTorchsAndPure) {
   EXPECT_THROW(sgdm_update(first, {first[0]}), Error);
   EXPECT_THROW(sgdm_update(first, {first[1], first[0]}), Error);
   EXPECT_THROW(sgdm_update(first, first, {}, {.learning_rate = -1}), Error);
+}
+
+TEST(Learnables, FrozenOnesKeepTheirBitsUnderWeightDecay) {
+  const std::vector<at::Tensor> parameters{at::randn({4}).requires_grad_(), at::randn({3})};
+  const std::vector<at::Tensor> gradients{at::randn({4}), at::zeros({3})};
+  const SgdmUpdate sgdm = sgdm_update(parameters, gradients, {}, {.weight_decay = 0.1});
+  const AdamUpdate adam = adam_update(parameters, gradients, {}, {.weight_decay = 0.1});
+  for (const auto& updated : {sgdm.parameters, adam.parameters}) {
+    EXPECT_FALSE(at::equal(updated[0], parameters[0]));
+    EXPECT_TRUE(at::equal(updated[1], parameters[1]));
+  }
 }
 
 TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {

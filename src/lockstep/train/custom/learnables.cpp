@@ -1,5 +1,7 @@
 #include "lockstep/train/custom/learnables.h"
 
+#include <algorithm>
+
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -74,6 +76,14 @@ std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
+// Where some require a gradient, those that do not are frozen, and weight decay would move them still. Plain tensors are all learned.
+std::vector<bool> learned_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<bool> learned;
+  for (const at::Tensor& parameter : parameters) learned.push_back(parameter.requires_grad());
+  if (std::find(learned.begin(), learned.end(), true) == learned.end()) learned.assign(learned.size(), true);
+  return learned;
+}
+
 at::Tensor at_or_none(const std::vector<at::Tensor>& list, size_t i) { return list.empty() ? at::Tensor() : list[i]; }
 
 }  // namespace
@@ -85,7 +95,10 @@ SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vec
   const torch::NoGradGuard no_grad;
   SgdmUpdate next{copies(parameters), velocity.empty() ? zeros_like(parameters) : copies(velocity)};
   const device::UpdateRule rule = rule_of(options);
-  for (size_t i = 0; i < parameters.size(); ++i) apply(rule, gradients[i], next.parameters[i], next.velocity[i], {});
+  const std::vector<bool> learned = learned_of(parameters);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (learned[i]) apply(rule, gradients[i], next.parameters[i], next.velocity[i], {});
+  }
   return next;
 }
 
@@ -98,7 +111,10 @@ AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vec
                   {moments.iteration + 1, moments.mean.empty() ? zeros_like(parameters) : copies(moments.mean),
                    moments.mean_square.empty() ? zeros_like(parameters) : copies(moments.mean_square)}};
   const device::UpdateRule rule = corrected(rule_of(options), moments.iteration);
-  for (size_t i = 0; i < parameters.size(); ++i) apply(rule, gradients[i], next.parameters[i], next.moments.mean[i], next.moments.mean_square[i]);
+  const std::vector<bool> learned = learned_of(parameters);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (learned[i]) apply(rule, gradients[i], next.parameters[i], next.moments.mean[i], next.moments.mean_square[i]);
+  }
   return next;
 }
 

@@ -50,7 +50,8 @@ struct SgdmUpdate {
 };
 
 /// One step of SGD with momentum, PyTorch's arithmetic: new tensors, the ones given stay as they are. `velocity` is what the last step gave, empty
-/// before the first. Lists have one tensor for each learnable, float or double. Throws invalid_option when they do not fit together.
+/// before the first. Lists have one tensor for each learnable, float or double. Parameters that require no gradient keep their values where others require
+/// one: they are frozen. Throws invalid_option when lists do not fit together.
 SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& velocity = {},
                        const SgdmOptions& options = {});
 

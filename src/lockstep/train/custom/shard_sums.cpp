@@ -1,5 +1,7 @@
 #include "lockstep/train/custom/shard_sums.h"
 
+#include <cmath>
+
 #include <ATen/Functions.h>
 #include <torch/nn/module.h>
 
@@ -30,6 +32,14 @@ std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   return {stack.release(), [model](comm::NodeStack* used) { model.parts().spare_stacks.emplace_back(used); }};
 }
 
+// A queue goes by its rank, which is 0 for every worker that is a group of its own, whatever GPU it has.
+data::Shard on_device(data::Shard shard, at::Device device) {
+  for (at::Tensor* tensor : {&shard.input, &shard.target}) {
+    if (tensor->defined()) *tensor = tensor->to(device);
+  }
+  return shard;
+}
+
 void check_loss(const at::Tensor& loss) {
   if (loss.defined() && loss.numel() == 1 && loss.requires_grad()) return;
   throw Error(ErrorCode::invalid_option,
@@ -51,12 +61,24 @@ int64_t statistics_width(const std::vector<BatchNormInfo>& norms) {
   return width;
 }
 
+// By the exchange it would come into the weights of every rank.
+void check_finite(double loss, const data::Batch& batch, const data::Shard& shard) {
+  if (std::isfinite(loss)) return;
+  throw Error(ErrorCode::corrupt_data,
+              "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(batch.iteration + 1) + ", in shard " + std::to_string(shard.index),
+              "try a smaller learning rate; where no step has changed the weights yet, look for values that are not finite in the data, the first weights and the network");
+}
+
 at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& measured, const std::vector<BatchNormInfo>& norms) {
   const at::Tensor rows = at::empty({static_cast<int64_t>(measured.size()), kStatisticsColumn + statistics_width(norms)}, at::kDouble);
   if (measured.empty()) return rows;
   rows.narrow(1, kLossColumn, rows.size(1) - kLossColumn).copy_(at::stack(measured));
   auto values = rows.accessor<double, 2>();
-  for (size_t i = 0; i < batch.shards.size(); ++i) values[static_cast<int64_t>(i)][kCountColumn] = static_cast<double>(batch.shards[i].count);
+  for (size_t i = 0; i < batch.shards.size(); ++i) {
+    auto row = values[static_cast<int64_t>(i)];
+    check_finite(row[kLossColumn], batch, batch.shards[i]);
+    row[kCountColumn] = static_cast<double>(batch.shards[i].count);
+  }
   return rows;
 }
 
@@ -97,6 +119,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   auto parameters = model.parameters();
   ShardSums sums{model, take_stack(model), batch.shard_count, batch.global_count, {}};
   sums.gradients->begin(batch.shard_count);
+  sums.gradients->leave_held();
   parts.begin_training();
   device::RandomScope random(device, 0);
   const nn::DirectConvolutions convolutions(parts.options.kernels == Kernels::auto_);
@@ -107,7 +130,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     at::Tensor sum;
     {
       const AutocastScope autocast(parts.options.precision, device.type(), WeightCasts::renew);
-      sum = loss(shard);
+      sum = loss(on_device(shard, device));
     }
     check_loss(sum);
     measured.push_back(loss_and_statistics(sum, parts.shard_statistics.statistics()));

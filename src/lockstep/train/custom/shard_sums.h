@@ -28,14 +28,15 @@ struct ShardSums {
   at::Tensor rows;                             ///< double [own shards, values] on the CPU: samples, loss, batch norms' statistics
 };
 
-/// Calls loss(shard) for each shard of this worker, in training mode, and computes its gradients. Random layers draw by (seed, batch.iteration, shard),
-/// so what comes out is the same whichever worker has the shard. Throws invalid_option when loss gives no number with a graph.
+/// Calls loss(shard) for each shard of this worker, in training mode, and computes its gradients; the shard's input and target are then on the model's
+/// device. Random layers draw by (seed, batch.iteration, shard), so what comes out is the same whichever worker has the shard. Throws invalid_option when
+/// loss gives no number with a graph, corrupt_data when that is NaN or infinite.
 ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, const ModelLoss& loss);
 
 /// Of a whole mini-batch, equal on all ranks.
 struct MiniBatchSums {
   double loss = 0;                     ///< mean over the samples
-  std::vector<at::Tensor> gradients;   ///< of that mean, one for each of the model's learnables
+  std::vector<at::Tensor> gradients;   ///< of that mean, one for each of the model's learnables; later steps do not change them
   int64_t count = 0;                   ///< samples
   std::shared_ptr<const void> memory;  ///< that the gradients lie in
 };
