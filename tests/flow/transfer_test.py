@@ -55,6 +55,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
     def test_features_are_not_kept_when_images_change(self):
         output = self.transfer("augmented", "squeezenet", "--head", "new", "--freeze", "features.*", "--augment", "flip", "--max-steps", 2)
         plan = runs.of_kind(output, "plan")[0]["values"]
+        self.assertIn("learning rate 0.001, cosine", [line[2] for line in plan["lines"] if line[0] == "optimizer"])  # a tenth: at 0.01 a head with factor 10 learns nothing
         self.assertIn(["frozen layers", "computed at every step", "--augment changes the images in every epoch"], plan["lines"])
 
     def test_kept_features_go_on_after_a_stop(self):

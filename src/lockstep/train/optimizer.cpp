@@ -8,9 +8,11 @@
 
 namespace lockstep::train {
 
-double default_learning_rate(OptimizerKind kind, data::SampleKind samples) {
-  if (kind != OptimizerKind::sgdm) return 0.001;
-  return samples == data::SampleKind::sequence ? 0.1 : 0.01;
+double default_learning_rate(const Options& options, data::SampleKind samples) {
+  // A new head's factor is 10: so it learns at the usual rate, and layers that are trained already at a tenth.
+  const double share = options.head == Head::new_ ? 0.1 : 1;
+  if (options.optimizer != OptimizerKind::sgdm) return share * 0.001;
+  return share * (samples == data::SampleKind::sequence ? 0.1 : 0.01);
 }
 
 static_assert(static_cast<int>(OptimizerKind::rmsprop) == static_cast<int>(device::UpdateKind::rmsprop) &&

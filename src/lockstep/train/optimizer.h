@@ -22,7 +22,7 @@ device::UpdateRule resolve_rule(const Options& options);
 device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
 
 /// The rate used when the user gives none. Recurrent networks, which have no batch norm, barely move at the one that pictures are given.
-double default_learning_rate(OptimizerKind kind, data::SampleKind samples);
+double default_learning_rate(const Options& options, data::SampleKind samples);
 
 /// Elements of the flat buffers whose rate is multiplied by the same factor.
 struct RatePart {

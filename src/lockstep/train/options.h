@@ -215,7 +215,7 @@ struct Options {
     field("patience", self.patience, "stop after this many validations without a better accuracy; 0: never; -1: 5, or more where those are under 60 steps", at_least(-1));
     field("Optimizer");
     field("optimizer", self.optimizer, "PyTorch's arithmetic of SGD with momentum, Adam, AdamW, RMSprop");
-    field("learning-rate", self.learning_rate, "step size at epoch 0; 0: 0.01 for sgdm, 0.1 for sgdm on sequences, 0.001 for the others", at_least(0));
+    field("learning-rate", self.learning_rate, "step size at epoch 0; 0: 0.01 for sgdm, 0.1 for sgdm on sequences, 0.001 for the others, and a tenth of it with --head new", at_least(0));
     field("lr-schedule", self.lr_schedule, "how the learning rate falls; a drop factor or period alone means piecewise");
     field("lr-drop-factor", self.lr_drop_factor, "piecewise: multiply the rate by this ...", between(0, 1));
     field("lr-drop-period", self.lr_drop_period, "... every so many epochs", at_least(1));

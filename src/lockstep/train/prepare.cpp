@@ -290,7 +290,7 @@ class Preparation {
     const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch : averages() ? kReplicaPrefetch : kPrefetch;
     plan.read_ahead = prefetch;
     if (plan.tbptt_length == 0) plan.mini_batch_size = options_.mini_batch_size.is_auto() ? fitting_size() : int64_t{options_.mini_batch_size};
-    plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_.optimizer, plan.format.kind);
+    plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_, plan.format.kind);
     plan.lr_schedule = options_.lr_schedule;
     if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
     plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.learned_count, plan.mini_batch_size);
