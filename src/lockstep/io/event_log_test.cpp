@@ -36,6 +36,21 @@ class EventLogTest : public testing::Test {
     return result;
   }
   std::filesystem::path file(const std::string& name) { return run_ / "events" / name; }
+  // What is said of a log of three steps with `line` put in as its second; a refusal is corrupt_data.
+  std::string refusal_with_second_line(const std::string& line) {
+    write_steps(0, 0, 1, 3);
+    std::string content = read_file(file("rank-0-attempt-0.jsonl"));
+    content.insert(content.find('\n') + 1, line);
+    std::ofstream(file("rank-0-attempt-0.jsonl")) << content;
+    try {
+      read_events(run_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
+      return error.what();
+    }
+    ADD_FAILURE() << "was read";
+    return "";
+  }
 
   const test::TemporaryFolder temporary_{};
   const std::filesystem::path& run_ = temporary_.path();
@@ -90,35 +105,16 @@ TEST_F(EventLogTest, TornLastLineIsIgnored) {
 }
 
 TEST_F(EventLogTest, BrokenLineInTheMiddleIsNamed) {
-  write_steps(0, 0, 1, 3);
-  std::string content = read_file(file("rank-0-attempt-0.jsonl"));
-  content.insert(content.find('\n') + 1, "{\"kind\":\"st\n");
-  std::ofstream(file("rank-0-attempt-0.jsonl")) << content;
-  try {
-    read_events(run_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
-    EXPECT_THAT(error.what(), HasSubstr("line 2 of"));
-    EXPECT_THAT(error.what(), HasSubstr("rank-0-attempt-0.jsonl"));
-  }
+  const std::string said = refusal_with_second_line("{\"kind\":\"st\n");
+  EXPECT_THAT(said, HasSubstr("line 2 of"));
+  EXPECT_THAT(said, HasSubstr("rank-0-attempt-0.jsonl"));
 }
 
 // Copied and written by recursion: so deep, that would leave the stack.
 TEST_F(EventLogTest, ALineNestedTooDeepIsNamed) {
-  write_steps(0, 0, 1, 2);
-  std::string content = read_file(file("rank-0-attempt-0.jsonl"));
-  const std::string deep = R"({"kind":"step","step":1,"values":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}\n";
-  content.insert(content.find('\n') + 1, deep);
-  std::ofstream(file("rank-0-attempt-0.jsonl")) << content;
-  try {
-    read_events(run_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
-    EXPECT_THAT(error.what(), HasSubstr("nested deeper than 32 levels"));
-    EXPECT_THAT(error.what(), HasSubstr("line 2 of"));
-  }
+  const std::string said = refusal_with_second_line(R"({"kind":"step","step":1,"values":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}\n");
+  EXPECT_THAT(said, HasSubstr("nested deeper than 32 levels"));
+  EXPECT_THAT(said, HasSubstr("line 2 of"));
 }
 
 TEST_F(EventLogTest, LaterAttemptReplacesTheStepsItMadeAgain) {
