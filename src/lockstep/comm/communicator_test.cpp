@@ -14,12 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/comm/internal/on_gpu.h"
+#include "lockstep/comm/internal/store.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/gpu.h"
 
@@ -454,6 +456,16 @@ TEST(Launch, ReadsTorchrunsVariables) {
   EXPECT_EQ(text_of_failure([&] { read(); }), "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number from 1 to 65535");
   variables.clear();
   EXPECT_FALSE(read().has_value());
+}
+
+TEST(Rendezvous, NamesARankThatIsNoneOfOurs) {
+  for (const std::string said : {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"), std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
+    MeetingPlace place;
+    Launch launch{.rank = 0, .size = 2, .address = "127.0.0.1", .port = place.port(), .agent_store = true};
+    c10d::PrefixStore("lockstep/0", open_store(launch)).set("rank-1", said);
+    const std::string text = text_of_failure([&] { join_group(launch, {.timeout = 20s}, CommunicatorKind::auto_); });
+    EXPECT_EQ(text, "communication: rank 1 introduces itself with \"" + said.substr(0, 40) + "\", which no rank of this version of Lockstep does");
+  }
 }
 
 TEST(GroupMemory, RefusesForeignMemory) {

@@ -10,6 +10,7 @@
 
 #include "lockstep/comm/internal/gloo_call.h"
 #include "lockstep/comm/internal/group_reduce.h"
+#include "lockstep/comm/internal/sum_buffer.h"
 
 namespace lockstep::comm {
 namespace {
@@ -175,9 +176,7 @@ std::vector<Node> GlooCommunicator::exchange_nodes(const std::vector<Node>& node
   for (int64_t rank = 0; rank < size_; ++rank) said.push_back(call.said(rank));
   if (const std::string why = misplaced_shard(said, shard_count); !why.empty()) call.leave(ErrorCode::invalid_option, why);
   const TreePlan plan(said, shard_count);
-  if (!tree_sum_.defined() || tree_sum_.use_count() > 1 || tree_sum_.storage().use_count() > 1 || tree_sum_.numel() != plan.elements || tree_sum_.scalar_type() != plan.type) {
-    tree_sum_ = at::empty({plan.elements}, at::TensorOptions().dtype(plan.type));
-  }
+  renew_sum(tree_sum_, plan.elements, plan.type);
   std::vector<Node> host;
   for (const Node& node : nodes) host.push_back({node.shards, node.sum.detach().to(at::kCPU).contiguous()});
   plan.type == at::kFloat ? finish_tree<float>(call, host, plan) : finish_tree<double>(call, host, plan);

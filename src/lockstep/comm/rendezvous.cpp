@@ -15,6 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/text.h"
 #include "lockstep/comm/internal/gloo_communicator.h"
 #include "lockstep/comm/internal/peer_watch.h"
 #include "lockstep/comm/internal/socket.h"
@@ -93,11 +94,23 @@ void await_readers(const Store& store, const Launch& launch) {
   for (int64_t rank = 1; rank < launch.size; ++rank) store->get_to_str(key(rank));
 }
 
+// Any program that reaches the store can write there.
+Json introduction_in(const std::string& text, int64_t rank) {
+  try {
+    Json said = parse_json(text);
+    const auto is_text = [&](const char* name) { return said.contains(name) && said[name].is_string(); };
+    if (said.is_object() && said.contains("machine") && said.contains("process") && said["process"].is_number_integer() && is_text("host") && is_text("communicator") && (is_text("address") || is_text("no_address"))) return said;
+  } catch (const JsonError&) {
+  }
+  throw Error(ErrorCode::communication, "rank " + std::to_string(rank) + " introduces itself with \"" + printable(text.substr(0, 40)) + "\", which no rank of this version of Lockstep does",
+              "start all ranks with the same program, and let no other one use this MASTER_PORT");
+}
+
 // What every rank said, in rank order.
 std::vector<Json> exchange(const Store& store, const Launch& launch, const Json& own) {
   store->set(own_key(launch.rank), own.dump());
   std::vector<Json> all;
-  for (int64_t rank = 0; rank < launch.size; ++rank) all.push_back(Json::parse(store->get_to_str(own_key(rank))));
+  for (int64_t rank = 0; rank < launch.size; ++rank) all.push_back(introduction_in(store->get_to_str(own_key(rank)), rank));
   await_readers(store, launch);
   return all;
 }

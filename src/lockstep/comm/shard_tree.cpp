@@ -6,6 +6,7 @@
 #include <ATen/Functions.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/internal/sum_buffer.h"
 #include "lockstep/device/kernels.h"
 
 namespace lockstep::comm {
@@ -79,8 +80,7 @@ void NodeStack::begin(int64_t shard_count) {
 }
 
 void NodeStack::leave_held() {
-  // The tensor's own count does not know of views, and a detached view keeps nothing but the storage.
-  std::erase_if(free_, [](const at::Tensor& buffer) { return buffer.use_count() > 1 || buffer.storage().use_count() > 1; });
+  std::erase_if(free_, is_held_elsewhere);
 }
 
 at::Tensor NodeStack::take_buffer() {

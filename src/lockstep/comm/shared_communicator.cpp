@@ -10,6 +10,7 @@
 #include "lockstep/comm/internal/collective.h"
 #include "lockstep/comm/internal/group_layout.h"
 #include "lockstep/comm/internal/group_reduce.h"
+#include "lockstep/comm/internal/sum_buffer.h"
 
 namespace lockstep::comm {
 namespace {
@@ -217,9 +218,7 @@ void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreeP
 std::vector<Node> SharedCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) {
   const Deadline until = deadline(wait);
   const TreePlan plan = meet_for_tree(nodes, shard_count, until);
-  if (!tree_sum_.defined() || tree_sum_.use_count() > 1 || tree_sum_.storage().use_count() > 1 || tree_sum_.numel() != plan.elements || tree_sum_.scalar_type() != plan.type) {
-    tree_sum_ = at::empty({plan.elements}, at::TensorOptions().dtype(plan.type));
-  }
+  renew_sum(tree_sum_, plan.elements, plan.type);
   std::vector<Node> host;
   for (const Node& node : nodes) host.push_back({node.shards, node.sum.detach().to(at::kCPU).contiguous()});
   plan.type == at::kFloat ? finish_tree<float>(host, plan, tree_sum_, until) : finish_tree<double>(host, plan, tree_sum_, until);

@@ -2,11 +2,8 @@
 
 #include <chrono>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
-
-#include "lockstep/base/error.h"
 
 namespace lockstep::comm {
 namespace {
@@ -49,6 +46,10 @@ void ThreadGroup::barrier(const std::function<void()>& work) {
   if (generation_.load() == mine) throw Error(ErrorCode::cancelled, "another worker failed");
 }
 
+Error thread_start_error(const std::system_error& error, size_t thread, int64_t of) {
+  return {ErrorCode::cluster, "cannot start thread " + std::to_string(thread) + " of " + std::to_string(of) + ": " + error.what(), "use fewer workers, or raise the limit of processes (ulimit -u)"};
+}
+
 void ThreadGroup::fail(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
   if (!error_) error_ = std::move(error);
@@ -71,8 +72,7 @@ void ThreadGroup::run(const std::function<void(Share)>& work) {
       }
     } catch (const std::system_error& error) {
       // Those that have begun must not wait for it.
-      fail(std::make_exception_ptr(Error(ErrorCode::cluster, "cannot start thread " + std::to_string(threads.size() + 1) + " of " + std::to_string(size_) + ": " + error.what(),
-                                         "use fewer workers, or raise the limit of processes (ulimit -u)")));
+      fail(std::make_exception_ptr(thread_start_error(error, threads.size() + 1, size_)));
     }
   }
   if (error_) std::rethrow_exception(error_);

@@ -8,10 +8,15 @@
 #include <functional>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 
 namespace lockstep::comm {
+
+/// cluster: "cannot start thread 3 of 8: ...". thread is counted from 1.
+[[nodiscard]] Error thread_start_error(const std::system_error& error, size_t thread, int64_t of);
 
 /// What a group of threads shares. A group of one is a true group: its barriers return at once.
 class ThreadGroup {

@@ -33,14 +33,12 @@ void walk(const std::filesystem::path& root, Visit&& visit) {
 
 /// Whether no cell of the line is a number.
 bool names_channels(std::string_view line) {
-  while (true) {
-    const size_t comma = line.find(',');
-    const std::string_view word = trimmed(line.substr(0, comma));
+  for (std::optional rest(line); rest;) {
+    const std::string_view word = next_cell(rest);
     float value = 0;
     if (std::from_chars(word.data(), word.data() + word.size(), value).ec == std::errc()) return false;
-    if (comma == std::string_view::npos) return true;
-    line.remove_prefix(comma + 1);
   }
+  return true;
 }
 
 /// Rows of the file, [T,C], turned to [C,T].

@@ -25,10 +25,16 @@ bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place)
   return true;
 }
 
+std::string_view next_cell(std::optional<std::string_view>& rest) {
+  const std::string_view line = *rest;
+  const size_t comma = line.find(',');
+  rest = comma == std::string_view::npos ? std::nullopt : std::optional(line.substr(comma + 1));
+  return trimmed(line.substr(0, comma));
+}
+
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers) {
-  while (true) {
-    const size_t comma = text.find(',');
-    std::string_view word = trimmed(text.substr(0, comma));
+  for (std::optional rest(text); rest;) {
+    std::string_view word = next_cell(rest);
     if (word.size() > 1 && word.front() == '+' && word[1] != '-') word.remove_prefix(1);
     const auto value = parse_number<float>(word);
     if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values first");
@@ -36,8 +42,6 @@ void append_numbers(std::string_view text, const TextPlace& place, std::vector<f
       refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is no finite number");
     }
     numbers.push_back(*value);
-    if (comma == std::string_view::npos) return;
-    text.remove_prefix(comma + 1);
   }
 }
 

@@ -9,6 +9,9 @@
 
 namespace lockstep::data {
 
+/// The most numbers that a file or a folder of sequences may hold: 8 GB.
+inline constexpr int64_t kMostSequenceNumbers = int64_t{1} << 31;
+
 /// One series. Its T is values.size() / channels.
 struct Sequence {
   std::vector<float> values = {};             ///< [C,T], a channel after the other

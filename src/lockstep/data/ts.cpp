@@ -14,12 +14,6 @@ namespace {
 constexpr size_t kMostClasses = 1'000'000;
 constexpr size_t kMostSequences = 10'000'000;
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
-
 // At most `most`, for a line can be as long as the file.
 std::vector<std::string_view> words_of(std::string_view line, size_t most) {
   std::vector<std::string_view> words;

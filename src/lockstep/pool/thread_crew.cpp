@@ -12,6 +12,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/comm/thread_group.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/credits.h"
 #include "lockstep/pool/internal/crew.h"
@@ -71,8 +72,7 @@ void ThreadCrew::start_threads() {
     for (; worker < seats_.size(); ++worker) seats_[worker].thread = std::thread([this, worker] { serve(worker); });
   } catch (const std::system_error& error) {
     close();
-    throw Error(ErrorCode::cluster, "cannot start thread " + std::to_string(worker + 1) + " of " + std::to_string(seats_.size()) + ": " + error.what(),
-                "open a smaller pool, or raise the limit of processes (ulimit -u)");
+    throw comm::thread_start_error(error, worker + 1, static_cast<int64_t>(seats_.size()));
   }
 }
 

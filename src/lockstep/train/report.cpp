@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/device/memory.h"
+#include "lockstep/train/bad_loss.h"
 #include "lockstep/train/training.h"
 
 namespace lockstep::train {
@@ -43,8 +43,7 @@ void Training::check_losses(int64_t shard_count) const {
     // In averaging mode a replica runs wherever a worker is free.
     const std::string place = averaging_ ? "replica " + std::to_string(shard)
                                          : "shard " + std::to_string(shard) + " of rank " + std::to_string(shard_workers_[static_cast<size_t>(shard)]);
-    throw Error(ErrorCode::corrupt_data, "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(state_.step + 1) + ", in " + place,
-                bad_loss_hint(state_.step, setup_.options));
+    throw bad_loss(loss, state_.step + 1, place, bad_loss_hint(state_.step, setup_.options));
   }
 }
 

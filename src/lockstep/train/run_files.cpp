@@ -6,13 +6,13 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/sequences.h"
 
 namespace lockstep::train {
 namespace {
 
 constexpr int64_t kMostManifestBytes = 64 << 20;
-constexpr int64_t kMostSequenceNumbers = int64_t{1} << 31;  // 8 GB, as much as a file of sequences may hold
-constexpr int64_t kMostAmount = int64_t{1} << 40;           // sums and products with it stay far from what a number can hold
+constexpr int64_t kMostAmount = int64_t{1} << 40;  // sums and products with it stay far from what a number can hold
 
 [[noreturn]] void damaged(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: " + reason, "put back a copy of it, or start a new run with another --output");
@@ -45,7 +45,7 @@ void check_plan(const Json& plan, const std::filesystem::path& path) {
   const int64_t channels = number("channels"), height = number("height"), width = number("width");
   const std::string size = std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   if (const int64_t steps = plan.contains("time_steps") ? number("time_steps") : 0; steps != 0) {
-    const bool good = height == 1 && width == 1 && channels >= 1 && steps >= 1 && channels <= kMostSequenceNumbers / steps;
+    const bool good = height == 1 && width == 1 && channels >= 1 && steps >= 1 && channels <= data::kMostSequenceNumbers / steps;
     if (!good) damaged(path, "its plan has samples of " + size + " (channels, height, width) with " + std::to_string(steps) + " time steps, which no sequences are");
   } else if ((channels != 1 && channels != 3) || !is_picture(height, width)) {
     damaged(path, "its plan has samples of " + size + " (channels, height, width), which no pictures are");

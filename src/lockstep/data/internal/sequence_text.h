@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,6 @@ namespace lockstep::data {
 
 /// The most that one text file may have.
 inline constexpr int64_t kMostSequenceBytes = int64_t{1} << 32;
-/// The most numbers in all sequences of a dataset: 8 GB.
-inline constexpr int64_t kMostSequenceNumbers = int64_t{1} << 31;
 
 /// Where a text is being read.
 struct TextPlace {
@@ -30,6 +29,9 @@ std::string_view trimmed(std::string_view text);
 
 /// Takes the next line off `rest`, trimmed. False at the end.
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place);
+
+/// Takes the next cell off a line of cells that commas separate, trimmed. `rest` becomes nullopt after the last.
+std::string_view next_cell(std::optional<std::string_view>& rest);
 
 /// Adds the numbers that commas separate. Throws as refuse() for one that is missing, no number or not finite.
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers);

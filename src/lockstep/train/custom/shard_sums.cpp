@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/train/bad_loss.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/custom/internal/model_parts.h"
 #include "lockstep/train/replica.h"
@@ -64,9 +65,8 @@ int64_t statistics_width(const std::vector<BatchNormInfo>& norms) {
 // By the exchange it would come into the weights of every rank.
 void check_finite(double loss, const data::Batch& batch, const data::Shard& shard) {
   if (std::isfinite(loss)) return;
-  throw Error(ErrorCode::corrupt_data,
-              "the loss became " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " in step " + std::to_string(batch.iteration + 1) + ", in shard " + std::to_string(shard.index),
-              "try a smaller learning rate; where no step has changed the weights yet, look for values that are not finite in the data, the first weights and the network");
+  throw bad_loss(loss, batch.iteration + 1, "shard " + std::to_string(shard.index),
+                 "try a smaller learning rate; where no step has changed the weights yet, look for values that are not finite in the data, the first weights and the network");
 }
 
 at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& measured, const std::vector<BatchNormInfo>& norms) {

@@ -1,5 +1,7 @@
 #include "lockstep/train/custom/validate.h"
 
+#include <cmath>
+
 #include <ATen/Functions.h>
 
 #include "lockstep/base/error.h"
@@ -48,6 +50,17 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
   const nn::NetworkInput& input = model.input();
   return validate(model, std::make_shared<const data::PictureSet>(dataset, data::PictureFormat{input.channels, input.height, input.width}, /*most_bytes=*/0), comm, options);
+}
+
+Patience::Patience(int64_t validations) : validations_(validations) {
+  if (validations < 1) throw Error(ErrorCode::invalid_option, "patience cannot be " + std::to_string(validations) + ": it must be 1 or more validations", "a loop that never ends sooner needs none");
+}
+
+bool Patience::ends_after(const Validation& validation) {
+  const bool better = std::isfinite(validation.loss) && validation.accuracy > best_accuracy_;
+  if (better) best_accuracy_ = validation.accuracy;
+  since_best_ = better ? 0 : since_best_ + 1;
+  return since_best_ >= validations_;
 }
 
 double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {

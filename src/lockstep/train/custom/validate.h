@@ -29,6 +29,25 @@ struct Validation {
 Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options = {});
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options = {});
 
+/// Ends a loop that learns no more, by the rule of fit's --patience. On every rank one of its own, told the same validations: all end at the same step.
+/// MATLAB's ValidationPatience, by accuracy.
+class Patience {
+ public:
+  /// Throws invalid_option unless validations is 1 or more.
+  explicit Patience(int64_t validations);
+
+  /// True when as many validations as were given, this one the last of them, had no better accuracy than the best before. One whose loss is no number is not better.
+  bool ends_after(const Validation& validation);
+
+  double best_accuracy() const { return best_accuracy_; }  ///< -1 before the first
+  bool is_best() const { return since_best_ == 0; }        ///< whether the last validation is the best: time to keep its weights
+
+ private:
+  int64_t validations_;
+  int64_t since_best_ = 0;
+  double best_accuracy_ = -1;
+};
+
 /// validate().accuracy
 double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options = {});
 
