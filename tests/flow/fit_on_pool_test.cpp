@@ -304,6 +304,20 @@ TEST_F(FitOnPool, CancelStopsTheTrainingByItself) {
   }
 }
 
+TEST_F(FitOnPool, AskedToStopTheTrainingEndsWithItsWeights) {
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    Trial endless = trial(std::string("asked-") + enum_names(kind)[static_cast<size_t>(kind)]);
+    endless.epochs = 1'000'000;
+    const auto future = open(kind, 2).parfeval(train_task, endless, {.workers = 2});
+    while (!std::filesystem::exists(std::filesystem::path(endless.output) / "options.json")) std::this_thread::sleep_for(5ms);
+    future.ask_to_stop();
+    ASSERT_TRUE(future.wait(20s));
+    const Outcome outcome = future.get();
+    EXPECT_EQ(outcome.reason, "observer");
+    EXPECT_FALSE(outcome.network.weights.empty());
+  }
+}
+
 TEST_F(FitOnPool, TheClientShowsALineForEachTrial) {
   for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
     const std::string name = enum_names(kind)[static_cast<size_t>(kind)];

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """Training from an S3 server: the same weights as from disk, clear errors, no key in what a run leaves, a server that goes and comes back."""
 
+import contextlib
+import http.server
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -15,6 +20,26 @@ sys.path.insert(0, str(runs.ROOT / "bench"))
 import s3_server  # noqa: E402
 
 FAST = ["--image-size", "12x12", "--mini-batch-size", "32", "--max-epochs", "2", "--patience", "0"]
+
+
+@contextlib.contextmanager
+def role_service():
+    """What gives a container the keys of its role; yields its port."""
+    keys = {"AccessKeyId": s3_server.KEY_ID, "SecretAccessKey": s3_server.SECRET, "Token": "", "Expiration": "2100-01-01T00:00:00Z"}
+
+    class Keys(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(keys).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Keys) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        yield service.server_port
+        service.shutdown()
 
 
 class S3(runs.TestFolders, unittest.TestCase):
@@ -46,6 +71,9 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_the_weights_are_those_from_disk(self):
         expected = self.from_disk()
         self.assertEqual(self.train("s3://photos/digits", "s3", "--validation", self.held_out), expected)
+        listing = [json.loads(line) for line in (self.folder / "s3" / "listing.jsonl").read_text().splitlines()]
+        self.assertEqual(sum(part == "train" for part, _, _ in listing), 203)
+        self.assertIn(["train", "0", f"s3://photos/digits/0/{sorted((self.digits / '0').iterdir())[0].name}"], listing)
         self.assertEqual(self.train("s3://photos/digits/", "s3-2", "--validation", self.held_out, "--workers", "2", "--memory-share", "0"), expected)
         self.run_here("copy", "s3://photos/digits", self.folder / "digits.tar.gz")
         self.assertEqual(self.train(self.folder / "digits.tar.gz", "tar", "--validation", self.held_out), expected)
@@ -98,6 +126,20 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.fails("s3://bu cket/digits", "syntax error")
         printed = self.fails(f"s3://{s3_server.KEY_ID}:{s3_server.SECRET}@photos/digits", "given with a key")
         self.assertNotIn(s3_server.KEY_ID, printed)
+
+    def test_keys_are_found_as_the_aws_tools_find_them(self):
+        home = self.folder / "home"
+        (home / ".aws").mkdir(parents=True)
+        (home / ".aws" / "credentials").write_text(f"[lab]\naws_access_key_id = {s3_server.KEY_ID}\naws_secret_access_key = {s3_server.SECRET}\n")
+        nothing = {"HOME": str(home), "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+        self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0", **nothing, AWS_PROFILE="lab"))
+        with role_service() as port:
+            role = {**nothing, "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{port}/role"}
+            self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0", **role))
+
+    def test_a_mute_server_is_given_up(self):
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            self.fails("s3://photos/digits", "does not answer", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{mute.getsockname()[1]}")
 
     def test_no_key_is_left_anywhere(self):
         output = self.folder / "grep"

@@ -29,7 +29,8 @@ class Descriptor {
 class OpenFile {
  public:
   /// open(2) with these flags; a program started later does not have it. Throws not_found, io; also for a pipe in a folder that is to be read.
-  OpenFile(std::filesystem::path path, int flags);
+  /// shown: what errors call a file that has `path` only for the time being.
+  OpenFile(std::filesystem::path path, int flags, std::filesystem::path shown = {});
 
   int get() const { return descriptor_.get(); }
   const std::filesystem::path& path() const { return path_; }
@@ -46,6 +47,7 @@ class OpenFile {
 
  private:
   std::filesystem::path path_;
+  std::filesystem::path shown_;
   Descriptor descriptor_;
 };
 

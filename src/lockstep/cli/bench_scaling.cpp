@@ -12,7 +12,6 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/train/fit.h"
 #include "lockstep/view/scaling.h"
@@ -188,7 +187,6 @@ class ScalingBench {
 std::vector<FieldInfo> bench_scaling_fields() { return fields_of<ScalingOptions>() + fields_of_runs(); }
 
 int run_bench_scaling(const Call& call, Console& console) {
-  device::keep_freed_memory();
   return ScalingBench(call, console).run();
 }
 

@@ -12,7 +12,6 @@
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/train/predict.h"
 
 namespace lockstep::cli {
@@ -113,7 +112,6 @@ std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fie
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<MistakesOutput>(call);
-  device::keep_freed_memory();
   return over_ranks(call, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});

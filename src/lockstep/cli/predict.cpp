@@ -13,7 +13,6 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/train/predict.h"
 
@@ -100,7 +99,6 @@ std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fiel
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<PredictionOutput>(call);
-  device::keep_freed_memory();
   return over_ranks(call, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);

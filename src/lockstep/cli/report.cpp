@@ -13,7 +13,6 @@
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/web_picture.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/train/held_out.h"
@@ -109,7 +108,6 @@ std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inf
 
 int run_report(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
-  device::keep_freed_memory();
   const std::string judged_by = call.words.size() > 1 ? call.words[1] : "";
   console.print("report: " + write_report(call.words.front(), judged_by, settings_of<ReportOptions>(call), options, console).string() + "\n");
   return 0;

@@ -7,7 +7,6 @@
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/train/fit.h"
 
 namespace lockstep::cli {
@@ -42,7 +41,6 @@ std::vector<FieldInfo> train_fields() { return training_fields() + fields_of<Ran
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
-  device::keep_freed_memory();
   const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
   const bool told_by_progress = console.is_terminal();
   StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",

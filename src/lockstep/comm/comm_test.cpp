@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/test_limit.h"
 #include "lockstep/comm/buckets.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
@@ -179,6 +180,22 @@ TEST(ThreadGroup, OneFailureEndsAllAndIsTheOneReported) {
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "disk gone");
   }
+}
+
+TEST(ThreadGroup, AThreadThatCannotStartEndsThoseThatWaitForIt) {
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer";
+  ThreadGroup group(100);
+  std::string said;
+  {
+    const test::AddressSpaceLimit limit(40 << 20);
+    try {
+      group.run([&](Share) { group.barrier(); });
+    } catch (const Error& error) {
+      said = error.message();
+    }
+  }
+  EXPECT_TRUE(said.starts_with("cannot start thread ")) << said;
+  EXPECT_NE(said.find(" of 100: Resource temporarily unavailable"), std::string::npos) << said;
 }
 
 }  // namespace

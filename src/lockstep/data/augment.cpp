@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/centre.h"
 #include "lockstep/data/internal/color_jitter.h"
 #include "lockstep/data/internal/thread_buffer.h"
 #include "lockstep/data/resample.h"
@@ -68,8 +69,9 @@ struct Word {
   bool takes_value = true;
 };
 
-constexpr std::array<Word, 7> kWords{{
+constexpr std::array<Word, 8> kWords{{
     {"random-resized-crop", set_crop},
+    {"random-crop", [](Augment& augment, std::string_view, std::string_view) { augment.random_crop = true; }, false},
     {"flip", [](Augment& augment, std::string_view, std::string_view) { augment.flip = true; }, false},
     {"flip-vertical", [](Augment& augment, std::string_view, std::string_view) { augment.flip_vertical = true; }, false},
     {"shift", set_shift},
@@ -95,7 +97,7 @@ void set_word(Augment& augment, const std::string& word) {
 }
 
 // Each kind of change draws from a generator of its own, so that one option does not change what another draws.
-enum class Draw : uint64_t { crop = 1, jitter, erase, mix };
+enum class Draw : uint64_t { crop = 1, jitter, erase, mix, place };
 Random random_for(uint64_t seed, Draw draw) { return Random(seed_of({seed, static_cast<uint64_t>(draw)})); }
 
 double between(Random& random, double low, double high) { return low + (high - low) * random.uniform(); }
@@ -126,18 +128,45 @@ std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& for
   return chosen;
 }
 
+constexpr double kMostCropRatio = 4.0 / 3;
+
+// The rectangle `part` of a whole picture, resized.
+void resize_part(std::span<const uint8_t> whole, const PictureFormat& from, const Rectangle& part, std::span<uint8_t> picture, const PictureFormat& to) {
+  std::array<PixelPlane, 3> planes;
+  for (int64_t c = 0; c < from.channels; ++c) {
+    planes[static_cast<size_t>(c)] = {whole.data() + (c * from.height + part.top) * from.width + part.left, from.width, 1, part.height, part.width};
+  }
+  const Box box{0, 0, static_cast<double>(part.width), static_cast<double>(part.height)};
+  resample(std::span(planes).first(static_cast<size_t>(from.channels)), box, {to.height, to.width}, picture);
+}
+
 void crop(std::span<uint8_t> picture, const PictureFormat& format, double least, Random random) {
-  const auto part = draw_rectangle(random, format, {least, 1}, 4.0 / 3);
+  const auto part = draw_rectangle(random, format, {least, 1}, kMostCropRatio);
   if (!part) return;
   thread_local ThreadBuffer memory;
   const std::span<uint8_t> whole = memory.of(picture.size());
   std::copy(picture.begin(), picture.end(), whole.begin());
-  std::array<PixelPlane, 3> planes;
-  for (int64_t c = 0; c < format.channels; ++c) {
-    planes[static_cast<size_t>(c)] = {whole.data() + (c * format.height + part->top) * format.width + part->left, format.width, 1, part->height, part->width};
+  resize_part(whole, format, *part, picture, format);
+}
+
+// The largest part in the middle that is no longer than the ratio allows, which torchvision takes where none that is drawn fits.
+Rectangle middle_of(const PictureFormat& format) {
+  const int64_t height = std::min<int64_t>(format.height, std::lrint(static_cast<double>(format.width) * kMostCropRatio));
+  const int64_t width = std::min<int64_t>(format.width, std::lrint(static_cast<double>(format.height) * kMostCropRatio));
+  return {(format.height - height) / 2, (format.width - width) / 2, height, width};
+}
+
+void cut(const Augment& augment, std::span<const uint8_t> larger, const PictureFormat& from, std::span<uint8_t> picture, const PictureFormat& to, uint64_t seed) {
+  if (augment.least_crop > 0) {
+    Random random = random_for(seed, Draw::crop);
+    const auto part = draw_rectangle(random, from, {augment.least_crop, 1}, kMostCropRatio);
+    return resize_part(larger, from, part.value_or(middle_of(from)), picture, to);
   }
-  const Box box{0, 0, static_cast<double>(part->width), static_cast<double>(part->height)};
-  resample(std::span(planes).first(static_cast<size_t>(format.channels)), box, {format.height, format.width}, picture);
+  if (!augment.random_crop) return cut_centre(larger, from, picture, to);
+  Random random = random_for(seed, Draw::place);
+  const auto top = static_cast<int64_t>(random.below(static_cast<uint64_t>(from.height - to.height + 1)));
+  const auto left = static_cast<int64_t>(random.below(static_cast<uint64_t>(from.width - to.width + 1)));
+  cut_part(larger, from, top, left, picture, to);
 }
 
 void erase_part(std::span<uint8_t> picture, const PictureFormat& format, double share, Random random) {
@@ -191,32 +220,45 @@ int64_t draw_shift(Random& random, int64_t most, int64_t length) {
   return std::clamp(drawn, -length, length);
 }
 
+// All but the part and mixup.
+void change(const Augment& augment, std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) {
+  // Every number is drawn whether it is used or not, so that one option does not change what another draws.
+  Random random(seed);
+  const bool mirror = (random.next() >> 63) != 0;
+  const bool mirror_vertically = (random.next() >> 63) != 0;
+  const int64_t most = augment.shift == kEighthOfShorterSide ? std::min(format.height, format.width) / 8 : augment.shift;
+  const int64_t down = draw_shift(random, most, format.height);
+  const int64_t right = draw_shift(random, most, format.width);
+  for (int64_t c = 0; c < format.channels; ++c) {
+    uint8_t* plane = picture.data() + c * format.height * format.width;
+    if (augment.flip && mirror) mirror_rows(plane, format.height, format.width);
+    if (augment.flip_vertical && mirror_vertically) mirror_columns(plane, format.height, format.width);
+    if (most != 0) shift_plane(plane, format.height, format.width, down, right);
+  }
+  if (augment.jitter.any()) jitter_colors(picture, format, augment.jitter, random_for(seed, Draw::jitter));
+  if (augment.erase > 0) erase_part(picture, format, augment.erase, random_for(seed, Draw::erase));
+}
+
 }  // namespace
 
 Augment Augment::parse(std::string_view text) {
   Augment augment;
   if (text.empty() || text == "none") return augment;
   for (const std::string& word : split(text, ',')) set_word(augment, word);
+  if (augment.least_crop > 0 && augment.random_crop) {
+    throw Error(ErrorCode::invalid_option, "--augment cannot have both random-resized-crop and random-crop: each chooses the part of the image", "leave out one of them");
+  }
   return augment;
 }
 
 void Augment::apply(std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
   if (least_crop > 0) crop(picture, format, least_crop, random_for(seed, Draw::crop));
-  // Every number is drawn whether it is used or not, so that one option does not change what another draws.
-  Random random(seed);
-  const bool mirror = (random.next() >> 63) != 0;
-  const bool mirror_vertically = (random.next() >> 63) != 0;
-  const int64_t most = shift == kEighthOfShorterSide ? std::min(format.height, format.width) / 8 : shift;
-  const int64_t down = draw_shift(random, most, format.height);
-  const int64_t right = draw_shift(random, most, format.width);
-  for (int64_t c = 0; c < format.channels; ++c) {
-    uint8_t* plane = picture.data() + c * format.height * format.width;
-    if (flip && mirror) mirror_rows(plane, format.height, format.width);
-    if (flip_vertical && mirror_vertically) mirror_columns(plane, format.height, format.width);
-    if (most != 0) shift_plane(plane, format.height, format.width, down, right);
-  }
-  if (jitter.any()) jitter_colors(picture, format, jitter, random_for(seed, Draw::jitter));
-  if (erase > 0) erase_part(picture, format, erase, random_for(seed, Draw::erase));
+  change(*this, picture, format, seed);
+}
+
+void Augment::apply(std::span<const uint8_t> larger, const PictureFormat& larger_format, std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
+  cut(*this, larger, larger_format, picture, format, seed);
+  change(*this, picture, format, seed);
 }
 
 Mix Augment::draw_mix(int64_t count, uint64_t seed) const {

@@ -34,13 +34,7 @@ class Centres : public Datastore {
     thread_local std::vector<uint8_t> fitted;
     fitted.resize(static_cast<size_t>(larger_.size().bytes()));
     read_as(dataset_.store(), index, larger_, fitted);
-    const std::span<uint8_t> destination = placement(format_.size());
-    const int64_t top = (larger_.height - format_.height) / 2, left = (larger_.width - format_.width) / 2;
-    for (int64_t row = 0; row < format_.channels * format_.height; ++row) {
-      const int64_t channel = row / format_.height, y = row % format_.height;
-      const uint8_t* from = fitted.data() + (channel * larger_.height + top + y) * larger_.width + left;
-      std::copy(from, from + format_.width, destination.data() + row * format_.width);
-    }
+    cut_centre(fitted, larger_, placement(format_.size()), format_);
   }
 
  private:
@@ -51,14 +45,27 @@ class Centres : public Datastore {
 
 }  // namespace
 
+void check_part(const PictureFormat& part, const PictureFormat& whole) {
+  if (part.height <= whole.height && part.width <= whole.width) return;
+  throw Error(ErrorCode::invalid_option, "a picture of " + size_text(part.height, part.width) + " cannot be cut out of one of " + size_text(whole.height, whole.width));
+}
+
+void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t top, int64_t left, std::span<uint8_t> part, const PictureFormat& to) {
+  for (int64_t row = 0; row < to.channels * to.height; ++row) {
+    const int64_t channel = row / to.height, y = row % to.height;
+    const uint8_t* first = whole.data() + (channel * from.height + top + y) * from.width + left;
+    std::copy(first, first + to.width, part.data() + row * to.width);
+  }
+}
+
+void cut_centre(std::span<const uint8_t> whole, const PictureFormat& from, std::span<uint8_t> part, const PictureFormat& to) {
+  cut_part(whole, from, (from.height - to.height) / 2, (from.width - to.width) / 2, part, to);
+}
+
 Dataset cut_out_centre(const Dataset& dataset, const PictureFormat& format, const std::vector<int64_t>& resize_to) {
   if (dataset.empty()) return dataset;
-  PictureFormat larger = format;
-  larger.height = resize_to.at(0);
-  larger.width = resize_to.at(1);
-  if (larger.height < format.height || larger.width < format.width) {
-    throw Error(ErrorCode::invalid_option, "a picture of " + size_text(format.height, format.width) + " cannot be cut out of one of " + size_text(larger.height, larger.width));
-  }
+  const PictureFormat larger = format.sized(resize_to.at(0), resize_to.at(1));
+  check_part(format, larger);
   return Dataset(std::make_shared<Centres>(dataset, format, larger));
 }
 

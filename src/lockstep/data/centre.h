@@ -1,7 +1,8 @@
-// Pictures whose centre is cut out after they were fitted to a larger size, as networks trained on ImageNet were tested.
+// Parts of pictures, as they are; and pictures whose centre is cut out after they were fitted to a larger size, as networks trained on ImageNet were tested.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lockstep/data/datastore.h"
@@ -9,8 +10,17 @@
 
 namespace lockstep::data {
 
-/// The dataset's pictures in `format`: fitted to `resize_to` (height, width) as format.resize says, then the centre of format's size is cut out; an odd
-/// row or column more is left over below and at the right. An empty dataset as it is. Throws invalid_option where `resize_to` is smaller than the format.
+/// Throws invalid_option where the whole is lower or narrower than the part.
+void check_part(const PictureFormat& part, const PictureFormat& whole);
+
+/// Copies the part with the upper left corner (top, left) of `whole` [C,H,W] in the format `from` to `part` in the format `to`, of as many channels.
+void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t top, int64_t left, std::span<uint8_t> part, const PictureFormat& to);
+
+/// The same of the centre; an odd row or column more is left over below and at the right.
+void cut_centre(std::span<const uint8_t> whole, const PictureFormat& from, std::span<uint8_t> part, const PictureFormat& to);
+
+/// The dataset's pictures in `format`: fitted to `resize_to` (height, width) as format.resize says, then the centre of format's size is cut out
+/// (cut_centre). An empty dataset as it is. Throws as check_part does.
 Dataset cut_out_centre(const Dataset& dataset, const PictureFormat& format, const std::vector<int64_t>& resize_to);
 
 }  // namespace lockstep::data

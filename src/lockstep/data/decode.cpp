@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 
 #include <fcntl.h>
@@ -9,7 +10,9 @@
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/formats.h"
+#include "lockstep/data/internal/memory_gate.h"
 #include "lockstep/data/internal/thread_buffer.h"
+#include "lockstep/device/inventory.h"
 
 namespace lockstep::data {
 namespace {
@@ -64,6 +67,29 @@ const Format& checked_format(std::string_view name, std::string_view head) {
   throw DecodeError("is not a " + std::string(expected->name));
 }
 
+// What decoding takes: up to four samples of 16 bits.
+constexpr int64_t kBytesPerPixel = 8;
+// Pictures that take less do not wait.
+constexpr int64_t kSmallPicture = int64_t{16} << 20;
+
+// Memory is the process's, and so all its queues go through one gate.
+MemoryGate& large_pictures() {
+  static MemoryGate gate(device::memory_limit() / 4);
+  return gate;
+}
+
+// While a large picture is decoded; what is kept for the thread's next one is freed before others are let in.
+class LargePicture {
+ public:
+  explicit LargePicture(int64_t bytes) : pass_(large_pictures(), bytes) {}
+  ~LargePicture() { scratch(0); }
+  LargePicture(const LargePicture&) = delete;
+  LargePicture& operator=(const LargePicture&) = delete;
+
+ private:
+  MemoryPass pass_;
+};
+
 }  // namespace
 
 bool is_picture_name(std::string_view name) { return format_of_name(name) != nullptr; }
@@ -101,7 +127,14 @@ ByteWindow window_from(const ByteWindow& bytes_at, size_t begin) {
   return [&bytes_at, begin](size_t offset, size_t count) { return bytes_at(begin + offset, count); };
 }
 
-void decode(std::string_view name, std::string_view file, const Placement& placement) { checked_format(name, file).decode(file, placement); }
+void decode(std::string_view name, std::string_view file, const Placement& placement) {
+  const Format& format = checked_format(name, file);
+  const ImageSize size = format.size(window_of(file));
+  const int64_t bytes = kBytesPerPixel * size.height * size.width;
+  std::optional<LargePicture> large;
+  if (bytes > kSmallPicture) large.emplace(bytes);
+  format.decode(file, placement);
+}
 
 ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) { return checked_format(name, bytes_at(0, 16)).size(bytes_at); }
 

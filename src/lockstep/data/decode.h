@@ -30,6 +30,8 @@ bool is_picture_name(std::string_view name);
 /// one channel, a palette becomes three.
 /// PNG: every depth and kind; 16 bits become the upper 8. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1 to 32 bits, not compressed. PPM, PGM:
 /// binary. TIFF: the first picture, not compressed or by PackBits, LZW, Deflate, JPEG or fax. WebP: not animated.
+/// Pictures of more than two million pixels wait for one another where those that all threads decode at once would take more than a quarter of the
+/// memory; so `placement` must not decode another.
 /// Throws DecodeError.
 void decode(std::string_view name, std::string_view file, const Placement& placement);
 

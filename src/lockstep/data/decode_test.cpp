@@ -1,12 +1,16 @@
 #include "lockstep/data/decode.h"
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/data/internal/memory_gate.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_pictures.h"
 
@@ -107,6 +111,54 @@ TEST(Decode, RefusesWhatSoFewBytesCannotHold) {
   EXPECT_THAT(failure("a.png", png), HasSubstr("PNG ends at byte"));
   png.replace(16, 8, std::string("\x00\x00\x00\x00\x00\x00\x20\x00", 8));
   EXPECT_THAT(failure("a.png", png), HasSubstr("no pixels"));
+}
+
+TEST(MemoryGate, LetsInWhatItsBudgetHoldsAndMoreThanThatAlone) {
+  MemoryGate gate(100);
+  std::atomic<int64_t> taken{0};
+  std::vector<std::jthread> threads;
+  for (const int64_t bytes : {30, 40, 60, 100, 250, 30}) {
+    threads.emplace_back([&, bytes] {
+      for (int round = 0; round < 200; ++round) {
+        const MemoryPass pass(gate, bytes);
+        const int64_t together = taken += bytes;
+        EXPECT_TRUE(together <= 100 || together == bytes) << together;
+        std::this_thread::yield();
+        taken -= bytes;
+      }
+    });
+  }
+}
+
+TEST(MemoryGate, SeveralAreInAtOnceAndAnExceptionGivesBack) {
+  MemoryGate gate(100);
+  const auto fail = [&] {
+    const MemoryPass pass(gate, 100);
+    throw DecodeError("it is torn");
+  };
+  EXPECT_THROW(fail(), DecodeError);
+  const MemoryPass one(gate, 50);
+  std::jthread([&] { const MemoryPass other(gate, 50); }).join();
+}
+
+// More than two million pixels, of which each level is a seventeenth.
+TEST(Decode, LargePicturesOfSeveralThreadsAreThoseOfOne) {
+  constexpr int64_t kHeight = 1300, kWidth = 1700;
+  std::string file = "P5 1700 1300 15\n";
+  for (int64_t i = 0; i < kHeight * kWidth; ++i) file.push_back(static_cast<char>((i * 7 + i / kWidth) % 16));
+  const std::vector<uint8_t> expected = [&] {
+    std::vector<uint8_t> levels(file.end() - kHeight * kWidth, file.end());
+    for (uint8_t& level : levels) level = static_cast<uint8_t>(level * 17);
+    return levels;
+  }();
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      EXPECT_TRUE(std::ranges::equal(decoded("a.pgm", file).pixels, expected));
+      EXPECT_EQ(failure("a.pgm", file.substr(0, 1000)), "PPM ends at byte 1000");
+      EXPECT_TRUE(std::ranges::equal(decoded("a.pgm", file).pixels, expected));
+    });
+  }
 }
 
 TEST(StoredSize, AgreesWithDecodingAndReadsOverLargeSegments) {

@@ -12,6 +12,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/stop_scope.h"
+#include "lockstep/data/centre.h"
+#include "lockstep/data/internal/thread_buffer.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/inventory.h"
 
@@ -77,6 +79,7 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
                       .lengths = part(whole.lengths, rows),
                       .samples = part(whole.samples, rows),
                       .continues = part(whole.continues, rows),
+                      .padded_left = whole.padded_left,
                       .mixed_target = part(whole.mixed_target, rows),
                       .target_share = part(whole.target_share, rows)});
   }
@@ -89,6 +92,11 @@ QueueOptions checked(QueueOptions options) {
     throw Error(ErrorCode::invalid_option,
                 "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 and a start of at least 0");
   }
+  const std::vector<int64_t>& part = options.cut_out;
+  if (!part.empty() && (part.size() != 2 || part[0] < 1 || part[1] < 1)) throw Error(ErrorCode::invalid_option, "the part that a mini-batch queue cuts out needs a height and a width of at least 1");
+  if (options.augment.random_crop && part.empty()) {
+    throw Error(ErrorCode::invalid_option, "random-crop takes a part of larger pictures, and the mini-batch queue was given no size to cut out", "say it: .cut_out = {height, width}; shift is the padded one");
+  }
   return options;
 }
 
@@ -99,8 +107,9 @@ std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share shar
     throw Error(ErrorCode::invalid_option, "a dataset of " + std::to_string(dataset.size()) + " samples has no whole mini-batch of " + std::to_string(options.mini_batch_size),
                 "make the mini-batches smaller, or return partial ones");
   }
+  check_output(options.output, dataset);
   const int64_t memory = device::inspect().memory_bytes / 2 / share.size;
-  return std::make_shared<const PictureSet>(dataset, options.pictures ? *options.pictures : default_format(survey_sizes(dataset, /*threads=*/1)), memory);
+  return std::make_shared<const PictureSet>(dataset, options.pictures ? *options.pictures : format_of(dataset), memory);
 }
 
 }  // namespace
@@ -109,6 +118,7 @@ struct MiniBatchQueue::State {
   const std::shared_ptr<const PictureSet> pictures;
   const Share share;
   const QueueOptions options;
+  const PictureFormat format;                    // of the pictures that shards have
   std::optional<at::Device> output_device = {};  // of a queue that gives input
 
   std::mutex mutex;
@@ -121,9 +131,11 @@ struct MiniBatchQueue::State {
   std::vector<std::jthread> threads;              // last, so that they end before what they use
 
   State(std::shared_ptr<const PictureSet> set, Share part, QueueOptions chosen)
-      : pictures(std::move(set)), share(part), options(checked(chosen)), cursor(options.start) {
+      : pictures(std::move(set)), share(part), options(checked(chosen)),
+        format(options.cut_out.empty() ? pictures->format() : pictures->format().sized(options.cut_out[0], options.cut_out[1])), cursor(options.start) {
     settle_cursor();
-    if (options.augment.any() && pictures->format().kind != SampleKind::picture) throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences", "leave out --augment");
+    if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::picture) throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences", "leave out --augment");
+    check_part(format, pictures->format());
     if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
     for (int64_t i = 0; i < thread_count(); ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
@@ -172,6 +184,7 @@ struct MiniBatchQueue::State {
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
     Shard whole = room_for(range, end - begin);
+    whole.padded_left = format.padding == PaddingSide::left;
     if (!options.pictures_wanted) whole.samples = at::tensor(filling->samples, at::kLong);
     filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
@@ -195,7 +208,6 @@ struct MiniBatchQueue::State {
 
   // Memory for `count` samples of the mini-batch at `range`. Its longest sequence decides, whoever reads that one.
   Shard room_for(Range range, int64_t count) const {
-    const PictureFormat& format = pictures->format();
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
     Shard room{.count = count};
     if (format.kind == SampleKind::picture) {
@@ -286,7 +298,9 @@ struct MiniBatchQueue::State {
     const int64_t index = filling.samples[static_cast<size_t>(position)];
     const int64_t bytes = filling.sample_bytes;
     const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
-    if (options.pictures_wanted) pictures->read(index, picture);
+    const uint64_t seed = seed_of(
+        {static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
+    read_picture(index, picture, seed);
     if (pictures->dataset().store().labels_steps()) {
       const auto labels = pictures->dataset().store().step_labels(index);
       const int64_t before = pictures->format().padding == PaddingSide::left ? filling.targets - static_cast<int64_t>(labels.size()) : 0;
@@ -294,11 +308,19 @@ struct MiniBatchQueue::State {
       return;
     }
     filling.target[position] = pictures->label(index);
-    if (!options.augment.any()) return;
-    const uint64_t seed = seed_of(
-        {static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
-    options.augment.apply(picture, pictures->format(), seed);
     if (filling.mixed_target != nullptr) mix_sample(filling, position, picture, seed);
+  }
+
+  void read_picture(int64_t index, std::span<uint8_t> picture, uint64_t seed) const {
+    if (!options.pictures_wanted) return;
+    if (!options.cut_out.empty()) {
+      thread_local ThreadBuffer memory;
+      const std::span<uint8_t> whole = memory.of(static_cast<size_t>(pictures->picture_bytes()));
+      pictures->read(index, whole);
+      return options.augment.apply(whole, pictures->format(), picture, format, seed);
+    }
+    pictures->read(index, picture);
+    if (options.augment.any()) options.augment.apply(picture, format, seed);
   }
 
   // The other sample is changed at random as well, by numbers that this one draws.
@@ -306,8 +328,7 @@ struct MiniBatchQueue::State {
     thread_local std::vector<uint8_t> other;
     const Mix mix = options.augment.draw_mix(pictures->size(), seed);
     other.resize(picture.size());
-    pictures->read(mix.other, other);
-    options.augment.apply(other, pictures->format(), seed_of({seed, static_cast<uint64_t>(mix.other)}));
+    read_picture(mix.other, other, seed_of({seed, static_cast<uint64_t>(mix.other)}));
     mix_in(picture, other, mix.share);
     filling.mixed_target[position] = pictures->label(mix.other);
     filling.target_share[position] = static_cast<float>(mix.share) / 256;
@@ -342,8 +363,7 @@ MiniBatchQueue::MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share
 
 MiniBatchQueue::MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options) {
   checked(options);
-  check_output(options.output);
-  const at::Device device = resolve_device(options.output.device, share);
+  const at::Device device = resolve_device(options.output, share);
   state_ = std::make_unique<State>(pictures_of(dataset, share, options), share, std::move(options));
   state_->output_device = device;
 }
@@ -370,6 +390,7 @@ std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
                       [&]() -> std::optional<Batch> {
                         if (filling->error) std::rethrow_exception(filling->error);
                         if (state.output_device) {
+                          if (state.options.output.collate) filling->batch.target_count = filling->batch.global_count;
                           const auto classes = static_cast<int64_t>(state.pictures->dataset().classes().size());
                           for (Shard& shard : filling->batch.shards) give_input(shard, state.options.output, *state.output_device, classes);
                         }
@@ -382,6 +403,13 @@ bool MiniBatchQueue::has_data(std::stop_token stop) {
   std::unique_lock lock(state.mutex);
   if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested()) return false;
   return !state.fillings.empty() || state.broken;
+}
+
+PictureFormat format_of(const Dataset& dataset) {
+  if (dataset.empty() || dataset.store().kind() == SampleKind::picture) return default_format(survey_sizes(dataset, /*threads=*/1));
+  PictureFormat format{.channels = dataset.store().image_size(0).channels, .height = 1, .width = 1, .kind = SampleKind::sequence};
+  for (int64_t i = 0; i < dataset.size(); ++i) format.width = std::max(format.width, dataset.store().image_size(i).width);
+  return format;
 }
 
 }  // namespace lockstep::data

@@ -32,6 +32,7 @@ struct Shard {
   at::Tensor lengths = {};    ///< of sequences, int64 [b] on the host: time steps that are no padding
   at::Tensor samples = {};    ///< int64 [b] on the host: places in the dataset, where pictures are not wanted
   at::Tensor continues = {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
+  bool padded_left = false;   ///< of sequences: padding stands before them, not after
   // Of pictures with mixup, on the host, else undefined: the loss is target_share times that of `target` and the rest of that of `mixed_target`.
   at::Tensor mixed_target = {};  ///< int64 [b]
   at::Tensor target_share = {};  ///< float32 [b]
@@ -49,7 +50,8 @@ struct Batch {
   int64_t shard_count = 0;      ///< shards in the mini-batch over all workers
   int64_t iteration = 0;        ///< mini-batches before this one since epoch 0
   bool ends_epoch = false;      ///< the next one is of another epoch, or there is none
-  int64_t target_count = 0;     ///< what the loss is the mean over: samples with a label, or labelled time steps, over all workers
+  int64_t target_count = 0;     ///< what the loss is the mean over: samples with a label, or labelled time steps, over all workers; all samples where
+                                ///< ShardOutput::collate makes the targets
 };
 
 /// What becomes of an epoch's last mini-batch when it is smaller than the others.
@@ -63,6 +65,8 @@ struct QueueOptions {
                                 ///< that is left joins the last of them. A shard has the same worker in every mini-batch
   Order order = {};             ///< seed and shuffle rule
   Augment augment = {};         ///< applied to the u8 pictures, seeded by (seed, epoch, sample)
+  std::vector<int64_t> cut_out = {};  ///< {height, width} of the part of each picture that a shard has, which `augment` chooses (else the centre) before
+                                      ///< it changes it; empty: the whole. random-crop needs one
   Cursor start = {};            ///< the first mini-batch to give
   int64_t epochs = 1;           ///< the queue ends after this many epochs (counted from epoch 0)
   int64_t read_ahead = 4;       ///< mini-batches kept ready
@@ -72,7 +76,7 @@ struct QueueOptions {
   PartialBatch partial = PartialBatch::return_;
   bool pictures_wanted = true;  ///< false: shards have samples and targets, and pictures without any values
   // For a queue of a Dataset alone:
-  std::optional<PictureFormat> pictures = {};  ///< the one shape of all pictures; empty: default_format of the dataset
+  std::optional<PictureFormat> pictures = {};  ///< the one shape of all pictures, or the sequences' channels and padding; empty: format_of the dataset
   ShardOutput output = {};      ///< what each shard's input and target are
 };
 
@@ -81,7 +85,7 @@ struct QueueOptions {
 /// "while filling mini-batch M of epoch E" (counted from 1) as context; the call after that gives the next mini-batch.
 /// The destructor stops the threads and waits for the pictures they are reading, one each.
 ///
-/// A queue of a Dataset is for loops of one's own: its shards have `input`, and it can be walked over:
+/// A queue of a Dataset, be it of pictures or of sequences, is for loops of one's own: its shards have `input`, and it can be walked over:
 ///   for (const auto& batch : MiniBatchQueue(digits, worker.share(), {.mini_batch_size = 128, .epochs = 5}))
 ///     for (const auto& shard : batch.shards) ...
 /// Augmentation and random layers draw by the epoch. So who makes a queue for each epoch, as for a dataset in an order of one's own, says which one it
@@ -91,7 +95,7 @@ class MiniBatchQueue {
   /// The trainer's: shards have pictures, and no input.
   MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options);
   /// Pictures are kept once decoded, where all of them take less than this rank's part of half the memory.
-  /// Throws invalid_option for a dataset without a mini-batch and for an output that pictures cannot have; device.
+  /// Throws invalid_option for a dataset without a mini-batch and for an output that its samples cannot have; device.
   MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options);
   ~MiniBatchQueue();
   MiniBatchQueue(const MiniBatchQueue&) = delete;
@@ -130,6 +134,10 @@ class MiniBatchQueue {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The format in which a queue of this dataset reads its samples unless it is told another: default_format of pictures; of sequences their channels and the
+/// longest of them, padded at the right. Throws as survey_sizes does.
+PictureFormat format_of(const Dataset& dataset);
 
 /// How u8 pictures become a network's input.
 struct InputFormat {

@@ -1,5 +1,6 @@
 #include "lockstep/data/mini_batch_queue.h"
 
+#include <set>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -125,6 +126,78 @@ TEST(MiniBatchQueue, MixupGivesTheOtherTargetAndItsShare) {
     }
   }
   EXPECT_GT(mixed, 250);
+}
+
+// Pictures of 4x6 whose levels rise by one from pixel to pixel, from 24 times the index on.
+class Grids : public Datastore {
+ public:
+  int64_t size() const override { return 10; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t index) const override { return index % 2; }
+  std::string source(int64_t index) const override { return "#" + std::to_string(index); }
+  ImageSize image_size(int64_t) const override { return {1, 4, 6}; }
+  void read_to(int64_t index, const Placement& placement) const override {
+    auto level = static_cast<uint8_t>(24 * index);
+    for (uint8_t& pixel : placement({1, 4, 6})) pixel = level++;
+  }
+  uint64_t listing_hash() const override { return 1; }
+
+ private:
+  std::vector<std::string> classes_{"even", "odd"};
+};
+
+std::shared_ptr<const PictureSet> grids() { return std::make_shared<PictureSet>(Dataset(std::make_shared<Grids>()), PictureFormat{1, 4, 6}, 1 << 20); }
+
+QueueOptions cutting_options(const char* augment) {
+  return {.mini_batch_size = 7, .shards = 4, .order = {.seed = 3, .shuffle = Shuffle::never}, .augment = Augment::parse(augment), .cut_out = {3, 4}, .epochs = 20};
+}
+
+TEST(MiniBatchQueue, CutsTheSamePartsForAnyNumberOfWorkers) {
+  for (const char* augment : {"none", "random-crop", "random-resized-crop=0.3,flip", "random-crop,mixup"}) {
+    QueueOptions options = cutting_options(augment);
+    const auto expected = all_given(1, grids(), options);
+    for (const Given& given : expected) EXPECT_EQ(given.pixels.size(), 12 * given.target.size());
+    options.threads = 2;
+    EXPECT_EQ(all_given(2, grids(), options), expected) << augment;
+    options.order.seed = 4;
+    EXPECT_EQ(all_given(1, grids(), options) == expected, augment == std::string("none"));
+  }
+  MiniBatchQueue queue(grids(), Share{}, cutting_options("random-crop"));
+  const Batch batch = queue.next().value();
+  EXPECT_EQ(batch.shards.front().pictures.sizes().slice(1), at::IntArrayRef({1, 3, 4}));
+}
+
+TEST(MiniBatchQueue, CutsTheCentreOrWhatTheAugmentationChooses) {
+  const auto corners = [](const char* augment) {
+    std::set<int> found;
+    for (const Given& given : all_given(1, grids(), cutting_options(augment))) {
+      for (size_t i = 0; i < given.pixels.size(); ++i) {
+        const uint8_t corner = given.pixels[i / 12 * 12];
+        EXPECT_EQ(given.pixels[i], corner + i % 12 / 4 * 6 + i % 4);
+        found.insert(corner % 24);
+      }
+    }
+    return found;
+  };
+  EXPECT_EQ(corners("none"), (std::set<int>{1}));
+  EXPECT_EQ(corners("random-crop"), (std::set<int>{0, 1, 2, 6, 7, 8}));
+}
+
+TEST(MiniBatchQueue, RefusesPartsThatThereAreNot) {
+  const auto refusal = [](const char* augment, std::vector<int64_t> cut_out) -> std::string {
+    QueueOptions options = cutting_options(augment);
+    options.cut_out = std::move(cut_out);
+    try {
+      MiniBatchQueue(grids(), Share{}, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal("none", {5, 4}), HasSubstr("a picture of 5x4 cannot be cut out of one of 4x6"));
+  EXPECT_THAT(refusal("none", {3}), HasSubstr("needs a height and a width"));
+  EXPECT_THAT(refusal("none", {0, 4}), HasSubstr("needs a height and a width"));
+  EXPECT_THAT(refusal("random-crop", {}), HasSubstr("no size to cut out"));
 }
 
 TEST(MiniBatchQueue, ShardsOfOneSize) {
@@ -259,6 +332,15 @@ TEST(DatasetQueue, IsWalkedOverAndGivesInput) {
   EXPECT_EQ(samples, 200);
 }
 
+TEST(DatasetQueue, InputIsOfThePartThatIsCutOut) {
+  QueueOptions options = cutting_options("random-crop,flip");
+  options.shards = 1;
+  options.output.device = OutputDevice::cpu;
+  MiniBatchQueue queue(Dataset(std::make_shared<Grids>()), Share{}, options);
+  const Batch batch = queue.next().value();
+  EXPECT_EQ(batch.shards.front().input.sizes(), at::IntArrayRef({7, 1, 3, 4}));
+}
+
 TEST(DatasetQueue, DimensionsTypeAndOneHotAreAsAskedFor) {
   MiniBatchQueue queue(plain_numbers(8), {}, {.mini_batch_size = 8, .shards = 1, .output = {.format = "SSCB", .target_format = "CB", .one_hot = true, .type = at::kDouble, .device = OutputDevice::cpu}});
   const auto batch = queue.next();
@@ -386,6 +468,49 @@ TEST(MiniBatchQueue, GivesAClassForEachTimeStep) {
   EXPECT_EQ(second.target_count, 0);
   EXPECT_TRUE(second.shards[0].continues.equal(at::tensor({1, 0}, at::kLong).to(at::kBool)));
   EXPECT_TRUE(second.shards[0].lengths.equal(at::tensor({1, 0}, at::kLong)));
+}
+
+TEST(DatasetQueue, GivesSequencesWithTheirLengthsAndTargets) {
+  std::vector<Sequence> sequences;
+  for (const int64_t steps : {2, 1, 5, 3}) sequences.push_back({.values = std::vector<float>(static_cast<size_t>(steps), 1), .label = steps % 2});
+  const Dataset dataset = make_sequences(1, {"even", "odd"}, sequences);
+  EXPECT_EQ(format_of(dataset), (PictureFormat{.channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence}));
+  QueueOptions options{.mini_batch_size = 4, .shards = 2, .order = {.shuffle = Shuffle::never}};
+  const Shard plain = MiniBatchQueue(dataset, {}, options).next()->shards.front();
+  EXPECT_TRUE(plain.input.equal(at::tensor({1.f, 1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, 1, 5})));
+  EXPECT_TRUE(plain.lengths.equal(at::tensor({2, 1}, at::kLong)));
+  EXPECT_TRUE(plain.target.equal(at::tensor({0, 1}, at::kLong)));
+  EXPECT_FALSE(plain.padded_left);
+
+  options.output = {.format = "CBT", .target_format = "CB", .one_hot = true, .mean = {1}};
+  options.pictures = format_of(dataset);
+  options.pictures->padding = PaddingSide::left;
+  const Shard labelled = MiniBatchQueue(dataset, {}, options).next()->shards.back();
+  EXPECT_TRUE(labelled.input.equal(at::tensor({0.f, 0.f, 0.f, 0.f, 0.f, -1.f, -1.f, 0.f, 0.f, 0.f}).view({1, 2, 5})));
+  EXPECT_TRUE(labelled.target.equal(at::tensor({0.f, 0.f, 1.f, 1.f}).view({2, 2})));
+  EXPECT_TRUE(labelled.padded_left);
+  options.output = {.format = "BCSS"};
+  EXPECT_THROW(MiniBatchQueue(dataset, {}, options), Error);
+}
+
+TEST(DatasetQueue, TargetsOfTimeStepsHaveATimeDimension) {
+  const Dataset dataset = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
+  QueueOptions options{.mini_batch_size = 2, .shards = 1, .order = {.shuffle = Shuffle::never}, .output = {.target_format = "TB"}};
+  const auto first = [&] { return MiniBatchQueue(dataset, {}, options).next().value(); };
+  const Batch numbers = first();
+  EXPECT_EQ(numbers.target_count, 3);
+  EXPECT_TRUE(numbers.shards[0].target.equal(at::tensor({0, 1, 1, -1, -1, -1}, at::kLong).view({3, 2})));
+  options.output = {.one_hot = true};
+  EXPECT_TRUE(first().shards[0].target.equal(at::tensor({1.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f}).view({2, 2, 3})));  // [b,classes,T]
+  options.output = {.collate = [](const at::Tensor& values, const at::Tensor&) { return Collated{values, values}; }};
+  EXPECT_EQ(first().target_count, 2) << "a mean over the samples, where the targets are not the labels";
+  options.output = {.target_format = "CB"};
+  EXPECT_THROW(first(), Error);
+}
+
+TEST(DatasetQueue, AChosenDeviceWins) {
+  MiniBatchQueue queue(plain_numbers(8), {}, {.mini_batch_size = 8, .output = {.device = OutputDevice::gpu, .chosen_device = at::kCPU}});
+  EXPECT_TRUE(queue.next()->shards.front().input.is_cpu());
 }
 
 }  // namespace

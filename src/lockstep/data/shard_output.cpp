@@ -11,9 +11,18 @@
 namespace lockstep::data {
 namespace {
 
-constexpr const char* kPictures = "BCSS";
+const char* input_dimensions(bool sequences) { return sequences ? "BCT" : "BCSS"; }
 
-const char* target_dimensions(bool one_hot) { return one_hot ? "BC" : "B"; }
+const char* target_dimensions(bool one_hot, bool of_steps) {
+  if (of_steps) return one_hot ? "BCT" : "BT";
+  return one_hot ? "BC" : "B";
+}
+
+// [b,classes], or [b,classes,T]; zeros where there is no class.
+at::Tensor one_hot_of(const at::Tensor& target, int64_t classes, at::ScalarType type) {
+  const at::Tensor rows = at::one_hot(target.clamp_min(0), classes) * target.ge(0).unsqueeze(-1);
+  return rows.to(type).movedim(-1, 1).contiguous();
+}
 
 at::Tensor ordered(const at::Tensor& tensor, std::string_view from, const std::string& to) {
   return to.empty() || to == from ? tensor : tensor.permute(dimension_order(from, to)).contiguous();
@@ -32,24 +41,26 @@ void check_collated(const at::Tensor& tensor, const std::string& labels, int64_t
 
 }  // namespace
 
-void check_output(const ShardOutput& output) {
+void check_output(const ShardOutput& output, const Dataset& dataset) {
   if (output.collate) {
     check_dimensions(output.format);
     check_dimensions(output.target_format);
     return;
   }
-  if (!output.format.empty()) dimension_order(kPictures, output.format);
-  if (!output.target_format.empty()) dimension_order(target_dimensions(output.one_hot), output.target_format);
+  const Datastore& store = dataset.store();
+  if (!output.format.empty()) dimension_order(input_dimensions(store.kind() == SampleKind::sequence), output.format);
+  if (!output.target_format.empty()) dimension_order(target_dimensions(output.one_hot, store.labels_steps()), output.target_format);
   if (!at::isFloatingType(output.type)) {
     throw Error(ErrorCode::invalid_option, std::string("a network's input cannot be of type ") + c10::toString(output.type), "for example at::kFloat");
   }
 }
 
-at::Device resolve_device(OutputDevice device, Share share) {
-  if (device == OutputDevice::cpu) return at::kCPU;
+at::Device resolve_device(const ShardOutput& output, Share share) {
+  if (output.chosen_device) return output.chosen_device->is_cpu() ? *output.chosen_device : device::gpu_library().device(output.chosen_device->index());
+  if (output.device == OutputDevice::cpu) return at::kCPU;
   const device::Inventory machine = device::inspect();
   if (share.rank < static_cast<int64_t>(machine.gpus.size())) return device::gpu_library().device(machine.gpus[static_cast<size_t>(share.rank)].index);
-  if (device == OutputDevice::auto_) return at::kCPU;
+  if (output.device == OutputDevice::auto_) return at::kCPU;
   throw Error(ErrorCode::device, "the mini-batch queue of rank " + std::to_string(share.rank) + " needs a GPU, and there is none for it" +
                                      (machine.gpus.empty() ? ": " + machine.gpu_note : ""), "OutputDevice::auto_ takes a GPU only where there is one");
 }
@@ -63,10 +74,11 @@ void give_input(Shard& shard, const ShardOutput& output, at::Device device, int6
     shard.target = made.target.to(device);
     return;
   }
-  shard.input = ordered(to_input(shard.pictures, {output.type, device, output.mean, output.deviation}), kPictures, output.format);
+  shard.input = ordered(to_input(shard.pictures, {output.type, device, output.mean, output.deviation}), input_dimensions(shard.lengths.defined()), output.format);
+  const bool of_steps = shard.target.dim() == 2;
   at::Tensor target = shard.target.to(device);
-  if (output.one_hot) target = at::one_hot(target, classes).to(output.type);
-  shard.target = ordered(target, target_dimensions(output.one_hot), output.target_format);
+  if (output.one_hot) target = one_hot_of(target, classes, output.type);
+  shard.target = ordered(target, target_dimensions(output.one_hot, of_steps), output.target_format);
 }
 
 }  // namespace lockstep::data

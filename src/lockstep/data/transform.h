@@ -29,6 +29,13 @@ struct PictureFormat {
   PaddingSide padding = PaddingSide::right;
   Decode decode = Decode::exact;
   ImageSize size() const { return {channels, height, width}; }
+  /// The same for pictures of another size.
+  PictureFormat sized(int64_t other_height, int64_t other_width) const {
+    PictureFormat other = *this;
+    other.height = other_height;
+    other.width = other_width;
+    return other;
+  }
   friend bool operator==(const PictureFormat&, const PictureFormat&) = default;
 };
 
@@ -64,15 +71,17 @@ struct Mix {
 
 /// Random changes of u8 pictures, drawn by a seed, in the order of the members. The text form is a comma list:
 ///   random-resized-crop[=LEAST]  a part of LEAST (0.08) to all of the area, 3:4 to 4:3, resized to the whole (torchvision's RandomResizedCrop)
+///   random-crop                  of a larger picture a part of the format's size at a random place (RandomCrop); not with the one above
 ///   flip, flip-vertical          each one time in two (RandomHorizontalFlip, RandomVerticalFlip)
 ///   shift[=PIXELS]               up to so many in each direction, an eighth of the shorter side by default, edges filled with zeros (RandomCrop with
 ///                                that padding)
 ///   color-jitter[=B/C/S/H]       see ColorJitter; 0.4/0.4/0.4/0.1 by default; of grey pictures brightness and contrast only
 ///   random-erasing[=SHARE]       in that share of the pictures (0.5) a rectangle of 0.02 to 0.33 of the area becomes zero (RandomErasing)
 ///   mixup[=ALPHA]                each sample is mixed with another by a share drawn from Beta(ALPHA, ALPHA), 1 by default (MixUp)
-/// All work on pictures that have the format's size already.
+/// All but the first two work on pictures that have the format's size already; so does the first where there is no larger picture.
 struct Augment {
   double least_crop = 0;  ///< share of the area; 0: no crop
+  bool random_crop = false;
   bool flip = false;
   bool flip_vertical = false;
   int64_t shift = 0;      ///< most pixels in each direction; -1: an eighth of the shorter side
@@ -80,11 +89,16 @@ struct Augment {
   double erase = 0;       ///< share of the pictures
   double mixup = 0;       ///< alpha; 0: none
 
-  /// Throws invalid_option for an unknown word (with the nearest) or a bad number.
+  /// Throws invalid_option for an unknown word (with the nearest), a bad number, and two words that choose the part.
   static Augment parse(std::string_view text);
-  bool any() const { return least_crop > 0 || flip || flip_vertical || shift != 0 || jitter.any() || erase > 0 || mixup > 0; }
-  /// In place on one picture [C,H,W]; a pure function of (pixels, seed). All but mixup.
+  /// Whether it chooses a part of the picture.
+  bool crops() const { return least_crop > 0 || random_crop; }
+  bool any() const { return crops() || flip || flip_vertical || shift != 0 || jitter.any() || erase > 0 || mixup > 0; }
+  /// In place on one picture [C,H,W]; a pure function of (pixels, seed). All but mixup and random-crop.
   void apply(std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const;
+  /// The same on a part of `larger`, which has the format `larger_format` of as many channels: the part that random-resized-crop draws, resized, or
+  /// random-crop, else the centre (cut_centre). `picture` is format.size().bytes() long.
+  void apply(std::span<const uint8_t> larger, const PictureFormat& larger_format, std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const;
   /// What a sample of a dataset of `count` is mixed with.
   Mix draw_mix(int64_t count, uint64_t seed) const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -95,8 +96,11 @@ TEST(Augment, ReadsItsWords) {
   EXPECT_EQ(more.jitter.saturation, 0.3);
   EXPECT_EQ(more.erase, 0.25);
   EXPECT_EQ(more.mixup, 0.2);
+  EXPECT_TRUE(more.crops());
+  EXPECT_FALSE(augment.crops());
+  EXPECT_TRUE(Augment::parse("random-crop").crops());
   for (const char* bad : {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift", "flip=1", "random-resized-crop=2", "random-resized-crop=nan", "color-jitter=1/2",
-                          "color-jitter=1/1/1/0.6", "color-jitter=-1/1/1/0", "random-erasing=0", "mixup=-1", "mixup=inf"}) {
+                          "color-jitter=1/1/1/0.6", "color-jitter=-1/1/1/0", "random-erasing=0", "mixup=-1", "mixup=inf", "random-crop=4", "random-crop,random-resized-crop", "random-resized-crop=0.5,flip,random-crop"}) {
     EXPECT_THROW(Augment::parse(bad), Error) << bad;
   }
   try {
@@ -169,6 +173,89 @@ TEST(Augment, ResizedCropShowsAPart) {
     whole += row.back() - row.front() == 19;
   }
   EXPECT_LT(whole, 30);
+}
+
+// What `augment` makes of a part of a larger picture.
+std::vector<uint8_t> part_of_larger(const Augment& augment, const Image& larger, const PictureFormat& format, uint64_t seed) {
+  std::vector<uint8_t> picture(static_cast<size_t>(format.size().bytes()));
+  augment.apply(larger.pixels, PictureFormat{larger.channels, larger.height, larger.width}, picture, format, seed);
+  return picture;
+}
+
+// Every pixel has a level of its own, so that the first one of a part says where it was.
+Image places(int64_t height, int64_t width) {
+  Image image{1, height, width, {}};
+  for (int64_t i = 0; i < height * width; ++i) image.pixels.push_back(static_cast<uint8_t>(i));
+  return image;
+}
+
+TEST(Augment, RandomCropIsAnyPartOfALargerPicture) {
+  const Image larger = places(9, 12);
+  const PictureFormat format{1, 5, 7};
+  const Augment augment = Augment::parse("random-crop");
+  std::set<std::pair<int, int>> corners;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    const auto picture = part_of_larger(augment, larger, format, seed);
+    EXPECT_EQ(part_of_larger(augment, larger, format, seed), picture);
+    const int top = picture[0] / 12, left = picture[0] % 12;
+    corners.insert({top, left});
+    for (int y = 0; y < 5; ++y) {
+      for (int x = 0; x < 7; ++x) ASSERT_EQ(picture[static_cast<size_t>(7 * y + x)], (top + y) * 12 + left + x);
+    }
+  }
+  EXPECT_EQ(corners.size(), 5U * 6);
+  EXPECT_EQ(*corners.rbegin(), std::pair(4, 5));
+  EXPECT_EQ(part_of_larger(augment, larger, {1, 9, 12}, 1), larger.pixels);
+}
+
+TEST(Augment, WithoutACropTheCentreOfALargerPictureIsChanged) {
+  const Image larger = pattern(3, 9, 12);
+  const PictureFormat format{3, 5, 7};
+  auto centre = part_of_larger({}, larger, format, 1);
+  for (size_t i = 0; i < centre.size(); ++i) EXPECT_EQ(centre[i], larger.pixels[i / 35 * 108 + (2 + i % 35 / 7) * 12 + 2 + i % 7]);
+  const Augment changes = Augment::parse("flip,shift=2,color-jitter,random-erasing");
+  const auto changed_part = part_of_larger(changes, larger, format, 3);
+  changes.apply(centre, format, 3);
+  EXPECT_EQ(changed_part, centre);
+}
+
+TEST(Augment, APartDoesNotDependOnTheOtherChanges) {
+  const Image larger = places(9, 12);
+  const PictureFormat format{1, 5, 7};
+  int mirrored = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    auto plain = part_of_larger(Augment::parse("random-crop"), larger, format, seed);
+    const auto flipped = part_of_larger(Augment::parse("random-crop,flip"), larger, format, seed);
+    if (flipped == plain) continue;
+    ++mirrored;
+    for (auto row = plain.begin(); row != plain.end(); row += 7) std::reverse(row, row + 7);
+    EXPECT_EQ(flipped, plain);
+  }
+  EXPECT_GT(mirrored, 10);
+}
+
+TEST(Augment, ResizedCropOfALargerPictureShowsWhatTheCentreLacks) {
+  // Level x + 100 in every column of 40; the centre has those from 115 to 124.
+  Image ramp{1, 20, 40, {}};
+  for (int i = 0; i < 800; ++i) ramp.pixels.push_back(static_cast<uint8_t>(100 + i % 40));
+  const PictureFormat format{1, 10, 10};
+  int lowest = 255, highest = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const auto picture = part_of_larger(Augment::parse("random-resized-crop"), ramp, format, seed);
+    EXPECT_TRUE(std::is_sorted(picture.begin(), picture.begin() + 10));
+    lowest = std::min<int>(lowest, picture.front());
+    highest = std::max<int>(highest, picture[9]);
+  }
+  EXPECT_GE(lowest, 100);
+  EXPECT_LT(lowest, 115);
+  EXPECT_LE(highest, 139);
+  EXPECT_GT(highest, 124);
+  // No part of the whole area is of 4:3, so the middle is: 27 columns from the sixth on.
+  const auto whole = part_of_larger(Augment::parse("random-resized-crop=1"), ramp, format, 1);
+  EXPECT_EQ(part_of_larger(Augment::parse("random-resized-crop=1"), ramp, format, 2), whole);
+  EXPECT_GE(whole.front(), 106);
+  EXPECT_LE(whole[9], 132);
+  EXPECT_GT(whole[9] - whole[0], 20);
 }
 
 TEST(Augment, ErasingClearsARectangle) {

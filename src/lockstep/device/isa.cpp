@@ -62,6 +62,7 @@ bool has_matrix_unit() {
 }
 
 std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
+  static const std::string build = as_hex(hash_of(at::show_config())).substr(0, 8);
   const auto setting = [](const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? std::string("auto") : std::string(value);
@@ -72,7 +73,7 @@ std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
   std::string on_gpus;
   for (const std::string& kind : kinds) on_gpus += "; gpu " + kind;
   return "isa " + lower(at::get_cpu_capability()) + "; units " + join(inventory.vector_units, "+") + "; onednn " + setting("ONEDNN_MAX_CPU_ISA") +
-         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + as_hex(hash_of(at::show_config())).substr(0, 8) + "; kernels " LOCKSTEP_KERNELS "; compiler " __VERSION__ + on_gpus;
+         "; mkl " + setting("MKL_CBWR") + "; libtorch " TORCH_VERSION "; build " + build + "; kernels " LOCKSTEP_KERNELS "; compiler " __VERSION__ + on_gpus;
 }
 
 }  // namespace lockstep::device

@@ -6,10 +6,13 @@
 namespace lockstep::device {
 
 void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 2147483647);
-  mallopt(M_TOP_PAD, 16 << 20);
-  mallopt(M_ARENA_MAX, 1);  // those of threads are small, and give back what does not fit
+  [[maybe_unused]] static const bool kept = [] {
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 2147483647);
+    mallopt(M_TOP_PAD, 16 << 20);
+    mallopt(M_ARENA_MAX, 1);  // those of threads are small, and give back what does not fit
+    return true;
+  }();
 }
 
 void give_freed_memory_back() { malloc_trim(0); }

@@ -25,7 +25,7 @@ OpenFile made_beside(const std::string& path) {
   while (true) {
     uint64_t number = 0;
     if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) throw errno_error(errno, "make", "a random number");
-    OpenFile file(path.substr(0, path.rfind('/') + 1) + std::string(kPrefix) + as_hex(number), O_WRONLY | O_CREAT | O_EXCL);
+    OpenFile file(path.substr(0, path.rfind('/') + 1) + std::string(kPrefix) + as_hex(number), O_WRONLY | O_CREAT | O_EXCL, path);
     ::flock(file.get(), LOCK_EX);
     // Another process may have taken it for a leftover before it was locked.
     if (::access(file.path().c_str(), F_OK) == 0) return file;

@@ -7,6 +7,8 @@
 namespace lockstep::nn {
 namespace {
 
+constexpr int64_t kNoClass = -1;
+
 at::Tensor wide(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat); }
 
 [[noreturn]] void misfit(const char* loss, const at::Tensor& output, const at::Tensor& target) {
@@ -21,10 +23,11 @@ at::Tensor mean_of(const at::Tensor& sum, const at::Tensor& output) { return sum
 at::Tensor softmax(const at::Tensor& logits) { return at::softmax(wide(logits), 1); }
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& target) {
-  const bool numbers = target.scalar_type() == at::kLong && target.dim() == 1 && logits.dim() == 2 && target.size(0) == logits.size(0);
+  const bool same_places = target.dim() == 1 || (target.dim() == 2 && logits.dim() == 3 && target.size(1) == logits.size(2));
+  const bool numbers = target.scalar_type() == at::kLong && same_places && logits.dim() == target.dim() + 1 && target.size(0) == logits.size(0);
   const bool rows = target.is_floating_point() && logits.dim() == 2 && target.sizes() == logits.sizes();
   if (!numbers && !rows) misfit("cross_entropy", logits, target);
-  return at::cross_entropy_loss(wide(logits), target, {}, at::Reduction::Sum);
+  return at::cross_entropy_loss(wide(logits), target, {}, at::Reduction::Sum, /*ignore_index=*/kNoClass);
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) { return mean_of(cross_entropy_sum(logits, target), logits); }

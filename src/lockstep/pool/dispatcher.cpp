@@ -89,9 +89,7 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
     const std::lock_guard lock(mutex_);
     if (closing_) throw pool_is_closed();
     call->number = next_call_++;
-    call->record = std::make_shared<CallRecord>([pool = weak_from_this(), number = call->number] {
-      if (const auto alive = pool.lock()) alive->cancel(number);
-    });
+    call->record = std::make_shared<CallRecord>(weak_from_this(), call->number);
     pending_.push_back(call);
     schedule(later);
   }
@@ -134,18 +132,25 @@ void Dispatcher::assign(const CallPointer& call) {
     if (slot.state != SlotState::idle) continue;
     slot = {.state = SlotState::busy, .call = call->number, .rank = rank};
     call->at_work.insert(worker);
-    crew_->begin(
-        worker,
-        {.call = call->number, .rank = rank, .work = call->work, .group = call->group, .credits = call->queue == nullptr ? 0 : call->queue->capacity()});
+    crew_->begin(worker, {.call = call->number,
+                          .rank = rank,
+                          .work = call->work,
+                          .group = call->group,
+                          .credits = call->queue == nullptr ? 0 : call->queue->capacity(),
+                          .stop_asked = call->stop_asked});
     ++rank;
   }
+}
+
+std::deque<Dispatcher::CallPointer>::iterator Dispatcher::find_pending(int64_t number) {
+  return std::find_if(pending_.begin(), pending_.end(), [&](const CallPointer& call) { return call->number == number; });
 }
 
 void Dispatcher::cancel(int64_t number) {
   Later later;
   {
     const std::lock_guard lock(mutex_);
-    const auto waiting = std::find_if(pending_.begin(), pending_.end(), [&](const CallPointer& call) { return call->number == number; });
+    const auto waiting = find_pending(number);
     if (waiting != pending_.end()) {
       const CallPointer call = *waiting;
       pending_.erase(waiting);
@@ -158,6 +163,15 @@ void Dispatcher::cancel(int64_t number) {
     }
   }
   run(later);
+}
+
+void Dispatcher::ask_to_stop(int64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (const auto waiting = find_pending(number); waiting != pending_.end()) {
+    (*waiting)->stop_asked = true;
+  } else if (const auto found = running_.find(number); found != running_.end()) {
+    for (const size_t worker : found->second->at_work) crew_->ask_to_stop(worker, number);
+  }
 }
 
 void Dispatcher::ready(size_t worker) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/base/text.h"
-#include "lockstep/pool/internal/call_record.h"
+#include "lockstep/pool/internal/dispatcher.h"
 
 namespace lockstep::pool {
 
@@ -45,7 +45,21 @@ std::optional<Error> CallRecord::error() const {
   return error_;
 }
 
+void CallRecord::cancel() const {
+  if (const auto pool = pool_.lock()) pool->cancel(number_);
+}
+
+void CallRecord::ask_to_stop() const {
+  if (const auto pool = pool_.lock()) pool->ask_to_stop(number_);
+}
+
+void CallRecord::check_may_wait() const {
+  if (state() >= FutureState::finished) return;
+  if (const auto pool = pool_.lock()) pool->check_may_wait();
+}
+
 bool CallRecord::wait(std::optional<std::chrono::milliseconds> timeout) const {
+  check_may_wait();
   std::unique_lock lock(mutex_);
   const auto ended = [&] { return state_ >= FutureState::finished; };
   if (timeout) return changed_.wait_for(lock, *timeout, ended);
@@ -84,6 +98,7 @@ FutureState AnyFuture::state() const { return call_->state(); }
 bool AnyFuture::wait(std::chrono::milliseconds timeout) const { return call_->wait(timeout); }
 std::optional<Error> AnyFuture::error() const { return call_->error(); }
 void AnyFuture::cancel() const { call_->cancel(); }
+void AnyFuture::ask_to_stop() const { call_->ask_to_stop(); }
 const std::vector<std::any>& AnyFuture::results() const { return call_->results(); }
 
 std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures, std::optional<std::chrono::milliseconds> timeout) {
@@ -107,6 +122,7 @@ std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures, st
     if (first && futures[*first].call_->take()) return first;
     if (first) continue;  // another thread was quicker
     if (std::all_of(futures.begin(), futures.end(), [](const AnyFuture& future) { return future.call_->taken(); })) return std::nullopt;
+    for (const AnyFuture& future : futures) future.call_->check_may_wait();
     std::unique_lock lock(bell->mutex);
     if (!bell->rung.wait_until(lock, until, [&] { return bell->count != seen; })) {
       throw Error(ErrorCode::timeout, "none of " + std::to_string(futures.size()) + " calls ended within " + std::to_string(timeout->count()) + " ms");

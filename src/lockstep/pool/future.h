@@ -18,7 +18,8 @@ constexpr std::array<const char*, 5> enum_names(FutureState) { return {"pending"
 
 class CallRecord;
 
-/// What futures of all types have. A handle: copies are of one call. Any thread may call any member.
+/// What futures of all types have. A handle: copies are of one call. Any thread may call any member, but a task may not wait for a call of its own
+/// pool: wait, get and next_finished throw invalid_option there, unless it has ended.
 class AnyFuture {
  public:
   /// A handle of no call: nothing but assignment may be done with it.
@@ -34,6 +35,10 @@ class AnyFuture {
   /// A pending call is taken back; a running one is told (Worker::stop_token, and its collectives end). It counts as cancelled once its
   /// worker has let go of it, whatever it gives then. Nothing happens when it has ended.
   void cancel() const;
+  /// Asks the call's workers to end soon by themselves (Worker::stop_asked). Nothing is cancelled: the result comes as usual, and a call that waits
+  /// for workers begins all the same, and is asked from its beginning. Nothing happens when it has ended. For spmd, at whose end the client waits:
+  /// start the task by parfeval with as many workers.
+  void ask_to_stop() const;
 
  protected:
   /// Waits for the end; the ranks' results. Throws what the call failed with.

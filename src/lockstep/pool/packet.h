@@ -93,6 +93,20 @@ void read_value(const Json& json, const std::string& name, const nn::NamedTensor
   }
 }
 
+/// Makes the tensors in the value what travels: a tensor, those of a described struct, and of a vector of these. All else stays.
+template <class T>
+void make_travelling([[maybe_unused]] T& value) {
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    if (value.defined()) value = travelling(value);
+  } else if constexpr (Described<T>) {
+    T::describe(value, describe_detail::FieldVisitor{[](const char*, auto& item, const char*, Limits) { make_travelling(item); }});
+  } else if constexpr (IsVector<T>::value) {
+    if constexpr (!std::is_arithmetic_v<typename T::value_type>) {
+      for (auto& item : value) make_travelling(item);
+    }
+  }
+}
+
 template <Described T>
 void write_struct(const T& value, const std::string& prefix, Json& fields, nn::NamedTensors& tensors) {
   T::describe(value, describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, Limits) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ enum class PoolKind { threads, processes };
 constexpr std::array<const char*, 2> enum_names(PoolKind) { return {"threads", "processes"}; }
 
 struct PoolOptions {
-  PoolKind kind = PoolKind::threads;         ///< threads share the client's memory and take lambdas; processes are safe from each other's crashes
+  std::optional<PoolKind> kind{};            ///< threads share the client's memory and take lambdas; processes are safe from each other's crashes; empty: what is open, else threads
   int64_t workers = 0;                       ///< 0: one for each GPU, without GPUs one for each core
   bool quiet = false;                        ///< without the lines that say that the pool starts and is connected
   std::chrono::milliseconds silence{3000};   ///< a process that says nothing for so long is ended and replaced

@@ -120,6 +120,30 @@ TEST_P(AnyPool, CancelEndsCollectives) {
   EXPECT_EQ(future.state(), FutureState::cancelled);
 }
 
+TEST_P(AnyPool, WhoIsAskedToStopGivesItsResult) {
+  const Pool three = pool(3);
+  std::atomic<int> started = 0;
+  const DataQueue<Note> queue([&](const Note&) { ++started; });
+  const auto group = three.parfeval(asked_task, {}, {.workers = 2, .queue = queue});
+  const auto other = three.parfeval(asked_task, {}, {.queue = queue});
+  const auto waiting = three.parfeval(asked_task, {}, {.workers = 3});
+  while (started < 2) std::this_thread::sleep_for(1ms);
+  group.ask_to_stop();
+  ASSERT_TRUE(group.wait(20s));
+  EXPECT_EQ(group.state(), FutureState::finished);
+  EXPECT_EQ(group.get().size, 2);
+  EXPECT_GE(group.get().sum, 3);
+  EXPECT_EQ(other.state(), FutureState::running) << "another call was asked";
+  waiting.ask_to_stop();
+  EXPECT_EQ(waiting.state(), FutureState::pending);
+  other.ask_to_stop();
+  ASSERT_TRUE(waiting.wait(20s));
+  EXPECT_EQ(waiting.get().size, 3);
+  EXPECT_EQ(waiting.get().sum, 0) << "it was asked before it began";
+  other.ask_to_stop();
+  EXPECT_EQ(other.get().size, 1);
+}
+
 TEST_P(AnyPool, QueueKeepsEachSendersOrderAndIsEmptyAtTheEnd) {
   std::vector<std::vector<int64_t>> got(3);
   const DataQueue<Note> queue({.capacity = 4}, [&](const Note& note) { got[static_cast<size_t>(note.rank)].push_back(note.index); });
@@ -216,6 +240,8 @@ TEST_P(AnyPool, AnotherSizeClosesAndReopens) {
   const Pool two = pool(2);
   EXPECT_TRUE(session_for(GetParam()).open_pool({.kind = GetParam(), .quiet = true}).is_open());
   EXPECT_EQ(session_for(GetParam()).current_pool()->size(), 2);
+  EXPECT_EQ(session_for(GetParam()).open_pool().kind(), GetParam());
+  EXPECT_TRUE(two.is_open()) << "nothing was asked for";
   const Pool three = pool(3);
   EXPECT_FALSE(two.is_open());
   EXPECT_EQ(three.size(), 3);

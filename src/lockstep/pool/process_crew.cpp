@@ -64,6 +64,7 @@ class ProcessCrew : public Crew {
   void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
   void stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "stop"}, {"call", call}}); }
+  void ask_to_stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "ask_to_stop"}, {"call", call}}); }
   void credit(size_t worker, int64_t call) override { tell(worker, {{"kind", "credit"}, {"call", call}}); }
   pid_t process(size_t worker) const override { return processes_[worker].load(); }
   bool is_worker_thread() const override { return false; }
@@ -121,6 +122,7 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"rank", order.rank},
                          {"size", order.group == nullptr ? 1 : order.group->size()},
                          {"credits", order.credits},
+                         {"stop_asked", order.stop_asked},
                          {"gpus", gpus_},
                          {"worker", worker},
                          {"input", order.work->input.fields}},

@@ -48,32 +48,33 @@ void expect_named(const Loss& loss, const std::string& how) {
 // Repeated by --gtest_repeat.
 TEST(Processes, AKilledWorkerIsNamedInEveryCollective) {
   const Pool three = open(PoolKind::processes, 3);
-  for (const char* collective : {"barrier", "all_reduce", "broadcast", "gather", "cat"}) {
+  for (const char* collective : kCollectives) {
     expect_named(lose(three, collective, SIGKILL), "was killed by signal 9 (Killed)");
     EXPECT_EQ(three.spmd(place_task, {.value = 1}).back().sum, 6) << "after " << collective;
   }
 }
 
-// All at once, for each takes seconds to be noticed: five groups of two, of which each loses rank 1.
+// All at once, for each takes seconds to be noticed: a group of two for each, which loses rank 1.
 TEST(Processes, AStoppedWorkerIsNamedInEveryCollective) {
-  const Pool ten = open(PoolKind::processes, 10);
+  constexpr size_t groups = kCollectives.size();
+  const Pool all = open(PoolKind::processes, 2 * groups);
   std::atomic<int> started = 0;
   const DataQueue<Note> queue([&](const Note&) { ++started; });
   std::vector<Future<void>> futures;
-  for (const char* collective : {"barrier", "all_reduce", "broadcast", "gather", "cat"})
-    futures.push_back(ten.parfeval(circle_task, {.what = collective}, {.workers = 2, .queue = queue}));
-  while (started < 5) std::this_thread::sleep_for(1ms);
-  const auto workers = ten.workers();
+  for (const char* collective : kCollectives)
+    futures.push_back(all.parfeval(circle_task, {.what = collective}, {.workers = 2, .queue = queue}));
+  while (started < static_cast<int>(groups)) std::this_thread::sleep_for(1ms);
+  const auto workers = all.workers();
   const auto start = std::chrono::steady_clock::now();
-  for (size_t group = 0; group < 5; ++group) ::kill(workers[2 * group + 1].process, SIGSTOP);
-  for (size_t group = 0; group < 5; ++group) {
+  for (size_t group = 0; group < groups; ++group) ::kill(workers[2 * group + 1].process, SIGSTOP);
+  for (size_t group = 0; group < groups; ++group) {
     ASSERT_TRUE(futures[group].wait(20s));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
     const Error error = error_from([&] { futures[group].get(); });
     EXPECT_EQ(error.message(), "worker process " + std::to_string(workers[2 * group + 1].process) + " on " + host_name() + " said nothing for 3 s and was ended");
     EXPECT_THAT(error.context(), testing::Contains("in circle, rank 1 of 2"));
   }
-  EXPECT_EQ(ten.spmd(place_task, {.value = 1}).back().sum, 55);
+  EXPECT_EQ(all.spmd(place_task, {.value = 1}).back().sum, groups * (2 * groups + 1));
 }
 
 // Each value wakes the client's thread, which must count the time between all the same.

@@ -33,8 +33,11 @@ struct Job {
   Frame frame;
   int64_t call;
   std::stop_source stop;
+  std::stop_source asked;  ///< to end by itself
   Credits credits;
-  explicit Job(Frame begin) : frame(std::move(begin)), call(frame.header.at("call").get<int64_t>()), credits(frame.header.at("credits").get<int64_t>()) {}
+  explicit Job(Frame begin) : frame(std::move(begin)), call(frame.header.at("call").get<int64_t>()), credits(frame.header.at("credits").get<int64_t>()) {
+    if (frame.header.at("stop_asked").get<bool>()) asked.request_stop();
+  }
 };
 
 // Checked here, on the task's own thread, so that what cannot be sent is the task's error.
@@ -133,6 +136,7 @@ Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
   const bool has_queue = header.at("credits").get<int64_t>() > 0;
   Worker worker({.comm = comm,
                  .stop = job.stop.get_token(),
+                 .asked = job.asked.get_token(),
                  .device = device_of(header.at("worker").get<size_t>(), header.at("gpus").get<int64_t>()),
                  .deliver = has_queue ? deliver : std::function<void(Packet)>(),
                  .shared = shared_,
@@ -216,6 +220,7 @@ void ProcessWorker::obey(Frame frame) {
   // Without the lock: a stop runs what the task has hung on its token.
   for (const auto& job : meant) {
     if (kind == "credit") job->credits.give(1);
+    if (kind == "ask_to_stop") job->asked.request_stop();
     if (kind == "stop" || close) job->stop.request_stop();
   }
 }

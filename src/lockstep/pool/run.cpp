@@ -9,6 +9,7 @@
 
 #include "lockstep/comm/launcher.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/device/memory.h"
 #include "lockstep/pool/internal/launched_ranks.h"
 #include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/internal/process_worker.h"
@@ -31,6 +32,7 @@ int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks, const s
 }
 
 int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client) {
+  device::keep_freed_memory();
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // who reads through a launcher or a pipe sees each line when it is said
   try {
     if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {

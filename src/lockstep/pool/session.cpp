@@ -7,6 +7,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/memory.h"
 #include "lockstep/pool/internal/dispatcher.h"
 #include "lockstep/pool/internal/launched_ranks.h"
 
@@ -35,7 +36,7 @@ Resources resources_for(const PoolOptions& options) {
 }
 
 bool fits(const Pool& pool, const PoolOptions& opened_with, const PoolOptions& asked) {
-  return pool.is_open() && pool.kind() == asked.kind && (asked.workers == 0 || asked.workers == pool.size()) &&
+  return pool.is_open() && (!asked.kind || asked.kind == pool.kind()) && (asked.workers == 0 || asked.workers == pool.size()) &&
          (asked.environment.empty() || asked.environment == opened_with.environment);
 }
 
@@ -62,21 +63,23 @@ GetProcess processes_of(const PoolOptions& options, LaunchedRanks* ranks) {
 }
 
 Pool open(PoolOptions options, LaunchedRanks* ranks) {
+  device::keep_freed_memory();
   const Resources resources = resources_for(options);
   options.workers = resources.workers;
   check_environment(options);
+  const PoolKind kind = options.kind.value_or(PoolKind::threads);
   const auto dispatcher = std::make_shared<Dispatcher>(resources.workers);
   const auto start = std::chrono::steady_clock::now();
-  const std::string what = size_text(resources.workers, options.kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
+  const std::string what = size_text(resources.workers, kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
   if (!options.quiet) std::fprintf(stderr, "starting a pool of %s on %s\n", what.c_str(), host_name().c_str());
   const auto make_crew = [&](CrewListener& listener) {
-    return options.kind == PoolKind::threads ? make_thread_crew(resources.workers, resources.gpus, listener)
-                                             : make_process_crew(options, resources.gpus, processes_of(options, ranks), listener);
+    return kind == PoolKind::threads ? make_thread_crew(resources.workers, resources.gpus, listener)
+                                     : make_process_crew(options, resources.gpus, processes_of(options, ranks), listener);
   };
   dispatcher->open(make_crew, options.start_time);
   const double seconds = seconds_since(start);
   if (!options.quiet) std::fprintf(stderr, "connected to %s after %s s\n", what.c_str(), fixed(seconds, 1).c_str());
-  return Pool(dispatcher, options.kind);
+  return Pool(dispatcher, kind);
 }
 
 }  // namespace

@@ -175,7 +175,19 @@ inline Number all_weights(Worker& worker, const Number& seed) {
   return {weights.sum().item<double>()};
 }
 
-// Round and round in one collective until somebody ends it.
+// Counts steps until the client asks; the ranks agree on the last one.
+inline Place until_asked(Worker& worker) {
+  Place place{worker.rank(), worker.size(), 0};
+  while (!worker.comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_)) {
+    if (worker.rank() == 0 && place.sum == 2) worker.send(Note{});
+    ++place.sum;
+  }
+  return place;
+}
+
+constexpr std::array<const char*, 7> kCollectives{"barrier", "all_reduce", "broadcast", "gather", "all_gather", "cat", "reduce_tree"};
+
+// Round and round in one of these until somebody ends it.
 inline void circle(Worker& worker, const Fate& fate) {
   const at::Tensor large = at::ones({400'000});
   for (int round = 0; round < 1'000'000; ++round) {
@@ -183,7 +195,9 @@ inline void circle(Worker& worker, const Fate& fate) {
     if (fate.what == "all_reduce") worker.comm().all_reduce({large}, comm::Reduction::mean);
     if (fate.what == "broadcast") worker.comm().broadcast({large}, round % worker.size());
     if (fate.what == "gather") worker.comm().gather(large, 0);
+    if (fate.what == "all_gather") worker.comm().all_gather(large);
     if (fate.what == "cat") worker.comm().cat(large);
+    if (fate.what == "reduce_tree") worker.comm().reduce_tree({comm::Node{single(worker.rank()), large}}, worker.size());
     if (worker.rank() == 0 && round == 2) worker.send(Note{});
   }
 }
@@ -214,6 +228,7 @@ constexpr auto sleep_task = task<sleep_tight>("sleep_tight");
 constexpr auto fail_task = task<fail>("fail");
 constexpr auto talk_task = task<talk>("talk");
 constexpr auto weights_task = task<all_weights>("all_weights");
+constexpr auto asked_task = task<until_asked>("until_asked");
 constexpr auto circle_task = task<circle>("circle");
 constexpr auto die_task = task<die>("die");
 constexpr auto variable_task = task<variable>("variable");

@@ -23,8 +23,11 @@ namespace {
 struct Job {
   Order order;
   std::stop_source stop;
+  std::stop_source asked;  ///< to end by itself
   Credits credits;
-  explicit Job(Order given) : order(std::move(given)), credits(order.credits) {}
+  explicit Job(Order given) : order(std::move(given)), credits(order.credits) {
+    if (order.stop_asked) asked.request_stop();
+  }
 };
 
 class ThreadCrew : public Crew {
@@ -39,6 +42,7 @@ class ThreadCrew : public Crew {
   void prepare(Work&) const override {}
   void begin(size_t worker, Order order) override;
   void stop(size_t worker, int64_t call) override;
+  void ask_to_stop(size_t worker, int64_t call) override;
   void credit(size_t worker, int64_t call) override;
   pid_t process(size_t) const override { return ::getpid(); }
   bool is_worker_thread() const override { return std::find(threads_.begin(), threads_.end(), std::this_thread::get_id()) != threads_.end(); }
@@ -93,6 +97,10 @@ void ThreadCrew::stop(size_t worker, int64_t call) {
   if (const auto job = job_of(worker, call)) job->stop.request_stop();
 }
 
+void ThreadCrew::ask_to_stop(size_t worker, int64_t call) {
+  if (const auto job = job_of(worker, call)) job->asked.request_stop();
+}
+
 void ThreadCrew::credit(size_t worker, int64_t call) {
   if (const auto job = job_of(worker, call)) job->credits.give(1);
 }
@@ -128,6 +136,7 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
   try {
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
+                  .asked = job.asked.get_token(),
                   .device = device_of(worker, gpus_),
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),
                   .shared = shared_});

@@ -1,4 +1,6 @@
 // What only pools of threads can do.
+#include "lockstep/base/test_limit.h"
+#include "lockstep/device/memory.h"
 #include "lockstep/pool/test_tasks.h"
 
 namespace lockstep::pool {
@@ -26,6 +28,70 @@ TEST(Threads, TakeLambdas) {
 TEST(Threads, ATaskCannotWaitForItsOwnPool) {
   const Pool one = open(PoolKind::threads, 1);
   EXPECT_THAT(error_from([&] { one.spmd([&](Worker&) { one.spmd([](Worker&) {}); }); }).message(), HasSubstr("cannot wait for the pool"));
+  const auto expect_refused = [&](const std::function<void(const Future<int>&)>& wait) {
+    EXPECT_THAT(error_from([&] { one.spmd([&](Worker&) { wait(one.parfeval([](Worker&) { return 3; })); }); }).message(), HasSubstr("cannot wait for the pool"));
+  };
+  expect_refused([](const Future<int>& other) { other.get(); });
+  expect_refused([](const Future<int>& other) { other.wait(1s); });
+  expect_refused([](const Future<int>& other) { next_finished(std::vector<Future<int>>{other}); });
+  const auto ended = one.parfeval([](Worker&) { return 3; });
+  ended.get();
+  EXPECT_THAT(one.spmd([&](Worker&) { return ended.get(); }), ElementsAre(3));
+}
+
+TEST(Threads, ATaskThatLooksWhetherToStopEndsWithItsCall) {
+  std::atomic<bool> begun = false;
+  const auto future = open(PoolKind::threads, 1).parfeval([&](Worker& worker) {
+    begun = true;
+    while (!worker.stop_asked()) std::this_thread::sleep_for(1ms);
+  });
+  while (!begun) std::this_thread::sleep_for(1ms);
+  future.cancel();
+  ASSERT_TRUE(future.wait(20s));
+  EXPECT_EQ(future.state(), FutureState::cancelled);
+}
+
+TEST(Threads, TensorsOfALambdasResultArriveWithoutTheirGraph) {
+  const Pool one = open(PoolKind::threads, 1);
+  const at::Tensor weights = at::ones({2}).requires_grad_();
+  const auto expect_plain = [&](const at::Tensor& tensor) {
+    EXPECT_TRUE(at::equal(tensor, at::full({2}, 3.0)));
+    EXPECT_FALSE(tensor.requires_grad());
+  };
+  expect_plain(one.parfeval([&](Worker&) { return weights * 3; }).get());
+  expect_plain(one.spmd([&](Worker&) { return Part{.number = 1, .values = weights * 3}; }).front().values);
+  expect_plain(one.spmd([&](Worker&) { return std::vector<Part>{{.number = 1, .values = weights * 3}}; }).front().front().values);
+  EXPECT_FALSE(one.parfeval([](Worker&) { return at::Tensor(); }).get().defined());
+  const auto shared = std::make_shared<const at::Tensor>(weights * 3);
+  EXPECT_TRUE(one.parfeval([&](Worker&) { return shared; }).get() == shared) << "a result of another type is given as it is";
+}
+
+TEST(Threads, WhatAStepFreesIsThereForTheNext) {
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer";
+  constexpr int64_t kSteps = 100, kPages = 1024;
+  open(PoolKind::threads, 2).spmd([&](Worker& worker) {
+    const int64_t before = device::page_faults();
+    for (int64_t step = 0; step < kSteps; ++step) at::full({kPages * 1024}, 1.0F);  // 4 KB a page
+    worker.comm().barrier();
+    EXPECT_LT(device::page_faults() - before, kSteps * kPages / 4);
+  });
+}
+
+TEST(Threads, AThreadThatCannotStartLeavesNoPoolAndTheSessionWhole) {
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer";
+  const std::optional<Error> error = []() -> std::optional<Error> {
+    const test::AddressSpaceLimit limit(40 << 20);
+    try {
+      open(PoolKind::threads, 100);
+    } catch (const Error& caught) {
+      return caught;
+    }
+    return {};
+  }();
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->message(), testing::MatchesRegex("cannot start thread [0-9]+ of 100: Resource temporarily unavailable"));
+  EXPECT_EQ(error->code(), ErrorCode::cluster);
+  EXPECT_THAT(open(PoolKind::threads, 2).spmd([](Worker& worker) { return worker.rank(); }), ElementsAre(0, 1));
 }
 
 TEST(Threads, AFailedLambdaIsOverBeforeItsCallerGoesOn) {

@@ -14,13 +14,14 @@
 
 namespace lockstep::pool {
 
-/// One rank of the group on which a task runs, be it a thread or a process. For the thread that runs the task, but for stop_token and send.
+/// One rank of the group on which a task runs, be it a thread or a process. For the thread that runs the task, but for stop_token, stop_asked and send.
 class Worker {
  public:
   /// What a pool gives each of its workers.
   struct Place {
     comm::Communicator& comm;
     std::stop_token stop{};
+    std::stop_token asked{};              ///< to end by itself
     at::Device device = at::kCPU;
     std::function<void(Packet)> deliver{};///< empty when the call has no DataQueue
     std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
@@ -37,6 +38,9 @@ class Worker {
   comm::Communicator& comm() const { return place_.comm; }
   /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at it now and then.
   std::stop_token stop_token() const { return place_.stop; }
+  /// Whether the task is to end soon by itself and give its result: the client has asked (Future::ask_to_stop), or the stop is requested.
+  /// Ranks of a group may see it in different steps; they agree by comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
+  bool stop_asked() const { return place_.asked.stop_requested() || place_.stop.stop_requested(); }
   /// GPU i for worker i on a machine that has GPUs, else the CPU.
   at::Device device() const { return place_.device; }
 

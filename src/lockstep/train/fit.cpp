@@ -349,6 +349,7 @@ struct GiveBack {
 };
 
 Result train_over(const Job& job, const Options& options) {
+  device::keep_freed_memory();
   const GiveBack at_end;
   // Before anything of them is written down.
   for (const std::string& where : {job.folder.string(), options.validation, options.test}) io::refuse_secrets(where);
@@ -367,6 +368,10 @@ Result fit(const Job& job, const Options& options) {
   const EitherStop stop(job.stop, worker->stop_token());
   Job here = job;
   here.stop = stop.token();
+  here.observer = [worker, observer = job.observer](const io::Event& event) {
+    const io::Control control = observer ? observer(event) : io::Control::go;
+    return worker->stop_asked() ? io::Control::stop : control;
+  };
   if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
   if (worker->same_process()) {
     if (worker->size() > 1) here.gpus = gpus_of_group(*worker);

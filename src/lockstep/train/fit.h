@@ -65,7 +65,7 @@ struct Result {
 /// Trains. Blocks until the run ends; safe to call again afterwards, and from several threads with different run folders.
 /// Throws Error; what was saved before stays, and resume goes on from there.
 /// In a task of a pool it stays on the task's workers: those are its workers unless options.workers says more, it is stopped when the call is
-/// cancelled, and shares decoded pictures with the other tasks of its process. The ranks of a group call it together and all have the result.
+/// cancelled, ends as by an observer, with its weights, when the call is asked to stop, and shares decoded pictures with the other tasks of its process. The ranks of a group call it together and all have the result.
 Result fit(const Job& job, const Options& options);
 
 /// What a stop that saves a checkpoint first is answered with, for people.

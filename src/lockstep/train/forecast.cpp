@@ -218,7 +218,7 @@ void warn(Forecast& forecast, const Plan& plan, const Options& options, const Fo
   say(over_shards, "more than the " + std::to_string(plan.shards) + " shards, and workers own whole shards: the others only read and wait");
   say(exchange, "the exchange takes longer than the computing: more workers make it worse");
   say(machines, "several machines: the network's " + shortest(asked.network_bandwidth) + " Gbit/s and " + shortest(asked.network_latency) + " us are what was given, not measured");
-  if (on_gpu && !forecast.rows.empty() && forecast.rows.back().workers > kManyGpus) forecast.warnings.emplace_back("more than 8 GPUs are seldom in one machine: give --workers-per-machine");
+  if (on_gpu && !forecast.rows.empty() && forecast.rows.back().workers > kManyGpus && asked.workers_per_machine == 0) forecast.warnings.emplace_back("more than 8 GPUs are seldom in one machine: give --workers-per-machine");
   const auto [slow, fast] = std::minmax_element(asked.worker_speeds.begin(), asked.worker_speeds.end());
   const bool given = slow != asked.worker_speeds.end() && *slow < *fast;
   if (!given && forecast.costs.slowest_over_fastest < kUnequal) return;

@@ -10,6 +10,7 @@
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/data/centre.h"
 #include "lockstep/device/isa.h"
+#include "lockstep/device/memory.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/batch_norm.h"
@@ -40,6 +41,7 @@ void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& data
 }  // namespace
 
 void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options, size_t feature_steps, const Together& together, const ShardWork& work) {
+  device::keep_freed_memory();
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
   nn::load_state(*prototype.module, weights_of(model), model.weights.empty() ? model.network.name() : model.weights.string());
   const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);

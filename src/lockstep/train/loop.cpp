@@ -34,6 +34,7 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
           .order = {.seed = options.seed, .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle},
           .augment = data::Augment::parse(options.augment),
+          .cut_out = queue_cut(plan, options),
           .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
           .epochs = plan.max_epochs,
           .read_ahead = plan.read_ahead,

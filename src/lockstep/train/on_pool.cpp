@@ -11,7 +11,7 @@ auto on_all_workers(pool::Session& session, const Options& options, const char* 
   const pool::Pool pool = session.pool();
   if (pool.kind() == pool::PoolKind::processes) {
     throw Error(ErrorCode::invalid_option, std::string(name) + " with --execution parallel cannot use a pool of processes, and one is open",
-                "open a pool of threads (the weights are the same), or call " + std::string(name) + " in a task of its own on one process");
+                "call " + std::string(name) + " in a task that all workers run, pool.spmd<f>(): it trains and predicts with the task's workers, whatever they are; or open a pool of threads where no launcher started the ranks");
   }
   return pool.spmd({.workers = options.workers, .name = name}, [&](pool::Worker&) { return work(); }).front();
 }

@@ -160,7 +160,7 @@ struct Options {
     field("weights", self.weights, "start from this file instead of random weights: safetensors, or a state dict of torch.save");
     field("image-size", self.image_size, "HxW of the network's input, e.g. 28x28; auto: the images' own size when they share one, else their typical size up to 64x64, and 224x224 for larger ones");
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
-    field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre; empty: fit them to --image-size");
+    field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre, or out of a random place by --augment random-crop; empty: fit them to --image-size");
     field("color", self.color, "auto: grey when the images are");
     field("decode", self.decode, "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 where the network's input is so much smaller, with colours resized before they are converted");
     field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), imagenet (torchvision's), or M,S (or one pair per channel: M,S,M,S,M,S), also as fractions (123/255)");
@@ -175,7 +175,7 @@ struct Options {
     field("test", self.test, "a folder to test on once, at the end");
     field("validation-split", self.validation_split, "share of each label that is held out when there is no --validation folder", between(0, 0.9));
     field("labels", self.labels, "the label is the folder that directly holds the file, or the top folder");
-    field("augment", self.augment, "random changes of training images, in torchvision's words: none, or a comma list of random-resized-crop[=LEAST], flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], random-erasing[=SHARE], mixup[=ALPHA]");
+    field("augment", self.augment, "random changes of training images, in torchvision's words: none, or a comma list of random-resized-crop[=LEAST] or random-crop (out of the larger images of --resize-to, which random-crop needs), flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));

@@ -92,7 +92,9 @@ TEST_F(ParallelWrapperTest, StopFitEndsAfterTheStepWithALastAverage) {
   const auto batches = mini_batches();
   ParallelWrapper* running = nullptr;
   std::vector<int64_t> averages;
-  ParallelWrapper wrapper = builder(options_of("stopped", 2)).listener([&](const io::Event& event) {
+  Options options = options_of("stopped", 2);
+  options.lr_schedule = ScheduleKind::constant;  // it does not depend on the run's length
+  ParallelWrapper wrapper = builder(options).listener([&](const io::Event& event) {
     if (event.kind == "average") averages.push_back(event.step);
     if (event.kind == "step" && event.step == 3) running->stop_fit();
     return io::Control::go;
@@ -102,7 +104,10 @@ TEST_F(ParallelWrapperTest, StopFitEndsAfterTheStepWithALastAverage) {
   EXPECT_EQ(result.reason, EndReason::observer);
   EXPECT_EQ(result.steps, 3);
   EXPECT_EQ(averages, std::vector<int64_t>{2});
-  EXPECT_FALSE(weights("stopped").empty());
+  options.output = options_of("three", 3).output;
+  options.max_steps = 3;
+  builder(options).build().fit(batches.begin(), batches.end());
+  EXPECT_EQ(weights("stopped"), weights("three"));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ std::vector<CacheReport> make_caches(const Job& job, const Options& options) {
   only_look.cache = "off";
   const Prepared prepared = prepare(job, only_look, /*dry=*/true);
   const data::PictureFormat& format = prepared.plan.format;
-  std::vector<CacheReport> reports{make_cache(data::root_of(prepared.train->dataset()), job.folder.string(), format, options)};
+  std::vector<CacheReport> reports{make_cache(data::root_of(prepared.train->dataset()), job.folder.string(), prepared.train->format(), options)};
   if (!options.validation.empty()) reports.push_back(make_cache(data::root_of(prepared.validation->dataset()), options.validation, format, options));
   if (!options.test.empty()) reports.push_back(make_cache(data::root_of(prepared.test->dataset()), options.test, format, options));
   return reports;

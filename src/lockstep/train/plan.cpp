@@ -4,6 +4,11 @@
 
 namespace lockstep::train {
 
+std::vector<int64_t> queue_cut(const Plan& plan, const Options& options) {
+  if (plan.resize_to.empty() || !data::Augment::parse(options.augment).crops()) return {};
+  return {plan.format.height, plan.format.width};
+}
+
 Json to_json(const Plan& plan) {
   return {{"network", plan.network},
           {"parameters", plan.parameter_count},

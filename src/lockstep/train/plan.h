@@ -30,7 +30,7 @@ struct Plan {
   size_t frozen_steps = 0;           ///< the network's first layers, so many, give the same for a picture in every step (nn::frozen_steps)
   bool keep_features = false;        ///< what they give is computed once and kept
   data::PictureFormat format;
-  std::vector<int64_t> resize_to;    ///< height and width that pictures are fitted to before format's size is cut out of their centre; empty: not
+  std::vector<int64_t> resize_to;    ///< height and width that pictures are fitted to before format's size is cut out of their centre (training pictures: see queue_cut); empty: not
   std::vector<double> mean;          ///< of pixels / 255, per channel; empty: none
   std::vector<double> deviation;
   std::vector<std::string> classes;
@@ -65,6 +65,10 @@ struct Plan {
   std::string fingerprint;           ///< arithmetic: instruction set, libraries, build
   std::vector<PlanLine> lines;       ///< all of it for people, in order
 };
+
+/// {height, width} that the queue cuts out of training pictures, which are then kept as large as plan.resize_to (data::QueueOptions::cut_out): where the
+/// augmentation chooses the part. Empty: the training pictures have plan.format's size, as all others always do.
+std::vector<int64_t> queue_cut(const Plan& plan, const Options& options);
 
 /// The plan as a manifest keeps it.
 Json to_json(const Plan& plan);

@@ -97,6 +97,8 @@ class Lines {
       line("decoded on disk", reasons_.cache_file, "checked against the files' sizes and times (--cache)");
     } else if (!reasons_.cache.empty()) {
       line("decoded on disk", "none", reasons_.cache + (reasons_.dry && options_.cache != "auto" ? "; training makes one where it can" : "") + " (--cache " + options_.cache + ")");
+    } else if (!sequences() && !plan_.keep_pictures && !plan_.keep_features) {
+      line("decoded on disk", "none", "so every epoch decodes all images again; --cache FOLDER keeps them there, for later runs too");
     }
   }
 

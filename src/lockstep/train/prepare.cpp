@@ -58,7 +58,7 @@ class Preparation {
     check_exchange();
     open_data();
     choose_format();
-    cut_out_centres();
+    cut_out_parts();
     open_caches();
     if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences()) leave_out_bad_samples();
     split();
@@ -153,20 +153,34 @@ class Preparation {
     reasons_.color = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;
   }
 
-  // Other images than those of --image-size: the centre of what --resize-to makes of them.
-  void cut_out_centres() {
-    if (options_.resize_to.empty()) return;
+  // Other images than those of --image-size: a part of what --resize-to makes of them.
+  void cut_out_parts() {
+    if (options_.resize_to.empty()) {
+      if (!data::Augment::parse(options_.augment).random_crop) return;
+      throw Error(ErrorCode::invalid_option, "--augment random-crop takes a part of larger images, and there is no --resize-to that makes them larger", "for instance --resize-to 256x256 --image-size 224x224; shift is the crop out of padded images");
+    }
     const data::PictureFormat& format = plan().format;
     const auto [height, width] = parse_size("resize-to", options_.resize_to);
-    if (options_.image_size == "auto") throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out of the centre");
+    if (options_.image_size == "auto") throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out");
     plan().resize_to = {height, width};
-    for (data::Dataset* dataset : {&train_, &validation_, &test_}) *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
-    reasons_.image_size = "the centre of images fitted to " + options_.resize_to + " (" + field_text(options_, "resize") + ")";
+    const data::Dataset centres = data::cut_out_centre(train_, format, plan().resize_to);  // throws where they are too small
+    if (!queue_cuts()) train_ = centres;
+    for (data::Dataset* dataset : {&validation_, &test_}) *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
+    reasons_.image_size = (queue_cuts() ? "random parts of images fitted to " : "the centre of images fitted to ") + options_.resize_to + " (" + field_text(options_, "resize") + ")";
+    if (queue_cuts()) reasons_.image_size += "; for validation and test the centre";
+  }
+
+  bool queue_cuts() { return !queue_cut(plan(), options_).empty(); }
+
+  // What the queue cuts from is kept as it is before.
+  data::PictureFormat train_format() {
+    const data::PictureFormat& format = plan().format;
+    return queue_cuts() ? format.sized(plan().resize_to[0], plan().resize_to[1]) : format;
   }
 
   void open_caches() {
     const auto use = dry_ ? data::CacheUse::read : data::CacheUse::make;
-    caches_[0] = open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", plan().format, options_, use);
+    caches_[0] = open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", train_format(), options_, use);
     caches_[1] = open_cache(validation_, options_.validation, plan().format, options_, use);
     caches_[2] = open_cache(test_, options_.test, plan().format, options_, use);
   }
@@ -176,7 +190,7 @@ class Preparation {
     for (data::Dataset* dataset : {&train_, &validation_, &test_}) {
       const auto& cache = caches_[place++].cache;
       if (dataset->empty()) continue;
-      auto [good, bad] = data::without_bad_samples(*dataset, plan().format, inventory_.cores, cache);
+      auto [good, bad] = data::without_bad_samples(*dataset, dataset == &train_ ? train_format() : plan().format, inventory_.cores, cache);
       *dataset = good;
       prepared_.skipped.insert(prepared_.skipped.end(), bad.begin(), bad.end());
     }
@@ -191,6 +205,7 @@ class Preparation {
     } else if (options_.validation_split > 0) {
       whole_ = train_;
       std::tie(train_, validation_) = split_off_held_out(train_, options_);
+      if (queue_cuts()) validation_ = data::cut_out_centre(validation_, plan().format, plan().resize_to);
       reasons_.validation = shortest(options_.validation_split) + " of each label" + (validation_.empty() ? ": no label has images enough for one" : "");
     } else {
       reasons_.validation = "--validation-split 0";
@@ -358,7 +373,7 @@ class Preparation {
     const int64_t kept_bytes = plan().keep_features ? 0 : most_bytes();  // pictures are then read once
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
     const auto open = [&](const data::Dataset& dataset, size_t place) -> std::shared_ptr<const data::PictureSet> {
-      return dataset.empty() ? nullptr : share->open(dataset, plan().format, kept_bytes, caches_[place].cache);
+      return dataset.empty() ? nullptr : share->open(dataset, place == 0 ? train_format() : plan().format, kept_bytes, caches_[place].cache);
     };
     if (whole_.empty()) {
       prepared_.train = open(train_, 0);
@@ -367,7 +382,11 @@ class Preparation {
       // Trials that split one dataset in different ways share its pictures all the same.
       const auto whole = open(whole_, 0);
       prepared_.train = std::make_shared<const data::PictureSet>(train_, whole);
-      if (!validation_.empty()) prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
+      if (queue_cuts()) {
+        prepared_.validation = open(validation_, 1);  // its pictures are smaller
+      } else if (!validation_.empty()) {
+        prepared_.validation = std::make_shared<const data::PictureSet>(validation_, whole);
+      }
     }
     prepared_.test = open(test_, 2);
     plan().keep_pictures = prepared_.train->kept();

@@ -137,11 +137,12 @@ class StepMeasurement {
   // What the queue's thread does with samples that lie decoded in memory: augmentation, and their place in the mini-batch.
   void measure_copy(std::vector<int64_t> indices) {
     std::sort(indices.begin(), indices.end());
-    const auto part = std::make_shared<const data::PictureSet>(prepared_.train->dataset().subset(indices), plan_.format, /*most_bytes=*/int64_t{1} << 62);
+    const auto part = std::make_shared<const data::PictureSet>(prepared_.train->dataset().subset(indices), prepared_.train->format(), /*most_bytes=*/int64_t{1} << 62);
     data::MiniBatchQueue queue(part, {}, {.mini_batch_size = std::min(plan_.mini_batch_size, part->size()),
                                           .shards = plan_.shards,
                                           .order = {.seed = options_.seed},
                                           .augment = data::Augment::parse(options_.augment),
+                                          .cut_out = queue_cut(plan_, options_),
                                           .epochs = 1'000'000,
                                           .read_ahead = 1,
                                           .least_steps = options_.sequence_length,

@@ -33,7 +33,9 @@ void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
     memory = other.of(static_cast<size_t>(size.bytes()));
     return memory;
   }, &taker));
-  if (other_size) to_format(*other_size, memory, format, destination);
+  if (!other_size) return;
+  to_format(*other_size, memory, format, destination);
+  other.of(0);  // gives a large piece back
 }
 
 }  // namespace lockstep::data

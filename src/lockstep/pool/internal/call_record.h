@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,8 @@
 #include "lockstep/pool/future.h"
 
 namespace lockstep::pool {
+
+class Dispatcher;
 
 /// Rung when any of several calls ends.
 struct Bell {
@@ -26,8 +27,7 @@ struct Bell {
 /// Any thread may call any member.
 class CallRecord {
  public:
-  /// `cancel` asks the pool to end the call; it may be called after the pool is gone.
-  explicit CallRecord(std::function<void()> cancel) : cancel_(std::move(cancel)) {}
+  CallRecord(std::weak_ptr<Dispatcher> pool, int64_t number) : pool_(std::move(pool)), number_(number) {}
 
   void start();
   void finish(std::vector<std::any> results);
@@ -36,7 +36,11 @@ class CallRecord {
 
   FutureState state() const;
   std::optional<Error> error() const;
-  void cancel() const { cancel_(); }
+  /// These ask the pool, if it is still there.
+  void cancel() const;
+  void ask_to_stop() const;
+  /// Throws where waiting for the end would be for oneself.
+  void check_may_wait() const;
   bool wait(std::optional<std::chrono::milliseconds> timeout) const;
   const std::vector<std::any>& results() const;
 
@@ -50,7 +54,8 @@ class CallRecord {
  private:
   void end(FutureState state, std::vector<std::any> results, std::optional<Error> error);
 
-  const std::function<void()> cancel_;
+  const std::weak_ptr<Dispatcher> pool_;
+  const int64_t number_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   FutureState state_ = FutureState::pending;

@@ -24,6 +24,7 @@ struct Order {
   std::shared_ptr<const Work> work;
   std::shared_ptr<comm::GroupMemory> group;      ///< none: a group of one
   int64_t credits = 0;                           ///< values that may be on their way to the DataQueue; 0: there is none
+  bool stop_asked = false;                       ///< already
 };
 
 struct Outcome {
@@ -52,6 +53,8 @@ class Crew {
   virtual void begin(size_t worker, Order order) = 0;
   /// Requests the stop of an order; nothing happens when it has ended.
   virtual void stop(size_t worker, int64_t call) = 0;
+  /// Asks an order's task to end by itself; nothing happens when it has ended.
+  virtual void ask_to_stop(size_t worker, int64_t call) = 0;
   /// A value of the order was handled.
   virtual void credit(size_t worker, int64_t call) = 0;
   virtual pid_t process(size_t worker) const = 0;

@@ -51,6 +51,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   /// Throws where waiting would be for oneself.
   void check_may_wait() const;
   void cancel(int64_t call);
+  void ask_to_stop(int64_t call);
 
   /// Ends all calls as cancelled and all workers.
   void close();
@@ -79,12 +80,14 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
     std::optional<Error> cause;          ///< the first failure that is not the echo of another one
     std::optional<Error> echo;           ///< the first "cancelled" of a rank
     bool cancel_requested = false;
+    bool stop_asked = false;             ///< before it began
     bool settled = false;
   };
   using CallPointer = std::shared_ptr<Call>;
   /// What is to be done without the lock.
   using Later = std::vector<std::function<void()>>;
 
+  std::deque<CallPointer>::iterator find_pending(int64_t number);
   void schedule(Later& later);
   void assign(const CallPointer& call);
   void worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note);

@@ -8,7 +8,6 @@
 
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
-#include "lockstep/data/survey.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/state.h"
@@ -18,11 +17,10 @@
 #include "lockstep/train/placement.h"
 #include "lockstep/train/prepare.h"
 #include "lockstep/train/replica.h"
+#include "lockstep/train/sequence_data.h"
 
 namespace lockstep::train {
 namespace {
-
-constexpr const char* kNetworkFormat = "BCSS";
 
 // The first weights: drawn on every rank by one seed, read from the file by rank 0 alone, whose weights count.
 nn::Instance make_instance(const pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options) {
@@ -39,6 +37,41 @@ at::Tensor placed(const at::Tensor& input, const SharedWeights& weights) {
   return input.to(weights.device(), input.is_floating_point() ? weights.type() : input.scalar_type());
 }
 
+void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
+  if (parts.input.steps == 0 || !parts.instance.forward_sequences) {
+    throw Error(ErrorCode::invalid_option, "the network takes no sequences", "build it for a dataset of sequences; a module of one's own needs Tensor forward(const nn::Sequences&)");
+  }
+  const at::IntArrayRef sizes = shard.input.sizes();
+  if (sizes.size() == 3 && sizes[0] == shard.lengths.size(0) && sizes[1] == parts.input.channels) return;
+  throw Error(ErrorCode::invalid_option, "an input " + c10::str(sizes) + " is not the shard's " + std::to_string(shard.lengths.size(0)) + " sequences of " +
+                                             std::to_string(parts.input.channels) + " channels, [b,C,T]", "leave ShardOutput::format empty");
+}
+
+// Empty: zeros.
+std::vector<at::Tensor> carried_into(const BuiltModel::Parts& parts, const data::Shard& shard, const StreamStates& states) {
+  if (parts.instance.carried.empty() || !shard.continues.defined() || !shard.continues.any().item<bool>()) return {};
+  const auto left = states.find(shard.index);
+  if (left == states.end() || left->second.empty() || left->second.front().size(0) != shard.count) {
+    throw Error(ErrorCode::invalid_option, "shard " + std::to_string(shard.index) + " continues sequences whose recurrent state is not there",
+                "walk over pieces of streams in their order, .order = {.shuffle = data::Shuffle::never}, from the first, in mini-batches of as many samples as there are slots");
+  }
+  const at::Tensor anew = shard.continues.logical_not().to(parts.weights.device()).view({shard.count, 1, 1});
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& tensor : left->second) rows.push_back(tensor.masked_fill(anew, 0));
+  return rows;
+}
+
+at::Tensor run(const BuiltModel::Parts& parts, const data::Shard& shard, StreamStates* states) {
+  if (!shard.lengths.defined()) return parts.instance.forward(placed(shard.input, parts.weights));
+  check_sequences(parts, shard);
+  nn::Sequences sequences{.values = placed(shard.input, parts.weights), .lengths = shard.lengths, .padded_left = shard.padded_left};
+  if (states == nullptr) return parts.instance.forward_sequences(sequences).logits;
+  sequences.carried = carried_into(parts, shard, *states);
+  nn::SequenceOutput output = parts.instance.forward_sequences(sequences);
+  (*states)[shard.index] = std::move(output.carried);
+  return output.logits;
+}
+
 }  // namespace
 
 void BuiltModel::Parts::begin_training() {
@@ -52,29 +85,35 @@ void BuiltModel::Parts::begin_evaluation() {
   training = false;
 }
 
-at::Tensor BuiltModel::forward(const at::Tensor& input) const {
-  parts_->begin_training();
-  return parts_->instance.forward(placed(input, parts_->weights));
-}
+at::Tensor BuiltModel::forward(const at::Tensor& input) const { return forward(data::Shard{.input = input}); }
 
 at::Tensor BuiltModel::forward(const at::Tensor& input, std::string_view format) const {
   check_labelled(format, input.sizes().vec(), "the input");
-  const at::Tensor pictures = input.permute(dimension_order(format, kNetworkFormat));
   const nn::NetworkInput& wanted = parts_->input;
+  const bool sequences = wanted.steps > 0;
+  const at::Tensor samples = input.permute(dimension_order(format, sequences ? "BCT" : "BCSS"));
   const std::array<int64_t, 3> sizes{wanted.channels, wanted.height, wanted.width};
-  if (pictures.sizes().slice(1) != at::IntArrayRef(sizes)) {
-    throw Error(ErrorCode::invalid_option, "the input " + c10::str(input.sizes()) + " labelled \"" + std::string(format) + "\" is of pictures " + c10::str(pictures.sizes().slice(1)) +
-                                               " (channels, height, width), and the network takes " + c10::str(at::IntArrayRef(sizes)));
+  const at::IntArrayRef fixed = at::IntArrayRef(sizes).slice(0, sequences ? 1 : 3), given = samples.sizes().slice(1, fixed.size());
+  if (given != fixed) {
+    throw Error(ErrorCode::invalid_option, "the input " + c10::str(input.sizes()) + " labelled \"" + std::string(format) + "\" is of " + (sequences ? "sequences " : "pictures ") + c10::str(given) +
+                                               (sequences ? " (channels)" : " (channels, height, width)") + ", and the network takes " + c10::str(fixed));
   }
-  return forward(pictures.contiguous());
+  return forward(samples.contiguous());
 }
 
-at::Tensor BuiltModel::predict(const at::Tensor& input) const {
+at::Tensor BuiltModel::forward(const data::Shard& shard, StreamStates* states) const {
+  parts_->begin_training();
+  return run(*parts_, shard, states);
+}
+
+at::Tensor BuiltModel::predict(const at::Tensor& input) const { return predict(data::Shard{.input = input}); }
+
+at::Tensor BuiltModel::predict(const data::Shard& shard, StreamStates* states) const {
   const torch::NoGradGuard no_grad;
   if (parts_->training) parts_->begin_evaluation();
   const nn::DirectConvolutions convolutions(parts_->options.kernels == Kernels::auto_);
   const AutocastScope autocast(parts_->options.precision, parts_->weights.device().type(), WeightCasts::renew);
-  return parts_->instance.forward(placed(input, parts_->weights));
+  return run(*parts_, shard, states);
 }
 
 std::vector<at::Tensor> BuiltModel::parameters() const { return parts_->weights.learned(parts_->instance); }
@@ -137,7 +176,8 @@ const nn::NetworkInput& BuiltModel::input() const { return parts_->input; }
 const nn::Instance& BuiltModel::instance() const { return parts_->instance; }
 
 nn::NetworkInput input_of(const data::Dataset& dataset) {
-  const data::PictureFormat format = data::default_format(data::survey_sizes(dataset, /*threads=*/1));
+  const data::PictureFormat format = data::format_of(dataset);
+  if (format.kind == data::SampleKind::sequence) return sequence_input(dataset, format);
   return {format.channels, format.height, format.width, static_cast<int64_t>(dataset.classes().size())};
 }
 

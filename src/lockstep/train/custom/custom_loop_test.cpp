@@ -1,7 +1,9 @@
 // The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, pure updates, agreement on data.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -10,6 +12,9 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
+#include "lockstep/base/hash.h"
+#include "lockstep/base/host.h"
+#include "lockstep/data/sequences.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/nn/module.h"
@@ -50,6 +55,44 @@ class Halves : public data::Datastore {
 };
 
 data::Dataset halves(int64_t count, uint64_t listing = 1) { return data::Dataset(std::make_shared<Halves>(count, listing)); }
+
+// Pictures in files, listed by their paths below a root.
+class Files : public Halves {
+ public:
+  Files(std::string root, std::vector<std::string> paths) : Halves(static_cast<int64_t>(paths.size())), root_(std::move(root)), paths_(std::move(paths)) {}
+  std::string source(int64_t index) const override { return root_ + "/" + paths_.at(static_cast<size_t>(index)); }
+  uint64_t listing_hash() const override {
+    uint64_t hash = 0;
+    for (const std::string& path : paths_) hash = hash_of(path, hash);
+    return hash;
+  }
+
+ private:
+  std::string root_;
+  std::vector<std::string> paths_;
+};
+
+// Noise around a number of each class, [2,T]; of `steps` time steps, else 3 to 8. With a class for each time step: whether the first channel is above zero, but for
+// the last step, which has none.
+data::Dataset waves(int64_t count, int64_t steps = 0, bool of_steps = false) {
+  std::vector<data::Sequence> sequences;
+  uint32_t state = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t own = steps > 0 ? steps : 3 + i / 2 % 6;
+    data::Sequence sequence{.label = of_steps ? -1 : i % 2};
+    for (int64_t value = 0; value < 2 * own; ++value) {
+      state = state * 1664525U + 1013904223U;
+      sequence.values.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1 + (of_steps ? 0.0f : i % 2 == 0 ? -0.7f : 0.7f));
+    }
+    for (int64_t step = 0; of_steps && step < own; ++step) sequence.step_labels.push_back(step + 1 == own ? -1 : sequence.values[static_cast<size_t>(step)] > 0);
+    sequences.push_back(std::move(sequence));
+  }
+  return data::make_sequences(2, {"low", "high"}, std::move(sequences));
+}
+
+nn::Network small_lstm(const std::string& output = "last") {
+  return nn::read_network(Json::parse(R"([{"name":"lstm","type":"lstm","hidden":8,"output":")" + output + R"("},{"name":"fc","type":"linear","features":"classes"}])"), "small_lstm");
+}
 
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(const nn::NetworkInput& input) : convolution(input.channels, 4, 3), norm(4), head(4 * (input.height - 2) * (input.width - 2), input.classes) {
@@ -204,9 +247,78 @@ TEST(Patience, ALossThatIsNoNumberIsNoBetter) {
 
 TEST(CustomLoop, OtherDataIsNamedBeforeTheFirstStep) {
   const std::string error = error_on_workers(3, [](pool::Worker& worker) { build(worker, net(), worker.rank() == 2 ? halves(40, 8) : halves(41)); });
-  EXPECT_THAT(error, HasSubstr("the ranks have different data: rank 2 on "));
-  EXPECT_THAT(error, HasSubstr("has 40 samples, the first \"half 0\"; rank 0 on "));
+  const std::string host = " (" + host_name() + ")";
+  EXPECT_THAT(error, HasSubstr("the ranks have different data: sample 40 is \"half 40\" on rank 0" + host + ", and rank 2" + host + " has only 40 samples"));
   EXPECT_EQ(error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41)); }), "");
+  const std::string alike = error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41, static_cast<uint64_t>(worker.rank()))); });
+  EXPECT_THAT(alike, HasSubstr("the samples on rank 0" + host + " and on rank 1" + host + " are alike, but of other classes or chosen from other data"));
+}
+
+// Each rank has the files in another place, which is no difference.
+TEST(CustomLoop, TheFirstFileThatDiffersIsNamedWithItsPathOnBothRanks) {
+  const auto error_with = [](const std::string& changed) {
+    return error_on_workers(3, [changed](pool::Worker& worker) {
+      std::vector<std::string> paths;
+      for (int64_t i = 0; i < 30; ++i) paths.push_back((i < 15 ? "a/" : "b/") + std::to_string(i) + ".png");
+      if (worker.rank() == 1 && !changed.empty()) paths[17] = paths[20] = changed;
+      check_same_dataset(worker.comm(), data::Dataset(std::make_shared<Files>("/disk" + std::to_string(worker.rank()) + "/data", paths)));
+    });
+  };
+  const std::string host = " (" + host_name() + ")";
+  EXPECT_EQ(error_with(""), "");
+  EXPECT_THAT(error_with("b/other.png"), HasSubstr("sample 17 is \"/disk0/data/b/17.png\" on rank 0" + host + " and \"/disk1/data/b/other.png\" on rank 1" + host));
+}
+
+TEST(CustomLoop, TheFirstSequenceWithOtherValuesIsNamed) {
+  const std::string error = error_on_workers(2, [](pool::Worker& worker) {
+    std::vector<data::Sequence> sequences(5, data::Sequence{.values = {1, 2}, .label = 0});
+    if (worker.rank() == 1) sequences[3].values[1] = 3;
+    check_same_dataset(worker.comm(), data::make_sequences(1, {"low", "high"}, sequences));
+  });
+  EXPECT_THAT(error, HasSubstr("sample 3 is \"sequence 3\" of class 0 \"low\" on rank 0 ("));
+  EXPECT_THAT(error, HasSubstr(") and \"sequence 3\" of class 0 \"low\" with other values on rank 1 ("));
+}
+
+TEST(CustomLoop, SequencesGiveTheSameBitsOnAnyNumberOfWorkers) {
+  const auto run = [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, small_lstm(), waves(90), {.seed = 3});
+    Adam adam(model.parameters(), {.learning_rate = 0.02});
+    double loss = 0;
+    for (const auto& batch : data::MiniBatchQueue(waves(90), worker.share(), {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
+      const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard), shard.target); }));
+      adam.step(sums.gradients);
+      loss = sums.loss;
+    }
+    return Outcome{model.hash(), loss, accuracy(model, waves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
+  };
+  const Outcome expected = on_workers(1, run);
+  EXPECT_GT(expected.accuracy, 0.8);
+  for (const int64_t workers : {2, 3}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
+}
+
+// The loss is the mean over the time steps that have a class, be the sequences whole or in pieces.
+TEST(CustomLoop, PiecesWithAClassForEachTimeStepCarryTheirStateOn) {
+  const auto run = [](pool::Worker& worker) {
+    const data::Dataset pieces = data::stream_pieces(waves(20, 6, true), {.steps = 2, .slots = 10});
+    const BuiltModel model = build(worker, small_lstm("sequence"), pieces, {.seed = 3});
+    Adam adam(model.parameters(), {.learning_rate = 0.02});
+    StreamStates states;
+    std::vector<double> losses;
+    for (const auto& batch : data::MiniBatchQueue(pieces, worker.share(), {.mini_batch_size = 10, .shards = 5, .order = {.shuffle = data::Shuffle::never}, .epochs = 25})) {
+      const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+        return nn::cross_entropy_sum(model.forward(shard, &states), shard.target);
+      }));
+      adam.step(sums.gradients);
+      losses.push_back(sums.loss);
+    }
+    EXPECT_NEAR(losses.front(), std::log(2), 0.3);
+    const Validation validation = validate(model, pieces, worker.comm(), {.mini_batch_size = 10, .shards = 5});
+    EXPECT_LT(validation.loss, losses.front());
+    return Outcome{model.hash(), validation.loss, validation.accuracy};
+  };
+  const Outcome expected = on_workers(1, run);
+  EXPECT_GT(expected.accuracy, 0.7);
+  EXPECT_EQ(on_workers(2, run), expected);
 }
 
 TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {
@@ -295,6 +407,47 @@ TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
     EXPECT_TRUE(at::equal(model.predict(pictures), logits));  // a training pass has not moved the statistics
     EXPECT_THROW(model.forward(pictures.permute({3, 2, 1, 0}), "SSCB"), Error);  // height and width changed
     EXPECT_THROW(model.forward(pictures, "BCS"), Error);
+    return 0;
+  });
+}
+
+TEST(BuiltModel, LabelledSequencesArePermutedAndChecked) {
+  on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, small_lstm(), nn::NetworkInput{.channels = 2, .height = 1, .width = 1, .classes = 3, .steps = 7});
+    const at::Tensor sequences = at::rand({5, 2, 9});
+    EXPECT_TRUE(at::allclose(model.forward(sequences.permute({1, 0, 2}), "CBT"), model.predict(sequences)));
+    EXPECT_THROW(model.forward(sequences, "CBT"), Error);  // five channels
+    EXPECT_THROW(model.forward(sequences.unsqueeze(3), "BCSS"), Error);
+    EXPECT_THROW(model.predict(data::Shard{.count = 2, .input = sequences, .lengths = at::full({2}, 9, at::kLong)}), Error);
+    const BuiltModel pictures = build(worker, net(), {1, 6, 8, 2});
+    EXPECT_THROW(pictures.predict(data::Shard{.count = 5, .input = sequences, .lengths = at::full({5}, 9, at::kLong)}), Error);
+    EXPECT_THROW(validate(model, halves(20), worker.comm()), Error);
+    return 0;
+  });
+}
+
+TEST(BuiltModel, PaddingOnEitherSideChangesNothingAndPiecesGoOnWhereTheLastEnded) {
+  on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, small_lstm(), waves(4));
+    const auto last_logits = [&](const data::Dataset& dataset, data::PaddingSide padding, StreamStates* states) {
+      data::PictureFormat format = data::format_of(dataset);
+      format.padding = padding;
+      at::Tensor logits;
+      for (const auto& batch : data::MiniBatchQueue(dataset, {}, {.mini_batch_size = 4, .shards = 1, .order = {.shuffle = data::Shuffle::never}, .pictures = format})) {
+        logits = model.predict(batch.shards.front(), states);
+      }
+      return logits;
+    };
+    using data::PaddingSide;
+    const auto close = [](const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-6); };
+    EXPECT_TRUE(close(last_logits(waves(4), PaddingSide::right, nullptr), last_logits(waves(4), PaddingSide::left, nullptr)));
+    const at::Tensor whole = last_logits(waves(4, 6), PaddingSide::right, nullptr);
+    const data::Dataset pieces = data::stream_pieces(waves(4, 6), {.steps = 2, .slots = 4});
+    StreamStates states;
+    EXPECT_TRUE(close(last_logits(pieces, PaddingSide::right, &states), whole));
+    EXPECT_FALSE(close(last_logits(pieces, PaddingSide::right, nullptr), whole));
+    StreamStates none;
+    EXPECT_THROW(last_logits(pieces.subset({4, 5, 6, 7}), PaddingSide::right, &none), Error);
     return 0;
   });
 }

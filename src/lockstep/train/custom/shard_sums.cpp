@@ -1,5 +1,6 @@
 #include "lockstep/train/custom/shard_sums.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/Functions.h>
@@ -33,7 +34,7 @@ std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   return {stack.release(), [model](comm::NodeStack* used) { model.parts().spare_stacks.emplace_back(used); }};
 }
 
-// A queue goes by its rank, which is 0 for every worker that is a group of its own, whatever GPU it has.
+// A queue that was told no ShardOutput::chosen_device goes by its rank, which is 0 for every worker that is a group of its own, whatever GPU it has.
 data::Shard on_device(data::Shard shard, at::Device device) {
   for (at::Tensor* tensor : {&shard.input, &shard.target}) {
     if (tensor->defined()) *tensor = tensor->to(device);
@@ -103,12 +104,15 @@ Folded fold_rows(const at::Tensor& rows, const std::vector<BatchNormInfo>& norms
   });
 }
 
+// What sums are divided by. Pieces at the ends of streams may have no target, and then no loss and no gradient.
+double divisor(double targets) { return std::max(targets, 1.0); }
+
 // The mini-batch's numbers out of all ranks' rows; the model's statistics follow.
-MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, StateAggregation state) {
+MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, double targets, StateAggregation state) {
   auto& parts = sums.model.parts();
   const Folded all = fold_rows(worker.comm().cat(sums.rows).contiguous(), parts.norms, state);
   if (!parts.norms.empty()) apply_moments(parts.weights, parts.norms, all.moments);
-  return {all.loss / all.count, parts.weights.views(gradient), static_cast<int64_t>(all.count), sums.gradients};
+  return {all.loss / divisor(targets), parts.weights.views(gradient), static_cast<int64_t>(all.count), sums.gradients};
 }
 
 }  // namespace
@@ -117,7 +121,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   auto& parts = model.parts();
   const at::Device device = parts.weights.device();
   auto parameters = model.parameters();
-  ShardSums sums{model, take_stack(model), batch.shard_count, batch.global_count, {}};
+  ShardSums sums{model, take_stack(model), batch.shard_count, batch.target_count, {}};
   sums.gradients->begin(batch.shard_count);
   sums.gradients->leave_held();
   parts.begin_training();
@@ -134,7 +138,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     }
     check_loss(sum);
     measured.push_back(loss_and_statistics(sum, parts.shard_statistics.statistics()));
-    sum.backward(at::full_like(sum, 1.0 / static_cast<double>(batch.global_count)));
+    sum.backward(at::full_like(sum, 1.0 / divisor(static_cast<double>(batch.target_count))));
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
     sums.gradients->take(single(shard.index), [&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
@@ -144,14 +148,14 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
 }
 
 MiniBatchSums exchange(pool::Worker& worker, const ShardSums& sums, StateAggregation state) {
-  return finish(worker, sums, worker.comm().reduce_tree(sums.gradients->nodes(), sums.shard_count), state);
+  return finish(worker, sums, worker.comm().reduce_tree(sums.gradients->nodes(), sums.shard_count), static_cast<double>(sums.target_count), state);
 }
 
 MiniBatchSums exchange_ranks(pool::Worker& worker, const ShardSums& sums, StateAggregation state) {
-  const double total = worker.comm().all_reduce(static_cast<double>(sums.global_count), comm::Reduction::sum);
-  const at::Tensor own = comm::finish_whole(sums.gradients->nodes(), sums.shard_count) * (static_cast<double>(sums.global_count) / total);
+  const double total = worker.comm().all_reduce(static_cast<double>(sums.target_count), comm::Reduction::sum);
+  const at::Tensor own = comm::finish_whole(sums.gradients->nodes(), sums.shard_count) * (static_cast<double>(sums.target_count) / divisor(total));
   const int64_t rank = worker.rank();
-  return finish(worker, sums, worker.comm().reduce_tree({{{rank, rank + 1}, own}}, worker.size()), state);
+  return finish(worker, sums, worker.comm().reduce_tree({{{rank, rank + 1}, own}}, worker.size()), total, state);
 }
 
 }  // namespace lockstep::train

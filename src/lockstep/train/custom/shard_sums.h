@@ -16,7 +16,7 @@
 
 namespace lockstep::train {
 
-/// A model's loss on one shard: the sum over its samples (not the mean), a number with its graph, as nn::cross_entropy_sum gives it.
+/// A model's loss on one shard: the sum over its samples, or its labelled time steps (not the mean), a number with its graph, as nn::cross_entropy_sum gives it.
 using ModelLoss = std::function<at::Tensor(const data::Shard& shard)>;
 
 /// What this worker's shards of one mini-batch gave, until the exchange. A worker without shards has one too.
@@ -24,7 +24,7 @@ struct ShardSums {
   BuiltModel model;
   std::shared_ptr<comm::NodeStack> gradients;  ///< of the mini-batch's mean loss, one flat vector for each shard
   int64_t shard_count = 0;                     ///< over all workers
-  int64_t global_count = 0;                    ///< samples over all workers
+  int64_t target_count = 0;                    ///< data::Batch::target_count
   at::Tensor rows;                             ///< double [own shards, values] on the CPU: samples, loss, batch norms' statistics
 };
 
@@ -35,7 +35,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
 
 /// Of a whole mini-batch, equal on all ranks.
 struct MiniBatchSums {
-  double loss = 0;                     ///< mean over the samples
+  double loss = 0;                     ///< mean over data::Batch::target_count, which is the samples of pictures
   std::vector<at::Tensor> gradients;   ///< of that mean, one for each of the model's learnables; later steps do not change them
   int64_t count = 0;                   ///< samples
   std::shared_ptr<const void> memory;  ///< that the gradients lie in
@@ -50,7 +50,7 @@ constexpr std::array<const char*, 2> enum_names(StateAggregation) { return {"poo
 /// running statistics follow. Every rank calls it.
 MiniBatchSums exchange(pool::Worker& worker, const ShardSums& sums, StateAggregation state = StateAggregation::pooled);
 
-/// For loops in which every rank has mini-batches of its own, from a queue with Share{}: each rank's part counts by its samples, and ranks are added in
+/// For loops in which every rank has mini-batches of its own, from a queue with Share{}: each rank's part counts by its data::Batch::target_count, and ranks are added in
 /// the tree as shards are. What comes out depends on the number of ranks. Random layers draw alike on all ranks unless each builds its model with a seed
 /// of its own (the first weights are rank 0's all the same). Every rank calls it.
 MiniBatchSums exchange_ranks(pool::Worker& worker, const ShardSums& sums, StateAggregation state = StateAggregation::pooled);

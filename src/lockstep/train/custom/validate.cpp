@@ -1,6 +1,7 @@
 #include "lockstep/train/custom/validate.h"
 
 #include <cmath>
+#include <utility>
 
 #include <ATen/Functions.h>
 
@@ -12,20 +13,32 @@
 namespace lockstep::train {
 namespace {
 
-// Double [mini-batches * shards, 2], zeros but for this rank's rows: the sum of the losses, how many are right.
+// Of the samples, or of the time steps, that have a class: logits [n,classes] and classes [n].
+std::pair<at::Tensor, at::Tensor> labelled(const at::Tensor& logits, const at::Tensor& target) {
+  const at::Tensor places = target.flatten().ge(0).nonzero().flatten();
+  if (target.dim() == 1 && places.numel() == target.numel()) return {logits, target};
+  const at::Tensor rows = target.dim() == 2 ? logits.transpose(1, 2).flatten(0, 1) : logits;
+  return {rows.index_select(0, places), target.flatten().index_select(0, places)};
+}
+
+// Double [mini-batches * shards, 3], zeros but for this rank's rows: the sum of the losses, how many are right, and of how many.
 at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::PictureSet>& pictures, Share share, const ValidationOptions& options) {
   const int64_t rows = data::steps_per_epoch(pictures->size(), options.mini_batch_size) * options.shards;
-  const at::Tensor sums = at::zeros({rows, 2}, at::kDouble);
+  const at::Tensor sums = at::zeros({rows, 3}, at::kDouble);
   auto values = sums.accessor<double, 2>();
   data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = options.shards, .order = {.shuffle = data::Shuffle::never}});
   const data::InputFormat format{model.parts().weights.type(), model.parts().weights.device(), options.mean, options.deviation};
+  StreamStates states;
   while (const auto batch = queue.next()) {
-    for (const data::Shard& shard : batch->shards) {
-      const at::Tensor logits = model.predict(data::to_input(shard.pictures, format));
-      const at::Tensor target = shard.target.to(logits.device());
+    for (data::Shard shard : batch->shards) {
+      shard.input = data::to_input(shard.pictures, format);
+      const at::Tensor all = model.predict(shard, &states);
+      const auto [logits, target] = labelled(all, shard.target.to(all.device()));
+      if (target.numel() == 0) continue;
       const int64_t row = batch->cursor.step * options.shards + shard.index;
       values[row][0] = nn::cross_entropy_sum(logits, target).item<double>();
       values[row][1] = static_cast<double>(logits.argmax(1).eq(target).sum().item<int64_t>());
+      values[row][2] = static_cast<double>(target.numel());
     }
   }
   return sums;
@@ -38,18 +51,21 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
   const at::Tensor sums = own_sums(model, pictures, comm.share(), options);
   comm.all_reduce({sums}, comm::Reduction::sum);  // one rank's number and zeros: exact
   auto values = sums.accessor<double, 2>();
-  double loss = 0, correct = 0;
+  double loss = 0, correct = 0, count = 0;
   for (int64_t row = 0; row < sums.size(0); ++row) {
     loss += values[row][0];
     correct += values[row][1];
+    count += values[row][2];
   }
-  const auto count = static_cast<double>(pictures->size());
+  if (count == 0) throw Error(ErrorCode::invalid_option, "none of the " + std::to_string(pictures->size()) + " samples to validate on has a class");
   return {loss / count, correct / count, pictures->size()};
 }
 
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
   const nn::NetworkInput& input = model.input();
-  return validate(model, std::make_shared<const data::PictureSet>(dataset, data::PictureFormat{input.channels, input.height, input.width}, /*most_bytes=*/0), comm, options);
+  data::PictureFormat format{input.channels, input.height, input.width};
+  if (input.steps > 0) format = {.channels = input.channels, .height = 1, .width = input.steps, .kind = data::SampleKind::sequence};
+  return validate(model, std::make_shared<const data::PictureSet>(dataset, format, /*most_bytes=*/0), comm, options);
 }
 
 Patience::Patience(int64_t validations) : validations_(validations) {

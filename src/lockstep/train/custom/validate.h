@@ -14,18 +14,19 @@ namespace lockstep::train {
 struct ValidationOptions {
   int64_t mini_batch_size = 128;
   int64_t shards = 8;
-  std::vector<double> mean = {};       ///< per channel, of pixels / 255, as the training's ShardOutput has them
+  std::vector<double> mean = {};       ///< per channel, of pixels / 255 or of sequences' values, as the training's ShardOutput has them
   std::vector<double> deviation = {};
 };
 
 /// Equal on all ranks, with the same bits for any number of them; so a loop that ends by it ends on all.
 struct Validation {
-  double loss = 0;      ///< mean cross-entropy
-  double accuracy = 0;  ///< share of samples
+  double loss = 0;      ///< mean cross-entropy over the samples, or time steps, that have a class
+  double accuracy = 0;  ///< share of them
   int64_t samples = 0;
 };
 
-/// Each rank computes its shards in evaluation mode; then the numbers of all are added. Every rank calls it.
+/// Each rank computes its shards in evaluation mode; then the numbers of all are added. Pieces of streams (data::stream_pieces) carry their state on: the
+/// mini-batch size is then the slots. Throws invalid_option where nothing has a class. Every rank calls it.
 Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options = {});
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options = {});
 
