@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lockstep/cli/program.h"
+#include "lockstep/device/memory.h"
 
 namespace {
 
@@ -19,6 +20,7 @@ void occupy_standard_descriptors() {
 
 int main(int argc, char** argv) {
   occupy_standard_descriptors();
+  lockstep::device::keep_freed_memory();
   // A run outlives its readers: a closed pipe is an error to report, not an end.
   std::signal(SIGPIPE, SIG_IGN);
   const char* columns = std::getenv("COLUMNS");

@@ -7,7 +7,6 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/train/forecast.h"
 #include "lockstep/train/prepare.h"
 
@@ -52,7 +51,6 @@ int run_plan(const Call& call, Console& console) {
   const bool json = settings_of<JsonOutput>(call).json;
   train::Job job;
   job.folder = call.words.front();
-  device::keep_freed_memory();
   const train::Prepared prepared = train::prepare(job, options, /*dry=*/true);
   if (!json) console.print(plan_text(prepared.plan.lines, console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
   Json printed = to_json(prepared.plan);

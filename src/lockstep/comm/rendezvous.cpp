@@ -87,31 +87,39 @@ Json machine() {
 
 std::string own_key(int64_t rank) { return "rank-" + std::to_string(rank); }
 
-// Rank 0 may serve the store: it waits until the others have read, so that one that ends at what it read takes the store from nobody.
-void await_readers(const Store& store, const Launch& launch) {
-  const auto key = [](int64_t rank) { return "has-read-" + std::to_string(rank); };
-  if (launch.rank > 0) return store->set(key(launch.rank), "1");
-  for (int64_t rank = 1; rank < launch.size; ++rank) store->get_to_str(key(rank));
-}
-
-// Any program that reaches the store can write there.
-Json introduction_in(const std::string& text, int64_t rank) {
+// Null where it is none: any program that reaches the store can write there.
+Json introduction_in(const std::string& text) {
   try {
     Json said = parse_json(text);
     const auto is_text = [&](const char* name) { return said.contains(name) && said[name].is_string(); };
     if (said.is_object() && said.contains("machine") && said.contains("process") && said["process"].is_number_integer() && is_text("host") && is_text("communicator") && (is_text("address") || is_text("no_address"))) return said;
   } catch (const JsonError&) {
   }
-  throw Error(ErrorCode::communication, "rank " + std::to_string(rank) + " introduces itself with \"" + printable(text.substr(0, 40)) + "\", which no rank of this version of Lockstep does",
-              "start all ranks with the same program, and let no other one use this MASTER_PORT");
+  return nullptr;
+}
+
+// Rank 0 may serve the store: it waits until the others have read, so that one that ends at what it read takes the store from nobody.
+void await_readers(const Store& store, const Launch& launch, const std::vector<Json>& ranks) {
+  const auto key = [](int64_t rank) { return "has-read-" + std::to_string(rank); };
+  if (launch.rank > 0) return store->set(key(launch.rank), "1");
+  for (int64_t rank = 1; rank < launch.size; ++rank) {
+    if (!ranks[static_cast<size_t>(rank)].is_null()) store->get_to_str(key(rank));
+  }
 }
 
 // What every rank said, in rank order.
 std::vector<Json> exchange(const Store& store, const Launch& launch, const Json& own) {
   store->set(own_key(launch.rank), own.dump());
+  std::vector<std::string> texts;
+  for (int64_t rank = 0; rank < launch.size; ++rank) texts.push_back(store->get_to_str(own_key(rank)));
   std::vector<Json> all;
-  for (int64_t rank = 0; rank < launch.size; ++rank) all.push_back(introduction_in(store->get_to_str(own_key(rank)), rank));
-  await_readers(store, launch);
+  for (const std::string& text : texts) all.push_back(introduction_in(text));
+  await_readers(store, launch, all);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].is_null()) continue;
+    throw Error(ErrorCode::communication, "rank " + std::to_string(rank) + " introduces itself with \"" + printable(texts[rank].substr(0, 40)) + "\", which no rank of this version of Lockstep does",
+                "start all ranks with the same program, and let no other one use this MASTER_PORT");
+  }
   return all;
 }
 

@@ -95,6 +95,8 @@ class Datastore {
   virtual std::span<const int64_t> step_labels(int64_t) const { return {}; }
   /// Whether a sequence goes on where the sample at its place in the mini-batch before ended, so that recurrent state is carried over.
   virtual bool continues(int64_t) const { return false; }
+  /// How many samples a mini-batch must have for that; 0: any number.
+  virtual int64_t slots() const { return 0; }
   /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
   virtual uint64_t listing_hash() const = 0;
   /// Sizes and modification times of what is read, in one number, for what is made of the pictures and kept; 0: nobody can tell.

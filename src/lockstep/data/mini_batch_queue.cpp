@@ -136,8 +136,16 @@ struct MiniBatchQueue::State {
     settle_cursor();
     if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::picture) throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences", "leave out --augment");
     check_part(format, pictures->format());
+    check_slots();
     if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
     for (int64_t i = 0; i < thread_count(); ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
+  }
+
+  // In others a piece would not stand where the one before it stood.
+  void check_slots() const {
+    const int64_t slots = pictures->dataset().empty() ? 0 : pictures->dataset().store().slots();
+    if (slots == 0 || slots == options.mini_batch_size) return;
+    throw Error(ErrorCode::invalid_option, "pieces of streams in " + std::to_string(slots) + " slots cannot come in mini-batches of " + std::to_string(options.mini_batch_size), "set the mini-batch size to the slots");
   }
 
   int64_t steps() const {
@@ -231,7 +239,6 @@ struct MiniBatchQueue::State {
 
   int64_t count_targets(Range range) const {
     const Datastore& store = pictures->dataset().store();
-    if (store.kind() == SampleKind::picture) return range.count();
     int64_t count = 0;
     for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t index = order[static_cast<size_t>(i)];

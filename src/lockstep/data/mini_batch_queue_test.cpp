@@ -461,6 +461,7 @@ TEST(MiniBatchQueue, GivesAClassForEachTimeStep) {
   const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
   const auto set = std::make_shared<PictureSet>(stream_pieces(streams, {.steps = 2, .slots = 2}), PictureFormat{.channels = 1, .height = 1, .width = 2, .kind = SampleKind::sequence}, 0);
   MiniBatchQueue queue(set, {0, 1}, {.mini_batch_size = 2, .shards = 1, .order = {.shuffle = Shuffle::never}});
+  EXPECT_THROW(MiniBatchQueue(set, {}, {.mini_batch_size = 1, .order = {.shuffle = Shuffle::never}}), Error) << "pieces would change their slots";
   const Batch first = queue.next().value(), second = queue.next().value();
   EXPECT_EQ(first.target_count, 3);
   EXPECT_TRUE(first.shards[0].target.equal(at::tensor({0, 1, 1, -1}, at::kLong).view({2, 2})));

@@ -98,7 +98,7 @@ std::vector<std::vector<Piece>> pieces_by_slot(const Datastore& streams, const P
 
 class StreamPieces : public Datastore {
  public:
-  StreamPieces(const Dataset& streams, const PieceOptions& options) : streams_(streams) {
+  StreamPieces(const Dataset& streams, const PieceOptions& options) : streams_(streams), slots_(options.slots) {
     const auto slots = pieces_by_slot(streams.store(), options);
     size_t longest = 0;
     for (const auto& slot : slots) longest = std::max(longest, slot.size());
@@ -115,6 +115,7 @@ class StreamPieces : public Datastore {
     }
   }
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
+  int64_t slots() const override { return slots_; }
   const std::vector<std::string>& classes() const override { return streams_.classes(); }
   int64_t label(int64_t index) const override { return at(index).stream < 0 ? -1 : streams_.store().label(at(index).stream); }
   std::string source(int64_t index) const override {
@@ -146,6 +147,7 @@ class StreamPieces : public Datastore {
   const Piece& at(int64_t index) const { return pieces_.at(static_cast<size_t>(index)); }
 
   Dataset streams_;
+  int64_t slots_;
   int64_t channels_ = 1;
   std::vector<Piece> pieces_;
   std::vector<std::vector<float>> values_;  // of each stream, [C,T]

@@ -30,10 +30,13 @@ void pin_isa(const std::string& isa) {
   ::setenv("ONEDNN_MAX_CPU_ISA", wide ? "AVX512_CORE_BF16" : "AVX2", 1);
   ::setenv("MKL_ENABLE_INSTRUCTIONS", wide ? "AVX512" : "AVX2", 1);
   ::setenv("MKL_CBWR", wide ? "AVX512" : "AVX2", 1);
-  if (lower(at::get_cpu_capability()) != isa) {
-    throw Error(ErrorCode::invalid_option, "option --isa came too late: LibTorch already uses " + at::get_cpu_capability(),
-                "set it on the command line, or call device::pin_isa first thing in main");
-  }
+  check_isa(isa);
+}
+
+void check_isa(const std::string& isa) {
+  if (isa == "auto" || lower(at::get_cpu_capability()) == isa) return;
+  throw Error(ErrorCode::invalid_option, "option --isa came too late: LibTorch already uses " + at::get_cpu_capability(),
+              "set it on the command line, or call device::pin_isa first thing in main");
 }
 
 VectorUnit vector_unit() {

@@ -11,6 +11,9 @@ namespace lockstep::device {
 /// the libraries look once. Throws invalid_option when the processor lacks the unit, or when a library has already looked.
 void pin_isa(const std::string& isa);
 
+/// Throws invalid_option unless the libraries use this one, or it is "auto".
+void check_isa(const std::string& isa);
+
 /// What kernels of this project are compiled for.
 enum class VectorUnit { plain, avx2, avx512 };
 

@@ -27,7 +27,9 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& target)
   const bool numbers = target.scalar_type() == at::kLong && same_places && logits.dim() == target.dim() + 1 && target.size(0) == logits.size(0);
   const bool rows = target.is_floating_point() && logits.dim() == 2 && target.sizes() == logits.sizes();
   if (!numbers && !rows) misfit("cross_entropy", logits, target);
-  return at::cross_entropy_loss(wide(logits), target, {}, at::Reduction::Sum, /*ignore_index=*/kNoClass);
+  // For [b,classes,T] CUDA has no kernel that repeats its bits.
+  if (logits.dim() == 3 && logits.is_cuda()) return at::cross_entropy_loss(wide(logits).transpose(1, 2).flatten(0, 1), target.flatten(), {}, at::Reduction::Sum, kNoClass);
+  return at::cross_entropy_loss(wide(logits), target, {}, at::Reduction::Sum, kNoClass);
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) { return mean_of(cross_entropy_sum(logits, target), logits); }

@@ -59,7 +59,7 @@ void CallRecord::check_may_wait() const {
 }
 
 bool CallRecord::wait(std::optional<std::chrono::milliseconds> timeout) const {
-  check_may_wait();
+  if (!timeout) check_may_wait();
   std::unique_lock lock(mutex_);
   const auto ended = [&] { return state_ >= FutureState::finished; };
   if (timeout) return changed_.wait_for(lock, *timeout, ended);
@@ -122,7 +122,9 @@ std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures, st
     if (first && futures[*first].call_->take()) return first;
     if (first) continue;  // another thread was quicker
     if (std::all_of(futures.begin(), futures.end(), [](const AnyFuture& future) { return future.call_->taken(); })) return std::nullopt;
-    for (const AnyFuture& future : futures) future.call_->check_may_wait();
+    for (const AnyFuture& future : futures) {
+      if (!timeout) future.call_->check_may_wait();
+    }
     std::unique_lock lock(bell->mutex);
     if (!bell->rung.wait_until(lock, until, [&] { return bell->count != seen; })) {
       throw Error(ErrorCode::timeout, "none of " + std::to_string(futures.size()) + " calls ended within " + std::to_string(timeout->count()) + " ms");

@@ -18,8 +18,8 @@ constexpr std::array<const char*, 5> enum_names(FutureState) { return {"pending"
 
 class CallRecord;
 
-/// What futures of all types have. A handle: copies are of one call. Any thread may call any member, but a task may not wait for a call of its own
-/// pool: wait, get and next_finished throw invalid_option there, unless it has ended.
+/// What futures of all types have. A handle: copies are of one call. Any thread may call any member, but a task may not wait without
+/// an end for a call of its own pool: get, and next_finished without a timeout, throw invalid_option there, unless it has ended.
 class AnyFuture {
  public:
   /// A handle of no call: nothing but assignment may be done with it.

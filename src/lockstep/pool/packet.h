@@ -93,7 +93,7 @@ void read_value(const Json& json, const std::string& name, const nn::NamedTensor
   }
 }
 
-/// Makes the tensors in the value what travels: a tensor, those of a described struct, and of a vector of these. All else stays.
+/// Makes the tensors in the value what travels: a tensor, those of a described struct, and of a vector, optional or pair of these. All else stays.
 template <class T>
 void make_travelling([[maybe_unused]] T& value) {
   if constexpr (std::is_same_v<T, at::Tensor>) {
@@ -104,6 +104,11 @@ void make_travelling([[maybe_unused]] T& value) {
     if constexpr (!std::is_arithmetic_v<typename T::value_type>) {
       for (auto& item : value) make_travelling(item);
     }
+  } else if constexpr (requires { value.first; value.second; }) {
+    if constexpr (!std::is_const_v<std::remove_reference_t<decltype((value.first))>>) make_travelling(value.first);
+    make_travelling(value.second);
+  } else if constexpr (requires { value.has_value(); *value; }) {
+    if (value.has_value()) make_travelling(*value);
   }
 }
 

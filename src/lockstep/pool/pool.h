@@ -83,11 +83,11 @@ Work work_of_lambda(F f, const std::string& name) {
 }  // namespace pool_detail
 
 /// A handle: copies are of one pool, which closes with its Session, by close(), or when the session opens another. Any thread may call any
-/// member, but a task may not wait for its own pool (spmd, parfor, close, and futures' get and wait throw invalid_option there).
+/// member, but a task may not wait for its own pool (spmd, parfor, close, and futures' get throw invalid_option there).
 ///
 /// Each way takes a task with its input, or a lambda; a lambda needs a pool of threads, and gets no input but what it has captured. A task's input
 /// and result are copied; its tensors are shared with the caller in a pool of threads, so it does not write to them in place. A lambda's result is
-/// given as it is, but for its tensors: all tensors arrive on the CPU and without their graph (those of a struct, if they are described).
+/// given as it is, but for its tensors: all tensors arrive on the CPU and without their graph (also in vectors, optionals and pairs, and those of a struct, if they are described).
 ///
 /// What a rank throws is thrown here as an Error whose context names the task and the rank. The other ranks are told: their collectives throw
 /// cancelled, their stop tokens are set. A process that dies or hangs is an Error too, with its last words, and is replaced.

@@ -169,9 +169,11 @@ TEST_P(AnyPool, WhatTheHandlerThrowsFailsTheCall) {
 TEST_P(AnyPool, ClosingEndsEverything) {
   const Pool two = pool();
   const auto running = two.parfeval(nap_task, {.value = 30});
-  const auto group = two.parfeval(circle_task, {.what = "barrier"}, {.workers = 2});
+  const DataQueue<Note> queue([](const Note&) {});
+  const auto group = two.parfeval(circle_task, {.what = "barrier"}, {.workers = 2, .queue = queue});
   session_for(GetParam()).close_pool();
   EXPECT_EQ(running.state(), FutureState::cancelled);
+  ASSERT_TRUE(group.wait(20s)) << "when its values are handled";
   EXPECT_EQ(group.state(), FutureState::cancelled);
   EXPECT_EQ(running.error()->message(), "the pool was closed");
   EXPECT_FALSE(two.is_open());

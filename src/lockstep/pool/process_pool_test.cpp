@@ -132,7 +132,7 @@ TEST(Processes, HaveThePoolsEnvironmentForTheirLife) {
 
 TEST(Processes, AnEnvironmentThatCannotBeIsRefused) {
   EXPECT_THAT(error_from([] { session->open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true, .environment = {"=calm"}}); }).message(), HasSubstr("\"=calm\""));
-  EXPECT_THAT(error_from([] { session->open_pool({.workers = 1, .quiet = true, .environment = {"MOOD=calm"}}); }).message(), HasSubstr("a pool of threads cannot have an environment"));
+  EXPECT_THAT(error_from([] { session->open_pool({.kind = PoolKind::threads, .workers = 1, .quiet = true, .environment = {"MOOD=calm"}}); }).message(), HasSubstr("a pool of threads cannot have an environment"));
 }
 
 TEST(Processes, LastWordsAreKept) {

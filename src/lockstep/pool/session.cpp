@@ -36,7 +36,7 @@ Resources resources_for(const PoolOptions& options) {
 }
 
 bool fits(const Pool& pool, const PoolOptions& opened_with, const PoolOptions& asked) {
-  return pool.is_open() && (!asked.kind || asked.kind == pool.kind()) && (asked.workers == 0 || asked.workers == pool.size()) &&
+  return pool.is_open() && asked.kind == pool.kind() && (asked.workers == 0 || asked.workers == pool.size()) &&
          (asked.environment.empty() || asked.environment == opened_with.environment);
 }
 
@@ -66,8 +66,7 @@ Pool open(PoolOptions options, LaunchedRanks* ranks) {
   device::keep_freed_memory();
   const Resources resources = resources_for(options);
   options.workers = resources.workers;
-  check_environment(options);
-  const PoolKind kind = options.kind.value_or(PoolKind::threads);
+  const PoolKind kind = *options.kind;
   const auto dispatcher = std::make_shared<Dispatcher>(resources.workers);
   const auto start = std::chrono::steady_clock::now();
   const std::string what = size_text(resources.workers, kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
@@ -90,13 +89,16 @@ Session::~Session() {
 
 Pool Session::open_pool(const PoolOptions& asked) {
   const std::lock_guard opening(opening_);
-  const PoolOptions options = ranks_ == nullptr ? asked : ranks_->resolve(asked);
+  PoolOptions options = ranks_ == nullptr ? asked : ranks_->resolve(asked);
+  const auto current = current_pool();
+  if (!options.kind) options.kind = current ? current->kind() : PoolKind::threads;
   // A launcher's ranks cannot be started again.
-  if (const auto current = current_pool(); current && fits(*current, opened_with_, options) && (ranks_ != nullptr || current->is_whole())) return *current;
+  if (current && fits(*current, opened_with_, options) && (ranks_ != nullptr || current->is_whole())) return *current;
   if (options.kind == PoolKind::processes && !processes_allowed_) {
     throw Error(ErrorCode::invalid_option, "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
                 "each worker is this program started again, and run is what makes it a worker; take the Session that run gives to the client");
   }
+  check_environment(options);
   close_pool();
   const Pool pool = open(options, ranks_);
   const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/device/isa.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
@@ -350,6 +351,7 @@ struct GiveBack {
 
 Result train_over(const Job& job, const Options& options) {
   device::keep_freed_memory();
+  if (!options.resume) device::check_isa(field_text(options, "isa"));
   const GiveBack at_end;
   // Before anything of them is written down.
   for (const std::string& where : {job.folder.string(), options.validation, options.test}) io::refuse_secrets(where);

@@ -20,10 +20,16 @@ class FormatTaker : public PixelTaker {
   std::span<uint8_t> destination_;
 };
 
+struct GivesLargePieceBack {
+  ThreadBuffer& buffer;
+  ~GivesLargePieceBack() { buffer.of(0); }
+};
+
 }  // namespace
 
 void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
   thread_local ThreadBuffer other;
+  const GivesLargePieceBack at_end{other};
   std::optional<ImageSize> other_size;
   std::span<uint8_t> memory;
   FormatTaker taker(format, destination);
@@ -33,9 +39,7 @@ void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
     memory = other.of(static_cast<size_t>(size.bytes()));
     return memory;
   }, &taker));
-  if (!other_size) return;
-  to_format(*other_size, memory, format, destination);
-  other.of(0);  // gives a large piece back
+  if (other_size) to_format(*other_size, memory, format, destination);
 }
 
 }  // namespace lockstep::data

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/internal/typed.h"
 #include "lockstep/nn/shards_together.h"
@@ -18,7 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 bool is_fusible(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& input) {
-  return module.is_training() == at::GradMode::is_enabled() && module.options.affine() && module.options.track_running_stats() &&
+  return DirectConvolutions::enabled() && module.is_training() == at::GradMode::is_enabled() && module.options.affine() && module.options.track_running_stats() &&
          module.weight.scalar_type() == at::kFloat && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
          ShardsTogether::samples_of_each(input.numel()) > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
          input.is_contiguous(at::MemoryFormat::ChannelsLast);

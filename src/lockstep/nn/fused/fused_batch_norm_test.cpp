@@ -2,6 +2,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
+#include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/direct/kernel_table.h"
 #include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/fused/fused_batch_norm.h"
@@ -24,6 +25,7 @@ Outcome run(const at::Tensor& input, const at::Tensor& weight, const at::Tensor&
   module->to(fused ? at::kFloat : at::kDouble);
   module->weight.data().copy_(weight);
   module->bias.data().copy_(bias);
+  const DirectConvolutions own(fused);
   at::Tensor leaf = (fused ? input.contiguous(at::MemoryFormat::ChannelsLast) : input.to(at::kDouble)).detach().requires_grad_(true);
   const at::Tensor output = fused ? batch_norm(*module, leaf, relu) : (relu ? module->forward(leaf).relu() : module->forward(leaf));
   output.backward(gradient.to(output.scalar_type()));
@@ -68,10 +70,22 @@ TEST(FusedBatchNorm, BFloat16IsAsNearAsItsDigitsAllow) {
 }
 
 TEST(FusedBatchNorm, EvaluationUsesTheRunningStatistics) {
+  const DirectConvolutions own(true);
   torch::nn::BatchNorm2d module(4);
   module->eval();
   const at::Tensor input = at::randn({2, 4, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
   EXPECT_TRUE(at::allclose(batch_norm(*module, input, true), (input / std::sqrt(1 + 1e-5)).relu()));
+}
+
+TEST(FusedBatchNorm, IsLeftToTheEngineWhereOwnKernelsAreOff) {
+  torch::manual_seed(8);
+  const at::Tensor input = at::randn({4, 20, 9, 9}).contiguous(at::MemoryFormat::ChannelsLast);
+  torch::nn::BatchNorm2d module(20);
+  const at::Tensor expected = module->forward(input);
+  for (const bool own_kernels : {false, true}) {
+    const DirectConvolutions own(own_kernels);
+    EXPECT_EQ(at::equal(batch_norm(*module, input, false), expected), !own_kernels);
+  }
 }
 
 TEST(ChannelKernels, EveryInstructionSetGivesTheSameBits) {

@@ -199,6 +199,19 @@ TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
   EXPECT_EQ(on_workers(3, run).second, 4);  // rank 0 takes 4 at a time of its 17 samples, the others 3 of 17 and of 16
 }
 
+TEST(CustomLoop, PicturesWithoutLabelsAreRefused) {
+  class Unlabelled : public Halves {
+   public:
+    using Halves::Halves;
+    int64_t label(int64_t) const override { return -1; }
+  };
+  EXPECT_THAT(error_on_workers(2, [](pool::Worker& worker) {
+    const data::Dataset pictures(std::make_shared<Unlabelled>(40));
+    const BuiltModel model = build(worker, net(), pictures);
+    for (const auto& batch : data::MiniBatchQueue(pictures, worker.share(), {.mini_batch_size = 20})) loss_and_gradients(model, batch, loss_of(model));
+  }), HasSubstr("no target to learn from"));
+}
+
 TEST(CustomLoop, AStopThatOneRankWantsIsAgreedByAll) {
   const auto run = [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(90));

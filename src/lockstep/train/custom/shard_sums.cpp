@@ -118,6 +118,9 @@ MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gra
 }  // namespace
 
 ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, const ModelLoss& loss) {
+  if (batch.target_count == 0 && !batch.shards.empty() && !batch.shards.front().lengths.defined()) {
+    throw Error(ErrorCode::invalid_option, "a mini-batch of " + std::to_string(batch.global_count) + " pictures has no target to learn from", "label the pictures; a data::Batch made by hand needs its target_count");
+  }
   auto& parts = model.parts();
   const at::Device device = parts.weights.device();
   auto parameters = model.parameters();
