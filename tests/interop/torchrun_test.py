@@ -6,6 +6,7 @@ usage: torchrun_test.py PROGRAM DIGITS CUSTOM_LOOP GLOO_RANK     with the Python
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -34,6 +35,28 @@ for op, value in ((dist.ReduceOp.SUM, dist.get_rank() + 1.0), (dist.ReduceOp.MAX
     vector = torch.full((1000,), value)
     dist.all_reduce(vector, op=op)
     print("python rank", dist.get_rank(), op, vector.min().item(), vector.max().item(), flush=True)
+
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 4))
+weight, bias = start = [parameter.detach().clone() for parameter in model.parameters()]  # rank 0's, which is ours
+
+def loss_of(weight, bias, rank):
+    input = (torch.arange(48.0) + 7 * rank).sin().view(6, 8)
+    return (torch.nn.functional.linear(input, weight, bias) - (torch.arange(24.0) + 3 * rank).cos().view(6, 4)).square().mean()
+
+for step in range(3):
+    rank = dist.get_rank()
+    output = model((torch.arange(48.0) + 7 * rank).sin().view(6, 8))
+    (output - (torch.arange(24.0) + 3 * rank).cos().view(6, 4)).square().mean().backward()
+    alone = [tensor.detach().requires_grad_() for tensor in (weight, bias)]
+    sum(loss_of(*alone, rank) for rank in range(3)).div(3).backward()
+    weight, bias = (tensor.detach() - 0.1 * tensor.grad for tensor in alone)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.1 * parameter.grad
+            parameter.grad = None
+ended = [parameter.detach() for parameter in model.parameters()]
+print("python rank 1: ddp", *(f"{value.item():.9g}" for parameter in ended for value in (parameter.sum().double(), parameter.abs().max().double())), flush=True)
+print("as of one process:", start[0].sum().item() > 4 and all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ended, (weight, bias))), flush=True)
 dist.destroy_process_group()
 """
 
@@ -73,6 +96,11 @@ class Torchrun(runs.TestFolders, unittest.TestCase):
             self.assertIn(line, done.stdout)
         self.assertRegex(done.stdout, r"python rank 1 .*SUM.* 6.0 6.0")
         self.assertRegex(done.stdout, r"python rank 1 .*MAX.* 2.0 2.0")
+        # A DistributedDataParallel of Python's trains with ours: the weights of rank 0 at the start, the same ones everywhere at the end.
+        ended = re.findall(r"rank (\d): ddp (.*)", done.stdout)
+        self.assertEqual(sorted(rank for rank, _ in ended), ["0", "1", "2"], done.stdout)
+        self.assertEqual(len({numbers for _, numbers in ended}), 1, done.stdout)
+        self.assertIn("as of one process: True", done.stdout)
 
     def test_lockstep_run_starts_python_ranks(self):
         printed = runs.run("run", "-n", 2, sys.executable, "-c", SUM)
