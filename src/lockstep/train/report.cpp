@@ -70,9 +70,9 @@ void Training::report_step(const StepTimes& times, const Score& score) {
   if (log) {
     unlogged_seconds_ = checkpoint_seconds_ = 0;
     unlogged_images_ = 0;
-    page_faults_ = device::page_faults();
   }
   if (setup_.options.max_time > 0 && now_seconds() - started_ >= setup_.options.max_time) end_with(EndReason::max_time);
+  page_faults_ = device::page_faults();
 }
 
 // As often in the log as steps are, if not asked for.
