@@ -72,10 +72,15 @@ TEST(Threads, WhatAStepFreesIsThereForTheNext) {
   if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer";
   constexpr int64_t kSteps = 100, kPages = 1024;
   open(PoolKind::threads, 2).spmd([&](Worker& worker) {
-    const int64_t before = device::page_faults();
-    for (int64_t step = 0; step < kSteps; ++step) at::full({kPages * 1024}, 1.0F);  // 4 KB a page
+    const auto take_steps = [] {
+      for (int64_t step = 0; step < kSteps; ++step) at::full({kPages * 1024}, 1.0F);  // 4 KB a page
+    };
+    take_steps();  // until the two threads' pieces have found their places
     worker.comm().barrier();
-    EXPECT_LT(device::page_faults() - before, kSteps * kPages / 4);
+    const int64_t before = device::page_faults();
+    take_steps();
+    worker.comm().barrier();
+    EXPECT_LT(device::page_faults() - before, kSteps * kPages) << "half of what two threads take that give it all back";
   });
 }
 
