@@ -239,11 +239,12 @@ struct MiniBatchQueue::State {
 
   int64_t count_targets(Range range) const {
     const Datastore& store = pictures->dataset().store();
+    const bool of_steps = store.labels_steps();
     int64_t count = 0;
     for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t index = order[static_cast<size_t>(i)];
       const auto labels = store.step_labels(index);
-      count += store.labels_steps() ? std::count_if(labels.begin(), labels.end(), [](int64_t label) { return label >= 0; }) : store.label(index) >= 0;
+      count += of_steps ? std::count_if(labels.begin(), labels.end(), [](int64_t label) { return label >= 0; }) : store.label(index) >= 0;
     }
     return count;
   }
@@ -410,13 +411,6 @@ bool MiniBatchQueue::has_data(std::stop_token stop) {
   std::unique_lock lock(state.mutex);
   if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested()) return false;
   return !state.fillings.empty() || state.broken;
-}
-
-PictureFormat format_of(const Dataset& dataset) {
-  if (dataset.empty() || dataset.store().kind() == SampleKind::picture) return default_format(survey_sizes(dataset, /*threads=*/1));
-  PictureFormat format{.channels = dataset.store().image_size(0).channels, .height = 1, .width = 1, .kind = SampleKind::sequence};
-  for (int64_t i = 0; i < dataset.size(); ++i) format.width = std::max(format.width, dataset.store().image_size(i).width);
-  return format;
 }
 
 }  // namespace lockstep::data

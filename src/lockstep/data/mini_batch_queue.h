@@ -135,10 +135,6 @@ class MiniBatchQueue {
   std::unique_ptr<State> state_;
 };
 
-/// The format in which a queue of this dataset reads its samples unless it is told another: default_format of pictures; of sequences their channels and the
-/// longest of them, padded at the right. Throws as survey_sizes does.
-PictureFormat format_of(const Dataset& dataset);
-
 /// How u8 pictures become a network's input.
 struct InputFormat {
   at::ScalarType type = at::kFloat;

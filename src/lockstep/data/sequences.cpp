@@ -106,12 +106,8 @@ class StreamPieces : public Datastore {
       for (const auto& slot : slots) pieces_.push_back(k < slot.size() ? slot[k] : Piece{});
     }
     for (int64_t i = 0; i < streams.size(); ++i) {
-      std::vector<float>& values = values_.emplace_back();
-      streams.store().read_to(i, [&](const ImageSize& size) {
-        channels_ = size.channels;
-        values.resize(static_cast<size_t>(size.bytes()));
-        return std::span(reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float));
-      });
+      channels_ = streams.store().image_size(i).channels;
+      values_.push_back(read_values(streams.store(), i));
     }
   }
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
@@ -154,6 +150,15 @@ class StreamPieces : public Datastore {
 };
 
 }  // namespace
+
+std::vector<float> read_values(const Datastore& store, int64_t index) {
+  std::vector<float> values;
+  store.read_to(index, [&](const ImageSize& size) {
+    values.resize(static_cast<size_t>(size.bytes()));
+    return std::span(reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float));
+  });
+  return values;
+}
 
 Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences) {
   return Dataset(std::make_shared<SequencesInMemory>(channels, std::move(classes), std::move(sequences)));

@@ -20,6 +20,9 @@ struct Sequence {
   std::string source = {};                    ///< for messages; empty: "sequence 17", counted from 0
 };
 
+/// The values of a sample, [C,T]. Throws as Datastore::read_to does.
+std::vector<float> read_values(const Datastore& store, int64_t index);
+
 /// A dataset of sequences. Throws invalid_option naming the sequence whose size, label or values (all must be finite) do not fit.
 Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences);
 

@@ -86,4 +86,11 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   return survey;
 }
 
+PictureFormat format_of(const Dataset& dataset) {
+  if (dataset.empty() || dataset.store().kind() == SampleKind::picture) return default_format(survey_sizes(dataset, /*threads=*/1));
+  PictureFormat format{.channels = dataset.store().image_size(0).channels, .height = 1, .width = 1, .kind = SampleKind::sequence};
+  for (int64_t i = 0; i < dataset.size(); ++i) format.width = std::max(format.width, dataset.store().image_size(i).width);
+  return format;
+}
+
 }  // namespace lockstep::data

@@ -28,4 +28,8 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 
 /// the typical size where small ones are. Grey when all of them are.
 PictureFormat default_format(const SizeSurvey& survey);
 
+/// default_format of a dataset of pictures, looked at by one thread; of sequences their channels and the longest of them, padded at the right. Throws as
+/// survey_sizes does.
+PictureFormat format_of(const Dataset& dataset);
+
 }  // namespace lockstep::data

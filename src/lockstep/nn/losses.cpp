@@ -7,8 +7,6 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr int64_t kNoClass = -1;
-
 at::Tensor wide(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat); }
 
 [[noreturn]] void misfit(const char* loss, const at::Tensor& output, const at::Tensor& target) {
@@ -28,7 +26,7 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& target)
   const bool rows = target.is_floating_point() && logits.dim() == 2 && target.sizes() == logits.sizes();
   if (!numbers && !rows) misfit("cross_entropy", logits, target);
   // For [b,classes,T] CUDA has no kernel that repeats its bits.
-  if (logits.dim() == 3 && logits.is_cuda()) return at::cross_entropy_loss(wide(logits).transpose(1, 2).flatten(0, 1), target.flatten(), {}, at::Reduction::Sum, kNoClass);
+  if (logits.dim() == 3 && logits.is_cuda()) return cross_entropy_sum(logits.transpose(1, 2).flatten(0, 1), target.flatten());
   return at::cross_entropy_loss(wide(logits), target, {}, at::Reduction::Sum, kNoClass);
 }
 

@@ -5,12 +5,15 @@
 
 namespace lockstep::nn {
 
+/// The class number of what has none, as padding: it adds nothing to a loss.
+inline constexpr int64_t kNoClass = -1;
+
 /// Probabilities of logits [b,classes], over the classes.
 at::Tensor softmax(const at::Tensor& logits);
 
 /// The sum over the samples of -log(probability of the target), a number with its graph. Logits [b,classes], of 16 bits too: the loss is computed
 /// in 32 at least. Targets are class numbers, int64 [b], or probabilities [b,classes], as one-hot rows; or of
-/// logits [b,classes,T] a class number for each time step, int64 [b,T]. A class number of -1, as of padding, adds nothing.
+/// logits [b,classes,T] a class number for each time step, int64 [b,T]. kNoClass adds nothing.
 /// Throws invalid_option when the shapes do not fit.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& target);
 /// The mean over the samples, b of them whatever their targets.

@@ -122,8 +122,8 @@ std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures, st
     if (first && futures[*first].call_->take()) return first;
     if (first) continue;  // another thread was quicker
     if (std::all_of(futures.begin(), futures.end(), [](const AnyFuture& future) { return future.call_->taken(); })) return std::nullopt;
-    for (const AnyFuture& future : futures) {
-      if (!timeout) future.call_->check_may_wait();
+    if (!timeout) {
+      for (const AnyFuture& future : futures) future.call_->check_may_wait();
     }
     std::unique_lock lock(bell->mutex);
     if (!bell->rung.wait_until(lock, until, [&] { return bell->count != seen; })) {

@@ -41,6 +41,8 @@ class Worker {
   /// Whether the task is to end soon by itself and give its result: the client has asked (Future::ask_to_stop), or the stop is requested.
   /// Ranks of a group may see it in different steps; they agree by comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
   bool stop_asked() const { return place_.asked.stop_requested() || place_.stop.stop_requested(); }
+  /// Requested when the client asks; not when the stop is.
+  std::stop_token asked_token() const { return place_.asked; }
   /// GPU i for worker i on a machine that has GPUs, else the CPU.
   at::Device device() const { return place_.device; }
 

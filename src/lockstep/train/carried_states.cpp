@@ -12,13 +12,19 @@ CarriedStates::CarriedStates(std::vector<nn::CarriedState> parts, int64_t slots,
   }
 }
 
-std::vector<at::Tensor> CarriedStates::rows(const data::Shard& shard, int64_t first) const {
+std::vector<at::Tensor> rows_to_begin_with(const std::vector<at::Tensor>& left, const data::Shard& shard) {
   std::vector<at::Tensor> rows;
-  for (const at::Tensor& tensor : now_) {
+  for (const at::Tensor& tensor : left) {
     const at::Tensor anew = shard.continues.logical_not().to(tensor.device()).view({shard.count, 1, 1});
-    rows.push_back(tensor.narrow(0, first, shard.count).masked_fill(anew, 0));
+    rows.push_back(tensor.masked_fill(anew, 0));
   }
   return rows;
+}
+
+std::vector<at::Tensor> CarriedStates::rows(const data::Shard& shard, int64_t first) const {
+  std::vector<at::Tensor> left;
+  for (const at::Tensor& tensor : now_) left.push_back(tensor.narrow(0, first, shard.count));
+  return rows_to_begin_with(left, shard);
 }
 
 void CarriedStates::put(int64_t first, const std::vector<at::Tensor>& rows) {

@@ -13,6 +13,9 @@
 
 namespace lockstep::train {
 
+/// `left`, [b,...] for each part, as the shard's samples begin with it: zeros where a sequence begins anew.
+std::vector<at::Tensor> rows_to_begin_with(const std::vector<at::Tensor>& left, const data::Shard& shard);
+
 /// State before the step under way, and what its shards leave for the next. Workers may call rows() and put() at once for different slots.
 class CarriedStates {
  public:

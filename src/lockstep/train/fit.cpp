@@ -235,6 +235,7 @@ class Run {
                        .writer = writer ? &*writer : nullptr,
                        .fingerprint = fingerprint_,
                        .stop = job_.stop,
+                       .enough = leads_ ? job_.enough : std::stop_token(),
                        .began = began_,
                        .comm = linked ? *linked : comm_},
                       prepared_.prototype);
@@ -370,10 +371,8 @@ Result fit(const Job& job, const Options& options) {
   const EitherStop stop(job.stop, worker->stop_token());
   Job here = job;
   here.stop = stop.token();
-  here.observer = [worker, observer = job.observer](const io::Event& event) {
-    const io::Control control = observer ? observer(event) : io::Control::go;
-    return worker->stop_asked() ? io::Control::stop : control;
-  };
+  const EitherStop enough(job.enough, worker->asked_token());
+  here.enough = enough.token();
   if (here.pictures == nullptr) here.pictures = worker->shared<data::PictureShare>();
   if (worker->same_process()) {
     if (worker->size() > 1) here.gpus = gpus_of_group(*worker);

@@ -35,6 +35,7 @@ struct Job {
   std::vector<std::string> given;      ///< at resume: names of options that were asked for although they are at their defaults
   bool console = false;                ///< progress and curves on standard output
   std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
+  std::stop_token enough{};            ///< ends the run after the step under way, with its weights, as an observer does
   std::shared_ptr<data::PictureShare> pictures;  ///< decoded pictures shared with other runs; empty: in a task those of its pool's process, else none
   comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same job: null, this process alone. Rank 0 decides, has
                                        ///< the run folder, and is the only one that says anything; an error breaks the group

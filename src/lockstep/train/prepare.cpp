@@ -163,8 +163,8 @@ class Preparation {
     const auto [height, width] = parse_size("resize-to", options_.resize_to);
     if (options_.image_size == "auto") throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out");
     plan().resize_to = {height, width};
-    const data::Dataset centres = data::cut_out_centre(train_, format, plan().resize_to);  // throws where they are too small
-    if (!queue_cuts()) train_ = centres;
+    data::check_part(format, format.sized(height, width));
+    if (!queue_cuts()) train_ = data::cut_out_centre(train_, format, plan().resize_to);
     for (data::Dataset* dataset : {&validation_, &test_}) *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
     reasons_.image_size = (queue_cuts() ? "random parts of images fitted to " : "the centre of images fitted to ") + options_.resize_to + " (" + field_text(options_, "resize") + ")";
     if (queue_cuts()) reasons_.image_size += "; for validation and test the centre";

@@ -13,6 +13,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/nn/freeze.h"
+#include "lockstep/nn/losses.h"
 #include "lockstep/train/plain_tensor.h"
 
 namespace lockstep::train {
@@ -59,16 +60,9 @@ void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& ro
   }
 }
 
-constexpr int64_t kNoClass = -1;
 // With two workers on a Xeon lenet, 8 samples a shard, has 1.6 times as many images/s with 32 as with 8; bench/mnist-99.json, 32 a shard, 1.1 times with 64; digits_cnn,
 // 16 a shard, 1.03 times with 32 and 1.09 with 64. More would fill memory, and leave nothing to take over from a slow worker.
 constexpr int64_t kSamplesTogether = 64;
-
-at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& target) {
-  // For [b,classes,T] CUDA has no kernel that repeats its bits.
-  if (logits.dim() == 3 && logits.is_cuda()) return loss_of(logits.transpose(1, 2).flatten(0, 1), target.flatten());
-  return at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum, kNoClass);
-}
 
 /// The loss that backward begins with, and its part of each shard, without a graph.
 struct Loss {
@@ -79,7 +73,7 @@ struct Loss {
 // Each shard's is summed by itself, for the order of a sum depends on its length.
 Loss loss_of_several(const at::Tensor& logits, const at::Tensor& target, const std::vector<at::Tensor>& targets) {
   const at::Tensor logarithms = at::log_softmax(logits, 1);
-  const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) { return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, kNoClass); };
+  const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) { return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass); };
   Loss loss{loss_from(logarithms, target), logarithms.detach().chunk(static_cast<int64_t>(targets.size()))};
   for (size_t i = 0; i < targets.size(); ++i) loss.of_each[i] = loss_from(loss.of_each[i], targets[i]);
   return loss;
@@ -87,10 +81,10 @@ Loss loss_of_several(const at::Tensor& logits, const at::Tensor& target, const s
 
 // With mixup: the two targets' losses by their shares.
 at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
-  if (!shard.mixed_target.defined()) return loss_of(logits, target);
+  if (!shard.mixed_target.defined()) return nn::cross_entropy_sum(logits, target);
   const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
   const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);
-  const auto loss_each = [&](const at::Tensor& wanted) { return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, kNoClass); };
+  const auto loss_each = [&](const at::Tensor& wanted) { return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, nn::kNoClass); };
   return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
 }
 
@@ -135,9 +129,9 @@ uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
 }
 
 int64_t target_count(const data::Shard& shard) {
-  if (!is_plain(shard.target, at::kLong)) return shard.target.ne(kNoClass).sum().item<int64_t>();
+  if (!is_plain(shard.target, at::kLong)) return shard.target.ne(nn::kNoClass).sum().item<int64_t>();
   const auto* target = shard.target.const_data_ptr<int64_t>();
-  return shard.target.numel() - std::count(target, target + shard.target.numel(), kNoClass);
+  return shard.target.numel() - std::count(target, target + shard.target.numel(), nn::kNoClass);
 }
 
 namespace {
@@ -353,7 +347,7 @@ ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits, cons
   result.count = shard.count;
   result.carried = std::move(output.carried);
   const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
-  result.unread.push_back(unread_of(loss_of(wide, target), wide, target, {}));
+  result.unread.push_back(unread_of(nn::cross_entropy_sum(wide, target), wide, target, {}));
   result.unread_counts.push_back({shard.count, target_count(shard)});
   if (logits != nullptr) *logits = wide.cpu();
   return result;

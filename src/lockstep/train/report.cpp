@@ -27,7 +27,8 @@ void Training::say(const char* kind, Json values, bool log) {
   event.epoch = state_.step == 0 ? 0 : (state_.step - 1) / setup_.plan.steps_per_epoch + 1;
   event.kind = kind;
   event.values = std::move(values);
-  if (setup_.observer && setup_.observer(event) == io::Control::stop) end_with(EndReason::observer);
+  const bool refused = setup_.observer && setup_.observer(event) == io::Control::stop;
+  if (refused || setup_.enough.stop_requested()) end_with(EndReason::observer);
   if (log && setup_.say) setup_.say(std::move(event));
 }
 
@@ -72,6 +73,7 @@ void Training::report_step(const StepTimes& times, const Score& score) {
     unlogged_images_ = 0;
   }
   if (setup_.options.max_time > 0 && now_seconds() - started_ >= setup_.options.max_time) end_with(EndReason::max_time);
+  if (setup_.enough.stop_requested()) end_with(EndReason::observer);
   page_faults_ = device::page_faults();
 }
 

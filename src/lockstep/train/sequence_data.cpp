@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/sequences.h"
+#include "lockstep/data/survey.h"
 
 namespace lockstep::train {
 namespace {
@@ -21,8 +22,8 @@ data::Dataset sorted_by_length(const data::Dataset& dataset) {
 
 data::PictureFormat sequence_format(const data::Dataset& train, const Options& options) {
   if (options.augment != "none") throw Error(ErrorCode::invalid_option, "--augment " + options.augment + " is for images, and the data are sequences", "leave it out");
-  data::PictureFormat format{.channels = train.store().image_size(0).channels, .height = 1, .width = 1, .kind = data::SampleKind::sequence, .padding = options.sequence_padding};
-  for (int64_t i = 0; i < train.size(); ++i) format.width = std::max(format.width, train.store().image_size(i).width);
+  data::PictureFormat format = data::format_of(train);
+  format.padding = options.sequence_padding;
   return format;
 }
 

@@ -51,6 +51,7 @@ struct TrainingSetup {
   CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
   Json fingerprint = {};                                     ///< for checkpoints
   std::stop_token stop = {};
+  std::stop_token enough = {};                               ///< Job::enough; rank 0's
   double began = now_seconds();                              ///< when the run was asked for
   comm::Communicator& comm;                             ///< of the ranks that train together; say, observer and writer are rank 0's
 };

@@ -8,11 +8,13 @@
 
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
+#include "lockstep/data/survey.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/custom/internal/model_parts.h"
+#include "lockstep/train/carried_states.h"
 #include "lockstep/train/number_type.h"
 #include "lockstep/train/placement.h"
 #include "lockstep/train/prepare.h"
@@ -55,10 +57,7 @@ std::vector<at::Tensor> carried_into(const BuiltModel::Parts& parts, const data:
     throw Error(ErrorCode::invalid_option, "shard " + std::to_string(shard.index) + " continues sequences whose recurrent state is not there",
                 "walk over pieces of streams in their order, .order = {.shuffle = data::Shuffle::never}, from the first, in mini-batches of as many samples as there are slots");
   }
-  const at::Tensor anew = shard.continues.logical_not().to(parts.weights.device()).view({shard.count, 1, 1});
-  std::vector<at::Tensor> rows;
-  for (const at::Tensor& tensor : left->second) rows.push_back(tensor.masked_fill(anew, 0));
-  return rows;
+  return rows_to_begin_with(left->second, shard);
 }
 
 at::Tensor run(const BuiltModel::Parts& parts, const data::Shard& shard, StreamStates* states) {

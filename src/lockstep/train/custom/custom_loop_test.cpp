@@ -1,60 +1,25 @@
-// The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, pure updates, agreement on data.
+// The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, agreement on data.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/sgd.h>
 
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
 #include "lockstep/data/sequences.h"
-#include "lockstep/nn/layers.h"
-#include "lockstep/nn/losses.h"
-#include "lockstep/nn/module.h"
-#include "lockstep/pool/session.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/shard_sums.h"
+#include "lockstep/train/custom/test_loops.h"
 #include "lockstep/train/custom/validate.h"
 
 namespace lockstep::train {
 namespace {
 
+using namespace test;
 using ::testing::HasSubstr;
-
-// Noise, brighter in one half for each class.
-class Halves : public data::Datastore {
- public:
-  explicit Halves(int64_t count, uint64_t listing = 1) : count_(count), listing_(listing) {}
-  int64_t size() const override { return count_; }
-  const std::vector<std::string>& classes() const override { return classes_; }
-  int64_t label(int64_t index) const override { return index % 2; }
-  std::string source(int64_t index) const override { return "half " + std::to_string(index); }
-  data::ImageSize image_size(int64_t) const override { return {1, 6, 6}; }
-  uint64_t listing_hash() const override { return listing_; }
-  void read_to(int64_t index, const data::Placement& placement) const override {
-    const auto pixels = placement(image_size(index));
-    uint32_t state = static_cast<uint32_t>(index) * 2654435761U + 1;
-    for (size_t p = 0; p < pixels.size(); ++p) {
-      state = state * 1664525U + 1013904223U;
-      pixels[p] = static_cast<uint8_t>((state >> 25) + (static_cast<int64_t>(p / 18) == label(index) ? 60 : 0));
-    }
-  }
-
- private:
-  int64_t count_;
-  uint64_t listing_;
-  std::vector<std::string> classes_{"above", "below"};
-};
-
-data::Dataset halves(int64_t count, uint64_t listing = 1) { return data::Dataset(std::make_shared<Halves>(count, listing)); }
 
 // Pictures in files, listed by their paths below a root.
 class Files : public Halves {
@@ -72,56 +37,6 @@ class Files : public Halves {
   std::vector<std::string> paths_;
 };
 
-// Noise around a number of each class, [2,T]; of `steps` time steps, else 3 to 8. With a class for each time step: whether the first channel is above zero, but for
-// the last step, which has none.
-data::Dataset waves(int64_t count, int64_t steps = 0, bool of_steps = false) {
-  std::vector<data::Sequence> sequences;
-  uint32_t state = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t own = steps > 0 ? steps : 3 + i / 2 % 6;
-    data::Sequence sequence{.label = of_steps ? -1 : i % 2};
-    for (int64_t value = 0; value < 2 * own; ++value) {
-      state = state * 1664525U + 1013904223U;
-      sequence.values.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1 + (of_steps ? 0.0f : i % 2 == 0 ? -0.7f : 0.7f));
-    }
-    for (int64_t step = 0; of_steps && step < own; ++step) sequence.step_labels.push_back(step + 1 == own ? -1 : sequence.values[static_cast<size_t>(step)] > 0);
-    sequences.push_back(std::move(sequence));
-  }
-  return data::make_sequences(2, {"low", "high"}, std::move(sequences));
-}
-
-nn::Network small_lstm(const std::string& output = "last") {
-  return nn::read_network(Json::parse(R"([{"name":"lstm","type":"lstm","hidden":8,"output":")" + output + R"("},{"name":"fc","type":"linear","features":"classes"}])"), "small_lstm");
-}
-
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(const nn::NetworkInput& input) : convolution(input.channels, 4, 3), norm(4), head(4 * (input.height - 2) * (input.width - 2), input.classes) {
-    register_module("convolution", convolution);
-    register_module("norm", norm);
-    register_module("head", head);
-  }
-  torch::Tensor forward(const torch::Tensor& x) { return head(torch::dropout(torch::relu(norm(convolution(x))).flatten(1), 0.2, is_training())); }
-  torch::nn::Conv2d convolution;
-  torch::nn::BatchNorm2d norm;
-  torch::nn::Linear head;
-};
-TORCH_MODULE(Net);
-
-nn::Network net() {
-  return nn::network("net", [](const nn::NetworkInput& input) { return Net(input); });
-}
-
-struct Outcome {
-  uint64_t hash = 0;
-  double loss = 0;
-  double accuracy = 0;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
-ModelLoss loss_of(const BuiltModel& model) {
-  return [model](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); };
-}
-
 // A loop as a user writes it.
 Outcome train_over_shards(pool::Worker& worker, StateAggregation state, const BuildOptions& options = {.seed = 3}) {
   const BuiltModel model = build(worker, net(), halves(90), options);
@@ -133,24 +48,6 @@ Outcome train_over_shards(pool::Worker& worker, StateAggregation state, const Bu
     loss = sums.loss;
   }
   return {model.hash(), loss, accuracy(model, halves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
-}
-
-template <class F>
-auto on_workers(int64_t workers, F f) {
-  pool::Session session;
-  const auto all = session.open_pool({.workers = workers, .quiet = true}).spmd(f);
-  for (const auto& one : all) EXPECT_EQ(one, all.front()) << "ranks differ";
-  return all.front();
-}
-
-std::string error_on_workers(int64_t workers, const std::function<void(pool::Worker&)>& f) {
-  pool::Session session;
-  try {
-    session.open_pool({.workers = workers, .quiet = true}).spmd([f](pool::Worker& worker) { f(worker); });
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
@@ -292,48 +189,6 @@ TEST(CustomLoop, TheFirstSequenceWithOtherValuesIsNamed) {
   EXPECT_THAT(error, HasSubstr(") and \"sequence 3\" of class 0 \"low\" with other values on rank 1 ("));
 }
 
-TEST(CustomLoop, SequencesGiveTheSameBitsOnAnyNumberOfWorkers) {
-  const auto run = [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, small_lstm(), waves(90), {.seed = 3});
-    Adam adam(model.parameters(), {.learning_rate = 0.02});
-    double loss = 0;
-    for (const auto& batch : data::MiniBatchQueue(waves(90), worker.share(), {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
-      const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard), shard.target); }));
-      adam.step(sums.gradients);
-      loss = sums.loss;
-    }
-    return Outcome{model.hash(), loss, accuracy(model, waves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
-  };
-  const Outcome expected = on_workers(1, run);
-  EXPECT_GT(expected.accuracy, 0.8);
-  for (const int64_t workers : {2, 3}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
-}
-
-// The loss is the mean over the time steps that have a class, be the sequences whole or in pieces.
-TEST(CustomLoop, PiecesWithAClassForEachTimeStepCarryTheirStateOn) {
-  const auto run = [](pool::Worker& worker) {
-    const data::Dataset pieces = data::stream_pieces(waves(20, 6, true), {.steps = 2, .slots = 10});
-    const BuiltModel model = build(worker, small_lstm("sequence"), pieces, {.seed = 3});
-    Adam adam(model.parameters(), {.learning_rate = 0.02});
-    StreamStates states;
-    std::vector<double> losses;
-    for (const auto& batch : data::MiniBatchQueue(pieces, worker.share(), {.mini_batch_size = 10, .shards = 5, .order = {.shuffle = data::Shuffle::never}, .epochs = 25})) {
-      const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) {
-        return nn::cross_entropy_sum(model.forward(shard, &states), shard.target);
-      }));
-      adam.step(sums.gradients);
-      losses.push_back(sums.loss);
-    }
-    EXPECT_NEAR(losses.front(), std::log(2), 0.3);
-    const Validation validation = validate(model, pieces, worker.comm(), {.mini_batch_size = 10, .shards = 5});
-    EXPECT_LT(validation.loss, losses.front());
-    return Outcome{model.hash(), validation.loss, validation.accuracy};
-  };
-  const Outcome expected = on_workers(1, run);
-  EXPECT_GT(expected.accuracy, 0.7);
-  EXPECT_EQ(on_workers(2, run), expected);
-}
-
 TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {
   const auto error = [](const ModelLoss& loss) {
     return error_on_workers(1, [loss](pool::Worker& worker) {
@@ -424,47 +279,6 @@ TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
   });
 }
 
-TEST(BuiltModel, LabelledSequencesArePermutedAndChecked) {
-  on_workers(1, [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, small_lstm(), nn::NetworkInput{.channels = 2, .height = 1, .width = 1, .classes = 3, .steps = 7});
-    const at::Tensor sequences = at::rand({5, 2, 9});
-    EXPECT_TRUE(at::allclose(model.forward(sequences.permute({1, 0, 2}), "CBT"), model.predict(sequences)));
-    EXPECT_THROW(model.forward(sequences, "CBT"), Error);  // five channels
-    EXPECT_THROW(model.forward(sequences.unsqueeze(3), "BCSS"), Error);
-    EXPECT_THROW(model.predict(data::Shard{.count = 2, .input = sequences, .lengths = at::full({2}, 9, at::kLong)}), Error);
-    const BuiltModel pictures = build(worker, net(), {1, 6, 8, 2});
-    EXPECT_THROW(pictures.predict(data::Shard{.count = 5, .input = sequences, .lengths = at::full({5}, 9, at::kLong)}), Error);
-    EXPECT_THROW(validate(model, halves(20), worker.comm()), Error);
-    return 0;
-  });
-}
-
-TEST(BuiltModel, PaddingOnEitherSideChangesNothingAndPiecesGoOnWhereTheLastEnded) {
-  on_workers(1, [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, small_lstm(), waves(4));
-    const auto last_logits = [&](const data::Dataset& dataset, data::PaddingSide padding, StreamStates* states) {
-      data::PictureFormat format = data::format_of(dataset);
-      format.padding = padding;
-      at::Tensor logits;
-      for (const auto& batch : data::MiniBatchQueue(dataset, {}, {.mini_batch_size = 4, .shards = 1, .order = {.shuffle = data::Shuffle::never}, .pictures = format})) {
-        logits = model.predict(batch.shards.front(), states);
-      }
-      return logits;
-    };
-    using data::PaddingSide;
-    const auto close = [](const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-6); };
-    EXPECT_TRUE(close(last_logits(waves(4), PaddingSide::right, nullptr), last_logits(waves(4), PaddingSide::left, nullptr)));
-    const at::Tensor whole = last_logits(waves(4, 6), PaddingSide::right, nullptr);
-    const data::Dataset pieces = data::stream_pieces(waves(4, 6), {.steps = 2, .slots = 4});
-    StreamStates states;
-    EXPECT_TRUE(close(last_logits(pieces, PaddingSide::right, &states), whole));
-    EXPECT_FALSE(close(last_logits(pieces, PaddingSide::right, nullptr), whole));
-    StreamStates none;
-    EXPECT_THROW(last_logits(pieces.subset({4, 5, 6, 7}), PaddingSide::right, &none), Error);
-    return 0;
-  });
-}
-
 TEST(BuiltModel, FrozenLayersAndFactorsHold) {
   on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(20));
@@ -480,63 +294,6 @@ TEST(BuiltModel, FrozenLayersAndFactorsHold) {
     EXPECT_EQ(model.parameters().back().abs().sum().item<float>(), 0);
     return 0;
   });
-}
-
-TEST(Learnables, UpdatesArePyTorchsAndPure) {
-  torch::manual_seed(1);
-  const std::vector<at::Tensor> first{at::randn({3, 4}), at::randn({5})};
-  std::vector<at::Tensor> theirs{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
-  torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true));
-  std::vector<at::Tensor> theirs_of_adam{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
-  torch::optim::Adam their_adam(theirs_of_adam, torch::optim::AdamOptions(0.01));
-  SgdmUpdate state{first, {}};
-  AdamUpdate moments{first, {}};
-  const auto held = first[0].clone();
-  for (int step = 0; step < 3; ++step) {
-    const std::vector<at::Tensor> gradients{at::randn({3, 4}), at::randn({5})};
-    for (size_t i = 0; i < 2; ++i) theirs[i].mutable_grad() = gradients[i].clone();
-    for (size_t i = 0; i < 2; ++i) theirs_of_adam[i].mutable_grad() = gradients[i].clone();
-    sgd.step();
-    their_adam.step();
-    state = sgdm_update(state.parameters, gradients, state.velocity, {.learning_rate = 0.1, .nesterov = true});
-    moments = adam_update(moments.parameters, gradients, moments.moments, {.learning_rate = 0.01});
-  }
-  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(state.parameters[i], theirs[i], 1e-6, 1e-7));
-  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(moments.parameters[i], theirs_of_adam[i], 1e-6, 1e-7));
-  EXPECT_EQ(moments.moments.iteration, 3);
-  EXPECT_TRUE(at::equal(first[0], held));
-  EXPECT_THROW(sgdm_update(first, {first[0]}), Error);
-  EXPECT_THROW(sgdm_update(first, {first[1], first[0]}), Error);
-  EXPECT_THROW(sgdm_update(first, first, {}, {.learning_rate = -1}), Error);
-}
-
-TEST(Learnables, FrozenOnesKeepTheirBitsUnderWeightDecay) {
-  const std::vector<at::Tensor> parameters{at::randn({4}).requires_grad_(), at::randn({3})};
-  const std::vector<at::Tensor> gradients{at::randn({4}), at::zeros({3})};
-  const SgdmUpdate sgdm = sgdm_update(parameters, gradients, {}, {.weight_decay = 0.1});
-  const AdamUpdate adam = adam_update(parameters, gradients, {}, {.weight_decay = 0.1});
-  for (const auto& updated : {sgdm.parameters, adam.parameters}) {
-    EXPECT_FALSE(at::equal(updated[0], parameters[0]));
-    EXPECT_TRUE(at::equal(updated[1], parameters[1]));
-  }
-}
-
-TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {
-  std::vector<at::Tensor> parameters{at::randn({7}).requires_grad_()};
-  SgdmUpdate pure{{parameters[0].detach().clone()}, {}};
-  AdamUpdate pure_adam{{parameters[0].detach().clone()}, {}};
-  std::vector<at::Tensor> adam_parameters{parameters[0].detach().clone().requires_grad_()};
-  Sgdm sgdm(parameters, {.learning_rate = 0.1});
-  Adam adam(adam_parameters, {.weight_decay = 0.1});
-  for (int step = 0; step < 3; ++step) {
-    const std::vector<at::Tensor> gradients{at::randn({7})};
-    sgdm.step(gradients);
-    adam.step(gradients);
-    pure = sgdm_update(pure.parameters, gradients, pure.velocity, {.learning_rate = 0.1});
-    pure_adam = adam_update(pure_adam.parameters, gradients, pure_adam.moments, {.weight_decay = 0.1});
-  }
-  EXPECT_TRUE(at::equal(parameters[0], pure.parameters[0]));
-  EXPECT_TRUE(at::equal(adam_parameters[0], pure_adam.parameters[0]));
 }
 
 }  // namespace

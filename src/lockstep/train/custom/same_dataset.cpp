@@ -10,6 +10,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/json.h"
+#include "lockstep/data/sequences.h"
 #include "lockstep/train/custom/built_model.h"
 
 namespace lockstep::train {
@@ -70,11 +71,7 @@ std::string_view below(std::string_view root, std::string_view source) {
 }
 
 uint64_t hash_of_sequence(const data::Datastore& store, int64_t index, uint64_t seed) {
-  std::vector<float> values;
-  store.read_to(index, [&](const data::ImageSize& size) {
-    values.resize(static_cast<size_t>(size.bytes()));
-    return std::span(reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float));
-  });
+  const std::vector<float> values = data::read_values(store, index);
   return hash_of(std::as_bytes(std::span(values)), hash_of(std::as_bytes(store.step_labels(index)), seed));
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/train/custom/internal/model_parts.h"
+#include "lockstep/train/predict.h"
 
 namespace lockstep::train {
 namespace {
@@ -62,10 +63,9 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
 }
 
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
-  const nn::NetworkInput& input = model.input();
-  data::PictureFormat format{input.channels, input.height, input.width};
-  if (input.steps > 0) format = {.channels = input.channels, .height = 1, .width = input.steps, .kind = data::SampleKind::sequence};
-  return validate(model, std::make_shared<const data::PictureSet>(dataset, format, /*most_bytes=*/0), comm, options);
+  Model taken;
+  taken.input = model.input();
+  return validate(model, std::make_shared<const data::PictureSet>(dataset, format_of(taken), /*most_bytes=*/0), comm, options);
 }
 
 Patience::Patience(int64_t validations) : validations_(validations) {

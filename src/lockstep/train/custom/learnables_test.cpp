@@ -1,0 +1,72 @@
+// Updates as plain functions and as objects, against PyTorch's.
+#include "lockstep/train/custom/learnables.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+TEST(Learnables, UpdatesArePyTorchsAndPure) {
+  torch::manual_seed(1);
+  const std::vector<at::Tensor> first{at::randn({3, 4}), at::randn({5})};
+  std::vector<at::Tensor> theirs{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
+  torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true));
+  std::vector<at::Tensor> theirs_of_adam{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
+  torch::optim::Adam their_adam(theirs_of_adam, torch::optim::AdamOptions(0.01));
+  SgdmUpdate state{first, {}};
+  AdamUpdate moments{first, {}};
+  const auto held = first[0].clone();
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<at::Tensor> gradients{at::randn({3, 4}), at::randn({5})};
+    for (size_t i = 0; i < 2; ++i) theirs[i].mutable_grad() = gradients[i].clone();
+    for (size_t i = 0; i < 2; ++i) theirs_of_adam[i].mutable_grad() = gradients[i].clone();
+    sgd.step();
+    their_adam.step();
+    state = sgdm_update(state.parameters, gradients, state.velocity, {.learning_rate = 0.1, .nesterov = true});
+    moments = adam_update(moments.parameters, gradients, moments.moments, {.learning_rate = 0.01});
+  }
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(state.parameters[i], theirs[i], 1e-6, 1e-7));
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(moments.parameters[i], theirs_of_adam[i], 1e-6, 1e-7));
+  EXPECT_EQ(moments.moments.iteration, 3);
+  EXPECT_TRUE(at::equal(first[0], held));
+  EXPECT_THROW(sgdm_update(first, {first[0]}), Error);
+  EXPECT_THROW(sgdm_update(first, {first[1], first[0]}), Error);
+  EXPECT_THROW(sgdm_update(first, first, {}, {.learning_rate = -1}), Error);
+}
+
+TEST(Learnables, FrozenOnesKeepTheirBitsUnderWeightDecay) {
+  const std::vector<at::Tensor> parameters{at::randn({4}).requires_grad_(), at::randn({3})};
+  const std::vector<at::Tensor> gradients{at::randn({4}), at::zeros({3})};
+  const SgdmUpdate sgdm = sgdm_update(parameters, gradients, {}, {.weight_decay = 0.1});
+  const AdamUpdate adam = adam_update(parameters, gradients, {}, {.weight_decay = 0.1});
+  for (const auto& updated : {sgdm.parameters, adam.parameters}) {
+    EXPECT_FALSE(at::equal(updated[0], parameters[0]));
+    EXPECT_TRUE(at::equal(updated[1], parameters[1]));
+  }
+}
+
+TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {
+  std::vector<at::Tensor> parameters{at::randn({7}).requires_grad_()};
+  SgdmUpdate pure{{parameters[0].detach().clone()}, {}};
+  AdamUpdate pure_adam{{parameters[0].detach().clone()}, {}};
+  std::vector<at::Tensor> adam_parameters{parameters[0].detach().clone().requires_grad_()};
+  Sgdm sgdm(parameters, {.learning_rate = 0.1});
+  Adam adam(adam_parameters, {.weight_decay = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<at::Tensor> gradients{at::randn({7})};
+    sgdm.step(gradients);
+    adam.step(gradients);
+    pure = sgdm_update(pure.parameters, gradients, pure.velocity, {.learning_rate = 0.1});
+    pure_adam = adam_update(pure_adam.parameters, gradients, pure_adam.moments, {.weight_decay = 0.1});
+  }
+  EXPECT_TRUE(at::equal(parameters[0], pure.parameters[0]));
+  EXPECT_TRUE(at::equal(adam_parameters[0], pure_adam.parameters[0]));
+}
+
+}  // namespace
+}  // namespace lockstep::train
