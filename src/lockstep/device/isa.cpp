@@ -50,6 +50,8 @@ VectorUnit vector_unit() {
   return unit;
 }
 
+bool rounds_to_bfloat16() { return vector_unit() == VectorUnit::avx512 && __builtin_cpu_supports("avx512bf16"); }
+
 bool has_matrix_unit() {
   static const bool has = [] {
     constexpr unsigned kBFloat16 = 1U << 22, kTiles = 1U << 24;  // CPUID.(EAX=7,ECX=0):EDX
@@ -59,7 +61,7 @@ bool has_matrix_unit() {
     const char* allowed = std::getenv("ONEDNN_MAX_CPU_ISA");
     const bool free = allowed == nullptr || std::string_view(allowed) == "ALL" || std::string_view(allowed).find("AMX") != std::string_view::npos;
     // The state of the tiles is saved only for processes that asked for it, and a process asks for all its threads.
-    return free && vector_unit() == VectorUnit::avx512 && __builtin_cpu_supports("avx512bf16") && ::syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+    return free && rounds_to_bfloat16() && ::syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
   }();
   return has;
 }

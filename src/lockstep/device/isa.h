@@ -23,6 +23,9 @@ VectorUnit vector_unit();
 /// Whether the processor multiplies matrices of bfloat16 (Intel's AMX), the operating system lets this process do so, and pin_isa allows it; looked for once.
 bool has_matrix_unit();
 
+/// Whether vector_unit() is avx512 and the processor rounds its vectors to bfloat16 in one instruction (AVX512_BF16).
+bool rounds_to_bfloat16();
+
 /// The one of three that fits vector_unit().
 template <class T>
 const T& for_vector_unit(const T& plain, const T& avx2, const T& avx512) {

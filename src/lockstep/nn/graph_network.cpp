@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/nn/direct/memory_order.h"
 
 namespace lockstep::nn {
 namespace {
@@ -25,16 +26,9 @@ struct Step {
 
 size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
 
-/// On a CPU oneDNN convolves pictures stored channels last about twice as fast; convolutions hand the layout on.
+/// Convolutions hand the layout on.
 at::Tensor preferred_layout(const at::Tensor& pictures) {
-  const bool better = pictures.is_cpu() && pictures.dim() == 4 && pictures.scalar_type() == at::kFloat && (at::GradMode::is_enabled() || DirectConvolutions::enabled());
-  if (!better) return pictures;
-  // One channel counts as stored either way; its strides have to say which.
-  if (pictures.size(1) == 1) {
-    const at::Tensor dense = pictures.contiguous();
-    return dense.as_strided(dense.sizes(), {dense.stride(0), 1, dense.stride(2), 1});
-  }
-  return pictures.contiguous(at::MemoryFormat::ChannelsLast);
+  return at::GradMode::is_enabled() || DirectConvolutions::enabled() ? channels_last(pictures) : pictures;
 }
 
 class GraphNetwork : public torch::nn::Module {

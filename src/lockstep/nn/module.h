@@ -7,13 +7,14 @@
 
 #include <torch/nn/module.h>
 
+#include "lockstep/nn/module_instance.h"
 #include "lockstep/nn/network.h"
 
 namespace lockstep::nn {
 
 /// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a torch::nn::ModuleHolder or a
 /// std::shared_ptr to a module with `Tensor forward(Tensor)`, or for sequences `Tensor forward(const Sequences&)`. The name stands in
-/// manifests and messages.
+/// manifests and messages. Pictures may come channels last in memory: code that reads data_ptr() calls contiguous() first.
 template <class Make>
 Network network(std::string name, Make make) {
   return Network(std::move(name), [make](const NetworkInput& input) {
@@ -30,7 +31,7 @@ Network network(std::string name, Make make) {
       const auto forward = [module](const at::Tensor& values) -> at::Tensor { return module->forward(whole_sequences(values)); };
       return Instance{module, forward, forward_sequences};
     } else {
-      return Instance{module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); }};
+      return module_instance(module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); }, input);
     }
   });
 }

@@ -67,6 +67,7 @@ struct Instance {
   std::vector<LayerStep> steps = {};  ///< empty: a module of the user's own
   /// Of a layer graph of pictures: the layers steps[begin] to steps[end - 1], on the output of the one before.
   std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};
+  bool channels_last = false;  ///< of a module of the user's own: `forward` gives it pictures so, see module_instance.h
   std::vector<std::shared_ptr<torch::nn::Module>> held = {};  ///< frozen layers, in evaluation mode always; see freeze.h
 };
 

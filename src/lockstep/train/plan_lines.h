@@ -21,6 +21,7 @@ struct PlanReasons {
   std::string features;    ///< kept, or why not
   std::string mini_batch;  ///< may be empty
   std::string precision;
+  bool channels_last = false;  ///< a module of the user's own takes pictures so
   std::string device;
   std::string workers;
   std::string cache_file;  ///< of decoded training pictures; empty: none

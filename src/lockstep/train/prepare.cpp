@@ -243,6 +243,7 @@ class Preparation {
     put_on_new_head();
     plan().network = prepared_.network.name();
     prepared_.prototype = first_instance(prepared_.network, plan().input, options_, {.fresh = plan().fresh_layers, .dropped = plan().dropped_layers});
+    reasons_.channels_last = prepared_.prototype.channels_last;
     if (plan().tbptt_length > 0 && prepared_.prototype.carried.empty()) {
       throw Error(ErrorCode::invalid_option, "network \"" + plan().network + "\" has no recurrent state that --tbptt-length could carry on", "leave it out, or use lstm or gru layers");
     }

@@ -11,7 +11,10 @@
 
 #include "lockstep/device/dispatch_scope.h"
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/direct_linear.h"
 #include "lockstep/nn/direct/direct_pooling.h"
+#include "lockstep/nn/direct/memory_order.h"
+#include "lockstep/nn/fused/fused_batch_norm.h"
 #include "lockstep/nn/fused/fused_relu.h"
 #include "lockstep/nn/internal/typed.h"
 #include "lockstep/nn/shards_together.h"
@@ -142,11 +145,10 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::
     return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
   }
   const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
-  const bool channels_last = input.is_contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps);
-  // The engine's convolutions hand the layout on, and a module may count on it: view() fails on the other one.
-  return channels_last ? output : output.contiguous();
+  // The engine's convolutions hand the order of memory on, and a module may count on it.
+  return input.is_contiguous(at::MemoryFormat::ChannelsLast) || !is_channels_last(output) ? output : channels_first(output);
 }
 
 at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
@@ -163,14 +165,61 @@ at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntAr
 
 at::Tensor relu(const at::Tensor& input) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  return enabled_here && fits_fused_relu({input}) ? fused_relu(input, false) : at::relu(input);
+  if (!enabled_here || !fits_fused_relu({input})) return at::relu(input);
+  const auto output = relu_of_batch_norm(input, false);
+  return output ? *output : fused_relu(input, false);
 }
 
 at::Tensor& relu_in_place(at::Tensor& input) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
   if (!enabled_here || !fits_fused_relu({input})) return at::relu_(input);
-  fused_relu(input, true);
+  if (!relu_of_batch_norm(input, true)) fused_relu(input, true);
   return input;
+}
+
+at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
+                      const std::optional<at::Tensor>& running_variance, bool training, double momentum, double epsilon, bool cudnn_enabled) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto given = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
+  const auto output = fused_batch_norm(input, {given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training}, /*relu=*/false);
+  return output ? *output : at::batch_norm(input, weight, bias, running_mean, running_variance, training, momentum, epsilon, cudnn_enabled);
+}
+
+at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto output = direct_linear(input, weight, bias);
+  return output ? *output : at::linear(input, weight, bias);
+}
+
+// What modules of torch::nn make of a linear layer, with and without a bias: their weight comes turned.
+at::Tensor addmm(const at::Tensor& bias, const at::Tensor& input, const at::Tensor& turned, const at::Scalar& beta, const at::Scalar& alpha) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const bool is_layer = enabled_here && bias.dim() == 1 && turned.dim() == 2 && beta.equal(1) && alpha.equal(1);
+  const auto output = is_layer ? direct_linear(input, turned.t(), bias) : std::nullopt;
+  return output ? *output : at::addmm(bias, input, turned, beta, alpha);
+}
+
+at::Tensor matmul(const at::Tensor& input, const at::Tensor& turned) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto output = enabled_here && turned.dim() == 2 ? direct_linear(input, turned.t(), std::nullopt) : std::nullopt;
+  return output ? *output : at::matmul(input, turned);
+}
+
+// Where the engine's own order of memory would have let a module view pictures as rows, pictures stored channels last are copied.
+at::Tensor view(const at::Tensor& input, c10::SymIntArrayRef sizes) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return (enabled_here && is_channels_last(input) ? channels_first(input) : input).view_symint(sizes);
+}
+
+at::Tensor reshape(const at::Tensor& input, c10::SymIntArrayRef sizes) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return at::reshape_symint(enabled_here && is_channels_last(input) && sizes.size() == 2 ? channels_first(input) : input, sizes);
+}
+
+at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const bool rows = enabled_here && is_channels_last(input) && first == 1 && (last == 3 || last == -1);
+  return at::flatten(rows ? channels_first(input) : input, first, last);
 }
 
 // Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
@@ -182,6 +231,13 @@ void meet_operators() {
     made.impl("max_pool2d", &max_pool2d);
     made.impl("relu", &relu);
     made.impl("relu_", &relu_in_place);
+    made.impl("batch_norm", &batch_norm);
+    made.impl("linear", &linear);
+    made.impl("addmm", &addmm);
+    made.impl("matmul", &matmul);
+    made.impl("view", &view);
+    made.impl("reshape", &reshape);
+    made.impl("flatten.using_ints", &flatten);
     return made;
   }();
 }

@@ -1,4 +1,4 @@
-// Convolutions, max-pooling and ReLU by own kernels, in place of the engine's, where a measurement found them faster.
+// Convolutions and the layers around them by own kernels, in place of the engine's, where a measurement found them faster.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,9 @@ namespace lockstep::nn {
 
 /// While it lives, at::conv2d on this thread, and so every Conv2d module, runs on the kernels of this folder where they fit and are
 /// worthwhile: one group, no dilation, float32 pictures on a CPU, or any of these under autocast to bfloat16. The output is stored as the input is.
-/// So do at::max_pool2d on pictures stored channels last, and at::relu, for float32 and bfloat16. Everything else goes to the engine as before. Scopes nest; the inner one counts.
+/// So do at::max_pool2d and at::batch_norm on pictures stored channels last, at::relu, and at::linear, or what modules make of it (addmm, matmul by a turned matrix), of [b,features] with few samples
+/// or outputs, for float32 and bfloat16. Everything else goes to the engine as before; but at::Tensor::view of pictures stored channels last copies where it would have thrown. Scopes nest; the
+/// inner one counts.
 class DirectConvolutions {
  public:
   explicit DirectConvolutions(bool enabled);

@@ -94,6 +94,15 @@ inline void store(Vector<kLanes> value, BFloat16* target) {
   std::memcpy(target, &halves, sizeof(halves));
 }
 
+#if defined(__AVX512BF16__)
+/// In one instruction; numbers below 2^-126 become zero, as in products of the matrix unit.
+template <>
+inline void store<16>(Vector<16> value, BFloat16* target) {
+  const __m256bh halves = _mm512_cvtneps_pbh(value);
+  std::memcpy(target, &halves, sizeof(halves));
+}
+#endif
+
 /// Stores what was loaded as T before, or zero: nothing is rounded.
 template <int kLanes>
 inline void store_exact(Vector<kLanes> value, float* target) {

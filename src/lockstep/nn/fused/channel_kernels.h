@@ -11,7 +11,8 @@ struct BFloat16 {
   uint16_t bits;
 };
 
-/// One set, compiled for one instruction set; all sets give the same bits. T is float or BFloat16; arithmetic is in float.
+/// One set, compiled for one instruction set; all sets give the same bits, but for results below 2^-126 in bfloat16: where the processor rounds by itself they are
+/// zero. T is float or BFloat16; arithmetic is in float.
 /// `rows` is batch * height * width; tensors are [rows, channels]; per-channel arrays are float [channels].
 template <class T>
 struct ChannelKernels {
@@ -27,7 +28,7 @@ struct ChannelKernels {
                          const float* slope, const float* offset, bool relu, T* input_gradient);
 };
 
-/// The widest set that device::vector_unit() allows.
+/// The widest set that device::vector_unit() allows, for bfloat16 with the processor's own rounding where it has that.
 template <class T>
 const ChannelKernels<T>& channel_kernels();
 

@@ -337,7 +337,9 @@ constexpr ChannelKernels<T> kKernels{&moments<T>, &transform<T>, &gradient_sums<
 
 }  // namespace
 
+#if !defined(__AVX512BF16__)
 const ChannelKernels<float>& LOCKSTEP_CHANNEL_KERNELS(float) { return kKernels<float>; }
+#endif
 const ChannelKernels<BFloat16>& LOCKSTEP_CHANNEL_KERNELS(BFloat16) { return kKernels<BFloat16>; }
 
 }  // namespace lockstep::nn::fused

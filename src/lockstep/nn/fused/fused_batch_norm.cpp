@@ -9,6 +9,7 @@
 
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/fused/channel_kernels.h"
+#include "lockstep/nn/fused/fused_relu.h"
 #include "lockstep/nn/internal/typed.h"
 #include "lockstep/nn/shards_together.h"
 
@@ -18,11 +19,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-bool is_fusible(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& input) {
-  return DirectConvolutions::enabled() && module.is_training() == at::GradMode::is_enabled() && module.options.affine() && module.options.track_running_stats() &&
-         module.weight.scalar_type() == at::kFloat && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
+bool is_float_of(const at::Tensor& tensor, int64_t channels) { return tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.numel() == channels; }
+
+bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
+  return DirectConvolutions::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
          ShardsTogether::samples_of_each(input.numel()) > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
-         input.is_contiguous(at::MemoryFormat::ChannelsLast);
+         input.is_contiguous(at::MemoryFormat::ChannelsLast) && is_float_of(state.weight, input.size(1)) && is_float_of(state.bias, input.size(1)) &&
+         is_float_of(state.running_mean, input.size(1)) && is_float_of(state.running_variance, input.size(1));
 }
 
 /// What a shard is normalised by, float [channels] each, one after the other in a row of saved numbers.
@@ -39,7 +42,7 @@ struct Normalization {
 
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, torch::nn::BatchNorm2dImpl* module,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const BatchNormState* state,
                             bool relu) {
     const Parts parts(input);
     const int64_t channels = parts.channels;
@@ -53,27 +56,37 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
         const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
         kernels.moments(parts.of<T>(input, shard), parts.rows, channels, mean, deviation.data());
         for (int64_t c = 0; c < channels; ++c) {
-          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) + static_cast<float>(module->options.eps()));
+          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) + static_cast<float>(state->epsilon));
           scale[c] = data<float>(weight)[c] * inverse[c];
           shift[c] = data<float>(bias)[c] - mean[c] * scale[c];
         }
         kernels.transform(parts.of<T>(input, shard), parts.rows, channels, scale, shift, relu, parts.of<T>(output, shard));
-        move_statistics(*module, mean, deviation, parts.rows);
-        ShardsTogether::keep_statistics(module->running_mean, module->running_var);
+        move_statistics(*state, mean, deviation, parts.rows);
+        ShardsTogether::keep_statistics(state->running_mean, state->running_variance);
       }
     });
-    context->save_for_backward({input, saved});
+    context->set_materialize_grads(false);
+    context->save_for_backward({input, saved, weight, bias});
     context->saved_data["relu"] = relu;
     return output;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto tensors = context->get_saved_variables();
-    const at::Tensor& input = tensors[0];
-    const at::Tensor& saved = tensors[1];
-    const bool relu = context->saved_data["relu"].toBool();
+    if (!gradients[0].defined()) return variable_list(kInputs);
+    const auto saved = context->get_saved_variables();
+    const Gradients all = gradients_of(gradients[0], saved[0], saved[1], context->saved_data["relu"].toBool());
+    return {all.input, all.parameters.weight, all.parameters.bias, at::Tensor(), at::Tensor()};
+  }
+
+  struct Gradients {
+    at::Tensor input;
+    ParameterGradients parameters;
+  };
+
+  /// `saved` is what forward kept of the normalization.
+  static Gradients gradients_of(const at::Tensor& given, const at::Tensor& input, const at::Tensor& saved, bool relu) {
     const Parts parts(input);
-    const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor input_gradient = at::empty_like(input);
     const auto channels = static_cast<size_t>(parts.channels);
     std::vector<float> products(channels), slope(channels), offset(channels);
@@ -98,10 +111,12 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
         return own;
       });
     });
-    return {input_gradient, sum.weight, sum.bias, at::Tensor(), at::Tensor()};
+    return {input_gradient, sum};
   }
 
  private:
+  static constexpr size_t kInputs = 5;
+
   // A batch, shard by shard.
   struct Parts {
     int64_t shards = ShardsTogether::count();
@@ -117,13 +132,11 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     Normalization normalization(const at::Tensor& saved, int64_t shard) const { return {data<float>(saved) + shard * Normalization::kRows * channels, channels}; }
   };
 
-  static void move_statistics(torch::nn::BatchNorm2dImpl& module, const float* mean, const std::vector<float>& deviation, int64_t rows) {
-    module.num_batches_tracked.add_(1);
-    const double momentum = module.options.momentum().value_or(1.0 / static_cast<double>(module.num_batches_tracked.item<int64_t>()));
-    const auto keep = static_cast<float>(1 - momentum);
-    const auto take = static_cast<float>(momentum);
-    float* running_mean = data<float>(module.running_mean);
-    float* running_variance = data<float>(module.running_var);
+  static void move_statistics(const BatchNormState& state, const float* mean, const std::vector<float>& deviation, int64_t rows) {
+    const auto keep = static_cast<float>(1 - state.momentum);
+    const auto take = static_cast<float>(state.momentum);
+    float* running_mean = data<float>(state.running_mean);
+    float* running_variance = data<float>(state.running_variance);
     for (size_t c = 0; c < deviation.size(); ++c) {
       running_mean[c] = keep * running_mean[c] + take * mean[c];
       running_variance[c] = keep * running_variance[c] + take * (deviation[c] / static_cast<float>(rows - 1));
@@ -131,14 +144,33 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
   }
 };
 
+/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the batch norm's output still goes through its own backward.
+class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/, const at::Tensor& /*bias*/, const at::Tensor& normalized,
+                            const at::Tensor& saved, bool in_place) {
+    context->set_materialize_grads(false);
+    context->save_for_backward({input, saved});
+    if (in_place) context->mark_dirty({normalized});
+    return relu_into(normalized, in_place ? normalized : at::empty_like(normalized));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    if (!gradients[0].defined()) return variable_list(6);
+    const auto all = FusedBatchNorm::gradients_of(gradients[0], saved[0], saved[1], /*relu=*/true);
+    return {all.input, all.parameters.weight, all.parameters.bias, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
 /// Without gradients, by the running statistics.
-at::Tensor inference(const torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
+at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool relu) {
   const int64_t channels = input.size(1);
   std::vector<float> scale(static_cast<size_t>(channels)), shift(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     const auto i = static_cast<size_t>(c);
-    scale[i] = data<float>(module.weight)[c] / std::sqrt(data<float>(module.running_var)[c] + static_cast<float>(module.options.eps()));
-    shift[i] = data<float>(module.bias)[c] - data<float>(module.running_mean)[c] * scale[i];
+    scale[i] = data<float>(state.weight)[c] / std::sqrt(data<float>(state.running_variance)[c] + static_cast<float>(state.epsilon));
+    shift[i] = data<float>(state.bias)[c] - data<float>(state.running_mean)[c] * scale[i];
   }
   const at::Tensor output = at::empty_like(input);
   visit_type(input.scalar_type(), [&](auto type) {
@@ -148,11 +180,33 @@ at::Tensor inference(const torch::nn::BatchNorm2dImpl& module, const at::Tensor&
   return output;
 }
 
+// As the module's own forward does.
+double next_momentum(torch::nn::BatchNorm2dImpl& module) {
+  if (module.is_training()) module.num_batches_tracked.add_(1);
+  return module.options.momentum().value_or(1.0 / static_cast<double>(module.num_batches_tracked.item<int64_t>()));
+}
+
 }  // namespace
 
+std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchNormState& state, bool relu) {
+  if (!is_fusible(input, state)) return std::nullopt;
+  return state.training ? FusedBatchNorm::apply(input, state.weight, state.bias, &state, relu) : inference(state, input, relu);
+}
+
+std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place) {
+  if (!at::GradMode::is_enabled()) return std::nullopt;
+  const auto node = std::dynamic_pointer_cast<torch::autograd::CppNode<FusedBatchNorm>>(output.grad_fn());
+  if (node == nullptr || node->ctx_.saved_data["relu"].toBool()) return std::nullopt;
+  const auto saved = node->ctx_.get_saved_variables();
+  return ReluOfBatchNorm::apply(saved[0], saved[2], saved[3], in_place ? output : output.detach(), saved[1], in_place);
+}
+
 at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
-  if (is_fusible(module, input) && !module.is_training()) return inference(module, input, relu);
-  if (is_fusible(module, input)) return FusedBatchNorm::apply(input, module.weight, module.bias, &module, relu);
+  BatchNormState state{module.weight, module.bias, module.running_mean, module.running_var, 0, module.options.eps(), module.is_training()};
+  if (is_fusible(input, state)) {
+    state.momentum = next_momentum(module);
+    return *fused_batch_norm(input, state, relu);
+  }
   ShardsTogether::mix();
   at::Tensor output = module.forward(input);
   return relu ? output.relu_() : output;

@@ -40,11 +40,7 @@ bool is_handled(const at::Tensor& tensor, const at::Tensor& first) {
 class Relu : public torch::autograd::Function<Relu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, bool in_place) {
-    const at::Tensor output = in_place ? input : at::empty_like(input);
-    visit_type(input.scalar_type(), [&](auto type) {
-      using T = decltype(type);
-      fused::relu_kernels<T>().relu(1, input.numel(), {data<T>(input), 0}, {data<T>(output), 0});
-    });
+    const at::Tensor output = relu_into(input, in_place ? input : at::empty_like(input));
     if (in_place) context->mark_dirty({input});
     context->save_for_backward({output});
     return output;
@@ -126,6 +122,14 @@ bool fits_concatenate_relu(const std::vector<at::Tensor>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const at::Tensor& part) {
     return is_handled(part, parts.front()) && part.dim() == 4 && part.is_contiguous(at::MemoryFormat::ChannelsLast);
   });
+}
+
+at::Tensor relu_into(const at::Tensor& input, const at::Tensor& output) {
+  visit_type(input.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    fused::relu_kernels<T>().relu(1, input.numel(), {data<T>(input), 0}, {data<T>(output), 0});
+  });
+  return output;
 }
 
 at::Tensor fused_relu(const at::Tensor& input, bool in_place) { return Relu::apply(input, in_place); }

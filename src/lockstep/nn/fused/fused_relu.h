@@ -13,6 +13,9 @@ bool fits_fused_relu(const std::vector<at::Tensor>& tensors);
 /// relu(input); in place when asked, for an input that no backward pass needs.
 at::Tensor fused_relu(const at::Tensor& input, bool in_place);
 
+/// relu(input) written to `output`, of one order in memory, which is returned; without a graph.
+at::Tensor relu_into(const at::Tensor& input, const at::Tensor& output);
+
 /// relu(a + b), of one shape
 at::Tensor add_relu(const at::Tensor& a, const at::Tensor& b);
 
