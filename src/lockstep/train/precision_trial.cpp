@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -15,11 +16,6 @@ constexpr int64_t kMostSteps = 60;
 constexpr double kSeconds = 4;               // about, for each precision
 constexpr int64_t kMostHeldOut = 2000;
 constexpr double kLeastGain = 1.1;           // below it a trial so short cannot tell
-
-struct TrialResult {
-  double images_per_second = 0;
-  double accuracy = 0;
-};
 
 std::shared_ptr<const data::PictureSet> part_of_held_out(const data::Dataset& held_out, const data::PictureFormat& format) {
   std::vector<int64_t> indices;
@@ -35,7 +31,7 @@ class Trial {
     options_.max_time = 0;
   }
 
-  TrialResult run(Precision precision, int64_t steps) {
+  PrecisionTrial run(Precision precision, int64_t steps) {
     Plan plan = prepared_.plan;
     plan.precision = precision;
     plan.patience = 0;
@@ -47,6 +43,16 @@ class Trial {
     Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_, .comm = *alone}, first_instance(prepared_.network, plan.input, options_, {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));
     if (training.run() == EndReason::stopped) throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
     return {training.images_per_second(), training.state().validation_accuracy};
+  }
+
+  /// After float32 has gone through the same steps: what is corrupt now is not the data but the loss.
+  PrecisionTrial run_half(int64_t steps) {
+    try {
+      return run(Precision::bf16_mixed, steps);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt_data) throw;
+      return {0, std::numeric_limits<double>::quiet_NaN()};
+    }
   }
 
   int64_t held_out_count() const { return held_out_->size(); }
@@ -61,19 +67,26 @@ class Trial {
 
 }  // namespace
 
+PrecisionChoice choose_precision(const PrecisionTrial& single, const PrecisionTrial& half, int64_t held_out) {
+  if (std::isnan(half.accuracy)) return {Precision::single, "in bf16-mixed the loss became NaN or infinite"};
+  if (!(single.images_per_second > 0)) return {Precision::single, "float32's speed could not be measured"};
+  const double gain = half.images_per_second / single.images_per_second;
+  const double error = std::sqrt(single.accuracy * (1 - single.accuracy) / static_cast<double>(held_out));
+  const bool faster = gain >= kLeastGain, as_good = half.accuracy >= single.accuracy - error;
+  return {faster && as_good ? Precision::bf16_mixed : Precision::single,
+          "bf16-mixed is " + fixed(gain, 2) + " times as fast" + (!faster ? ", which is too little" : as_good ? " and as accurate" : ", but less accurate") + ": held-out accuracy " +
+              fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
+}
+
 PrecisionChoice try_precisions(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks, std::stop_token stop) {
   Trial trial(prepared, options, held_out, ranks, std::move(stop));
   const double speed = trial.run(Precision::single, 3).images_per_second;
   const double fitting = kSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);
   const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestSteps, kMostSteps);
-  const TrialResult single = trial.run(Precision::single, steps);
-  const TrialResult half = trial.run(Precision::bf16_mixed, steps);
-  const double gain = half.images_per_second / single.images_per_second;
-  const double error = std::sqrt(single.accuracy * (1 - single.accuracy) / static_cast<double>(trial.held_out_count()));
-  const bool faster = gain >= kLeastGain, as_good = half.accuracy >= single.accuracy - error;
-  return {faster && as_good ? Precision::bf16_mixed : Precision::single,
-          "bf16-mixed is " + fixed(gain, 2) + " times as fast, held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4) + " after " +
-              std::to_string(steps) + " steps of trial"};
+  const PrecisionTrial single = trial.run(Precision::single, steps), half = trial.run_half(steps);
+  PrecisionChoice choice = choose_precision(single, half, trial.held_out_count());
+  choice.reason += "; a trial of " + std::to_string(steps) + " steps";
+  return choice;
 }
 
 }  // namespace lockstep::train

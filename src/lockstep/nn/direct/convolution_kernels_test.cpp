@@ -1,8 +1,10 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -28,8 +30,8 @@ struct NamedKernels {
 template <class T>
 std::vector<NamedKernels<T>> present_kernels() {
   std::vector<NamedKernels<T>> result{{"plain", &plain_convolution_kernels(T{})}};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) result.push_back({"avx2", &avx2_convolution_kernels(T{})});
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) result.push_back({"avx512", &avx512_convolution_kernels(T{})});
+  if (device::vector_unit() >= device::VectorUnit::avx2) result.push_back({"avx2", &avx2_convolution_kernels(T{})});
+  if (device::vector_unit() >= device::VectorUnit::avx512) result.push_back({"avx512", &avx512_convolution_kernels(T{})});
   if constexpr (std::is_same_v<T, BFloat16>) {
     if (device::has_matrix_unit()) result.push_back({"amx", &amx_convolution_kernels()});
     result.push_back({"chosen", &convolution_kernels<T>()});
@@ -37,6 +39,24 @@ std::vector<NamedKernels<T>> present_kernels() {
   return result;
 }
 
+// These tell of sets that all tests of kernels leave out here; scripts/test lists what was skipped.
+TEST(InstructionSets, Avx2IsTested) {
+  if (device::vector_unit() < device::VectorUnit::avx2) GTEST_SKIP() << "kernels for AVX2 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
+}
+
+TEST(InstructionSets, Avx512IsTested) {
+  if (device::vector_unit() < device::VectorUnit::avx512) GTEST_SKIP() << "kernels for AVX-512 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
+}
+
+TEST(InstructionSets, Avx512Bf16IsTested) {
+  if (!device::rounds_to_bfloat16()) GTEST_SKIP() << "batch norms for AVX512_BF16 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
+}
+
+TEST(InstructionSets, AmxIsTested) {
+  if (!device::has_matrix_unit()) GTEST_SKIP() << "kernels for AMX were not run: this processor has none, or the system or ONEDNN_MAX_CPU_ISA forbids it";
+}
+
+double value_of(double value) { return value; }
 float value_of(float value) { return value; }
 float value_of(BFloat16 value) {
   const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
@@ -44,6 +64,7 @@ float value_of(BFloat16 value) {
   std::memcpy(&result, &bits, sizeof(result));
   return result;
 }
+void assign(float value, double& target) { target = value; }
 void assign(float value, float& target) { target = value; }
 void assign(float value, BFloat16& target) {
   uint32_t bits;
@@ -71,6 +92,13 @@ std::string text(const ConvolutionShape& s) {
 int64_t input_size(const ConvolutionShape& s) { return s.batch * s.height * s.width * s.channels; }
 int64_t output_size(const ConvolutionShape& s) { return s.batch * s.output_height() * s.output_width() * s.filters; }
 int64_t weight_size(const ConvolutionShape& s) { return s.filters * s.channels * s.kernel_height * s.kernel_width; }
+
+template <class T>
+std::vector<float> values_of(const std::vector<T>& numbers) {
+  std::vector<float> result;
+  for (const T& number : numbers) result.push_back(value_of(number));
+  return result;
+}
 
 /// Calls visit(place in the output, in the input, in the weight) for each product of the definition.
 template <class Visit>
@@ -158,6 +186,34 @@ struct Results {
     kernels.weight_gradient(c.shape, c.gradient.data(), c.input.data(), weight_gradient.data(), bias_gradient.data());
   }
 };
+
+/// The slope of sum(gradient * output) along each number of one part of the case. Sums of products are straight lines in each, so any step gives it.
+std::vector<double> slopes(const Case<double>& c, std::vector<double> Case<double>::* part) {
+  Case<double> moved = c;
+  std::vector<double> result;
+  for (double& value : moved.*part) {
+    const double here = value;
+    const auto loss_at = [&](double place) {
+      value = place;
+      const std::vector<double> output = Reference<double>(moved).output.value;
+      return std::inner_product(output.begin(), output.end(), moved.gradient.begin(), 0.0);
+    };
+    const double above = loss_at(here + 0.5), below = loss_at(here - 0.5);
+    result.push_back(above - below);
+    value = here;
+  }
+  return result;
+}
+
+TEST(ConvolutionKernels, TheDefinitionsGradientsAreItsSlopes) {
+  for (const ConvolutionShape& shape : {ConvolutionShape{2, 3, 4, 5, 2, 3, 3, 1, 1, false}, ConvolutionShape{1, 2, 5, 4, 3, 3, 2, 0, 1, true, 2, 1}}) {
+    const Case<double> c(shape);
+    const Reference<double> reference(c);
+    EXPECT_THAT(slopes(c, &Case<double>::input), testing::Pointwise(testing::DoubleNear(1e-10), reference.input_gradient.value));
+    EXPECT_THAT(slopes(c, &Case<double>::weight), testing::Pointwise(testing::DoubleNear(1e-10), reference.weight_gradient.value));
+    EXPECT_THAT(slopes(c, &Case<double>::bias), testing::Pointwise(testing::DoubleNear(1e-10), reference.bias_gradient.value));
+  }
+}
 
 constexpr double kClose = 4e-6;
 
@@ -296,17 +352,22 @@ TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
   }
 }
 
+template <class T>
+void expect_same_bits_with_avx2_and_avx512(const ConvolutionShape& shape) {
+  const Case<T> c(shape);
+  const Results<T> narrow(avx2_convolution_kernels(T{}), c), wide(avx512_convolution_kernels(T{}), c);
+  EXPECT_EQ(values_of(narrow.output), values_of(wide.output)) << text(shape);
+  EXPECT_EQ(values_of(narrow.input_gradient), values_of(wide.input_gradient)) << text(shape);
+  EXPECT_EQ(narrow.weight_gradient, wide.weight_gradient) << text(shape);
+  EXPECT_EQ(narrow.bias_gradient, wide.bias_gradient) << text(shape);
+}
+
 TEST(ConvolutionKernels, GiveTheSameBitsWithEverySetThatFusesMultiplyAdds) {
-  const std::vector<NamedKernels<float>> present = present_kernels<float>();
-  if (present.size() < 3) GTEST_SKIP() << "this processor has no AVX-512";
+  if (device::vector_unit() < device::VectorUnit::avx512) GTEST_SKIP() << "without AVX-512 there is one such set";
   for (const ConvolutionShape& shape : {ConvolutionShape{3, 20, 24, 24, 20, 3, 3, 1, 1, false}, ConvolutionShape{2, 16, 9, 13, 48, 5, 5, 0, 0, false},
                                         ConvolutionShape{9, 20, 12, 12, 50, 5, 5, 0, 0, false}, ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}, ConvolutionShape{9, 64, 2, 2, 72, 3, 3, 1, 1, false}}) {
-    const Case<float> c(shape);
-    const Results<float> narrow(*present[1].kernels, c), wide(*present[2].kernels, c);
-    EXPECT_EQ(narrow.output, wide.output) << text(shape);
-    EXPECT_EQ(narrow.input_gradient, wide.input_gradient) << text(shape);
-    EXPECT_EQ(narrow.weight_gradient, wide.weight_gradient) << text(shape);
-    EXPECT_EQ(narrow.bias_gradient, wide.bias_gradient) << text(shape);
+    expect_same_bits_with_avx2_and_avx512<float>(shape);
+    expect_same_bits_with_avx2_and_avx512<BFloat16>(shape);
   }
 }
 

@@ -88,8 +88,8 @@ TEST(LinearKernels, FollowTheDefinitionInEverySet) {
     const LinearKernels<float>* kernels;
   };
   const Set sets[]{{"plain", true, &plain_linear_kernels(0.0F)},
-                   {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), &avx2_linear_kernels(0.0F)},
-                   {"avx512", __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"), &avx512_linear_kernels(0.0F)}};
+                   {"avx2", device::vector_unit() >= device::VectorUnit::avx2, &avx2_linear_kernels(0.0F)},
+                   {"avx512", device::vector_unit() >= device::VectorUnit::avx512, &avx512_linear_kernels(0.0F)}};
   for (const int64_t batch : {1, 3, 4, 8, 13}) {
     for (const int64_t features : {1, 5, 16, 47, 48, 97, 131, 433}) {
       for (const int64_t outputs : {1, 4, 7, 10, 16, 21}) {

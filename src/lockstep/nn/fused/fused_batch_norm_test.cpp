@@ -3,18 +3,9 @@
 #include <torch/utils.h>
 
 #include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/nn/direct/kernel_table.h"
-#include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/fused/fused_batch_norm.h"
-#include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
-
-namespace fused {
-LOCKSTEP_DECLARE_KERNELS(ChannelKernels, channel_kernels)
-const ChannelKernels<BFloat16>& bf16_channel_kernels(BFloat16);
-}  // namespace fused
-
 namespace {
 
 struct Outcome {
@@ -87,41 +78,6 @@ TEST(FusedBatchNorm, IsLeftToTheEngineWhereOwnKernelsAreOff) {
   for (const bool own_kernels : {false, true}) {
     const DirectConvolutions own(own_kernels);
     EXPECT_EQ(at::equal(batch_norm(*module, input, false), expected), !own_kernels);
-  }
-}
-
-template <class T>
-at::Tensor results_of(const fused::ChannelKernels<T>& set, at::ScalarType type, int64_t channels) {
-  torch::manual_seed(7);
-  const at::Tensor input = at::randn({101, channels}).to(type), gradient = at::randn({101, channels}).to(type), weight = at::randn({5, channels});
-  const at::Tensor output = at::empty_like(input), input_gradient = at::empty_like(input), sums = at::empty({4, channels});
-  const T* x = data<T>(input);
-  const T* g = data<T>(gradient);
-  const float* w = data<float>(weight);
-  float* s = data<float>(sums);
-  set.moments(x, 101, channels, s, s + channels);
-  set.transform(x, 101, channels, w, w + channels, true, data<T>(output));
-  set.gradient_sums(g, x, 101, channels, w, w + channels, w + 2 * channels, true, s + 2 * channels, s + 3 * channels);
-  set.input_gradient(g, x, 101, channels, w, w + channels, w + 2 * channels, w + 3 * channels, w + 4 * channels, true, data<T>(input_gradient));
-  return at::cat({output.flatten().to(at::kFloat), input_gradient.flatten().to(at::kFloat), sums.flatten()});
-}
-
-TEST(ChannelKernels, EveryInstructionSetGivesTheSameBits) {
-  for (const int64_t channels : {1, 3, 20, 37, 64}) {
-    SCOPED_TRACE(channels);
-    const at::Tensor single = results_of(fused::plain_channel_kernels(0.F), at::kFloat, channels);
-    const at::Tensor half = results_of(fused::plain_channel_kernels(fused::BFloat16{}), at::kBFloat16, channels);
-    if (__builtin_cpu_supports("avx2")) {
-      EXPECT_TRUE(at::equal(single, results_of(fused::avx2_channel_kernels(0.F), at::kFloat, channels)));
-      EXPECT_TRUE(at::equal(half, results_of(fused::avx2_channel_kernels(fused::BFloat16{}), at::kBFloat16, channels)));
-    }
-    if (__builtin_cpu_supports("avx512bw")) {
-      EXPECT_TRUE(at::equal(single, results_of(fused::avx512_channel_kernels(0.F), at::kFloat, channels)));
-      EXPECT_TRUE(at::equal(half, results_of(fused::avx512_channel_kernels(fused::BFloat16{}), at::kBFloat16, channels)));
-    }
-    if (__builtin_cpu_supports("avx512bf16")) {
-      EXPECT_TRUE(at::equal(half, results_of(fused::bf16_channel_kernels({}), at::kBFloat16, channels)));
-    }
   }
 }
 

@@ -91,10 +91,10 @@ void compare_sets(at::ScalarType type) {
     return at::cat({output, gradient, sum});
   };
   const at::Tensor plain = results(fused::plain_relu_kernels(T{}));
-  if (__builtin_cpu_supports("avx2")) {
+  if (device::vector_unit() >= device::VectorUnit::avx2) {
     EXPECT_TRUE(at::equal(plain, results(fused::avx2_relu_kernels(T{}))));
   }
-  if (__builtin_cpu_supports("avx512bw")) {
+  if (device::vector_unit() >= device::VectorUnit::avx512) {
     EXPECT_TRUE(at::equal(plain, results(fused::avx512_relu_kernels(T{}))));
   }
 }
