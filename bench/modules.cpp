@@ -60,7 +60,7 @@ double loop(pool::Worker& worker, const Settings& settings) {
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
   std::chrono::steady_clock::time_point start;
   int64_t counted = 0;
-  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = kMiniBatch, .epochs = settings.epochs})) {
+  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = kMiniBatch, .epochs = settings.epochs, .shared = train::shared_pictures(worker)})) {
     const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); });
     sgdm.step(train::exchange(worker, own).gradients);
     if (batch.iteration == 0) start = std::chrono::steady_clock::now();

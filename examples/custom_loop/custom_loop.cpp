@@ -51,7 +51,9 @@ Trained train_by_hand(Worker& worker, const Settings& settings) {
   const auto [images, held_out] = data::ImageFolder(settings.folder).split(0.8, {.seed = 1});
   const auto model = train::build(worker, nn::find_network("digits_cnn"), images, {.seed = 1});  // equal weights everywhere
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
-  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = 128, .order = {.seed = 1}, .epochs = settings.epochs})) {
+  // Threads share the pictures, so each is decoded once.
+  const data::QueueOptions options{.mini_batch_size = 128, .order = {.seed = 1}, .epochs = settings.epochs, .shared = train::shared_pictures(worker)};
+  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
     const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
       return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
     });

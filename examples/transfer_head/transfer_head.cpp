@@ -59,7 +59,8 @@ void client(Session& session) {
       learnables += weight.numel();
       if (name.starts_with(settings.head + ".")) of_head += weight.numel();
     }
-    for (const auto& batch : data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = settings.mini_batch_size, .order = {.seed = 1}, .epochs = settings.epochs})) {
+    const data::QueueOptions options{.mini_batch_size = settings.mini_batch_size, .order = {.seed = 1}, .epochs = settings.epochs, .shared = train::shared_pictures(worker)};
+    for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
       const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); });
       step(model, train::exchange(worker, own).gradients, start, settings);
     }

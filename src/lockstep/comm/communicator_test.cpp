@@ -459,7 +459,7 @@ TEST(Launch, ReadsTorchrunsVariables) {
 }
 
 TEST(Rendezvous, NamesARankThatIsNoneOfOurs) {
-  for (const std::string said : {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"), std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
+  for (const std::string& said : {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"), std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
     MeetingPlace place;
     Launch launch{.rank = 0, .size = 2, .address = "127.0.0.1", .port = place.port(), .agent_store = true};
     c10d::PrefixStore("lockstep/0", open_store(launch)).set("rank-1", said);

@@ -66,6 +66,24 @@ TEST(DatasetQueue, PartialMiniBatchesAreReturnedOrDiscarded) {
   EXPECT_THROW(MiniBatchQueue(plain_numbers(30), {}, {.mini_batch_size = 40, .partial = PartialBatch::discard}), Error);
 }
 
+TEST(DatasetQueue, SharedPicturesAreKeptOnceAndWithinTheirBytes) {
+  const Dataset dataset = plain_numbers(100);
+  const auto pictures = std::make_shared<PictureShare>();
+  const auto queue = [&](Share share, const Dataset& of, int64_t most_bytes) {
+    return std::make_unique<MiniBatchQueue>(of, share, QueueOptions{.mini_batch_size = 50, .shared = {pictures, most_bytes}});
+  };
+  {
+    const auto first = queue({0, 2}, dataset, 200), second = queue({1, 2}, dataset, 200);
+    EXPECT_EQ(pictures->kept_bytes(), 200);
+    const auto no_room = queue({}, plain_numbers(10), 200);
+    EXPECT_EQ(pictures->kept_bytes(), 200);
+    EXPECT_EQ(no_room->next()->global_count, 10);
+  }
+  EXPECT_EQ(pictures->kept_bytes(), 0) << "freed with the last queue";
+  const auto alone = queue({}, dataset, 199);
+  EXPECT_EQ(pictures->kept_bytes(), 0);
+}
+
 TEST(DatasetQueue, CollateMakesWhatItLikesAndIsChecked) {
   const Collate rows = [](const at::Tensor& pictures, const at::Tensor& target) { return Collated{pictures.flatten(1).to(at::kFloat), target.to(at::kFloat).view({-1, 1})}; };
   MiniBatchQueue queue(plain_numbers(12), {}, {.mini_batch_size = 12, .shards = 3, .output = {.format = "BC", .target_format = "BC", .collate = rows}});

@@ -108,8 +108,9 @@ std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share shar
                 "make the mini-batches smaller, or return partial ones");
   }
   check_output(options.output, dataset);
-  const int64_t memory = device::inspect().memory_bytes / 2 / share.size;
-  return std::make_shared<const PictureSet>(dataset, options.pictures ? *options.pictures : format_of(dataset), memory);
+  const PictureFormat format = options.pictures ? *options.pictures : format_of(dataset);
+  if (options.shared.share != nullptr) return options.shared.share->open(dataset, format, options.shared.most_bytes);
+  return std::make_shared<const PictureSet>(dataset, format, device::inspect().memory_bytes / 2 / share.size);
 }
 
 }  // namespace

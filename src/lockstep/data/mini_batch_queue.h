@@ -17,6 +17,7 @@
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/order.h"
 #include "lockstep/data/picture_set.h"
+#include "lockstep/data/picture_share.h"
 #include "lockstep/data/shard_output.h"
 #include "lockstep/data/transform.h"
 
@@ -58,6 +59,12 @@ struct Batch {
 enum class PartialBatch { return_, discard };
 constexpr std::array<const char*, 2> enum_names(PartialBatch) { return {"return", "discard"}; }
 
+/// Where the queues of one process keep their decoded pictures together.
+struct SharedPictures {
+  std::shared_ptr<PictureShare> share = {};  ///< empty: each queue keeps its own
+  int64_t most_bytes = 0;                    ///< what all pictures kept in `share` may take; a dataset that goes beyond is decoded at each read
+};
+
 struct QueueOptions {
   int64_t mini_batch_size = 128;
   int64_t shards = 8;           ///< even parts (used_shards, part_of)
@@ -78,6 +85,8 @@ struct QueueOptions {
   // For a queue of a Dataset alone:
   std::optional<PictureFormat> pictures = {};  ///< the one shape of all pictures, or the sequences' channels and padding; empty: format_of the dataset
   ShardOutput output = {};      ///< what each shard's input and target are
+  SharedPictures shared = {};   ///< on a pool of threads train::shared_pictures(worker): a dataset that several workers have, be it one object or equal
+                                ///< folders, is then decoded and kept once, as long as one of their queues lives
 };
 
 /// Gives the mini-batches from `start` on, in order. Every rank's queue gives the same number of them with the same cursors.
@@ -94,7 +103,7 @@ class MiniBatchQueue {
  public:
   /// The trainer's: shards have pictures, and no input.
   MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options);
-  /// Pictures are kept once decoded, where all of them take less than this rank's part of half the memory.
+  /// Pictures are kept once decoded: in options.shared, else by this queue where all of them take less than this rank's part of half the memory.
   /// Throws invalid_option for a dataset without a mini-batch and for an output that its samples cannot have; device.
   MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options);
   ~MiniBatchQueue();

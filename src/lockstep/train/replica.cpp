@@ -188,7 +188,9 @@ void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, co
   }
 }
 
-AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts) : enabled_(precision == Precision::bf16_mixed), device_(device) {
+AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts)
+    : enabled_(precision == Precision::bf16_mixed), device_(device), outer_enabled_(at::autocast::is_autocast_enabled(device)), outer_type_(at::autocast::get_autocast_dtype(device)),
+      outer_cache_(at::autocast::is_autocast_cache_enabled()) {
   if (!enabled_) return;
   at::autocast::set_autocast_enabled(device_, true);
   at::autocast::set_autocast_dtype(device_, at::kBFloat16);
@@ -196,7 +198,10 @@ AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, Weight
 }
 
 AutocastScope::~AutocastScope() {
-  if (enabled_) at::autocast::set_autocast_enabled(device_, false);
+  if (!enabled_) return;
+  at::autocast::set_autocast_enabled(device_, outer_enabled_);
+  at::autocast::set_autocast_dtype(device_, outer_type_);
+  at::autocast::set_autocast_cache_enabled(outer_cache_);
 }
 
 void AutocastScope::forget_casts() { at::autocast::clear_cache(); }

@@ -154,7 +154,7 @@ class Replica {
 /// for a kept cast would then lack its gradient).
 enum class WeightCasts { keep, renew };
 
-/// For code that runs a network in bf16-mixed: autocast for this thread while it lives; forget_casts() after each update, when no
+/// For code that runs a network in bf16-mixed: autocast for this thread while it lives, and what was before it afterwards; forget_casts() after each update, when no
 /// thread is in a forward pass.
 class AutocastScope {
  public:
@@ -167,6 +167,9 @@ class AutocastScope {
  private:
   bool enabled_;
   c10::DeviceType device_;
+  bool outer_enabled_;
+  at::ScalarType outer_type_;
+  bool outer_cache_;
 };
 
 }  // namespace lockstep::train

@@ -9,6 +9,7 @@
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/survey.h"
+#include "lockstep/device/inventory.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/state.h"
@@ -180,6 +181,11 @@ nn::NetworkInput input_of(const data::Dataset& dataset) {
   return {format.channels, format.height, format.width, static_cast<int64_t>(dataset.classes().size())};
 }
 
+data::SharedPictures shared_pictures(const pool::Worker& worker) {
+  const int64_t processes = worker.same_process() ? 1 : worker.size();
+  return {worker.shared<data::PictureShare>(), device::memory_limit() / 2 / processes};
+}
+
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options) {
   if (options.precision == Precision::auto_) {
     throw Error(ErrorCode::invalid_option, "a model for a loop of one's own cannot choose its precision by a trial", "say single, double_ or bf16_mixed");
@@ -192,7 +198,8 @@ BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::Net
   worker.comm().broadcast(all, /*root=*/0);
   auto norms = probe_batch_norms(instance, input);
   BatchNorms shard_statistics(instance, norms);
-  return BuiltModel(std::make_shared<BuiltModel::Parts>(BuiltModel::Parts{input, options, instance, std::move(weights), std::move(norms), std::move(shard_statistics)}));
+  return BuiltModel(std::make_shared<BuiltModel::Parts>(
+      BuiltModel::Parts{input, options, instance, std::move(weights), std::move(norms), std::move(shard_statistics), shared_pictures(worker)}));
 }
 
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const data::Dataset& dataset, const BuildOptions& options) {

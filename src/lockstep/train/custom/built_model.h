@@ -82,6 +82,10 @@ class BuiltModel {
 /// What a network is given for these pictures or sequences: the size of data::format_of, and the dataset's classes.
 nn::NetworkInput input_of(const data::Dataset& dataset);
 
+/// For QueueOptions::shared: what the tasks of this worker's process keep of decoded pictures, together with those of fit. All of it takes no more than half the
+/// memory; of a group of several processes each has its part of that. Any thread may use what is returned.
+data::SharedPictures shared_pictures(const pool::Worker& worker);
+
 /// Makes the network on every rank and gives all the weights of rank 0. Every rank calls it. Throws invalid_option as lockstep train does for a network
 /// with buffers that cannot be kept equal; corrupt_data, not_found for the file.
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options = {});

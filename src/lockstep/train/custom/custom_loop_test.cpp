@@ -9,6 +9,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
 #include "lockstep/data/sequences.h"
+#include "lockstep/data/survey.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/shard_sums.h"
@@ -57,6 +58,63 @@ TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
   for (const int64_t workers : {2, 3, 7}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
 }
 
+// In each epoch a worker has other samples, so each of them comes to all. Rank 1 reads when rank 0 has: no two of them decode one sample at the same time.
+TEST(CustomLoop, WorkersThatShareTheirPicturesDecodeEachOnce) {
+  const auto counted = std::make_shared<CountedHalves>(90);
+  on_workers(2, [counted](pool::Worker& worker) {
+    if (worker.rank() == 1) worker.comm().barrier();
+    data::MiniBatchQueue queue(data::Dataset(counted), worker.share(), {.mini_batch_size = 20, .order = {.seed = 7}, .epochs = 5, .shared = shared_pictures(worker)});
+    while (queue.next()) {}
+    if (worker.rank() == 0) worker.comm().barrier();
+    worker.comm().barrier();  // pictures are there as long as rank 0's queue
+    return 0;
+  });
+  EXPECT_EQ(counted->reads(), 90);
+}
+
+TEST(CustomLoop, SharedPicturesAndKeptValidationDataChangeNoBit) {
+  const auto run = [](int64_t workers, bool share) {
+    const data::Dataset images = halves(90);
+    const auto held_out = std::make_shared<CountedHalves>(41);
+    const auto numbers = on_workers(workers, [&](pool::Worker& worker) {
+      const BuiltModel model = build(worker, net(), images, {.seed = 3});
+      Sgdm sgdm(model.parameters(), {.learning_rate = 0.02});
+      data::QueueOptions options{.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3};
+      if (share) options.shared = shared_pictures(worker);
+      std::vector<double> losses;
+      for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
+        sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+        if (batch.ends_epoch) losses.push_back(validate(model, data::Dataset(held_out), worker.comm()).loss);
+      }
+      const auto not_kept = std::make_shared<const data::PictureSet>(halves(41), data::format_of(halves(41)), /*most_bytes=*/0);
+      EXPECT_EQ(validate(model, not_kept, worker.comm()).loss, losses.back());
+      return std::pair(model.hash(), losses);
+    });
+    EXPECT_EQ(held_out->reads(), 41) << "three validations";
+    return numbers;
+  };
+  const auto expected = run(1, false);
+  EXPECT_EQ(expected.second.size(), 3U);
+  for (const int64_t workers : {1, 2, 3}) EXPECT_EQ(run(workers, true), expected) << workers << " workers";
+}
+
+TEST(CustomLoop, AModelKeepsTheLastDatasetItWasValidatedOn) {
+  on_workers(1, [](pool::Worker& worker) {
+    const data::PictureShare& share = *shared_pictures(worker).share;
+    constexpr int64_t kPictureBytes = 36;
+    {
+      const BuiltModel model = build(worker, net(), halves(41));
+      accuracy(model, halves(41), worker.comm());
+      EXPECT_EQ(share.kept_bytes(), 41 * kPictureBytes);
+      accuracy(model, halves(30), worker.comm());
+      EXPECT_EQ(share.kept_bytes(), 30 * kPictureBytes);
+      EXPECT_THROW(accuracy(model, {}, worker.comm()), Error);
+    }
+    EXPECT_EQ(share.kept_bytes(), 0);
+    return 0;
+  });
+}
+
 TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
   const auto average = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::average); };
   const auto pooled = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled); };
@@ -66,6 +124,20 @@ TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
     const auto run = [precision](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled, {.seed = 3, .precision = precision}); };
     EXPECT_EQ(on_workers(1, run), on_workers(2, run));
   }
+}
+
+TEST(CustomLoop, ALossThatPredictsKeepsItsPrecision) {
+  on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(10), {.precision = Precision::bf16_mixed});
+    data::MiniBatchQueue queue(halves(10), worker.share(), {.mini_batch_size = 10, .shards = 1});
+    loss_and_gradients(model, *queue.next(), [&](const data::Shard& shard) {
+      EXPECT_EQ(model.predict(shard.input).scalar_type(), at::kBFloat16);
+      const at::Tensor logits = model.forward(shard.input);
+      EXPECT_EQ(logits.scalar_type(), at::kBFloat16);
+      return nn::cross_entropy_sum(logits.to(at::kFloat), shard.target);
+    });
+    return 0;
+  });
 }
 
 TEST(CustomLoop, AveragedVarianceLosesThePartBetweenShards) {

@@ -1,6 +1,7 @@
 // A small network on made-up pictures, and workers for it, for the tests of loops of one's own.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,20 @@ class Halves : public data::Datastore {
   int64_t count_;
   uint64_t listing_;
   std::vector<std::string> classes_{"above", "below"};
+};
+
+// Halves that count how many were decoded.
+class CountedHalves : public Halves {
+ public:
+  using Halves::Halves;
+  void read_to(int64_t index, const data::Placement& placement) const override {
+    ++reads_;
+    Halves::read_to(index, placement);
+  }
+  int64_t reads() const { return reads_; }
+
+ private:
+  mutable std::atomic<int64_t> reads_ = 0;
 };
 
 inline data::Dataset halves(int64_t count, uint64_t listing = 1) { return data::Dataset(std::make_shared<Halves>(count, listing)); }

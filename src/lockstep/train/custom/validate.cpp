@@ -14,6 +14,9 @@
 namespace lockstep::train {
 namespace {
 
+// Validation data of up to a quarter of what the share may keep: training data may be kept beside it, by queues that do not share.
+constexpr int64_t kKeptPart = 4;
+
 // Of the samples, or of the time steps, that have a class: logits [n,classes] and classes [n].
 std::pair<at::Tensor, at::Tensor> labelled(const at::Tensor& logits, const at::Tensor& target) {
   const at::Tensor places = target.flatten().ge(0).nonzero().flatten();
@@ -45,10 +48,14 @@ at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::P
   return sums;
 }
 
+void check_samples(int64_t count) {
+  if (count == 0) throw Error(ErrorCode::invalid_option, "there is no sample to validate on");
+}
+
 }  // namespace
 
 Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options) {
-  if (pictures->size() == 0) throw Error(ErrorCode::invalid_option, "there is no sample to validate on");
+  check_samples(pictures->size());
   const at::Tensor sums = own_sums(model, pictures, comm.share(), options);
   comm.all_reduce({sums}, comm::Reduction::sum);  // one rank's number and zeros: exact
   auto values = sums.accessor<double, 2>();
@@ -63,9 +70,15 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
 }
 
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
+  check_samples(dataset.size());
   Model taken;
   taken.input = model.input();
-  return validate(model, std::make_shared<const data::PictureSet>(dataset, format_of(taken), /*most_bytes=*/0), comm, options);
+  const data::PictureFormat format = format_of(taken);
+  BuiltModel::Parts& parts = model.parts();
+  const auto& [share, most_bytes] = parts.pictures;
+  const bool kept = dataset.size() <= most_bytes / kKeptPart / format.size().bytes();
+  parts.validated = share->open(dataset, format, kept ? most_bytes : 0);
+  return validate(model, parts.validated, comm, options);
 }
 
 Patience::Patience(int64_t validations) : validations_(validations) {

@@ -27,6 +27,8 @@ struct Validation {
 
 /// Each rank computes its shards in evaluation mode; then the numbers of all are added. Pieces of streams (data::stream_pieces) carry their state on: the
 /// mini-batch size is then the slots. Throws invalid_option where nothing has a class. Every rank calls it.
+/// A dataset's pictures are decoded the first time and kept, among shared_pictures and in a quarter of its memory at most, until the model is validated on
+/// another dataset or is gone.
 Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options = {});
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options = {});
 

@@ -18,6 +18,8 @@ struct BuiltModel::Parts {
   SharedWeights weights;                ///< the parameters of `instance` alias them; running statistics are here
   std::vector<BatchNormInfo> norms;
   BatchNorms shard_statistics;          ///< what the batch norms of `instance` saw last
+  data::SharedPictures pictures;        ///< of the process
+  std::shared_ptr<const data::PictureSet> validated = {};           ///< the last dataset validated on, kept for the next time
   std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks = {};  ///< kept, so that a step finds its memory again
   bool training = true;
 
