@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Training from an S3 server: the same weights as from disk, clear errors, no key in what a run leaves, a server that goes and comes back."""
 
+import collections
 import contextlib
 import http.server
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -40,6 +43,71 @@ def role_service():
         threading.Thread(target=service.serve_forever, daemon=True).start()
         yield service.server_port
         service.shutdown()
+
+
+class Between:
+    """A way to the server that notes the requests on it. While the first is answered for which kill_at(requests), all so far, is true, the server
+    is killed."""
+
+    def __init__(self, server, kill_at=lambda requests: False):
+        self.server, self.kill_at, self.killed = server, kill_at, False
+        self.requests, self.lock = [], threading.Lock()
+        self.listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.endpoint = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.listening.accept()[0],), daemon=True).start()
+
+    def serve(self, client):
+        last = threading.Event()
+
+        def note(data):
+            # A client sends its next request when it has the last answer, so a request begins what is received.
+            if request := re.match(rb"(GET|HEAD|PUT|POST) \S+(?= HTTP/)", data):
+                with self.lock:
+                    self.requests.append(request[0].decode())
+                    if not self.killed and self.kill_at(self.requests):
+                        self.killed = True
+                        last.set()
+            server.sendall(data)
+
+        def answer(data):
+            if last.is_set():
+                client.sendall(data[:len(data) // 2] if len(data) > 4096 else b"")  # a small answer is sent whole or not at all
+                self.server.kill()
+                raise ConnectionAbortedError
+            client.sendall(data)
+
+        with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.server.port)) as server:
+            threading.Thread(target=self.pass_on, args=(client, server, note), daemon=True).start()
+            self.pass_on(server, client, answer)
+
+    @staticmethod
+    def pass_on(source, to, give):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                give(data)
+        for connection in (source, to):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def objects(self):
+        """How often each object was read."""
+        return collections.Counter(request.partition("?")[0] for request in self.requests if re.match(r"GET \S+\.png", request))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): runs.sha256(path) for path in folder.rglob("*.png")}
 
 
 class S3(runs.TestFolders, unittest.TestCase):
@@ -96,6 +164,34 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.run_here("copy", changed, f"{source}/0")
         self.assertIn("of other files", self.run_here("plan", source, *FAST, *options))
 
+    def test_a_cache_among_the_users_own_is_found_until_an_object_changes(self):
+        source, own = "s3://photos/cached", {"XDG_CACHE_HOME": str(self.folder / "own")}
+        options = ["--validation", self.held_out, "--memory-share", "0"]
+        self.run_here("copy", self.digits, source)
+        with Between(self.server) as way:
+            self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own)
+        looked_at = way.objects()  # for the sizes of the images
+        with Between(self.server) as way:
+            self.assertEqual(self.train(source, "not-cached", *options, AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+        self.assertEqual(len(way.objects() - looked_at), 203)
+        self.run_here("cache", source, *FAST, **own)
+        self.assertIn(own["XDG_CACHE_HOME"], self.run_here("plan", source, *FAST, *options, **own))
+        with Between(self.server) as way:
+            self.assertEqual(self.train(source, "cached", *options, AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+        self.assertEqual(way.objects(), looked_at)
+
+        changed = self.folder / "changed-digits"
+        shutil.copytree(self.digits, changed)
+        first, other = sorted((changed / "0").iterdir())[0], sorted((changed / "1").iterdir())[0]
+        first.write_bytes(other.read_bytes())
+        expected = self.train(changed, "changed-disk", *options)
+        self.assertNotEqual(expected, self.from_disk())
+        self.run_here("copy", changed, source)
+        self.assertIn("of other files", self.run_here("plan", source, *FAST, *options, **own))
+        self.assertEqual(self.train(source, "changed-not-cached", *options, **own), expected)
+        self.run_here("cache", source, *FAST, **own)
+        self.assertEqual(self.train(source, "changed-cached", *options, **own), expected)
+
     def test_plan_evaluate_and_predict_read_it(self):
         self.from_disk()
         self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0"))
@@ -140,6 +236,11 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_a_mute_server_is_given_up(self):
         with socket.create_server(("127.0.0.1", 0)) as mute:
             self.fails("s3://photos/digits", "does not answer", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{mute.getsockname()[1]}")
+
+    def test_a_server_that_goes_while_it_is_listed_is_given_up(self):
+        with Between(self.server, kill_at=lambda requests: "list-type=2" in requests[-1]) as way:
+            self.fails("s3://photos/digits", "cannot list", "does not answer", "AWS_ENDPOINT_URL", status=1, AWS_ENDPOINT_URL=way.endpoint)
+        self.assertTrue(way.killed)
 
     def test_no_key_is_left_anywhere(self):
         output = self.folder / "grep"
@@ -187,6 +288,38 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.server.start()
         self.run_here("train", "s3://photos/digits", "--output", output, "--resume")
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
+
+    def restart(self):
+        self.server.start()
+        self.run_here("plan", "s3://photos/digits", "--validation-split", "0")  # waits until it gives objects, too
+
+    def test_a_copy_to_a_server_that_goes_is_given_up_and_goes_on_later(self):
+        destination = "s3://photos/interrupted"
+        start = time.monotonic()
+        with Between(self.server, kill_at=lambda requests: sum(request.startswith("PUT ") for request in requests) == 60) as way:
+            printed = self.run_here("copy", self.digits, destination, status=1, AWS_ENDPOINT_URL=way.endpoint)
+        self.assertLess(time.monotonic() - start, 40)
+        for text in ("does not answer", "AWS_ENDPOINT_URL", "of 203 files were copied"):
+            self.assertIn(text, printed)
+        self.assertEqual(printed.count("hint:"), 1, printed)
+        self.restart()
+        already = re.search(r"(\d+) were there already", self.run_here("copy", self.digits, destination, "--verify"))
+        self.assertTrue(0 < int(already[1]) < 203, already[0])
+        self.run_here("copy", destination, self.folder / "interrupted")
+        self.assertEqual(contents(self.folder / "interrupted"), contents(self.digits))
+
+    def test_a_copy_from_a_server_that_comes_back_is_complete(self):
+        destination = self.folder / "came-back"
+        with Between(self.server, kill_at=lambda requests: sum(".png" in request for request in requests) == 60) as way:
+            copying = subprocess.Popen(runs.command("copy", "s3://photos/digits", destination), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       env={**os.environ, **self.server.environment(AWS_ENDPOINT_URL=way.endpoint)})
+            self.addCleanup(copying.kill)
+            self.server.process.wait(timeout=60)
+            self.assertIsNone(copying.poll())
+            self.server.start()
+            printed = copying.communicate(timeout=runs.SECONDS_PER_RUN)[0].decode()
+        self.assertEqual(copying.returncode, 0, printed)
+        self.assertEqual(contents(destination), contents(self.digits))
 
     def test_copies_are_complete_and_go_on(self):
         back = self.folder / "back"

@@ -1,5 +1,6 @@
 #include "lockstep/cli/forecast_text.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lockstep/base/text.h"
@@ -10,6 +11,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr double kMinute = 60;
+constexpr const char* kLegend = "  * rests on what was not measured here: more cores, GPUs or machines, other speeds, or another mini-batch";
 
 std::string milliseconds(double seconds) { return fixed(seconds * 1e3, seconds < 0.01 ? 2 : seconds < 1 ? 1 : 0); }
 std::string duration(double seconds) { return seconds < kMinute ? fixed(seconds, seconds < 10 ? 2 : 1) + " s" : as_duration(seconds); }
@@ -46,7 +48,10 @@ std::string forecast_text(const train::Forecast& forecast, const train::Plan& pl
                     fixed(100 * row.efficiency, 0) + " %", milliseconds(row.compute), milliseconds(row.exchange), milliseconds(row.read), row.bottleneck});
     advice.push_back({workers, row.advice});
   }
-  std::string text = "\nmeasured here\n" + measured(forecast.costs, plan, width) + "\nforecast\n" + in_columns_within(width, rows, "rrrrrrrrrrl") + "\nto be faster\n" + in_columns_within(width, advice, "rl");
+  std::string text = "\nmeasured here\n" + measured(forecast.costs, plan, width) + "\nforecast\n" + in_columns_within(width, rows, "rrrrrrrrrrl");
+  const bool starred = std::any_of(forecast.rows.begin(), forecast.rows.end(), [](const train::ForecastRow& row) { return row.assumed; });
+  if (starred) text += (width == 0 ? kLegend : wrap(kLegend, width, 4)) + "\n";
+  text += "\nto be faster\n" + in_columns_within(width, advice, "rl");
   for (const std::string& warning : forecast.warnings) text += "\n" + (width == 0 ? "warning: " + warning : wrap("warning: " + warning, width, 2));
   return text + (forecast.warnings.empty() ? "" : "\n");
 }

@@ -98,6 +98,7 @@ struct TiffHeader {
   bool in_planes = false;
   bool floating = false;
 
+  int64_t pixel_bits() const { return int64_t{samples} * bits; }
   bool is_grey() const { return kind == PHOTOMETRIC_MINISBLACK || kind == PHOTOMETRIC_MINISWHITE; }
   /// Samples that are levels themselves, a pixel's beside one another.
   bool plain() const {
@@ -143,6 +144,7 @@ struct Blocks {
   int64_t width = 0;
   int64_t row_bytes = 0;
   bool tiles = false;
+  int64_t bytes() const { return height * row_bytes; }
 };
 
 Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
@@ -157,30 +159,31 @@ Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream)
     width = static_cast<uint32_t>(header.size.width);
   }
   if (height == 0 || width == 0 || height > kMostPixels / int64_t{width} || int64_t{height} * width / kMostInflation > static_cast<int64_t>(stream.size)) damaged(stream);
-  return {height, width, int64_t{width} * header.samples * header.bits / 8, tiles};
+  return {height, width, int64_t{width} * header.pixel_bits() / 8, tiles};
 }
 
-// The samples as they are stored, [H,W,samples].
+// The samples as they are stored, [H,W,samples]. Strips are decoded where they belong, a tile behind all others first.
 std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
   const Blocks blocks = blocks_of(tiff, header, stream);
-  const int64_t pixel_bytes = int64_t{header.samples} * header.bits / 8;
+  const int64_t pixel_bytes = header.pixel_bits() / 8;
   const int64_t row_bytes = header.size.width * pixel_bytes;
-  const int64_t block_bytes = blocks.height * blocks.row_bytes;
-  const std::span<uint8_t> memory = scratch(static_cast<size_t>(header.size.height * row_bytes + block_bytes));
-  uint8_t* const block = memory.data() + header.size.height * row_bytes;
+  const int64_t picture_bytes = header.size.height * row_bytes;
+  const std::span<uint8_t> memory = scratch(static_cast<size_t>(picture_bytes + (blocks.tiles ? blocks.bytes() : 0)));
+  uint8_t* const tile = memory.data() + picture_bytes;
   for (int64_t y = 0; y < header.size.height; y += blocks.height) {
+    const auto row = static_cast<uint32_t>(y);
+    const int64_t rows = std::min(blocks.height, header.size.height - y);
+    if (!blocks.tiles) {
+      if (TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, 0), memory.data() + y * row_bytes, rows * row_bytes) < rows * row_bytes) damaged(stream);
+      continue;
+    }
     for (int64_t x = 0; x < header.size.width; x += blocks.width) {
-      const auto column = static_cast<uint32_t>(x), row = static_cast<uint32_t>(y);
-      const int64_t rows = std::min(blocks.height, header.size.height - y);
-      const tmsize_t wanted = blocks.tiles ? block_bytes : rows * blocks.row_bytes;
-      const tmsize_t got = blocks.tiles ? TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, column, row, 0, 0), block, wanted)
-                                        : TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, 0), block, wanted);
-      if (got < wanted) damaged(stream);
+      if (TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, static_cast<uint32_t>(x), row, 0, 0), tile, blocks.bytes()) < blocks.bytes()) damaged(stream);
       const auto part = static_cast<size_t>(std::min(blocks.width, header.size.width - x) * pixel_bytes);
-      for (int64_t i = 0; i < rows; ++i) std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, block + i * blocks.row_bytes, part);
+      for (int64_t i = 0; i < rows; ++i) std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, tile + i * blocks.row_bytes, part);
     }
   }
-  return memory.first(static_cast<size_t>(header.size.height * row_bytes));
+  return memory.first(static_cast<size_t>(picture_bytes));
 }
 
 void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const Placement& placement) {
@@ -216,6 +219,19 @@ ImageSize tiff_size(const ByteWindow& bytes_at) {
   const OpenTiff tiff = open_tiff(stream);
   const TiffHeader header = header_of(tiff.get());
   return oriented(header.size, header.orientation);
+}
+
+int64_t tiff_memory(std::string_view file) {
+  const ByteWindow bytes_at = window_of(file);
+  TiffStream stream(bytes_at, file.size());
+  const OpenTiff tiff = open_tiff(stream);
+  const TiffHeader header = header_of(tiff.get());
+  check_bytes(header, file.size());
+  const Blocks blocks = blocks_of(tiff.get(), header, stream);
+  const int64_t pixels = header.size.height * header.size.width, compressed = static_cast<int64_t>(file.size());
+  if (header.plain()) return pixels * header.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
+  // libtiff makes four bytes of each pixel, and holds a whole block meanwhile.
+  return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) + compressed;
 }
 
 void decode_tiff(std::string_view file, const Placement& placement) {

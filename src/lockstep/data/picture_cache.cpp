@@ -128,8 +128,8 @@ PictureCache::Opened PictureCache::open(const std::filesystem::path& folder, con
   const std::filesystem::path path = folder / (as_hex(header.identity) + ".pictures");
   File file = File::find(path, header);
   if (file.descriptor < 0) {
-    if (use == CacheUse::read) return {nullptr, std::filesystem::exists(path) ? "the one there is of other files" : "there is none"};
     if (file_bytes(header) > most_bytes) return {nullptr, "it would take " + as_bytes(file_bytes(header)) + ", more than the " + as_bytes(most_bytes) + " allowed"};
+    if (use == CacheUse::read) return {nullptr, std::filesystem::exists(path) ? "the one there is of other files" : "there is none", true};
     file = File::make(path, header);
   }
   return {std::shared_ptr<const PictureCache>(new PictureCache(std::move(file))), ""};

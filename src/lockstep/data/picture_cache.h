@@ -31,11 +31,12 @@ class PictureCache {
 
   /// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a listing with sizes and modification
   /// times: after a change of those it is made anew. Null, with the reason, when nobody can tell whether the pictures changed
-  /// (Datastore::content_hash), when it takes more than `most_bytes`, or, with CacheUse::read, when there is none of these pictures.
+  /// (Datastore::content_hash), when there is none of these pictures and it would take more than `most_bytes`, or with CacheUse::read.
   /// Throws io when the folder cannot be written or the disk is too full.
   struct Opened {
     std::shared_ptr<const PictureCache> cache;
-    std::string reason;  ///< why there is none
+    std::string reason = {};   ///< why there is none
+    bool can_be_made = false;  ///< there is none because of CacheUse::read alone
   };
   static Opened open(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes);
 

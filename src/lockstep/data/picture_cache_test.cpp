@@ -165,6 +165,9 @@ TEST(StreamedCopy, CopiesAnyLengthToAnyPlace) {
 
 TEST_F(CacheTest, SaysWhyThereIsNone) {
   EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("there is none"));
+  EXPECT_TRUE(open(CacheUse::read).can_be_made);
+  EXPECT_THAT(open(CacheUse::read, 1000).reason, HasSubstr("more than the 1000 B allowed"));
+  EXPECT_FALSE(open(CacheUse::read, 1000).can_be_made);
   EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the 1000 B allowed"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache"));
   folder_.write("file", "");

@@ -54,7 +54,8 @@ class Model {
     here_ = part_of(workers, row_.machines, 0).count();  // the largest part comes first
     on_gpu_ = plan.device != "cpu";
     cores_ = on_gpu_ ? costs.cores : std::max(costs.cores, here_);
-    row_.assumed = row_.machines > 1 || here_ > (on_gpu_ ? static_cast<int64_t>(plan.devices.size()) : costs.cores);
+    row_.elsewhere = row_.machines > 1 || here_ > (on_gpu_ ? static_cast<int64_t>(costs.shard.size()) : costs.cores);
+    row_.assumed = row_.elsewhere || has_given_speeds() || row_.mini_batch_size != plan.mini_batch_size;
   }
 
   ForecastRow row() {
@@ -86,6 +87,13 @@ class Model {
   double speed_of(int64_t worker) const {
     const auto& speeds = asked_.worker_speeds;
     return speeds.empty() ? 1 : static_cast<double>(speeds[std::min(static_cast<size_t>(worker), speeds.size() - 1)]) / 100;
+  }
+
+  bool has_given_speeds() const {
+    for (int64_t worker = 0; worker < workers_; ++worker) {
+      if (speed_of(worker) != 1) return true;
+    }
+    return false;
   }
 
   double compute_on(int64_t machine) const {
@@ -201,11 +209,11 @@ class Model {
 };
 
 void warn(Forecast& forecast, const Plan& plan, const Options& options, const ForecastOptions& asked) {
-  std::string over_shards, assumed, exchange, machines;
+  std::string over_shards, elsewhere, exchange, machines;
   const auto add = [](std::string& list, int64_t workers) { list += (list.empty() ? "" : ", ") + std::to_string(workers); };
   for (const ForecastRow& row : forecast.rows) {
     if (row.workers > plan.shards) add(over_shards, row.workers);
-    if (row.assumed) add(assumed, row.workers);
+    if (row.elsewhere) add(elsewhere, row.workers);
     if (row.exchange > row.compute) add(exchange, row.workers);
     if (row.machines > 1) add(machines, row.workers);
   }
@@ -213,8 +221,8 @@ void warn(Forecast& forecast, const Plan& plan, const Options& options, const Fo
     if (!workers.empty()) forecast.warnings.push_back("workers " + workers + ": " + text);
   };
   const bool on_gpu = plan.device != "cpu";
-  say(assumed, on_gpu ? "this machine has not so many GPUs for a run; others like its own are assumed"
-                      : "this machine has " + std::to_string(forecast.costs.cores) + " cores; more like these are assumed, and memory that is no faster for it");
+  say(elsewhere, on_gpu ? "one GPU was measured; more like it are assumed, and memory that is no faster for it"
+                        : "this machine has " + std::to_string(forecast.costs.cores) + " cores; more like these are assumed, and memory that is no faster for it");
   say(over_shards, "more than the " + std::to_string(plan.shards) + " shards, and workers own whole shards: the others only read and wait");
   say(exchange, "the exchange takes longer than the computing: more workers make it worse");
   say(machines, "several machines: the network's " + shortest(asked.network_bandwidth) + " Gbit/s and " + shortest(asked.network_latency) + " us are what was given, not measured");

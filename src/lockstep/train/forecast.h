@@ -57,7 +57,8 @@ StepCosts measure_step(const Prepared& prepared, const Options& options, const s
 struct ForecastRow {
   int64_t workers = 1;
   int64_t machines = 1;
-  bool assumed = false;            ///< it needs cores or machines that this one has not
+  bool elsewhere = false;          ///< it needs cores, GPUs or machines that were not measured
+  bool assumed = false;            ///< that, or it rests on --worker-speeds or a mini-batch of another size than was measured
   int64_t mini_batch_size = 0;
   double read = 0;                 ///< of a step's samples, in epochs after the first
   double compute = 0;

@@ -138,8 +138,31 @@ TEST(Forecast, FasterWorkersTakeMoreShards) {
   const Forecast forecast = c.make();
   EXPECT_NEAR(forecast.rows[0].compute, 0.010 / 0.33 * 2, 1e-9) << "six shards of the fast one, two of the slow one";
   EXPECT_THAT(forecast.warnings, Contains(HasSubstr("unequal speed (--worker-speeds)")));
+  EXPECT_TRUE(forecast.rows[0].assumed);
+  EXPECT_THAT(forecast.warnings, Not(Contains(HasSubstr("are assumed")))) << "the cores are here";
   c.asked.workers_per_machine = 1;
   EXPECT_NEAR(c.make().rows[0].compute, 0.010 / 0.33 * 4, 1e-9) << "between machines nobody takes over";
+}
+
+TEST(Forecast, SpeedsThatWereMeasuredAreNoAssumption) {
+  Case c;
+  c.asked.worker_speeds = {100, 100, 80};
+  const Forecast forecast = c.make();
+  EXPECT_FALSE(forecast.rows[1].assumed);
+  EXPECT_TRUE(forecast.rows[2].assumed);
+}
+
+TEST(Forecast, OneGpuIsMeasuredAndMoreAreAssumed) {
+  Case c;
+  c.plan.device = "cuda";
+  c.plan.devices = {0, 1};
+  c.costs.shard.resize(1);
+  c.costs.exchange.resize(1);
+  c.asked.forecast = {1, 2, 4};
+  const Forecast forecast = c.make();
+  EXPECT_FALSE(forecast.rows[0].assumed);
+  EXPECT_TRUE(forecast.rows[1].assumed);
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 2, 4: one GPU was measured")));
 }
 
 TEST(Forecast, MoreThanEightGpusAreWorthAWord) {
@@ -159,6 +182,8 @@ TEST(Forecast, AMiniBatchThatGrowsWithTheWorkersKeepsThemBusy) {
   c.plan.workers = 1;
   const Forecast forecast = c.make();
   EXPECT_EQ(forecast.rows[4].mini_batch_size, 1024);
+  EXPECT_FALSE(forecast.rows[0].assumed);
+  EXPECT_TRUE(forecast.rows[4].assumed) << "shards of that size were not measured";
   EXPECT_NEAR(forecast.rows[4].step, forecast.rows[0].step, 0.001);
 }
 

@@ -13,11 +13,12 @@
 
 namespace lockstep::train {
 
-/// The cache of the datastore that `dataset` is chosen from, as --cache and --cache-size say; `folder` is where the pictures are, empty when
-/// nobody knows. With CacheUse::read nothing is made.
+/// The cache of the datastore that `dataset` is chosen from, as --cache and --cache-size say; `folder` is where the pictures are (a folder, an
+/// archive or an address), empty when nobody knows. --cache auto takes what `lockstep cache` made: in the folder itself, else in
+/// $XDG_CACHE_HOME/lockstep/pictures (~/.cache). With CacheUse::read nothing is made.
 data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use);
 
-/// What `lockstep cache` made of one folder.
+/// What `lockstep cache` made of one folder, archive or store.
 struct CacheReport {
   std::filesystem::path file;
   data::PictureFormat format;

@@ -18,6 +18,9 @@ ImageSize pnm_size(const ByteWindow& bytes_at);
 void decode_pnm(std::string_view file, const Placement& placement);
 ImageSize tiff_size(const ByteWindow& bytes_at);
 void decode_tiff(std::string_view file, const Placement& placement);
+/// The most that decode_tiff takes beside the file and what it gives, bytes: a pixel may have eight samples, and a tile may be larger than the picture.
+/// Throws DecodeError.
+int64_t tiff_memory(std::string_view file);
 ImageSize webp_size(const ByteWindow& bytes_at);
 void decode_webp(std::string_view file, const Placement& placement);
 
