@@ -109,6 +109,26 @@ TEST(OwnModules, MayReadABatchNormBesideItsReLU) {
   for (size_t i = 0; i < engine.gradients.size(); ++i) expect_near(ours.gradients[i], engine.gradients[i]);
 }
 
+TEST(OwnModules, SeeTheGradientOfABatchNormThatAReLUReads) {
+  const DirectConvolutions scope(true);
+  torch::manual_seed(3);
+  torch::nn::BatchNorm2d norm(20);
+  const at::Tensor input = at::randn({4, 20, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor normalized = norm(input);
+  normalized.retain_grad();
+  torch::relu(normalized).sum().backward();
+  EXPECT_TRUE(at::equal(normalized.grad(), normalized.detach().gt(0).to(at::kFloat)));
+}
+
+TEST(OwnModules, MayChangeWhatTheyView) {
+  const DirectConvolutions scope(true);
+  at::Tensor pictures = at::randn({2, 20, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
+  pictures.view({2, 20, 16}).zero_();
+  EXPECT_EQ(pictures.abs().sum().item<float>(), 0);
+  EXPECT_EQ(pictures.view({2, -1}).sizes(), at::IntArrayRef({2, 320}));
+  EXPECT_THROW(pictures.view({3, -1}), c10::Error);
+}
+
 TEST(OwnModules, AreGivenPicturesAsBeforeOutsideOfTheScope) {
   const Instance instance = instance_of<ViewingNet>(kInput);
   train_once(instance, at::randn({2, 3, 12, 10}), false);

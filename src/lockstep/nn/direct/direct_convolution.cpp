@@ -4,6 +4,8 @@
 #include <array>
 
 #include <ATen/ATen.h>
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -205,15 +207,21 @@ at::Tensor matmul(const at::Tensor& input, const at::Tensor& turned) {
   return output ? *output : at::matmul(input, turned);
 }
 
-// Where the engine's own order of memory would have let a module view pictures as rows, pictures stored channels last are copied.
+// Where no view of pictures stored channels last has these sizes, a copy of them in the engine's own order of memory, of which there is one.
+at::Tensor viewable(const at::Tensor& input, c10::SymIntArrayRef sizes) {
+  if (!enabled_here || !is_channels_last(input)) return input;
+  const auto wanted = at::infer_size_dv(C10_AS_INTARRAYREF_SLOW(sizes), input.numel());
+  return at::detail::computeStride(input.sizes(), input.strides(), wanted) ? input : channels_first(input);
+}
+
 at::Tensor view(const at::Tensor& input, c10::SymIntArrayRef sizes) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  return (enabled_here && is_channels_last(input) ? channels_first(input) : input).view_symint(sizes);
+  return viewable(input, sizes).view_symint(sizes);
 }
 
 at::Tensor reshape(const at::Tensor& input, c10::SymIntArrayRef sizes) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  return at::reshape_symint(enabled_here && is_channels_last(input) && sizes.size() == 2 ? channels_first(input) : input, sizes);
+  return at::reshape_symint(viewable(input, sizes), sizes);
 }
 
 at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {

@@ -180,6 +180,11 @@ at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool 
   return output;
 }
 
+// Somebody wants the gradient of the output.
+bool has_hooks(torch::autograd::Node& node) {
+  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
+}
+
 // As the module's own forward does.
 double next_momentum(torch::nn::BatchNorm2dImpl& module) {
   if (module.is_training()) module.num_batches_tracked.add_(1);
@@ -196,7 +201,7 @@ std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchN
 std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place) {
   if (!at::GradMode::is_enabled()) return std::nullopt;
   const auto node = std::dynamic_pointer_cast<torch::autograd::CppNode<FusedBatchNorm>>(output.grad_fn());
-  if (node == nullptr || node->ctx_.saved_data["relu"].toBool()) return std::nullopt;
+  if (node == nullptr || node->ctx_.saved_data["relu"].toBool() || has_hooks(*node)) return std::nullopt;
   const auto saved = node->ctx_.get_saved_variables();
   return ReluOfBatchNorm::apply(saved[0], saved[2], saved[3], in_place ? output : output.detach(), saved[1], in_place);
 }
