@@ -6,8 +6,10 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/module.h"
 
@@ -118,6 +120,18 @@ TEST(OwnModules, SeeTheGradientOfABatchNormThatAReLUReads) {
   normalized.retain_grad();
   torch::relu(normalized).sum().backward();
   EXPECT_TRUE(at::equal(normalized.grad(), normalized.detach().gt(0).to(at::kFloat)));
+}
+
+// A part of it would be missing without a word.
+TEST(OwnModules, HaveNoSecondDerivative) {
+  const Instance instance = instance_of<ViewingNet>(kInput);
+  const at::Tensor pictures = at::randn({2, 3, 12, 10}).requires_grad_();
+  const auto penalty = [&](bool own_kernels) {
+    const DirectConvolutions scope(own_kernels);
+    return torch::autograd::grad({instance.forward(pictures).sum()}, {pictures}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0].square().sum();
+  };
+  EXPECT_TRUE(penalty(false).requires_grad());
+  EXPECT_THROW(penalty(true), Error);
 }
 
 TEST(OwnModules, MayChangeWhatTheyView) {

@@ -1,4 +1,5 @@
 #include "lockstep/nn/recurrence.h"
+#include "lockstep/nn/internal/first_derivative.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -88,6 +89,7 @@ class Lstm : public torch::autograd::Function<Lstm> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor &values = saved[0], &gates = saved[3], &before = saved[4], &cells = saved[5], &padding = saved[6];
     const at::Tensor gate_gradients = at::empty_like(gates);
@@ -138,6 +140,7 @@ class Gru : public torch::autograd::Function<Gru> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor &values = saved[0], &gates = saved[3], &parts = saved[4], &before = saved[5], &padding = saved[6];
     const int64_t size = before.size(2);
@@ -174,6 +177,7 @@ class LinearOfSteps : public torch::autograd::Function<LinearOfSteps> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor gradient = gradients[0].contiguous();
     const at::Tensor to_values = context->needs_input_grad(0) ? input_gradient(gradient, saved[1]) : at::Tensor();

@@ -18,6 +18,7 @@
 #include "lockstep/nn/direct/memory_order.h"
 #include "lockstep/nn/fused/fused_batch_norm.h"
 #include "lockstep/nn/fused/fused_relu.h"
+#include "lockstep/nn/internal/first_derivative.h"
 #include "lockstep/nn/internal/typed.h"
 #include "lockstep/nn/shards_together.h"
 
@@ -60,6 +61,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];

@@ -9,6 +9,7 @@
 #include "lockstep/nn/direct/linear_kernels.h"
 #include "lockstep/nn/direct/memory_order.h"
 #include "lockstep/nn/gradient_target.h"
+#include "lockstep/nn/internal/first_derivative.h"
 #include "lockstep/nn/internal/typed.h"
 #include "lockstep/nn/shards_together.h"
 
@@ -56,6 +57,7 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/nn/direct/pool_kernels.h"
+#include "lockstep/nn/internal/first_derivative.h"
 #include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
@@ -39,6 +40,7 @@ class MaxPool : public torch::autograd::Function<MaxPool> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto window = [&](const char* name) {
       const auto values = context->saved_data[name].toIntVector();
       return Window{.kernel = values[0], .stride = values[1], .padding = values[2], .ceil_mode = values[3] != 0};

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/nn/direct/linear_kernels.h"
+#include "lockstep/nn/internal/first_derivative.h"
 #include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
@@ -27,6 +28,7 @@ class ChannelsFirst : public torch::autograd::Function<ChannelsFirst> {
     return turned_into(at::empty(pictures.sizes(), pictures.options()), pictures, pictures.size(2) * pictures.size(3), pictures.size(1));
   }
   static variable_list backward(AutogradContext*, variable_list gradients) {
+    check_first_derivative();
     const at::Tensor gradient = gradients[0].contiguous();
     const at::Tensor result = at::empty(gradient.sizes(), gradient.options().memory_format(at::MemoryFormat::ChannelsLast));
     return {turned_into(result, gradient, gradient.size(1), gradient.size(2) * gradient.size(3))};

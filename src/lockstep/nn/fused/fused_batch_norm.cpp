@@ -10,6 +10,7 @@
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/fused/channel_kernels.h"
 #include "lockstep/nn/fused/fused_relu.h"
+#include "lockstep/nn/internal/first_derivative.h"
 #include "lockstep/nn/internal/typed.h"
 #include "lockstep/nn/shards_together.h"
 
@@ -72,6 +73,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     if (!gradients[0].defined()) return variable_list(kInputs);
     const auto saved = context->get_saved_variables();
     const Gradients all = gradients_of(gradients[0], saved[0], saved[1], context->saved_data["relu"].toBool());
@@ -156,6 +158,7 @@ class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto saved = context->get_saved_variables();
     if (!gradients[0].defined()) return variable_list(6);
     const auto all = FusedBatchNorm::gradients_of(gradients[0], saved[0], saved[1], /*relu=*/true);

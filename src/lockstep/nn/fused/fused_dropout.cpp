@@ -1,4 +1,5 @@
 #include "lockstep/nn/fused/fused_dropout.h"
+#include "lockstep/nn/internal/first_derivative.h"
 
 #include <array>
 #include <cmath>
@@ -77,6 +78,7 @@ class Dropout : public torch::autograd::Function<Dropout> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const auto format = static_cast<at::MemoryFormat>(context->saved_data["format"].toInt());
     return {dropped(gradients[0].contiguous(format), context->saved_data["seed"].toInt(), context->saved_data["probability"].toDouble()), at::Tensor(), at::Tensor()};
   }

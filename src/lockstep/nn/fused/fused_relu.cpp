@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/nn/fused/relu_kernels.h"
+#include "lockstep/nn/internal/first_derivative.h"
 #include "lockstep/nn/internal/typed.h"
 
 namespace lockstep::nn {
@@ -47,6 +48,7 @@ class Relu : public torch::autograd::Function<Relu> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     return {input_gradient_of(gradients[0], context->get_saved_variables()[0]), at::Tensor()};
   }
 };
@@ -64,6 +66,7 @@ class AddRelu : public torch::autograd::Function<AddRelu> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const at::Tensor gradient = input_gradient_of(gradients[0], context->get_saved_variables()[0]);
     return {gradient, gradient};
   }
@@ -92,6 +95,7 @@ class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
     const at::Tensor output = context->get_saved_variables()[0];
     const at::Tensor gradient = like(gradients[0], output);
     const int64_t all = output.size(1);
