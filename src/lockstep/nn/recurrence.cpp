@@ -1,8 +1,9 @@
 #include "lockstep/nn/recurrence.h"
-#include "lockstep/nn/internal/first_derivative.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/nn/internal/first_derivative.h"
 
 namespace lockstep::nn {
 namespace {

@@ -1,6 +1,6 @@
 // Max-pooling over pictures stored channels last, on one thread, with vectors along the channels. The forward pass keeps, in a byte for each output,
 // which point of the window was the largest, so the backward pass writes each number of its result once.
-// The definition that checks them is in kernel_definitions_test.cpp.
+// The definition that checks them is in pool_definition_test.cpp.
 #pragma once
 
 #include <cstdint>

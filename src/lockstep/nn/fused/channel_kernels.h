@@ -1,5 +1,5 @@
 // Batch norm with an optional ReLU over pictures stored channels last: plain loops over rows of channels, one thread.
-// The definition that checks them is in direct/kernel_definitions_test.cpp.
+// The definition that checks them is in channel_definition_test.cpp.
 #pragma once
 
 #include <cstdint>

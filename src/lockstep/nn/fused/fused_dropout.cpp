@@ -1,5 +1,4 @@
 #include "lockstep/nn/fused/fused_dropout.h"
-#include "lockstep/nn/internal/first_derivative.h"
 
 #include <array>
 #include <cmath>
@@ -7,6 +6,8 @@
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/nn/internal/first_derivative.h"
 
 namespace lockstep::nn {
 namespace {

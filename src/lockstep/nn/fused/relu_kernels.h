@@ -1,5 +1,5 @@
 // ReLU and its gradient, one pass each, on rows that may lie in wider ones: so that parts of a concatenation need no copy of their own.
-// The definition that checks them is in direct/kernel_definitions_test.cpp.
+// The definition that checks them is in relu_definition_test.cpp.
 #pragma once
 
 #include <cstdint>
