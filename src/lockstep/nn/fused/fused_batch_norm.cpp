@@ -194,11 +194,14 @@ double next_momentum(torch::nn::BatchNorm2dImpl& module) {
   return module.options.momentum().value_or(1.0 / static_cast<double>(module.num_batches_tracked.item<int64_t>()));
 }
 
+at::Tensor normalized(const at::Tensor& input, const BatchNormState& state, bool relu) {
+  return state.training ? FusedBatchNorm::apply(input, state.weight, state.bias, &state, relu) : inference(state, input, relu);
+}
+
 }  // namespace
 
 std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchNormState& state, bool relu) {
-  if (!is_fusible(input, state)) return std::nullopt;
-  return state.training ? FusedBatchNorm::apply(input, state.weight, state.bias, &state, relu) : inference(state, input, relu);
+  return is_fusible(input, state) ? std::optional(normalized(input, state, relu)) : std::nullopt;
 }
 
 std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place) {
@@ -213,7 +216,7 @@ at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& inpu
   BatchNormState state{module.weight, module.bias, module.running_mean, module.running_var, 0, module.options.eps(), module.is_training()};
   if (is_fusible(input, state)) {
     state.momentum = next_momentum(module);
-    return *fused_batch_norm(input, state, relu);
+    return normalized(input, state, relu);
   }
   ShardsTogether::mix();
   at::Tensor output = module.forward(input);
