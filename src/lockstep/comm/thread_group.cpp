@@ -9,6 +9,9 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{20};
+constexpr int kLooks = 32;  // from one look at the clock, which takes as long as several, to the next
+
+Error another_failed() { return {ErrorCode::cancelled, "another worker failed"}; }
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -18,32 +21,48 @@ void pause_cpu() {
 
 }  // namespace
 
+void ThreadGroup::barrier() {
+  if (failed_.load()) throw another_failed();
+  const int64_t before = arrived_.fetch_add(1);
+  const int64_t all = (before / size_ + 1) * size_;
+  if (before + 1 == all) return wake();
+  wait_until([&] { return arrived_.load() >= all; });
+}
+
 void ThreadGroup::barrier(const std::function<void()>& work) {
-  const uint64_t mine = generation_.load();
-  const auto over = [&] { return generation_.load() != mine || failed_.load(); };
-  if (!failed_.load() && arrived_.fetch_add(1) + 1 == size_) {
-    arrived_.store(0);
-    try {
-      work();
-    } catch (...) {
-      fail(std::current_exception());
-      throw;
-    }
-    generation_.store(mine + 1);
-    // Whoever is counted as a sleeper after this look sees the new generation before it sleeps.
-    if (sleepers_.load() == 0) return;
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
-    return;
+  if (failed_.load()) throw another_failed();
+  const int64_t worked = worked_.load();  // which nobody changes before this worker has arrived
+  if ((arrived_.fetch_add(1) + 1) % size_ != 0) return wait_until([&] { return worked_.load() != worked; });
+  try {
+    work();
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
   }
-  for (const auto until = std::chrono::steady_clock::now() + kSpin; !over() && std::chrono::steady_clock::now() < until;) pause_cpu();
-  if (!over()) {
+  worked_.store(worked + 1);
+  wake();
+}
+
+template <class Over>
+void ThreadGroup::wait_until(const Over& over) {
+  const auto ended = [&] { return over() || failed_.load(); };
+  for (const auto until = std::chrono::steady_clock::now() + kSpin; !ended() && std::chrono::steady_clock::now() < until;) {
+    for (int look = 0; look < kLooks && !ended(); ++look) pause_cpu();
+  }
+  if (!ended()) {
     std::unique_lock lock(mutex_);
     sleepers_.fetch_add(1);
-    changed_.wait(lock, over);
+    changed_.wait(lock, ended);
     sleepers_.fetch_sub(1);
   }
-  if (generation_.load() == mine) throw Error(ErrorCode::cancelled, "another worker failed");
+  if (!over()) throw another_failed();
+}
+
+// Whoever is counted as a sleeper after this look sees what ends the barrier before it sleeps.
+void ThreadGroup::wake() {
+  if (sleepers_.load() == 0) return;
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 Error thread_start_error(const std::system_error& error, size_t thread, int64_t of) {
