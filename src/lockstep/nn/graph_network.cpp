@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <ATen/ops/full.h>
 #include <torch/nn/module.h>
@@ -14,9 +15,17 @@
 namespace lockstep::nn {
 namespace {
 
+/// Channels of the pictures that a concatenation leaves in its slot.
+struct JoinedPlace {
+  size_t slot;
+  int64_t begin;
+  int64_t channels;  ///< of the pictures
+};
+
 /// One layer in the order of evaluation. Slot 0 holds the pictures, slot i + 1 the output of layer i.
 struct Step {
   BuiltLayer layer;
+  std::optional<JoinedPlace> joined;  ///< where the layer writes, and for the concatenation, where all of them have written
   std::vector<size_t> inputs;
   std::vector<size_t> finished;  ///< slots that no later step reads
   size_t output = 0;
@@ -65,6 +74,10 @@ class GraphNetwork : public torch::nn::Module {
   // Sequences are then without padding and begin with empty state.
   static void take_step(const Step& step, std::vector<at::Tensor>& slots) {
     std::vector<at::Tensor> taken = take_inputs(step, slots), carried;
+    if (step.joined) {
+      slots[step.output] = step.layer.forward_joined(taken, {slots[step.joined->slot], step.joined->begin, step.joined->channels});
+      return;
+    }
     slots[step.output] = step.layer.forward_steps ? step.layer.forward_steps(taken[0], {whole_sequences(taken[0]).lengths}, carried) : step.layer.forward(taken);
   }
 
@@ -163,7 +176,27 @@ bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, cons
   return false;
 }
 
-std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
+struct PlacedLayer {
+  BuiltLayer layer;
+  std::optional<JoinedPlace> joined;
+};
+
+/// For concatenations that are computed together with the ReLUs before them: where the layers before those write.
+void place_joined(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses, const std::vector<bool>& joined, std::vector<PlacedLayer>& built) {
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const auto& relus = graph.layers[i].inputs;
+    if (relus.front() == kInputIndex || !joined[relus.front()] || !built[i].layer.forward_joined) continue;
+    JoinedPlace place{slot_of(i), 0, plan.layers[i].output.front()};
+    built[i].joined = place;
+    for (const size_t relu : relus) {
+      const size_t layer = graph.layers[relu].inputs.front();
+      if (layer != kInputIndex && uses[layer] == 1 && built[layer].layer.forward_joined) built[layer].joined = place;
+      place.begin += plan.layers[relu].output.front();
+    }
+  }
+}
+
+std::vector<PlacedLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
   std::vector<size_t> uses = use_counts(graph);
   if (observed != kInputIndex) ++uses[observed];  // whoever looks at it is a reader
   const std::vector<size_t> fused = fused_into(graph, plan, uses);
@@ -174,31 +207,32 @@ std::vector<BuiltLayer> build_layers(const LayerGraph& graph, const GraphPlan& p
     if (fused[i] != kInputIndex) has_relu[fused[i]] = true;
     if (inputs.front() != kInputIndex && joined[inputs.front()]) has_relu[i] = true;
   }
-  std::vector<BuiltLayer> built;
+  std::vector<PlacedLayer> built;
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const size_t from = graph.layers[i].inputs.front();
     if (fused[i] != kInputIndex || joined[i] || is_flattened_by_reader(graph, plan, uses, i)) {
-      built.push_back(pass_on());
+      built.push_back({pass_on(), {}});
       continue;
     }
     const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 && plan.layers[from].output_is_reusable;
     try {
-      built.push_back(has_relu[i] ? plan.layers[i].build_with_relu() : plan.layers[i].build(overwrite));
+      built.push_back({has_relu[i] ? plan.layers[i].build_with_relu() : plan.layers[i].build(overwrite), {}});
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " does not fit into memory");
     } catch (const c10::Error& error) {
       throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " cannot be built: " + error.what_without_backtrace());
     }
   }
+  place_joined(graph, plan, uses, joined, built);
   return built;
 }
 
-std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan, const std::vector<BuiltLayer>& built) {
+std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan, const std::vector<PlacedLayer>& built) {
   std::vector<Step> steps;
   size_t carried = 0;
   std::vector<size_t> last_use(graph.layers.size() + 1);
   for (const size_t index : graph.order) {
-    Step step{built[index], {}, {}, slot_of(index), carried, plan.layers[index].carried.size()};
+    Step step{built[index].layer, built[index].joined, {}, {}, slot_of(index), carried, plan.layers[index].carried.size()};
     carried += step.carried_count;
     for (const size_t input : graph.layers[index].inputs) {
       step.inputs.push_back(slot_of(input));
@@ -241,11 +275,11 @@ std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& pla
 Sequences whole_sequences(const at::Tensor& values) { return {.values = values, .lengths = at::full({values.size(0)}, values.size(2), at::kLong)}; }
 
 Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
-  const std::vector<BuiltLayer> built = build_layers(graph, plan, observed);
+  const std::vector<PlacedLayer> built = build_layers(graph, plan, observed);
   auto network = std::make_shared<GraphNetwork>(steps_of(graph, plan, built), graph.layers.size() + 1);
   ModuleTree tree(network);
   for (size_t i = 0; i < graph.layers.size(); ++i) {
-    if (built[i].module) tree.add(graph.layers[i].name, built[i].module);
+    if (built[i].layer.module) tree.add(graph.layers[i].name, built[i].layer.module);
   }
   return {network, [network](const at::Tensor& pictures) { return network->forward(pictures); },
           [network](const Sequences& sequences) { return network->forward_sequences(sequences); }, carried_of(graph, plan), layer_steps(graph, plan),

@@ -51,6 +51,13 @@ struct TimeSteps {
   bool padded_left = false;  ///< padding stands before them, not after
 };
 
+/// Pictures [b,C,H,W] whose channels several layers give, so that a concatenation of them has nothing to copy.
+struct JoinedPictures {
+  at::Tensor& whole;     ///< undefined until one of the layers has made it
+  int64_t begin;         ///< the layer's first channel
+  int64_t channels;      ///< C
+};
+
 /// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...] to a batch.
 struct BuiltLayer {
   std::shared_ptr<torch::nn::Module> module;
@@ -58,6 +65,9 @@ struct BuiltLayer {
   /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::carried lists, [b,...] each or nothing for zeros, and
   /// leaves the state after the last time step there, detached from gradients.
   std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps, std::vector<at::Tensor>& carried)> forward_steps{};
+  /// Instead of `forward` where a concatenation and a ReLU in one read some layers and nobody else does. The layers may write into the joined pictures, with the ReLU
+  /// done, and then give that part of them, or an output of their own as it is; the concatenation gives the pictures whole.
+  std::function<at::Tensor(const std::vector<at::Tensor>& taken, const JoinedPictures& joined)> forward_joined{};
 };
 
 /// A tensor the layer owns, as it is named in the state dict after the layer's name.

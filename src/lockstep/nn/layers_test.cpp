@@ -8,6 +8,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/seed.h"
+#include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
 
@@ -143,6 +144,36 @@ TEST(Layers, OverwritingChangesNoNumberAndNoGradient) {
   given.sum().backward();
   expected.sum().backward();
   for (const auto& item : instance.module->named_parameters()) EXPECT_TRUE(torch::allclose(item.value().grad(), weights[item.key()].grad(), 1e-5, 1e-6)) << item.key();
+}
+
+TEST(Layers, ConvolutionsThatWriteIntoAConcatenationChangeNoNumberAndNoGradient) {
+  // a and b write into "all"; c is one for the engine, "pool" none at all, and d has a second reader.
+  const std::string graph = R"([{"name":"a","type":"conv2d","filters":8,"kernel":1},{"name":"ra","type":"relu"},{"name":"b","type":"conv2d","filters":12,"kernel":3,"padding":1,"inputs":["input"]},
+    {"name":"rb","type":"relu"},{"name":"c","type":"conv2d","filters":4,"kernel":3,"padding":2,"dilation":2,"inputs":["input"]},{"name":"rc","type":"relu"},
+    {"name":"pool","type":"max_pool","kernel":3,"stride":1,"padding":1,"inputs":["input"]},{"name":"rp","type":"relu"},{"name":"d","type":"conv2d","filters":3,"kernel":1,"inputs":["input"]},
+    {"name":"rd","type":"relu"},{"name":"all","type":"concatenate","inputs":["ra","rc","rb","rp","rd"]},{"name":"both","type":"concatenate","inputs":["all","d"]},{"name":"flat","type":"flatten"},
+    {"name":"out","type":"linear","features":"classes"}])";
+  const NetworkInput input{16, 9, 8, 3};
+  const Instance instance = read_network(Json::parse(graph), "net").make(input);
+  std::map<std::string, at::Tensor> weights;
+  for (const auto& item : instance.module->named_parameters()) weights[item.key()] = item.value().detach().clone().requires_grad_();
+  const at::Tensor pictures = random_pictures(input);
+  const auto convolve = [&](const std::string& name, int64_t padding, int64_t dilation = 1) {
+    return torch::conv2d(pictures, weights[name + ".weight"], weights[name + ".bias"], 1, padding, dilation);
+  };
+  const at::Tensor d = convolve("d", 0);
+  const at::Tensor all = torch::cat({convolve("a", 0), convolve("c", 2, 2), convolve("b", 1), torch::max_pool2d(pictures, 3, 1, 1), d}, 1).relu();
+  const at::Tensor expected = torch::linear(torch::cat({all, d}, 1).flatten(1), weights["out.weight"], weights["out.bias"]);
+  const DirectConvolutions scope(true);
+  const at::Tensor given = instance.forward(pictures);
+  EXPECT_TRUE(torch::allclose(given, expected, 1e-4, 1e-5));
+  {
+    const at::NoGradGuard no_gradient;
+    EXPECT_TRUE(torch::equal(instance.forward(pictures), given));
+  }
+  given.square().sum().backward();
+  expected.square().sum().backward();
+  for (const auto& item : instance.module->named_parameters()) EXPECT_TRUE(torch::allclose(item.value().grad(), weights[item.key()].grad(), 1e-3, 1e-3)) << item.key();
 }
 
 TEST(Layers, InitializersHaveTheirSpreadAndObeyTheSeed) {

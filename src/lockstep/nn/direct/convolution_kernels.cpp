@@ -84,7 +84,7 @@ const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& 
 }
 
 constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
-    [](const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight, const BFloat16* bias, BFloat16* output) {
+    [](const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight, const BFloat16* bias, const ConvolutionOutput<BFloat16>& output) {
       kernels_for(shape).forward(shape, input, weight, bias, output);
     },
     [](const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* weight, BFloat16* input_gradient) {

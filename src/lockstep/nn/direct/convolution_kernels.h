@@ -1,5 +1,5 @@
 // Two-dimensional convolutions over pictures stored channels last, on one thread: Winograd's algorithm by tiles of 4 x 4 results for kernels of 3 x 3
-// and 5 x 5 with enough channels, sums place by place for small pictures and strides, a direct one for the rest. Vectors lie along the channels, padded
+// and 5 x 5 with enough channels, sums place by place for small pictures and strides, a direct one for the rest, by products of matrices for kernels of 1 x 1. Vectors lie along the channels, padded
 // to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. Where the processor has AMX, bfloat16 pictures take another way, products of
 // matrices (tile_convolution.h). The reference that checks all of them is in convolution_kernels_test.cpp.
 #pragma once
@@ -33,14 +33,23 @@ struct ConvolutionShape {
   bool is_strided() const { return stride_height != 1 || stride_width != 1; }
 };
 
+/// Where a convolution's results go: a place's filters side by side, `step` numbers from one place to the next, so it may be a part of wider pictures.
+/// What lies between them stays as it is.
+template <class T>
+struct ConvolutionOutput {
+  T* data;
+  int64_t step;
+  bool relu = false;  ///< results below zero become zero; a NaN stays one
+};
+
 /// One set, compiled for one instruction set. T is float or BFloat16: how pictures, weights and bias lie in memory; arithmetic and gradients of
-/// weights and bias are in float. Inputs are [batch, height, width, channels], outputs [batch, output_height, output_width, filters], both
-/// contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The bits of a result depend on the shape, the values and
+/// weights and bias are in float. Inputs are [batch, height, width, channels], outputs and their gradients [batch, output_height, output_width, filters], all but a
+/// ConvolutionOutput contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The bits of a result depend on the shape, the values and
 /// whether the processor has fused multiply-adds or AMX (the sets for AVX2 and AVX-512 give the same), never on addresses, threads or earlier calls.
 template <class T>
 struct ConvolutionKernels {
   /// output = convolution of input with weight, plus bias [filters] unless that is null
-  void (*forward)(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output);
+  void (*forward)(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, const ConvolutionOutput<T>& output);
   /// input_gradient = the loss's gradient by the input, from the gradient by the output
   void (*input_gradient)(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient);
   /// weight_gradient in the weight's order, and bias_gradient [filters] unless null, from the gradient by the output and the forward's input

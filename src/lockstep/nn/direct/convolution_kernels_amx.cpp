@@ -14,7 +14,7 @@ void convolve(Workspace& workspace, const TileInput& input, const TileConvolutio
   each_group(workspace, input, convolution.beyond(), [&](const TilePlanes& planes) { convolution.write(planes); });
 }
 
-void forward(const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight, const BFloat16* bias, BFloat16* output) {
+void forward(const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight, const BFloat16* bias, const ConvolutionOutput<BFloat16>& output) {
   Workspace workspace;
   const TileInput pictures = bordered(shape, input);
   convolve(workspace, pictures, {workspace, pictures, pack_forward(workspace, shape, weight), shape.stride_height, shape.stride_width, bias,
@@ -27,7 +27,7 @@ void input_gradient(const ConvolutionShape& shape, const BFloat16* gradient, con
   const TileInput pictures{gradient, {shape.output_height(), shape.output_width(), shape.filters}, shape.batch, shape.kernel_height - 1 - shape.padding_height,
                            shape.kernel_width - 1 - shape.padding_width, shape.stride_height, shape.stride_width,
                            shape.height + shape.kernel_height - 1, shape.width + shape.kernel_width - 1};
-  convolve(workspace, pictures, {workspace, pictures, pack_backward(workspace, shape, weight), 1, 1, nullptr, {input_gradient, shape.height, shape.width, shape.channels}});
+  convolve(workspace, pictures, {workspace, pictures, pack_backward(workspace, shape, weight), 1, 1, nullptr, {{input_gradient, shape.channels}, shape.height, shape.width, shape.channels}});
 }
 
 void weight_gradient(const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* input, float* weight_gradient, float* bias_gradient) {

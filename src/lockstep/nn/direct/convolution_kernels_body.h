@@ -4,6 +4,7 @@
 #include "lockstep/nn/direct/convolution_kernels.h"
 #include "lockstep/nn/direct/direct.h"
 #include "lockstep/nn/direct/places.h"
+#include "lockstep/nn/direct/pointwise.h"
 #include "lockstep/nn/direct/processor.h"
 #include "lockstep/nn/direct/winograd.h"
 
@@ -44,11 +45,15 @@ void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #endif
 }
 
+bool is_pointwise(const ConvolutionShape& shape) { return shape.kernel_height == 1 && shape.kernel_width == 1 && !shape.is_strided(); }
+
 /// By tiles or as defined; `shape` may be a reversed one, so the method is the caller's.
 template <class T>
-void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
   with_lanes(shape, [&](auto lanes) {
-    if (method != ConvolutionMethod::winograd) {
+    if (is_pointwise(shape)) {
+      pointwise_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
+    } else if (method != ConvolutionMethod::winograd) {
       direct_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
     } else if (shape.kernel_height == 3) {
       winograd_convolution<T, lanes, 3>(shape, input, weight, matrix, bias, output);
@@ -59,7 +64,7 @@ void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* 
 }
 
 template <class T>
-void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, T* output) {
+void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, const ConvolutionOutput<T>& output) {
   const ConvolutionMethod method = method_of(shape);
   const WeightMatrix matrix = weight_by_filters(shape);
   if (method != ConvolutionMethod::places) return convolve(shape, method, input, weight, matrix, bias, output);
@@ -77,11 +82,12 @@ void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* w
     });
   }
   const T* no_bias = nullptr;
+  const ConvolutionOutput<T> output{input_gradient, shape.channels};
   if (method != ConvolutionMethod::places && !shape.is_strided()) {
-    return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, input_gradient);
+    return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, output);
   }
   const Direction direction{&Link::input, &Link::output, shape.height * shape.width, shape.output_height() * shape.output_width()};
-  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, input_gradient); });
+  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, output); });
 }
 
 template <class T>
@@ -90,6 +96,8 @@ void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* 
     const ConvolutionMethod method = method_of(shape);
     if (method == ConvolutionMethod::places) {
       weight_gradient_of_places<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (is_pointwise(shape)) {
+      pointwise_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
     } else if (method == ConvolutionMethod::direct) {
       direct_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
     } else if (shape.kernel_height == 3) {

@@ -181,7 +181,7 @@ struct Results {
   Results(const ConvolutionKernels<T>& kernels, const Case<T>& c)
       : output(static_cast<size_t>(output_size(c.shape))), input_gradient(static_cast<size_t>(input_size(c.shape))),
         weight_gradient(static_cast<size_t>(weight_size(c.shape))), bias_gradient(static_cast<size_t>(c.shape.filters)) {
-    kernels.forward(c.shape, c.input.data(), c.weight.data(), c.bias.data(), output.data());
+    kernels.forward(c.shape, c.input.data(), c.weight.data(), c.bias.data(), {output.data(), c.shape.filters});
     kernels.input_gradient(c.shape, c.gradient.data(), c.weight.data(), input_gradient.data());
     kernels.weight_gradient(c.shape, c.gradient.data(), c.input.data(), weight_gradient.data(), bias_gradient.data());
   }
@@ -272,6 +272,17 @@ TEST(ConvolutionKernels, FollowTheDefinitionWhereFewChannelsAreLeftOfAVector) {
   }
 }
 
+TEST(ConvolutionKernels, FollowTheDefinitionWithKernelsOfOnePlace) {
+  for (int64_t channels : {1, 3, 8, 16, 33, 96}) {
+    for (int64_t filters : {1, 4, 16, 20, 40, 67}) {
+      check<float>({3, channels, 7, 11, filters, 1, 1, 0, 0, filters % 4 == 0});
+      check<BFloat16>({2, channels, 13, 5, filters, 1, 1, 0, 0, channels % 2 == 0});
+    }
+  }
+  check<float>({4, 128, 27, 27, 32, 1, 1, 0, 0, false});
+  check<float>({70, 33, 1, 1, 70, 1, 1, 0, 0, true});
+}
+
 TEST(ConvolutionKernels, FollowTheDefinitionForTheNetworksThatCount) {
   check<float>({3, 1, 28, 28, 20, 5, 5, 0, 0, false});
   check<float>({3, 20, 24, 24, 20, 3, 3, 1, 1, false});
@@ -353,6 +364,28 @@ TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
 }
 
 template <class T>
+void expect_part_of_wider_pictures(const ConvolutionShape& shape) {
+  const Case<T> c(shape);
+  const int64_t step = shape.filters + 7, begin = 3, places = output_size(shape) / shape.filters;
+  for (const auto& [name, kernels] : present_kernels<T>()) {
+    std::vector<float> expected = values_of(std::vector<T>(static_cast<size_t>(places * step), c.bias.front()));
+    const std::vector<float> alone = values_of(Results<T>(*kernels, c).output);
+    for (int64_t i = 0; i < output_size(shape); ++i) expected[static_cast<size_t>(i / shape.filters * step + begin + i % shape.filters)] = std::max(0.0F, alone[static_cast<size_t>(i)]);
+    std::vector<T> wide(static_cast<size_t>(places * step), c.bias.front());
+    kernels->forward(shape, c.input.data(), c.weight.data(), c.bias.data(), {wide.data() + begin, step, /*relu=*/true});
+    EXPECT_EQ(values_of(wide), expected) << name << ": " << text(shape);
+  }
+}
+
+TEST(ConvolutionKernels, WriteTheirReLUIntoWiderPicturesAndNothingElse) {
+  for (const ConvolutionShape& shape : {ConvolutionShape{2, 20, 11, 13, 9, 3, 3, 1, 1, false}, ConvolutionShape{2, 8, 9, 9, 40, 5, 5, 2, 2, false}, ConvolutionShape{3, 16, 7, 5, 64, 1, 1, 0, 0, false},
+                                        ConvolutionShape{2, 1, 9, 8, 20, 5, 5, 0, 0, false}, ConvolutionShape{9, 24, 3, 2, 33, 3, 3, 1, 1, true}, ConvolutionShape{5, 16, 9, 9, 24, 3, 3, 1, 1, false, 2, 2}}) {
+    expect_part_of_wider_pictures<float>(shape);
+    expect_part_of_wider_pictures<BFloat16>(shape);
+  }
+}
+
+template <class T>
 void expect_same_bits_with_avx2_and_avx512(const ConvolutionShape& shape) {
   const Case<T> c(shape);
   const Results<T> narrow(avx2_convolution_kernels(T{}), c), wide(avx512_convolution_kernels(T{}), c);
@@ -365,7 +398,7 @@ void expect_same_bits_with_avx2_and_avx512(const ConvolutionShape& shape) {
 TEST(ConvolutionKernels, GiveTheSameBitsWithEverySetThatFusesMultiplyAdds) {
   if (device::vector_unit() < device::VectorUnit::avx512) GTEST_SKIP() << "without AVX-512 there is one such set";
   for (const ConvolutionShape& shape : {ConvolutionShape{3, 20, 24, 24, 20, 3, 3, 1, 1, false}, ConvolutionShape{2, 16, 9, 13, 48, 5, 5, 0, 0, false},
-                                        ConvolutionShape{9, 20, 12, 12, 50, 5, 5, 0, 0, false}, ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}, ConvolutionShape{9, 64, 2, 2, 72, 3, 3, 1, 1, false}}) {
+                                        ConvolutionShape{9, 20, 12, 12, 50, 5, 5, 0, 0, false}, ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}, ConvolutionShape{2, 40, 13, 12, 72, 1, 1, 0, 0, true}, ConvolutionShape{3, 80, 9, 9, 20, 1, 1, 0, 0, false}, ConvolutionShape{9, 64, 2, 2, 72, 3, 3, 1, 1, false}}) {
     expect_same_bits_with_avx2_and_avx512<float>(shape);
     expect_same_bits_with_avx2_and_avx512<BFloat16>(shape);
   }

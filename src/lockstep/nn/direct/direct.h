@@ -61,7 +61,7 @@ inline void split_into_panels(const float* packed, int64_t rows, int64_t padded,
 }
 
 template <class T, int kLanes>
-void direct_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+void direct_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
   const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t depth = matrix.taps * shape.channels;
   const int64_t height = shape.output_height();
@@ -76,18 +76,18 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
   pack_bias(bias, shape.filters, padded, packed_bias);
   split_into_panels<kLanes>(packed, depth, padded, weights);
   const Panels panels{padded / kLanes};
+  const OutputRule rule(output, 1, width);
   for (int64_t picture = 0; picture < shape.batch; ++picture) {
     const Plane plane = reader.read(input, picture);
     for (int64_t panel = 0; panel < panels.count(); ++panel) {
       const int64_t lane = panels.begin(panel) * kLanes;
       with_width(panels.width(panel), [&](auto vectors) {
         for (int64_t y = 0; y < height; ++y) {
-          T* target = output + (picture * height + y) * width * shape.filters + lane;
+          T* target = output.data + (picture * height + y) * width * output.step + lane;
           each_row_block(width, [&](int64_t x, auto count) {
             const float* corner = plane.data + y * shape.stride_height * plane.row() + x * shape.stride_width * plane.stride;
             const Rows rows{corner, shape.stride_width * plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels};
-            store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * shape.filters, shape.filters,
-                         shape.filters - lane);
+            store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * output.step, rule, shape.filters - lane);
           });
         }
       });

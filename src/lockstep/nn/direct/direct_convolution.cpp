@@ -9,6 +9,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/modules/conv.h>
 #include <torch/library.h>
 
 #include "lockstep/device/dispatch_scope.h"
@@ -41,18 +42,31 @@ ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, con
           .weight_channels_last = !weight.is_contiguous(), .stride_height = steps[2], .stride_width = steps[3]};
 }
 
+/// Where a convolution's output [b,filters,H',W'] goes: into joined pictures, with a ReLU, or null for a tensor of its own.
+using Joined = const JoinedPictures*;
+
+at::Tensor take_output(const ConvolutionShape& shape, const at::TensorOptions& options, Joined joined) {
+  const auto take = [&](int64_t channels) {
+    return at::empty({shape.batch, channels, shape.output_height(), shape.output_width()}, options.memory_format(at::MemoryFormat::ChannelsLast));
+  };
+  if (joined == nullptr) return take(shape.filters);
+  if (!joined->whole.defined()) joined->whole = take(joined->channels);
+  const at::AutoDispatchBelowADInplaceOrView unwatched;  // no view in the graph's eyes: nobody sees the whole before all parts are there
+  return joined->whole.narrow(1, joined->begin, shape.filters);
+}
+
 /// weight and bias are float32 also for bfloat16 pictures: they are rounded here, and their gradients are not.
 class Convolution : public torch::autograd::Function<Convolution> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Steps& steps) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Steps& steps, Joined joined) {
     const ConvolutionShape shape = shape_of(input, weight, steps);
     const at::Tensor own_weight = weight.to(input.scalar_type());
     const at::Tensor own_bias = bias ? bias->to(input.scalar_type()) : at::Tensor();
-    const at::Tensor output =
-        at::empty({shape.batch, shape.filters, shape.output_height(), shape.output_width()}, input.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const at::Tensor output = take_output(shape, input.options(), joined);
+    const int64_t step = joined == nullptr ? shape.filters : joined->channels;
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      direct::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias), data<T>(output));
+      direct::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias), {data<T>(output), step, joined != nullptr});
     });
     context->save_for_backward({input, own_weight});
     context->saved_data["steps"] = std::vector<int64_t>(steps.begin(), steps.end());
@@ -79,7 +93,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
         direct::convolution_kernels<T>().input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
       }
     });
-    return {input_gradient, sum.weight, sum.bias, at::Tensor()};
+    return {input_gradient, sum.weight, sum.bias, at::Tensor(), at::Tensor()};
   }
 
  private:
@@ -138,9 +152,8 @@ at::ScalarType type_of(const Call& call) {
   return call.input.scalar_type() == call.weight.scalar_type() ? call.input.scalar_type() : at::ScalarType::Undefined;
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
-                  c10::SymIntArrayRef dilation, c10::SymInt groups) {
-  const Call call{input, weight, stride, padding, dilation, groups};
+at::Tensor convolve(const Call& call, const std::optional<at::Tensor>& bias, Joined joined) {
+  const auto& [input, weight, stride, padding, dilation, groups] = call;
   const at::ScalarType type = type_of(call);
   const auto steps = steps_if_direct(call, type);
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
@@ -150,9 +163,15 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::
   }
   const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps);
+  const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps, joined);
+  if (joined != nullptr) return output;
   // The engine's convolutions hand the order of memory on, and a module may count on it.
   return input.is_contiguous(at::MemoryFormat::ChannelsLast) || !is_channels_last(output) ? output : channels_first(output);
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                  c10::SymIntArrayRef dilation, c10::SymInt groups) {
+  return convolve({input, weight, stride, padding, dilation, groups}, bias, nullptr);
 }
 
 at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
@@ -253,6 +272,15 @@ void meet_operators() {
 }
 
 }  // namespace
+
+at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input, const JoinedPictures& joined) {
+  auto& options = module.options;
+  const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
+  if (!enabled_here || padding == nullptr) return module.forward(input);
+  const auto numbers = [](const torch::ExpandingArray<2>& pair) { return c10::fromIntArrayRefSlow(at::IntArrayRef(*pair)); };
+  const c10::SymInt groups(options.groups());
+  return convolve({input, module.weight, numbers(options.stride()), numbers(*padding), numbers(options.dilation()), groups}, module.bias, &joined);
+}
 
 struct DirectConvolutions::Included {
   c10::impl::IncludeDispatchKeyGuard guard{device::kScopeKey};

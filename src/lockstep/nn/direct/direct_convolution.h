@@ -3,7 +3,18 @@
 
 #include <memory>
 
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/nn/layer.h"
+
+namespace torch::nn {
+class Conv2dImpl;
+}
+
 namespace lockstep::nn {
+
+/// module(input). Where a scope below is in force and own kernels do this convolution, the result is written into the joined pictures, with a ReLU, and given as that part of them.
+at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input, const JoinedPictures& joined);
 
 /// While it lives, at::conv2d on this thread, and so every Conv2d module, runs on the kernels of this folder where they fit and are
 /// worthwhile: one group, no dilation, float32 pictures on a CPU, or any of these under autocast to bfloat16. The output is stored as the input is.

@@ -112,7 +112,7 @@ struct Direction {
 };
 
 template <class T, int kLanes>
-void convolve_places(const ConvolutionShape& shape, const Direction& direction, const T* source, const T* weight, const WeightMatrix& matrix, const T* bias, T* result) {
+void convolve_places(const ConvolutionShape& shape, const Direction& direction, const T* source, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& result) {
   const int64_t padded = divided_up(matrix.lanes, kLanes) * kLanes;
   Workspace workspace;
   float* weights = workspace.take(matrix.taps * matrix.depth * padded);
@@ -121,6 +121,7 @@ void convolve_places(const ConvolutionShape& shape, const Direction& direction, 
   const Links links(shape, direction.result, direction.result_places);
   pack_linked<kLanes>(matrix, Links(shape, &Link::tap, matrix.taps), weight, padded, weights);
   pack_bias(bias, matrix.lanes, padded, packed_bias);
+  const OutputRule next_picture(result, direction.result_places, 0);
   const Panels panels{padded / kLanes};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t lane = panels.begin(panel) * kLanes;
@@ -136,8 +137,7 @@ void convolve_places(const ConvolutionShape& shape, const Direction& direction, 
             add_segment(rows + link->*direction.source * pictures.stride, pictures.size(), matrix.depth,
                         panel_weights + link->tap * matrix.depth * vectors * kLanes, tile);
           }
-          store_pixels(tile, packed_bias + lane, result + (picture * direction.result_places + place) * matrix.lanes + lane,
-                       direction.result_places * matrix.lanes, matrix.lanes - lane);
+          store_pixels(tile, packed_bias + lane, result.data + (picture * direction.result_places + place) * result.step + lane, next_picture, matrix.lanes - lane);
         });
       }
     });

@@ -1,8 +1,10 @@
 // Pictures and weights as the convolution kernels want them: floats, with zeros around.
 #pragma once
 
+#include <limits>
 #include <type_traits>
 
+#include "lockstep/nn/direct/convolution_kernels.h"
 #include "lockstep/nn/direct/vectors.h"
 
 namespace lockstep::nn::direct {
@@ -25,6 +27,17 @@ struct PictureSize {
   int64_t channels;
 
   int64_t size() const { return height * width * channels; }
+};
+
+/// How results are written: numbers from a place to its neighbours, and what becomes of those below `least`.
+struct OutputRule {
+  int64_t column;
+  int64_t row;
+  float least;
+
+  template <class T>
+  OutputRule(const ConvolutionOutput<T>& output, int64_t column_places, int64_t row_places)
+      : column(column_places * output.step), row(row_places * output.step), least(output.relu ? 0.0F : -std::numeric_limits<float>::infinity()) {}
 };
 
 inline void clear(float* values, int64_t count) { std::memset(values, 0, static_cast<size_t>(count) * sizeof(float)); }

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "lockstep/nn/direct/vectors.h"
+#include "lockstep/nn/direct/planes.h"
 
 namespace lockstep::nn::direct {
 namespace {
@@ -108,9 +108,10 @@ inline void store_rows(const Tile<kLanes, kRows, kVectors>& tile, float* target,
   }
 }
 
-/// Stores a tile whose rows are pixels; `filters` counts those from the tile's first on.
+/// Stores a tile whose rows are places, the next one in the rule's column; `filters` counts those from the tile's first on.
 template <int kLanes, int kRows, int kVectors, class T>
-inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target, int64_t stride, int64_t filters) {
+inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target, const OutputRule& rule, int64_t filters) {
+  const Vector<kLanes> least = splat<kLanes>(rule.least);
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const Vector<kLanes> shift = load<kLanes>(bias + v * kLanes);
@@ -118,10 +119,10 @@ inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float*
     T* column = target + v * kLanes;
     if (left >= kLanes) {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) store<kLanes>(tile.values[r][v] + shift, column + r * stride);
+      for (int r = 0; r < kRows; ++r) store<kLanes>(at_least(tile.values[r][v] + shift, least), column + r * rule.column);
     } else {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) store_some<kLanes>(tile.values[r][v] + shift, column + r * stride, left);
+      for (int r = 0; r < kRows; ++r) store_some<kLanes>(at_least(tile.values[r][v] + shift, least), column + r * rule.column, left);
     }
   }
 }

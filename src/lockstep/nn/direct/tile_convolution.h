@@ -105,18 +105,20 @@ struct PlaceGrid {
   int64_t output(int64_t row) const { return (row / rows * height + row % rows) * width; }
 };
 
-/// Stores the places that count of a block of sums [32, 32], which begins in `row` at `column`, with the bias of its columns added.
-inline void store_places(const float* block, int64_t count, const float* bias, const PlaceGrid& grid, int64_t row, int64_t column, int64_t wide, int64_t filters, BFloat16* output) {
+/// Stores the places that count of a block of sums [32, 32], which begins in `row` at `column`, with the bias of its columns added; `output` begins with the columns' filters.
+inline void store_places(const float* block, int64_t count, const float* bias, const PlaceGrid& grid, int64_t row, int64_t column, int64_t wide, const ConvolutionOutput<BFloat16>& output) {
   const __m512 low_bias = _mm512_loadu_ps(bias);
   const __m512 high_bias = _mm512_loadu_ps(bias + kTileSide);
+  const __m512 least = _mm512_set1_ps(OutputRule(output, 1, 0).least);
   const __mmask32 mask = first_halves(wide);
   while (count > 0) {
     const int64_t left_in_row = smaller(count, grid.columns - column);
     if (grid.counts(row)) {
-      BFloat16* target = output + (grid.output(row) + column) * filters;
-      for (int64_t i = 0; i < smaller(left_in_row, grid.width - column); ++i, target += filters) {
-        const __m512 low = _mm512_add_ps(_mm512_load_ps(block + i * kBlockSide), low_bias);
-        const __m512 high = _mm512_add_ps(_mm512_load_ps(block + i * kBlockSide + kTileSide), high_bias);
+      BFloat16* target = output.data + (grid.output(row) + column) * output.step;
+      for (int64_t i = 0; i < smaller(left_in_row, grid.width - column); ++i, target += output.step) {
+        // The second operand is the one that a NaN leaves.
+        const __m512 low = _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(block + i * kBlockSide), low_bias));
+        const __m512 high = _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(block + i * kBlockSide + kTileSide), high_bias));
         _mm512_mask_storeu_epi16(target, mask, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
       }
     }
@@ -218,7 +220,7 @@ inline TileWeights pack_backward(Workspace& workspace, const ConvolutionShape& s
 }
 
 struct TileOutput {
-  BFloat16* data;
+  ConvolutionOutput<BFloat16> places;
   int64_t height;
   int64_t width;
   int64_t channels;
@@ -241,7 +243,8 @@ class TileConvolution {
 
   void write(const TilePlanes& planes) const {
     finish_writes();
-    BFloat16* target = output_.data + planes.first * output_.height * output_.width * output_.channels;
+    ConvolutionOutput<BFloat16> target = output_.places;
+    target.data += planes.first * output_.height * output_.width * target.step;
     const int64_t rows = grid_.rows_of(planes.pictures);
     const int64_t lines = grid_.is_flat ? 1 : rows;
     const int64_t length = grid_.is_flat ? (rows - 1) * grid_.columns + grid_.width : grid_.width;
@@ -257,7 +260,7 @@ class TileConvolution {
 
  private:
   /// `count` places from (row, column) on, 32 filters or what is left of them
-  void write_block(const BFloat16* first, int64_t count, int64_t filter, int64_t row, int64_t column, BFloat16* target) const {
+  void write_block(const BFloat16* first, int64_t count, int64_t filter, int64_t row, int64_t column, ConvolutionOutput<BFloat16> target) const {
     const LeftRows left{first, place_ * 2, weights_.segments, plane_row_, weights_.steps};
     const int64_t wide = smaller(kBlockSide, output_.channels - filter);
     with_block(count, wide, [&](auto high_tiles, auto wide_tiles) {
@@ -265,7 +268,8 @@ class TileConvolution {
       add_block_product<high_tiles, wide_tiles>(left, weights_.block(filter / kBlockSide));
       store_block<high_tiles, wide_tiles>({block_, kBlockSide});
     });
-    store_places(block_, count, bias_ + filter, grid_, row, column, wide, output_.channels, target + filter);
+    target.data += filter;
+    store_places(block_, count, bias_ + filter, grid_, row, column, wide, target);
   }
 
   PlaceGrid grid_;

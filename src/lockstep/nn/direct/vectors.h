@@ -42,6 +42,12 @@ inline Vector<kLanes> splat(float value) {
   return value - Vector<kLanes>{};
 }
 
+/// The larger one of each pair; where one is a NaN, `value`.
+template <class V>
+inline V at_least(V value, V least) {
+  return value < least ? least : value;
+}
+
 /// a * b + c: rounded once where the processor has the instruction.
 #if defined(__FMA__)
 inline Vector<4> multiply_add(Vector<4> a, Vector<4> b, Vector<4> c) { return _mm_fmadd_ps(a, b, c); }

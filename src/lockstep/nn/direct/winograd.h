@@ -258,28 +258,28 @@ struct Extent {
 };
 
 template <int kLanes, int kSide, bool kWholeTile, bool kWholeVector, class T>
-inline void write_tile(const float* source, int64_t point_stride, Vector<kLanes> bias, T* corner, const PictureSize& size, const Extent& extent) {
-  const int64_t row = size.width * size.channels;
+inline void write_tile(const float* source, int64_t point_stride, Vector<kLanes> bias, T* corner, const OutputRule& rule, const Extent& extent) {
+  const Vector<kLanes> least = splat<kLanes>(rule.least);
   transform<kLanes, OutputStep<kSide>>([=](int y, int x) { return load<kLanes>(source + (y * kSide + x) * point_stride); },
                                          [&](int y, int x, Vector<kLanes> value) {
                                            if (!kWholeTile && (y >= extent.rows || x >= extent.columns)) return;
-                                           T* target = corner + y * row + x * size.channels;
-                                           __builtin_prefetch(target + kOutput * row, 1);  // of the tile below
+                                           T* target = corner + y * rule.row + x * rule.column;
+                                           __builtin_prefetch(target + kOutput * rule.row, 1);  // of the tile below
                                            if constexpr (kWholeVector) {
-                                             store<kLanes>(value + bias, target);
+                                             store<kLanes>(at_least(value + bias, least), target);
                                            } else {
-                                             store_some<kLanes>(value + bias, target, extent.channels);
+                                             store_some<kLanes>(at_least(value + bias, least), target, extent.channels);
                                            }
                                          });
 }
 
 template <int kLanes, int kSide, class T>
-inline void write_any_tile(const float* source, int64_t point_stride, const float* bias, T* corner, const PictureSize& size, const Extent& extent) {
+inline void write_any_tile(const float* source, int64_t point_stride, const float* bias, T* corner, const OutputRule& rule, const Extent& extent) {
   const bool whole_tile = extent.rows >= kOutput && extent.columns >= kOutput;
   const auto write = [&](auto lanes, auto whole_vector) {
     const Vector<lanes> shift = load<lanes>(bias);
-    if (whole_tile) return write_tile<lanes, kSide, true, whole_vector>(source, point_stride, shift, corner, size, extent);
-    write_tile<lanes, kSide, false, whole_vector>(source, point_stride, shift, corner, size, extent);
+    if (whole_tile) return write_tile<lanes, kSide, true, whole_vector>(source, point_stride, shift, corner, rule, extent);
+    write_tile<lanes, kSide, false, whole_vector>(source, point_stride, shift, corner, rule, extent);
   };
   if (extent.channels >= kLanes) return write(std::integral_constant<int, kLanes>{}, std::true_type{});
   with_rest<kLanes>(extent.channels, [&](auto lanes) {
@@ -288,14 +288,15 @@ inline void write_any_tile(const float* source, int64_t point_stride, const floa
 }
 
 template <int kLanes, int kSide, class T>
-inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles& tiles, int64_t begin, int64_t count, const float* bias, T* output) {
+inline void write_tiles(const TileGrid& grid, const PictureSize& size, const PointTiles& tiles, int64_t begin, int64_t count, const float* bias, const ConvolutionOutput<T>& output) {
+  const OutputRule rule(output, 1, size.width);
   each_run(grid, begin, count, [&](const TileRun& run) {
     for (int64_t i = 0; i < run.count; ++i) {
       const int64_t y = run.row * kOutput;
       const int64_t x = (run.column + i) * kOutput;
-      T* corner = output + run.picture * size.size() + (y * size.width + x) * size.channels;
+      T* corner = output.data + ((run.picture * size.height + y) * size.width + x) * output.step;
       for (int64_t c = 0; c < size.channels; c += kLanes) {
-        write_any_tile<kLanes, kSide>(tiles.tile(0, run.begin + i) + c, tiles.point_stride, bias + c, corner + c, size,
+        write_any_tile<kLanes, kSide>(tiles.tile(0, run.begin + i) + c, tiles.point_stride, bias + c, corner + c, rule,
                                       {size.height - y, size.width - x, size.channels - c});
       }
     }
@@ -304,7 +305,7 @@ inline void write_tiles(const TileGrid& grid, const PictureSize& size, const Poi
 
 /// output = convolution of input with the weights that `matrix` (filters as lanes) finds in `weight`, plus bias unless null
 template <class T, int kLanes, int kKernel>
-void winograd_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, T* output) {
+void winograd_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
   constexpr int kSide = side_of(kKernel);
   constexpr int64_t kPoints = kSide * kSide;
   const TileGrid grid(shape);

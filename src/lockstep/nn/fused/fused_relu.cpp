@@ -72,21 +72,34 @@ class AddRelu : public torch::autograd::Function<AddRelu> {
   }
 };
 
+/// Whether the part is the channels of `whole` from `begin` on.
+bool is_in_place(const at::Tensor& part, const at::Tensor& whole, int64_t begin) { return whole.defined() && part.is_alias_of(whole) && part.storage_offset() == begin; }
+
+int64_t channels_of(const std::vector<at::Tensor>& parts) {
+  return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const at::Tensor& part) { return sum + part.size(1); });
+}
+
+/// Not handed to the graph as an input, for the output is the same tensor.
+struct Whole {
+  at::Tensor pictures;
+};
+
 class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
  public:
-  static at::Tensor forward(AutogradContext* context, at::TensorList parts) {
-    std::vector<int64_t> channels;
-    for (const at::Tensor& part : parts) channels.push_back(part.size(1));
+  static at::Tensor forward(AutogradContext* context, at::TensorList parts, const Whole& whole) {
     const at::Tensor& first = parts.front();
-    const int64_t all = std::accumulate(channels.begin(), channels.end(), int64_t{0});
-    const at::Tensor output = at::empty({first.size(0), all, first.size(2), first.size(3)}, first.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const int64_t all = channels_of(parts.vec());
+    const at::Tensor output =
+        whole.pictures.defined() ? whole.pictures : at::empty({first.size(0), all, first.size(2), first.size(3)}, first.options().memory_format(at::MemoryFormat::ChannelsLast));
+    std::vector<int64_t> channels;
     visit_type(first.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      T* target = data<T>(output);
+      int64_t begin = 0;
       for (const at::Tensor& part : parts) {
         const int64_t count = part.size(1);
-        fused::relu_kernels<T>().relu(output.numel() / all, count, {data<T>(part), count}, {target, all});
-        target += count;
+        if (!is_in_place(part, output, begin)) fused::relu_kernels<T>().relu(output.numel() / all, count, {data<T>(part), count}, {data<T>(output) + begin, all});
+        begin += count;
+        channels.push_back(count);
       }
     });
     context->save_for_backward({output});
@@ -110,6 +123,7 @@ class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
         begin += count;
       }
     });
+    results.emplace_back();  // of `whole`
     return results;
   }
 };
@@ -122,9 +136,13 @@ bool fits_fused_relu(const std::vector<at::Tensor>& tensors) {
   });
 }
 
-bool fits_concatenate_relu(const std::vector<at::Tensor>& parts) {
+bool fits_concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole) {
+  if (whole.defined() && (whole.size(1) != channels_of(parts) || whole.scalar_type() != parts.front().scalar_type())) return false;
+  int64_t begin = 0;
   return std::all_of(parts.begin(), parts.end(), [&](const at::Tensor& part) {
-    return is_handled(part, parts.front()) && part.dim() == 4 && part.is_contiguous(at::MemoryFormat::ChannelsLast);
+    const bool in_place = is_in_place(part, whole, begin);
+    begin += part.size(1);
+    return is_handled(part, parts.front()) && part.dim() == 4 && (in_place || part.is_contiguous(at::MemoryFormat::ChannelsLast));
   });
 }
 
@@ -140,6 +158,6 @@ at::Tensor fused_relu(const at::Tensor& input, bool in_place) { return Relu::app
 
 at::Tensor add_relu(const at::Tensor& a, const at::Tensor& b) { return AddRelu::apply(a, b); }
 
-at::Tensor concatenate_relu(const std::vector<at::Tensor>& parts) { return ConcatenateRelu::apply(at::TensorList(parts)); }
+at::Tensor concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole) { return ConcatenateRelu::apply(at::TensorList(parts), Whole{whole}); }
 
 }  // namespace lockstep::nn

@@ -51,7 +51,7 @@ TEST(FusedRelu, GivesWhatTheEngineGives) {
     for (const int64_t count : {1, 3, 16, 37}) {
       compare(pictures(type, {count}), [](const Tensors& x) { return fused_relu(x[0], false); }, [](const Tensors& x) { return at::relu(x[0]); });
       compare(pictures(type, {count, count}), [](const Tensors& x) { return add_relu(x[0], x[1]); }, [](const Tensors& x) { return at::relu(x[0] + x[1]); });
-      compare(pictures(type, {count, 1, 20}), &concatenate_relu, [](const Tensors& x) { return at::cat(x, 1).relu(); });
+      compare(pictures(type, {count, 1, 20}), [](const Tensors& x) { return concatenate_relu(x, {}); }, [](const Tensors& x) { return at::cat(x, 1).relu(); });
     }
   }
 }

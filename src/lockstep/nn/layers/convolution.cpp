@@ -3,6 +3,7 @@
 #include <torch/nn/modules/conv.h>
 
 #include "lockstep/nn/direct/convolution_kernels.h"
+#include "lockstep/nn/direct/direct_convolution.h"
 
 namespace lockstep::nn {
 namespace {
@@ -59,7 +60,9 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
   plan.build = [settings, initializer = options.initializer](bool) {
     auto module = std::make_shared<torch::nn::Conv2dImpl>(settings);
     initialize(initializer, module->weight, module->bias);
-    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+    return BuiltLayer{.module = module,
+                      .forward = [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); },
+                      .forward_joined = [module](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) { return joined_convolution(*module, taken[0], joined); }};
   };
   return plan;
 }

@@ -22,8 +22,8 @@ at::Tensor relu_of_sum(const std::vector<at::Tensor>& taken) {
   return DirectConvolutions::enabled() && fits_fused_relu(taken) ? add_relu(taken[0], taken[1]) : at::add(taken[0], taken[1]).relu_();
 }
 
-at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken) {
-  return DirectConvolutions::enabled() && fits_concatenate_relu(taken) ? concatenate_relu(taken) : at::cat(taken, 1).relu_();
+at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken, const at::Tensor& whole) {
+  return DirectConvolutions::enabled() && fits_concatenate_relu(taken, whole) ? concatenate_relu(taken, whole) : at::cat(taken, 1).relu_();
 }
 
 }  // namespace
@@ -58,7 +58,10 @@ LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inpu
   checked_count(output, "an output");
   LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true, .keeps_shards_apart = true, .relu_may_precede = true};
   plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return at::cat(taken, 1); }}; };
-  plan.build_with_relu = [] { return BuiltLayer{nullptr, &relu_of_concatenation}; };
+  plan.build_with_relu = [] {
+    return BuiltLayer{.module = nullptr, .forward = [](const std::vector<at::Tensor>& taken) { return relu_of_concatenation(taken, {}); },
+                      .forward_joined = [](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) { return relu_of_concatenation(taken, joined.whole); }};
+  };
   return plan;
 }
 
