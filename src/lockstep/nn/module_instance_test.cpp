@@ -1,12 +1,12 @@
 // Modules of one's own on the kernels of this project, against the same modules on the engine's.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
@@ -120,6 +120,91 @@ TEST(OwnModules, SeeTheGradientOfABatchNormThatAReLUReads) {
   normalized.retain_grad();
   torch::relu(normalized).sum().backward();
   EXPECT_TRUE(at::equal(normalized.grad(), normalized.detach().gt(0).to(at::kFloat)));
+}
+
+at::Tensor normalized(const at::Tensor& weight, const at::Tensor& bias) {
+  torch::manual_seed(5);
+  const at::Tensor input = at::randn({4, 20, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
+  return at::batch_norm(input, weight, bias, at::zeros({20}), at::ones({20}), /*training=*/true, /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/false);
+}
+
+/// What a module may do with a batch norm's output beside giving it to a ReLU; gives what it sees of the gradients.
+using Use = std::function<at::Tensor(const at::Tensor& normalized, const at::Tensor& weight, const at::Tensor& bias)>;
+
+void expect_as_the_engine(const Use& use) {
+  const auto run = [&](bool own_kernels) {
+    const DirectConvolutions scope(own_kernels);
+    const at::Tensor weight = at::linspace(0.5, 1.5, 20).requires_grad_(), bias = at::linspace(-1, 1, 20).requires_grad_();
+    return use(normalized(weight, bias), weight, bias);
+  };
+  const at::Tensor ours = run(true), engine = run(false);
+  ASSERT_TRUE(ours.defined());
+  expect_near(ours, engine);
+}
+
+TEST(OwnModules, SeeTheGradientOfABatchNormThatIsAskedForAfterItsReLU) {
+  for (const bool read_by_others : {false, true}) {
+    SCOPED_TRACE(read_by_others);
+    const auto loss = [&](const at::Tensor& norm, const at::Tensor& output) { return output.square().sum() + (read_by_others ? 3 * norm.sum() : at::zeros({})); };
+    expect_as_the_engine([&](const at::Tensor& norm, const at::Tensor&, const at::Tensor&) {
+      const at::Tensor output = at::relu(norm);
+      norm.retain_grad();
+      loss(norm, output).backward();
+      return norm.grad();
+    });
+    expect_as_the_engine([&](const at::Tensor& norm, const at::Tensor& weight, const at::Tensor&) {
+      const at::Tensor output = at::relu(norm);
+      norm.register_hook([](const at::Tensor& gradient) { return gradient.clamp(-1, 1); });
+      loss(norm, output).backward();
+      return weight.grad();
+    });
+    expect_as_the_engine([&](const at::Tensor& norm, const at::Tensor& weight, const at::Tensor&) {
+      const auto gradients = torch::autograd::grad({loss(norm, at::relu(norm))}, {norm, weight});
+      return at::cat({gradients[0].flatten(), gradients[1]});
+    });
+  }
+}
+
+TEST(OwnModules, MayChangeABatchNormsOutputBeforeItsReLU) {
+  expect_as_the_engine([](const at::Tensor& norm, const at::Tensor& weight, const at::Tensor&) {
+    {
+      const torch::NoGradGuard no_grad;
+      norm.sub_(0.7);
+    }
+    at::relu(norm).sum().backward();
+    return weight.grad();
+  });
+}
+
+TEST(OwnModules, MayGoOnWithABatchNormsOutputAfterItsBackward) {
+  expect_as_the_engine([](const at::Tensor& norm, const at::Tensor&, const at::Tensor&) {
+    (norm * 2).sum().backward();
+    return at::relu(norm).detach();
+  });
+  // Its gradient does not depend on the bias.
+  expect_as_the_engine([](const at::Tensor& norm, const at::Tensor& weight, const at::Tensor& bias) {
+    {
+      const torch::NoGradGuard no_grad;
+      bias.add_(1);
+    }
+    norm.square().sum().backward();
+    return weight.grad();
+  });
+}
+
+TEST(OwnModules, MayGiveABiasThatDoesNotLieByItself) {
+  torch::manual_seed(3);
+  const at::Tensor table = at::randn({20, 4}), rows = at::randn({3, 8}), weight = at::randn({20, 8}), pictures = at::randn({3, 8, 12, 12}), filters = at::randn({20, 8, 3, 3});
+  for (const at::Tensor& bias : {table.select(1, 2), at::randn({1}).expand({20})}) {
+    const auto run = [&](bool own_kernels) {
+      const DirectConvolutions scope(own_kernels);
+      return std::vector{at::linear(rows, weight, bias), at::addmm(bias, rows, weight.t()), at::conv2d(pictures, filters, bias, 1, 1)};
+    };
+    const auto ours = run(true), engine = run(false);
+    for (size_t i = 0; i < ours.size(); ++i) expect_near(ours[i], engine[i]);
+  }
+  const DirectConvolutions scope(true);
+  EXPECT_THROW(at::conv2d(pictures, filters, at::randn({5}), 1, 1), c10::Error);
 }
 
 // A part of it would be missing without a word.

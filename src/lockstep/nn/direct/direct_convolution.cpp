@@ -61,7 +61,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Steps& steps, Joined joined) {
     const ConvolutionShape shape = shape_of(input, weight, steps);
     const at::Tensor own_weight = weight.to(input.scalar_type());
-    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()) : at::Tensor();
+    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()).contiguous() : at::Tensor();
     const at::Tensor output = take_output(shape, input.options(), joined);
     const int64_t step = joined == nullptr ? shape.filters : joined->channels;
     visit_type(input.scalar_type(), [&](auto type) {
@@ -115,6 +115,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
 struct Call {
   const at::Tensor& input;
   const at::Tensor& weight;
+  const std::optional<at::Tensor>& bias;
   c10::SymIntArrayRef stride;
   c10::SymIntArrayRef padding;
   c10::SymIntArrayRef dilation;
@@ -129,7 +130,7 @@ bool has_fitting_layout(const Call& call) {
   const auto is_dense = [](const at::Tensor& tensor) { return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast); };
   return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 && call.weight.scalar_type() == at::kFloat &&
          is_dense(call.weight) && is_dense(call.input) && call.input.size(1) == call.weight.size(1) && call.groups == 1 &&
-         are_all(call.dilation, 1);
+         are_all(call.dilation, 1) && (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
 }
 
 /// Padding and stride when the kernels of this folder do this convolution in `type`.
@@ -152,8 +153,8 @@ at::ScalarType type_of(const Call& call) {
   return call.input.scalar_type() == call.weight.scalar_type() ? call.input.scalar_type() : at::ScalarType::Undefined;
 }
 
-at::Tensor convolve(const Call& call, const std::optional<at::Tensor>& bias, Joined joined) {
-  const auto& [input, weight, stride, padding, dilation, groups] = call;
+at::Tensor convolve(const Call& call, Joined joined) {
+  const auto& [input, weight, bias, stride, padding, dilation, groups] = call;
   const at::ScalarType type = type_of(call);
   const auto steps = steps_if_direct(call, type);
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
@@ -171,7 +172,7 @@ at::Tensor convolve(const Call& call, const std::optional<at::Tensor>& bias, Joi
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
                   c10::SymIntArrayRef dilation, c10::SymInt groups) {
-  return convolve({input, weight, stride, padding, dilation, groups}, bias, nullptr);
+  return convolve({input, weight, bias, stride, padding, dilation, groups}, nullptr);
 }
 
 at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
@@ -279,7 +280,8 @@ at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& i
   if (!enabled_here || padding == nullptr) return module.forward(input);
   const auto numbers = [](const torch::ExpandingArray<2>& pair) { return c10::fromIntArrayRefSlow(at::IntArrayRef(*pair)); };
   const c10::SymInt groups(options.groups());
-  return convolve({input, module.weight, numbers(options.stride()), numbers(*padding), numbers(options.dilation()), groups}, module.bias, &joined);
+  const std::optional<at::Tensor> bias(module.bias);
+  return convolve({input, module.weight, bias, numbers(options.stride()), numbers(*padding), numbers(options.dilation()), groups}, &joined);
 }
 
 struct DirectConvolutions::Included {

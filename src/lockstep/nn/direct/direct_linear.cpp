@@ -41,7 +41,7 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
   /// own_layer: nothing but this layer uses the weight, whose gradient may go to the GradientTarget.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, bool own_layer) {
     const at::Tensor own_weight = weight.to(input.scalar_type());
-    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()) : at::Tensor();
+    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()).contiguous() : at::Tensor();
     const at::Tensor ordered = is_channels_last(input) ? turned(own_weight, input.size(1), input.size(2) * input.size(3)) : own_weight;
     const at::Tensor output = at::empty({input.size(0), weight.size(0)}, input.options());
     visit_type(input.scalar_type(), [&](auto type) {

@@ -5,6 +5,7 @@
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include "lockstep/nn/direct/direct_convolution.h"
@@ -67,13 +68,17 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
       }
     });
     context->set_materialize_grads(false);
-    context->save_for_backward({input, saved, weight, bias});
+    context->save_for_backward({input, saved});
+    context->saved_data["weight"] = weight;
+    context->saved_data["bias"] = bias;
     context->saved_data["relu"] = relu;
+    context->saved_data["ran"] = false;
     return output;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
+    context->saved_data["ran"] = true;
     if (!gradients[0].defined()) return variable_list(kInputs);
     const auto saved = context->get_saved_variables();
     const Gradients all = gradients_of(gradients[0], saved[0], saved[1], context->saved_data["relu"].toBool());
@@ -85,7 +90,21 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     ParameterGradients parameters;
   };
 
-  /// `saved` is what forward kept of the normalization.
+  /// What forward made, without a ReLU; `saved` is what it kept of the normalization.
+  static at::Tensor output_of(const at::Tensor& input, const at::Tensor& saved) {
+    const Parts parts(input);
+    const at::Tensor output = at::empty_like(input);
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      for (int64_t shard = 0; shard < parts.shards; ++shard) {
+        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
+        fused::channel_kernels<T>().transform(parts.of<T>(input, shard), parts.rows, parts.channels, scale, shift, /*relu=*/false, parts.of<T>(output, shard));
+      }
+    });
+    return output;
+  }
+
+  /// Of what forward made with or without a ReLU.
   static Gradients gradients_of(const at::Tensor& given, const at::Tensor& input, const at::Tensor& saved, bool relu) {
     const Parts parts(input);
     const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
@@ -146,7 +165,17 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
   }
 };
 
-/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the batch norm's output still goes through its own backward.
+// Somebody asks for the gradient of what this batch norm made: a hook, or torch::autograd::grad.
+bool is_asked_for(torch::autograd::Node& norm) {
+  if (!norm.tensor_pre_hooks().empty() || !norm.retains_grad_hooks().empty() || !norm.pre_hooks().empty() || !norm.post_hooks().empty()) return true;
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  if (wanted == nullptr) return false;
+  const auto info = wanted->find(&norm);
+  return info != wanted->end() && info->second.captures_ != nullptr;
+}
+
+/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the batch norm's output still goes through its own backward,
+/// and where that output's gradient is asked for so does this.
 class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/, const at::Tensor& /*bias*/, const at::Tensor& normalized,
@@ -160,10 +189,22 @@ class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const auto saved = context->get_saved_variables();
-    if (!gradients[0].defined()) return variable_list(6);
+    variable_list results(kInputs);
+    if (!gradients[0].defined()) return results;
+    if (is_asked_for(*torch::autograd::get_current_node()->next_edge(kNormalized).function)) {
+      results[kNormalized] = at::threshold_backward(gradients[0], FusedBatchNorm::output_of(saved[0], saved[1]), 0);
+      return results;
+    }
     const auto all = FusedBatchNorm::gradients_of(gradients[0], saved[0], saved[1], /*relu=*/true);
-    return {all.input, all.parameters.weight, all.parameters.bias, at::Tensor(), at::Tensor(), at::Tensor()};
+    results[0] = all.input;
+    results[1] = all.parameters.weight;
+    results[2] = all.parameters.bias;
+    return results;
   }
+
+ private:
+  static constexpr size_t kInputs = 6;
+  static constexpr size_t kNormalized = 3;
 };
 
 /// Without gradients, by the running statistics.
@@ -181,11 +222,6 @@ at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool 
     fused::channel_kernels<T>().transform(data<T>(input), input.numel() / channels, channels, scale.data(), shift.data(), relu, data<T>(output));
   });
   return output;
-}
-
-// Somebody wants the gradient of the output.
-bool has_hooks(torch::autograd::Node& node) {
-  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty();
 }
 
 // As the module's own forward does.
@@ -207,9 +243,10 @@ std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchN
 std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place) {
   if (!at::GradMode::is_enabled()) return std::nullopt;
   const auto node = std::dynamic_pointer_cast<torch::autograd::CppNode<FusedBatchNorm>>(output.grad_fn());
-  if (node == nullptr || node->ctx_.saved_data["relu"].toBool() || has_hooks(*node)) return std::nullopt;
+  // Once its backward ran, what the batch norm saved may be gone; a changed output (without gradients, else it has another grad_fn) is not what it made.
+  if (node == nullptr || node->ctx_.saved_data.at("relu").toBool() || node->ctx_.saved_data.at("ran").toBool() || output._version() != 0) return std::nullopt;
   const auto saved = node->ctx_.get_saved_variables();
-  return ReluOfBatchNorm::apply(saved[0], saved[2], saved[3], in_place ? output : output.detach(), saved[1], in_place);
+  return ReluOfBatchNorm::apply(saved[0], node->ctx_.saved_data.at("weight").toTensor(), node->ctx_.saved_data.at("bias").toTensor(), output, saved[1], in_place);
 }
 
 at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
