@@ -22,8 +22,7 @@ struct Format {
   std::array<std::string_view, 3> endings;
   bool (*fits)(std::string_view head);
   ImageSize (*size)(const ByteWindow& bytes_at);
-  int64_t (*memory)(std::string_view file);  // that decoding takes, bytes
-  void (*decode)(std::string_view file, const Placement& placement);
+  Decoding (*open)(std::string_view file);
 };
 
 bool is_pnm(std::string_view head) {
@@ -31,19 +30,19 @@ bool is_pnm(std::string_view head) {
 }
 
 // Up to four samples of 16 bits a pixel.
-template <ImageSize (*size_of)(const ByteWindow&)>
-int64_t memory_of_pixels(std::string_view file) {
+template <ImageSize (*size_of)(const ByteWindow&), void (*decode)(std::string_view file, const Placement& placement)>
+Decoding open_pixels(std::string_view file) {
   const ImageSize size = size_of(window_of(file));
-  return 8 * size.height * size.width;
+  return {8 * size.height * size.width, [file](const Placement& placement) { decode(file, placement); }};
 }
 
 constexpr std::array<Format, 6> kFormats{{
-    {"PNG", {"png"}, [](std::string_view head) { return head.starts_with("\x89PNG\r\n\x1a\n"); }, png_size, memory_of_pixels<png_size>, decode_png},
-    {"JPEG", {"jpg", "jpeg"}, [](std::string_view head) { return head.starts_with("\xff\xd8\xff"); }, jpeg_size, memory_of_pixels<jpeg_size>, decode_jpeg},
-    {"BMP", {"bmp"}, [](std::string_view head) { return head.starts_with("BM"); }, bmp_size, memory_of_pixels<bmp_size>, decode_bmp},
-    {"PPM", {"ppm", "pgm", "pnm"}, is_pnm, pnm_size, memory_of_pixels<pnm_size>, decode_pnm},
-    {"TIFF", {"tif", "tiff"}, [](std::string_view head) { return head.starts_with(std::string_view("II*\0", 4)) || head.starts_with(std::string_view("MM\0*", 4)); }, tiff_size, tiff_memory, decode_tiff},
-    {"WebP", {"webp"}, [](std::string_view head) { return head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP"; }, webp_size, memory_of_pixels<webp_size>, decode_webp},
+    {"PNG", {"png"}, [](std::string_view head) { return head.starts_with("\x89PNG\r\n\x1a\n"); }, png_size, open_pixels<png_size, decode_png>},
+    {"JPEG", {"jpg", "jpeg"}, [](std::string_view head) { return head.starts_with("\xff\xd8\xff"); }, jpeg_size, open_pixels<jpeg_size, decode_jpeg>},
+    {"BMP", {"bmp"}, [](std::string_view head) { return head.starts_with("BM"); }, bmp_size, open_pixels<bmp_size, decode_bmp>},
+    {"PPM", {"ppm", "pgm", "pnm"}, is_pnm, pnm_size, open_pixels<pnm_size, decode_pnm>},
+    {"TIFF", {"tif", "tiff"}, [](std::string_view head) { return head.starts_with(std::string_view("II*\0", 4)) || head.starts_with(std::string_view("MM\0*", 4)); }, tiff_size, open_tiff},
+    {"WebP", {"webp"}, [](std::string_view head) { return head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP"; }, webp_size, open_pixels<webp_size, decode_webp>},
 }};
 
 // What is often found under the names of the others, and not read.
@@ -135,10 +134,10 @@ ByteWindow window_from(const ByteWindow& bytes_at, size_t begin) {
 
 void decode(std::string_view name, std::string_view file, const Placement& placement) {
   const Format& format = checked_format(name, file);
-  const int64_t bytes = format.memory(file);
+  const Decoding decoding = format.open(file);
   std::optional<LargePicture> large;
-  if (bytes > kSmallPicture) large.emplace(bytes);
-  format.decode(file, placement);
+  if (decoding.bytes > kSmallPicture) large.emplace(decoding.bytes);
+  decoding.run(placement);
 }
 
 ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) { return checked_format(name, bytes_at(0, 16)).size(bytes_at); }

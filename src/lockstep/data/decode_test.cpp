@@ -284,6 +284,7 @@ TEST(Tiff, TakesNoMoreMemoryThanIsReckoned) {
   const Tiff tile{.width = 16, .height = 16, .samples = 8, .bits = 16, .block_height = 1024, .block_width = 1024};
   const Tiff planes{.width = 2048, .height = 1024, .block_height = 1024, .in_planes = true};
   const auto size = [](const Tiff& tiff) { return static_cast<int64_t>(tiff.file().size()); };
+  const auto tiff_memory = [](const std::string& file) { return open_tiff(file).bytes; };
   EXPECT_EQ(tiff_memory(strip.file()), 16 * strip.pixels() + size(strip)) << "a strip is decoded in its place";
   EXPECT_EQ(tiff_memory(tile.file()), 16 * tile.pixels() + tile.block_bytes() + size(tile));
   EXPECT_EQ(tiff_memory(planes.file()), (4 + 3) * planes.pixels() + size(planes));

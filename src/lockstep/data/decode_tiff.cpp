@@ -73,7 +73,7 @@ using OpenTiff = std::unique_ptr<TIFF, CloseTiff>;
   throw DecodeError("TIFF is damaged (" + why + ")");
 }
 
-OpenTiff open_tiff(TiffStream& stream) {
+OpenTiff open_stream(TiffStream& stream) {
   struct FreeOptions {
     void operator()(TIFFOpenOptions* options) const { TIFFOpenOptionsFree(options); }
   };
@@ -211,37 +211,45 @@ void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stre
   give(oriented(interleaved(reinterpret_cast<const uint8_t*>(colours.get()), header.size, 4), header.orientation), placement);
 }
 
+class TiffFile {
+ public:
+  explicit TiffFile(std::string_view file) : bytes_at_(window_of(file)), stream_(bytes_at_, file.size()), tiff_(open_stream(stream_)), header_(header_of(tiff_.get())) {
+    check_bytes(header_, stream_.size);
+  }
+
+  int64_t memory() const {
+    const Blocks blocks = blocks_of(tiff_.get(), header_, stream_);
+    const int64_t pixels = header_.size.height * header_.size.width, compressed = static_cast<int64_t>(stream_.size);
+    if (header_.plain()) return pixels * header_.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
+    // libtiff makes four bytes of each pixel, and holds a whole block meanwhile.
+    return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) + compressed;
+  }
+
+  void decode(const Placement& placement) const {
+    if (header_.plain()) return give_plain(tiff_.get(), header_, stream_, placement);
+    give_converted(tiff_.get(), header_, stream_, placement);
+  }
+
+ private:
+  ByteWindow bytes_at_;
+  TiffStream stream_;
+  OpenTiff tiff_;
+  TiffHeader header_;
+};
+
 }  // namespace
 
 ImageSize tiff_size(const ByteWindow& bytes_at) {
   // The size of a file is not known here, and reading stops at its end.
   TiffStream stream(bytes_at, kMostFileBytes);
-  const OpenTiff tiff = open_tiff(stream);
+  const OpenTiff tiff = open_stream(stream);
   const TiffHeader header = header_of(tiff.get());
   return oriented(header.size, header.orientation);
 }
 
-int64_t tiff_memory(std::string_view file) {
-  const ByteWindow bytes_at = window_of(file);
-  TiffStream stream(bytes_at, file.size());
-  const OpenTiff tiff = open_tiff(stream);
-  const TiffHeader header = header_of(tiff.get());
-  check_bytes(header, file.size());
-  const Blocks blocks = blocks_of(tiff.get(), header, stream);
-  const int64_t pixels = header.size.height * header.size.width, compressed = static_cast<int64_t>(file.size());
-  if (header.plain()) return pixels * header.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
-  // libtiff makes four bytes of each pixel, and holds a whole block meanwhile.
-  return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) + compressed;
-}
-
-void decode_tiff(std::string_view file, const Placement& placement) {
-  const ByteWindow bytes_at = window_of(file);
-  TiffStream stream(bytes_at, file.size());
-  const OpenTiff tiff = open_tiff(stream);
-  const TiffHeader header = header_of(tiff.get());
-  check_bytes(header, file.size());
-  if (header.plain()) return give_plain(tiff.get(), header, stream, placement);
-  give_converted(tiff.get(), header, stream, placement);
+Decoding open_tiff(std::string_view file) {
+  auto tiff = std::make_shared<const TiffFile>(file);
+  return {tiff->memory(), [tiff](const Placement& placement) { tiff->decode(placement); }};
 }
 
 }  // namespace lockstep::data

@@ -1,12 +1,19 @@
-// The picture formats behind decode.h. To add one: a file with these two functions, and a line in the table of decode.cpp.
+// The picture formats behind decode.h. To add one: a file with two such functions, and a line in the table of decode.cpp.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "lockstep/data/decode.h"
 
 namespace lockstep::data {
+
+/// A file that is about to be decoded, and must stay where it is until then.
+struct Decoding {
+  int64_t bytes = 0;  ///< the most that `run` takes beside the file and what it gives
+  std::function<void(const Placement&)> run;
+};
 
 ImageSize png_size(const ByteWindow& bytes_at);
 void decode_png(std::string_view file, const Placement& placement);
@@ -17,10 +24,8 @@ void decode_bmp(std::string_view file, const Placement& placement);
 ImageSize pnm_size(const ByteWindow& bytes_at);
 void decode_pnm(std::string_view file, const Placement& placement);
 ImageSize tiff_size(const ByteWindow& bytes_at);
-void decode_tiff(std::string_view file, const Placement& placement);
-/// The most that decode_tiff takes beside the file and what it gives, bytes: a pixel may have eight samples, and a tile may be larger than the picture.
-/// Throws DecodeError.
-int64_t tiff_memory(std::string_view file);
+/// A pixel may have eight samples, and a tile may be larger than the picture. Throws DecodeError.
+Decoding open_tiff(std::string_view file);
 ImageSize webp_size(const ByteWindow& bytes_at);
 void decode_webp(std::string_view file, const Placement& placement);
 
