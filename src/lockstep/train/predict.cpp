@@ -101,9 +101,19 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
 std::string noun_of(const Model& model) { return model.input.steps > 0 ? "sequences" : "images"; }
 
 data::PictureFormat format_of(const Model& model) {
-  const nn::NetworkInput& input = model.input;
-  if (input.steps == 0) return {.channels = input.channels, .height = input.height, .width = input.width, .resize = model.resize, .decode = model.decode};
-  return {input.channels, 1, input.steps, model.resize, data::SampleKind::sequence, model.padding};
+  data::PictureFormat format = format_of(model.input);
+  format.resize = model.resize;
+  if (format.kind == data::SampleKind::sequence) {
+    format.padding = model.padding;
+  } else {
+    format.decode = model.decode;
+  }
+  return format;
+}
+
+data::PictureFormat format_of(const nn::NetworkInput& input) {
+  if (input.steps == 0) return {.channels = input.channels, .height = input.height, .width = input.width};
+  return {.channels = input.channels, .height = 1, .width = input.steps, .kind = data::SampleKind::sequence};
 }
 
 std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset, const Model& model, data::OnBadSample on_bad_sample) {

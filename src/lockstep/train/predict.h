@@ -36,6 +36,8 @@ std::string noun_of(const Model& model);
 
 /// What the model takes pictures or sequences to.
 data::PictureFormat format_of(const Model& model);
+/// The same for a network alone, with the defaults of data::PictureFormat.
+data::PictureFormat format_of(const nn::NetworkInput& input);
 
 /// `dataset` and nothing left out; with OnBadSample::skip without the pictures that cannot be read, which are the second.
 std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset, const Model& model, data::OnBadSample on_bad_sample);

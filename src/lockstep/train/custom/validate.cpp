@@ -71,9 +71,7 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
 
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
   check_samples(dataset.size());
-  Model taken;
-  taken.input = model.input();
-  const data::PictureFormat format = format_of(taken);
+  const data::PictureFormat format = format_of(model.input());
   BuiltModel::Parts& parts = model.parts();
   const auto& [share, most_bytes] = parts.pictures;
   const bool kept = dataset.size() <= most_bytes / kKeptPart / format.size().bytes();
