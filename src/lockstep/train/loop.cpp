@@ -295,7 +295,7 @@ bool Training::train_step(Worker& worker) {
   Score score;
   if (worker.is_first()) {
     score = fold_step(batch->shard_count);
-    AutocastScope::forget_casts();
+    if (setup_.plan.precision == Precision::bf16_mixed) AutocastScope::forget_casts();
     carried_.commit();
     state_.step = worker.step + 1;
   }

@@ -238,6 +238,11 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
       convolutions_(options_.kernels == Kernels::auto_),
       layers_keep_apart_(layers_keep_apart(own_.instance)) {}
 
+Replica::~Replica() {
+  // They hold the weights, and after a stop nobody else forgets them.
+  if (options_.precision == Precision::bf16_mixed) AutocastScope::forget_casts();
+}
+
 nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried) {
   nn::SequenceOutput output;
   if (shard.input.defined()) {
@@ -282,7 +287,9 @@ void Replica::train_pass(Pass pass, const nn::ShardsTogether& together, std::spa
   Loss loss;
   at::Tensor wide;
   {
-    const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::keep);
+    // A module of one's own may use a weight twice. Its gradient is then added in bfloat16 where one cast is kept, in float32 where there are two, and other trainings of the
+    // process forget casts at any time.
+    const AutocastScope autocast(options_.precision, options_.format.device.type(), pass.copy.instance.steps.empty() ? WeightCasts::renew : WeightCasts::keep);
     const nn::SequenceOutput output = output_of(pass.copy, own, pass.carried);
     wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
     loss = shards == 1 ? training_loss(wide, target, own) : loss_of_several(wide, target, targets);

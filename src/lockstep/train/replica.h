@@ -90,6 +90,7 @@ class Replica {
  public:
   /// `instance`'s parameters must already alias `weights`.
   Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms, ReplicaOptions options);
+  ~Replica();
 
   /// Forward and backward of one shard of step `step`, scaled by 1 / target_count of the whole mini-batch; gradients() then holds its
   /// gradients. `carried` is the recurrent state to begin with, [b,...] each; empty: zeros.
@@ -155,7 +156,8 @@ class Replica {
 enum class WeightCasts { keep, renew };
 
 /// For code that runs a network in bf16-mixed: autocast for this thread while it lives, and what was before it afterwards; forget_casts() after each update, when no
-/// thread is in a forward pass.
+/// thread of this training is in a forward pass. LibTorch has one cache for the process: casts of other trainings are made once more, with the same bits where
+/// a forward pass uses each weight once, as layer graphs do.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts);

@@ -3,8 +3,12 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
 
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/module.h"
 
 namespace lockstep::train {
 namespace {
@@ -13,8 +17,9 @@ constexpr nn::NetworkInput kInput{1, 28, 28, 10};
 
 // A network with a replica that trains it.
 struct Trained {
-  explicit Trained(const std::string& network, ReplicaOptions options = {})
-      : instance(seeded_instance(nn::find_network(network), kInput, 1)),
+  explicit Trained(const std::string& network, ReplicaOptions options = {}) : Trained(nn::find_network(network), options) {}
+  explicit Trained(const nn::Network& network, ReplicaOptions options = {})
+      : instance(seeded_instance(network, kInput, 1)),
         weights(instance, at::kFloat, at::kCPU),
         norms(probe_batch_norms(instance, kInput)),
         replica(instance, weights, norms, options) {}
@@ -80,6 +85,50 @@ TEST(Replica, OneShardAtATimeWhereLayersAreRandomOrTheEngineComputes) {
   EXPECT_EQ(most_together(Trained("lenet", {.kernels = Kernels::engine}), 8), 1);
   EXPECT_EQ(most_together(Trained("lenet", {.accumulate = 2}), 8), 1);
   EXPECT_EQ(most_together(Trained("digits_cnn"), 100), 1) << "one alone is enough";
+}
+
+/// One weight, used twice; between the uses something happens that is none of the module's business.
+struct TwiceImpl : torch::nn::Module {
+  torch::nn::Conv2d same{nullptr};
+  torch::nn::Linear last{nullptr};
+  std::function<void()> between = [] {};
+
+  explicit TwiceImpl(const nn::NetworkInput& input) {
+    same = register_module("same", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 1, 5).padding(2)));
+    last = register_module("last", torch::nn::Linear(input.height * input.width, input.classes));
+  }
+  at::Tensor forward(const at::Tensor& pictures) {
+    const at::Tensor first = at::relu(same(pictures));
+    between();
+    return last(at::relu(same(first)).flatten(1));
+  }
+};
+TORCH_MODULE(Twice);
+
+TEST(Replica, AWeightThatAModuleUsesTwiceHasTheSameGradientBesideAnotherTraining) {
+  at::set_num_threads(1);
+  const std::vector<data::Shard> shards = shards_of(1, 64);
+  const auto gradient = [&](const std::function<void(TwiceImpl&)>& change) {
+    Trained trained(nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }), {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+    change(dynamic_cast<TwiceImpl&>(*trained.instance.module));
+    trained.replica.train(shards[0], 64, /*step=*/0);
+    return trained.replica.gradients()[0].clone();
+  };
+  const at::Tensor alone = gradient([](TwiceImpl&) {});
+  EXPECT_GT(alone.abs().max().item<float>(), 0);
+  EXPECT_TRUE(at::equal(gradient([](TwiceImpl& module) { module.between = AutocastScope::forget_casts; }), alone)) << "another training made a step";
+}
+
+TEST(Replica, IsGoneWithItsWeights) {
+  for (const char* name : {"lenet", "digits_cnn"}) {
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight(at::Tensor().getIntrusivePtr());
+    {
+      Trained trained(name, {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+      trained.replica.train(shards_of(1, 8)[0], 8, /*step=*/0);
+      weight = decltype(weight)(trained.instance.module->parameters().front().getIntrusivePtr());
+    }
+    EXPECT_TRUE(weight.expired()) << name;
+  }
 }
 
 }  // namespace
