@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/device/random_scope.h"
 #include "lockstep/nn/direct/direct_convolution.h"
 #include "lockstep/nn/direct/memory_order.h"
 
@@ -15,21 +16,38 @@ namespace {
 
 constexpr double kTolerance = 1e-3;  // relative; two ways to convolve differ by 1e-5 or so
 
-/// Evaluation mode while it lives, then each part's own again.
-class Evaluating {
+/// Training or evaluation mode while it lives, then each part's own again.
+class InMode {
  public:
-  explicit Evaluating(torch::nn::Module& module) {
+  InMode(torch::nn::Module& module, bool training) {
     for (const auto& part : module.modules()) before_.emplace_back(part, part->is_training());
-    module.eval();
+    module.train(training);
   }
-  ~Evaluating() {
+  ~InMode() {
     for (const auto& [part, training] : before_) part->train(training);  // a part comes after the one that it is in
   }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
+  InMode(const InMode&) = delete;
+  InMode& operator=(const InMode&) = delete;
 
  private:
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> before_;
+};
+
+/// Buffers, such as running statistics, get their values back at its end.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(const torch::nn::Module& module) {
+    for (const at::Tensor& buffer : module.buffers()) before_.emplace_back(buffer, buffer.clone());
+  }
+  ~KeptBuffers() {
+    const torch::NoGradGuard no_grad;
+    for (auto& [buffer, values] : before_) buffer.copy_(values);
+  }
+  KeptBuffers(const KeptBuffers&) = delete;
+  KeptBuffers& operator=(const KeptBuffers&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> before_;
 };
 
 // Without random numbers: the first weights are drawn from the thread's generator.
@@ -40,7 +58,7 @@ at::Tensor made_up_picture(const NetworkInput& input) {
 bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward, const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
   const DirectConvolutions convolutions(true);
-  const Evaluating evaluating(module);
+  const InMode evaluating(module, false);
   const at::Tensor picture = made_up_picture(input);
   try {
     const at::Tensor wanted = forward(picture), given = forward(channels_last(picture));
@@ -50,10 +68,26 @@ bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(co
   }
 }
 
+/// Whether training writes into rows that were viewed in pictures and expects the pictures to change: stored channels last, they would not.
+bool writes_through_views(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward, const NetworkInput& input) {
+  const torch::NoGradGuard no_grad;
+  const DirectConvolutions convolutions(true);
+  const InMode training(module, true);
+  const KeptBuffers kept(module);
+  const device::RandomScope own_draws(at::kCPU, 0);
+  const RowCopies copies;
+  try {
+    forward(channels_last(at::cat({made_up_picture(input), made_up_picture(input).neg()})));  // two: a batch norm refuses a single number
+    return copies.changed();
+  } catch (...) {
+    return true;
+  }
+}
+
 }  // namespace
 
 Instance module_instance(std::shared_ptr<torch::nn::Module> module, std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input) {
-  if (input.steps > 0 || !gives_the_same(*module, forward, input)) return {std::move(module), std::move(forward)};
+  if (input.steps > 0 || !gives_the_same(*module, forward, input) || writes_through_views(*module, forward, input)) return {std::move(module), std::move(forward)};
   const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& pictures) { return forward(DirectConvolutions::enabled() ? channels_last(pictures) : pictures); };
   return {.module = std::move(module), .forward = forward_channels_last, .channels_last = true};
 }

@@ -228,6 +228,28 @@ TEST(OwnModules, MayChangeWhatTheyView) {
   EXPECT_THROW(pictures.view({3, -1}), c10::Error);
 }
 
+/// In training alone it erases features by the rows that it views in them.
+struct ErasingNetImpl : ViewingNetImpl {
+  using ViewingNetImpl::ViewingNetImpl;
+
+  at::Tensor forward(const at::Tensor& pictures) {
+    was_channels_last = pictures.stride(1) == 1;
+    const at::Tensor features = second(at::relu(norm(first(pictures))));
+    if (is_training()) features.view({features.size(0), -1}).slice(1, 0, 300).zero_();
+    return last(at::max_pool2d(features, 2).view({features.size(0), -1}));
+  }
+};
+TORCH_MODULE(ErasingNet);
+
+TEST(OwnModules, MayWriteThroughViewsInTrainingOnly) {
+  torch::manual_seed(8);
+  const Instance instance = instance_of<ErasingNet>(kInput);
+  const at::Tensor pictures = at::randn({4, 3, 12, 10});
+  const at::Tensor engine = train_once(instance, pictures, false).logits;
+  expect_near(train_once(instance, pictures, true).logits, engine);
+  EXPECT_FALSE(dynamic_cast<ErasingNetImpl&>(*instance.module).was_channels_last);
+}
+
 TEST(OwnModules, AreGivenPicturesAsBeforeOutsideOfTheScope) {
   const Instance instance = instance_of<ViewingNet>(kInput);
   train_once(instance, at::randn({2, 3, 12, 10}), false);

@@ -32,6 +32,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 thread_local bool enabled_here = false;
+thread_local std::vector<at::Tensor>* row_copies_here = nullptr;
 
 /// Padding and stride: of height, then of width.
 using Steps = std::array<int64_t, 4>;
@@ -229,11 +230,17 @@ at::Tensor matmul(const at::Tensor& input, const at::Tensor& turned) {
   return output ? *output : at::matmul(input, turned);
 }
 
+at::Tensor copied_to_rows(const at::Tensor& pictures) {
+  at::Tensor copy = channels_first(pictures);
+  if (row_copies_here != nullptr) row_copies_here->push_back(copy);
+  return copy;
+}
+
 // Where no view of pictures stored channels last has these sizes, a copy of them in the engine's own order of memory, of which there is one.
 at::Tensor viewable(const at::Tensor& input, c10::SymIntArrayRef sizes) {
   if (!enabled_here || !is_channels_last(input)) return input;
   const auto wanted = at::infer_size_dv(C10_AS_INTARRAYREF_SLOW(sizes), input.numel());
-  return at::detail::computeStride(input.sizes(), input.strides(), wanted) ? input : channels_first(input);
+  return at::detail::computeStride(input.sizes(), input.strides(), wanted) ? input : copied_to_rows(input);
 }
 
 at::Tensor view(const at::Tensor& input, c10::SymIntArrayRef sizes) {
@@ -249,7 +256,7 @@ at::Tensor reshape(const at::Tensor& input, c10::SymIntArrayRef sizes) {
 at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
   const bool rows = enabled_here && is_channels_last(input) && first == 1 && (last == 3 || last == -1);
-  return at::flatten(rows ? channels_first(input) : input, first, last);
+  return at::flatten(rows ? copied_to_rows(input) : input, first, last);
 }
 
 // Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
@@ -297,5 +304,13 @@ DirectConvolutions::DirectConvolutions(bool enabled) : outer_(enabled_here) {
 DirectConvolutions::~DirectConvolutions() { enabled_here = outer_; }
 
 bool DirectConvolutions::enabled() { return enabled_here; }
+
+RowCopies::RowCopies() : outer_(row_copies_here) { row_copies_here = &copies_; }
+
+RowCopies::~RowCopies() { row_copies_here = outer_; }
+
+bool RowCopies::changed() const {
+  return std::any_of(copies_.begin(), copies_.end(), [](const at::Tensor& copy) { return copy._version() > 0; });
+}
 
 }  // namespace lockstep::nn

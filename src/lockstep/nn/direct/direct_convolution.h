@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -35,6 +36,23 @@ class DirectConvolutions {
   struct Included;
   bool outer_;
   std::unique_ptr<Included> included_;
+};
+
+/// While it lives, it notes on this thread where a view or flatten of pictures stored channels last gave a copy, for which the engine, given its own order of memory, gives a view.
+/// Scopes nest; the inner one counts.
+class RowCopies {
+ public:
+  RowCopies();
+  ~RowCopies();
+  RowCopies(const RowCopies&) = delete;
+  RowCopies& operator=(const RowCopies&) = delete;
+
+  /// Whether one of them was written to, which the pictures would have seen.
+  bool changed() const;
+
+ private:
+  std::vector<at::Tensor> copies_;
+  std::vector<at::Tensor>* outer_;
 };
 
 }  // namespace lockstep::nn
