@@ -26,6 +26,7 @@ struct RunState {
   double validation_accuracy = -1;  ///< of the last validation; -1 before the first
   double validation_loss = 0;
   double seconds = 0;            ///< of training, all attempts
+  int64_t pieces = 0;            ///< that each shard is computed in, which grow where memory runs out; 0: as --accumulate says
   std::string finished;          ///< why the run ended for good; empty while it can go on
 
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -38,6 +39,7 @@ struct RunState {
     field("validation-accuracy", self.validation_accuracy, "");
     field("validation-loss", self.validation_loss, "");
     field("seconds", self.seconds, "");
+    field("pieces", self.pieces, "");
     field("finished", self.finished, "");
   };
 };

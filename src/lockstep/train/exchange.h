@@ -21,9 +21,9 @@ namespace lockstep::train {
 struct ExchangeOptions {
   std::unique_ptr<GradientWay> way;  ///< how nodes come together where nothing overlaps
   double gradient_clip = 0;
-  bool in_place = false;        ///< backward may write gradients where they belong: a layer graph, and shards in one piece
+  bool in_place = false;        ///< backward may write gradients where they belong: a layer graph
   bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
-  std::function<bool()> agree;  ///< the ranks agree on whether the run ends with this step, which is then dropped; called once a step, from any thread
+  std::function<bool()> agree;  ///< the ranks agree on whether this step is dropped; called once a step, from any thread
 };
 
 /// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own `thread`;
@@ -32,7 +32,7 @@ class Exchange {
  public:
   Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options);
 
-  /// Starts a step. own_count: this worker's shards; it must compute those and no others where overlaps().
+  /// Starts a step, or starts it anew after it was dropped. own_count: this worker's shards; it must compute those and no others where overlaps().
   void begin(Share thread, int64_t own_count, int64_t shard_count);
 
   /// Whether gradients go to the other ranks while backward makes more.
@@ -40,7 +40,8 @@ class Exchange {
   /// In how many parts they go.
   size_t bucket_count() const { return std::max<size_t>(1, bucket_sizes_.size()); }
 
-  /// Before the shards of a node of the tree, often one: where backward may put their gradients by itself, while this lives. Null where they all come to take().
+  /// Before the shards of a node of the tree, often one, are computed in one piece: where backward may put their gradients by itself, while this lives. Null where they all
+  /// come to take().
   std::unique_ptr<nn::GradientTarget> begin_in_place(Share thread, Range node);
 
   /// Adds a node's gradients (one per parameter, undefined ones count as zero) to this worker's nodes. `written`: what begin_in_place gave.

@@ -166,6 +166,9 @@ class Run {
     reporter_->say(std::move(event));
   }
 
+  // What memory that ran out has changed.
+  std::string pieces_text() const { return state_.pieces > options_.accumulate ? ", each shard in " + std::to_string(state_.pieces) + " pieces since memory ran out" : ""; }
+
   void say_start() {
     Json plan = to_json(prepared_.plan);
     plan["folder"] = job_.folder.string();
@@ -174,7 +177,7 @@ class Run {
     for (const PlanLine& line : prepared_.plan.lines) lines.push_back({line.name, line.value, line.reason});
     plan["lines"] = std::move(lines);
     say({.kind = "plan", .values = std::move(plan)});
-    if (options_.resume && checkpoint_) message("going on after step " + std::to_string(checkpoint_->state.step), "info");
+    if (options_.resume && checkpoint_) message("going on after step " + std::to_string(checkpoint_->state.step) + pieces_text(), "info");
     if (options_.resume && !checkpoint_) message("the run has no checkpoint yet, so it starts anew", "info");
     if (!warning_.empty()) message(warning_, "warning");
     const std::string bad = options_.weights.empty() || checkpoint_ ? std::string() : nn::not_finite(nn::state_of(*prepared_.prototype.module));

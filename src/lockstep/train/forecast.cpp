@@ -82,7 +82,7 @@ class Model {
   bool one_epoch() const { return plan_.total_steps <= plan_.steps_per_epoch; }
   ReadFrom read_from() const { return one_epoch() ? costs_.first_from : costs_.later_from; }
   double later_sample() const { return (one_epoch() ? costs_.first_read : costs_.later_from == ReadFrom::memory ? 0 : costs_.later_read) + costs_.copy; }
-  bool overlaps() const { return row_.machines > 1 && options_.overlap && options_.exchange == ExchangeKind::tree; }
+  bool overlaps() const { return row_.machines > 1 && train::overlaps(options_); }
 
   double speed_of(int64_t worker) const {
     const auto& speeds = asked_.worker_speeds;
@@ -230,7 +230,7 @@ void warn(Forecast& forecast, const Plan& plan, const Options& options, const Fo
   const auto [slow, fast] = std::minmax_element(asked.worker_speeds.begin(), asked.worker_speeds.end());
   const bool given = slow != asked.worker_speeds.end() && *slow < *fast;
   if (!given && forecast.costs.slowest_over_fastest < kUnequal) return;
-  const bool fixed_deal = !machines.empty() && options.overlap && options.exchange == ExchangeKind::tree;
+  const bool fixed_deal = !machines.empty() && overlaps(options);
   forecast.warnings.push_back(std::string("workers are of unequal speed (") + (given ? "--worker-speeds" : "measured: " + fixed(forecast.costs.slowest_over_fastest, 2) + " to 1") + "): faster ones take over shards that others have not begun" +
                               (fixed_deal ? "; not between machines with --overlap, where the slowest decides" : "; more --shards make that finer"));
 }

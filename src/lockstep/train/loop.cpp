@@ -56,9 +56,6 @@ AveragingOptions averaging_options(const TrainingSetup& setup) {
           .gradient_clip = options.gradient_clip};
 }
 
-// In averaging mode there is no exchange in a step.
-bool overlaps(const Options& options) { return options.overlap && options.exchange == ExchangeKind::tree; }
-
 // Nothing is carried unless sequences come in pieces.
 CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
   return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat()) : CarriedStates();
@@ -115,7 +112,9 @@ struct Training::Worker {
         all(of_all),
         replica(std::move(instance), training.weights_, training.norms_, replica_options(training.setup_.plan, training.setup_.options)),
         queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
-        step(training.state_.step) {}
+        step(training.state_.step) {
+    replica.set_pieces(training.state_.pieces);
+  }
 };
 
 Training::Training(TrainingSetup setup, nn::Instance prototype)
@@ -130,9 +129,9 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       exchange_(group_, setup_.comm, weights_, optimizer_,
                 {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
                  .gradient_clip = setup_.options.gradient_clip,
-                 .in_place = setup_.options.accumulate == 1 && !prototype_.steps.empty(),
+                 .in_place = !prototype_.steps.empty(),
                  .overlap = overlaps(setup_.options),
-                 .agree = [this] { return agree_on_end(); }}),
+                 .agree = [this] { return agree(); }}),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
       deal_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
@@ -162,6 +161,7 @@ void Training::share_start() {
 
 EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
+  state_.pieces = std::max(state_.pieces, setup_.options.accumulate);
   if (averaging_) averaging_->begin(state_.step);
   const auto work = [&](Share thread) {
     at::set_num_threads(1);
@@ -229,7 +229,7 @@ void Training::walk(Worker& worker) {
     if (worker.is_first()) save_if_due();
   }
   group_.barrier([&] {
-    agree_on_end();
+    agree();
     collect_state();
   });
   if (reason_ == EndReason::stopped) return;
@@ -267,22 +267,14 @@ bool Training::train_step(Worker& worker) {
   if (!batch) {
     if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
     end_with(EndReason::stopped);
-  } else {
-    deal_.offer(worker.thread.rank, batch->shards);
-    exchange_.begin(worker.thread, static_cast<int64_t>(batch->shards.size()), batch->shard_count);
-    while (true) {
-      const int64_t most = averaging_ || batch->shards.empty() ? 1 : worker.replica.most_together(batch->shards.front().count);
-      const auto shards = deal_.take(worker.thread.rank, most, batch->shard_count);
-      if (shards.empty()) break;
-      if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
-      if (ended_) break;
-      train_shards(worker, shards, *batch);
-    }
   }
-  group_.barrier([&] {
-    if (averaging_) return void(agree_on_end());
-    exchange_.meet(batch ? batch->shard_count : 0);
-  });
+  do {
+    if (batch) train_part(worker, *batch);
+    group_.barrier([&] {
+      if (averaging_) return void(agree());
+      exchange_.meet(batch ? batch->shard_count : 0);
+    });
+  } while (begins_anew(worker));
   if (ended_) return false;
 
   const auto arrived = Clock::now();
@@ -313,6 +305,35 @@ bool Training::train_step(Worker& worker) {
   return true;
 }
 
+// The worker's own shards and what others have not begun, until the run ends or memory runs out.
+void Training::train_part(Worker& worker, const data::Batch& batch) {
+  deal_.offer(worker.thread.rank, batch.shards);
+  exchange_.begin(worker.thread, static_cast<int64_t>(batch.shards.size()), batch.shard_count);
+  while (true) {
+    const int64_t most = averaging_ || batch.shards.empty() ? 1 : worker.replica.most_together(batch.shards.front().count);
+    const auto shards = deal_.take(worker.thread.rank, most, batch.shard_count);
+    if (shards.empty()) break;
+    if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
+    if (ended_ || out_of_memory_) break;
+    try {
+      train_shards(worker, shards, batch);
+    } catch (...) {
+      const Error error = device::error_of(std::current_exception());
+      if (error.code() != ErrorCode::out_of_memory) throw;
+      if (!may_split(shards.front().count)) throw step_error(error, worker.step, shards, batch.shard_count);
+      out_of_memory_ = true;
+    }
+  }
+}
+
+// After a meeting, every worker: whether the step was dropped to be computed in more pieces.
+bool Training::begins_anew(Worker& worker) {
+  if (!splitting_) return false;
+  worker.replica.set_pieces(state_.pieces);
+  if (worker.is_first()) report_split();
+  return true;
+}
+
 // One, or a node of the tree.
 void Training::train_shards(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch) {
   const int64_t begin = shards.front().index;
@@ -338,7 +359,7 @@ void Training::train_node(Worker& worker, const std::vector<data::Shard>& shards
   std::unique_ptr<nn::GradientTarget> target;
   if (exchange_.begin_early(worker.thread, node)) {
     worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
-  } else {
+  } else if (state_.pieces == 1) {
     target = exchange_.begin_in_place(worker.thread, node);
   }
   if (node.count() > 1) {
@@ -360,7 +381,7 @@ void Training::average(Worker& worker, const Score& score) {
 
 // The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
 Score Training::fold_step(int64_t shard_count) {
-  settle(shard_results_, shard_count, setup_.options.accumulate, norms_, setup_.comm);
+  settle(shard_results_, shard_count, state_.pieces, norms_, setup_.comm);
   check_losses(shard_count);
   computed_by_ = std::exchange(shard_workers_, owners_);
   computed_by_.resize(static_cast<size_t>(shard_count));
@@ -446,10 +467,13 @@ void Training::save_if_due() {
     say("hash", {{"weights", as_hex(hash)}});
   }
   const bool best = std::exchange(best_pending_, false);
-  bool due = is_due(state_.step, plan.checkpoint_every) && !is_last(state_.step);
+  // A resume from before a split would have to run out of memory in the same step.
+  const bool split = split_unsaved_ && is_due(state_.step, 1);
+  if (split) split_unsaved_ = false;
+  bool due = (split || is_due(state_.step, plan.checkpoint_every)) && !is_last(state_.step);
   if (due) collect_state();
   if (setup_.writer == nullptr) return;
-  if (due && !best && setup_.writer->busy()) {
+  if (due && !best && !split && setup_.writer->busy()) {
     ++skipped_checkpoints_;
     due = false;
   }

@@ -59,6 +59,10 @@ constexpr std::array<const char*, 2> enum_names(Head) { return {"keep", "new"}; 
 enum class KeepFeatures { auto_, never, always };
 constexpr std::array<const char*, 3> enum_names(KeepFeatures) { return {"auto", "never", "always"}; }
 
+/// What becomes of a step in which memory runs out: the run's error, or the step anew in smaller pieces.
+enum class OutOfMemory { error, split };
+constexpr std::array<const char*, 2> enum_names(OutOfMemory) { return {"error", "split"}; }
+
 /// Asked-for options, as they were typed; see Plan for the resolved ones.
 // Every member has an initialiser, so that a call that names a few of them compiles without a warning.
 struct Options {
@@ -143,6 +147,7 @@ struct Options {
   double weight_decay = -1;
   double gradient_clip = 0;
   int64_t accumulate = 1;
+  OutOfMemory out_of_memory = OutOfMemory::error;
   int64_t seed = 0;
 
   // The run
@@ -228,7 +233,8 @@ struct Options {
     field("epsilon", self.epsilon, "adam, adamw, rmsprop: added to the root", at_least(0));
     field("weight-decay", self.weight_decay, "L2 term added to the gradient; adamw: decoupled; -1: 0.0001, adamw 0.01", at_least(-1));
     field("gradient-clip", self.gradient_clip, "largest L2 norm of the whole gradient; 0: no clipping", at_least(0));
-    field("accumulate", self.accumulate, "pieces that each shard is computed in, one after the other, to save memory", at_least(1));
+    field("accumulate", self.accumulate, "pieces that each shard is computed in, one after the other, to save memory; batch norms see pieces, not shards", at_least(1));
+    field("out-of-memory", self.out_of_memory, "when memory runs out in a step: error, or split: from this step on, which is computed anew, each shard in twice as many pieces, as with --accumulate (batch norms then see smaller pieces too); nothing is then exchanged beside backward (--overlap)");
     field("seed", self.seed, "of initial weights, split, order, augmentation and dropout", at_least(0));
     field("The run");
     field("output", self.output, "the run folder; empty: runs/NAME-001 and on");
@@ -240,5 +246,9 @@ struct Options {
     field("verbose", self.verbose, "a line for every step");
   };
 };
+
+/// Whether gradients go to other ranks while backward makes more. Not in averaging mode, which exchanges none in a step; nor where a shard may have to be computed
+/// anew, for what is sent cannot be taken back.
+inline bool overlaps(const Options& options) { return options.overlap && options.exchange == ExchangeKind::tree && options.out_of_memory == OutOfMemory::error; }
 
 }  // namespace lockstep::train

@@ -30,6 +30,7 @@ class Lines {
       line("shards", std::to_string(plan_.shards), shards_reason());
       line("mini-batch", std::to_string(plan_.mini_batch_size), batch_reason());
     }
+    if (options_.out_of_memory == OutOfMemory::split) line("out of memory", "split", "each shard in twice as many pieces from then on; so nothing is exchanged beside backward");
     if (options_.exchange == ExchangeKind::bf16) describe_compression("gradients travel as bfloat16, and are added in 32 bits");
     if (options_.exchange == ExchangeKind::powersgd) describe_compression("matrices of gradients travel as two factors of " + std::to_string(options_.powersgd_rank) + " columns");
     line("steps", with_commas(plan_.total_steps) + " in " + std::to_string(plan_.max_epochs) + " epochs", steps_reason());

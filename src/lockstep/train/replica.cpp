@@ -324,6 +324,11 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   return result;
 }
 
+void Replica::set_pieces(int64_t pieces) {
+  options_.accumulate = pieces;
+  kept_apart_.clear();
+}
+
 int64_t Replica::most_together(int64_t samples) const {
   const auto known = kept_apart_.find(samples);
   return known != kept_apart_.end() && known->second ? std::max<int64_t>(1, kSamplesTogether / samples) : 1;

@@ -99,6 +99,9 @@ class Replica {
   /// The same on another copy of the network, which then holds the gradients.
   ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
+  /// In how many pieces each shard is computed from now on, in place of ReplicaOptions::accumulate.
+  void set_pieces(int64_t pieces);
+
   /// How many shards of so many samples train_together() takes at most: 1 until one of them was trained alone, for then it is known whether each layer keeps shards
   /// apart; and where that many samples fill the caches by themselves.
   int64_t most_together(int64_t samples) const;

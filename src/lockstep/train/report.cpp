@@ -48,6 +48,31 @@ void Training::check_losses(int64_t shard_count) const {
   }
 }
 
+// Whether twice as many pieces make those of a shard of so many samples smaller.
+bool Training::may_split(int64_t samples) const {
+  return setup_.options.out_of_memory == OutOfMemory::split && used_shards(2 * state_.pieces, samples) > used_shards(state_.pieces, samples);
+}
+
+Error Training::step_error(const Error& error, int64_t steps_done, const std::vector<data::Shard>& shards, int64_t shard_count) const {
+  const int64_t samples = shards.front().count, pieces = used_shards(state_.pieces, samples), smaller = used_shards(2 * pieces, samples);
+  std::string hint;
+  if (smaller > pieces) {
+    const std::string half = std::to_string(divided_up(samples, smaller));
+    if (!averaging_ && pieces == 1) hint = "--shards " + std::to_string(2 * shard_count) + " computes " + half + " at once, and ";
+    hint += "--accumulate " + std::to_string(smaller) + " computes " + half + " at once" + (hint.empty() ? "" : " of the same shards") + "; --out-of-memory split does so by itself, also with --resume; or ";
+  }
+  Error whole(ErrorCode::out_of_memory, error.message(), hint + error.hint());
+  for (const std::string& line : error.context()) whole.add_context(line);
+  whole.add_context("in step " + std::to_string(steps_done + 1) + ", in " + (averaging_ ? "replica " : "shard ") + std::to_string(shards.front().index) + " with " + std::to_string(samples) + " samples" +
+                    (pieces > 1 ? " in " + std::to_string(pieces) + " pieces" : shards.size() > 1 ? " and " + std::to_string(shards.size() - 1) + " more beside it" : ""));
+  return whole;
+}
+
+void Training::report_split() {
+  const std::string pieces = std::to_string(state_.pieces), step = std::to_string(state_.step + 1);
+  say("message", {{"text", "memory ran out in step " + step + ", so it is computed anew, and from here on each shard in " + pieces + " pieces, as with --accumulate " + pieces}, {"level", "warning"}, {"pieces", state_.pieces}});
+}
+
 void Training::report_step(const StepTimes& times, const Score& score) {
   const Plan& plan = setup_.plan;
   if (steps_here_++ == 0) {
@@ -93,15 +118,25 @@ void Training::end_with(EndReason reason) {
   ended_ = true;
 }
 
-// Whether the run ends, told by one thread while the others see no reason of their own to end it. Of several ranks' reasons the last in the order of
-// EndReason counts: a stop before all.
-bool Training::agree_on_end() {
+// Whether the step is dropped, told by one thread while the others see no reason of their own for it. Of what several ranks say, the largest counts: go on, split the shards,
+// end for a reason in the order of EndReason, a stop before all.
+bool Training::agree() {
+  constexpr int kGoOn = 0, kSplit = 1, kEnd = 2;
   const std::lock_guard lock(reason_mutex_);
-  const double agreed = setup_.comm.all_reduce(ended_ ? 1 + static_cast<double>(reason_) : 0, comm::Reduction::max);
-  if (agreed == 0) return false;
-  reason_ = static_cast<EndReason>(static_cast<int>(agreed) - 1);
-  ended_ = true;
-  return true;
+  const int own = ended_ ? kEnd + static_cast<int>(reason_) : out_of_memory_ ? kSplit : kGoOn;
+  const auto agreed = static_cast<int>(setup_.comm.all_reduce(own, comm::Reduction::max));
+  splitting_ = agreed == kSplit;
+  out_of_memory_ = false;
+  if (splitting_) {
+    state_.pieces *= 2;
+    split_unsaved_ = true;
+    deal_.withdraw();
+    AutocastScope::forget_casts();
+  } else if (agreed >= kEnd) {
+    reason_ = static_cast<EndReason>(agreed - kEnd);
+    ended_ = true;
+  }
+  return agreed != kGoOn;
 }
 
 }  // namespace lockstep::train

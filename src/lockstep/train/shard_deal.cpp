@@ -22,6 +22,11 @@ void ShardDeal::offer(int64_t thread, const std::vector<data::Shard>& shards) {
   offered_[static_cast<size_t>(thread)].assign(shards.begin(), shards.end());
 }
 
+void ShardDeal::withdraw() {
+  const std::lock_guard lock(mutex_);
+  for (auto& shards : offered_) shards.clear();
+}
+
 std::vector<data::Shard> ShardDeal::take(int64_t thread, int64_t most, int64_t shard_count) {
   const std::lock_guard lock(mutex_);
   auto& own = offered_[static_cast<size_t>(thread)];

@@ -22,6 +22,9 @@ class ShardDeal {
   /// A thread's own shards of the next step. What is left of the last step is dropped.
   void offer(int64_t thread, const std::vector<data::Shard>& shards);
 
+  /// Drops what is left of all threads' shards, of a step that is given up.
+  void withdraw();
+
   /// The next shards for this thread: its own in order, then the last of whoever has most left, a single one. Of its own it gets as many as are equal in size,
   /// a node of the tree over the mini-batch's shard_count, and at most `most`. Nothing when all that was offered is taken.
   std::vector<data::Shard> take(int64_t thread, int64_t most, int64_t shard_count);

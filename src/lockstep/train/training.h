@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/io/event.h"
@@ -102,6 +103,8 @@ class Training {
   static data::Shard with_features(data::Shard shard, const Features* features);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
+  void train_part(Worker& worker, const data::Batch& batch);
+  bool begins_anew(Worker& worker);
   void train_shards(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch);
   void train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch, std::span<ShardResult> results);
   void average(Worker& worker, const Score& score);
@@ -111,12 +114,15 @@ class Training {
   bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
   void end_with(EndReason reason);
-  bool agree_on_end();
+  bool agree();
+  bool may_split(int64_t samples) const;
+  Error step_error(const Error& error, int64_t steps_done, const std::vector<data::Shard>& shards, int64_t shard_count) const;
 
   // The first worker of each rank, between steps.
   Score fold_step(int64_t shard_count);
   void report_start();
   void check_losses(int64_t shard_count) const;
+  void report_split();
   void report_step(const StepTimes& times, const Score& score);
   void report_average(double seconds, const Score& score);
   void note_validation(const Score& score);
@@ -145,6 +151,9 @@ class Training {
   std::vector<ShardResult> evaluation_results_;  // of all shards of a dataset
   std::vector<int64_t> thread_ids_;
   std::atomic<bool> ended_{false};               // set before a barrier, read after it
+  std::atomic<bool> out_of_memory_{false};       // and the step can be split; set before a barrier, read and taken back in it
+  bool splitting_ = false;                       // as the ranks agreed in the last meeting, read after it
+  bool split_unsaved_ = false;                   // no checkpoint has it yet
   std::mutex reason_mutex_;
   EndReason reason_ = EndReason::finished;
   Score test_score_;
