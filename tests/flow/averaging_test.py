@@ -79,6 +79,8 @@ class Averaging(runs.TestFolders, unittest.TestCase):
     def test_refusals(self):
         for options, said in {("--averaging-frequency", "3"): "--averaging-frequency 3 means nothing with --exchange tree",
                               ("--exchange", "average", "--scale-with-workers", "batch"): "--scale-with-workers has nothing to scale",
+                              ("--exchange", "average", "--precision", "fp16-mixed"): "--precision fp16-mixed does not go with --exchange average: a step is skipped for all",
+                              ("--exchange", "powersgd", "--precision", "fp16-mixed"): "--precision fp16-mixed does not go with --exchange powersgd",
                               ("--exchange", "average", "--averaging-frequency", "0"): "it must be a whole number of at least 1"}.items():
             with self.subTest(said):
                 self.assertIn(said, runs.run("plan", self.digits, *options, status=2))

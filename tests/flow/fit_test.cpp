@@ -1,6 +1,8 @@
 // train::fit from C++: a network of one's own, observers, stops at awkward moments.
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -92,6 +94,13 @@ struct CountingNetImpl : torch::nn::Module {
   torch::Tensor calls;
 };
 
+// Its gradients are too large for 16 bits until the loss is scaled by less.
+struct LoudNetImpl : torch::nn::Module {
+  explicit LoudNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  torch::Tensor forward(const torch::Tensor& x) { return head(x.flatten(1)) * 100; }
+  torch::nn::Linear head;
+};
+
 class FitTest : public ::testing::Test {
  protected:
   train::Options options_of(const std::string& run, int64_t workers) const {
@@ -165,6 +174,63 @@ TEST_F(FitTest, TheRanksOfAGroupTrainOneNetwork) {
       EXPECT_EQ(result.weights, folder_ / run / "model.safetensors");
     }
   }
+}
+
+TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
+  train::Job job = own_job();
+  job.network = nn::network("loud", [](const nn::NetworkInput& input) { return std::make_shared<LoudNetImpl>(input); });
+  const auto options_with = [&](const std::string& run, int64_t workers, double clip) {
+    train::Options options = options_of(run, workers);
+    options.precision = train::Precision::fp16_mixed;
+    options.learning_rate = 1e-4;
+    options.optimizer = train::OptimizerKind::adam;
+    options.gradient_clip = clip;
+    options.hash_every = 1;
+    return options;
+  };
+  for (const double clip : {0.0, 1.0}) {
+    const std::string name = clip > 0 ? "clipped " : "loud ";
+    for (const int64_t workers : {1, 2, 3}) {
+      std::map<int64_t, std::string> hashes;  // after each step
+      std::set<int64_t> skipped;              // steps
+      int64_t count = 0;
+      job.observer = [&](const io::Event& event) {
+        if (event.kind == "hash") hashes[event.step] = io::text(event, "weights");
+        if (event.kind == "message" && event.values.contains("skipped_steps")) {
+          skipped.insert(event.step);
+          count = event.values["skipped_steps"];
+        }
+        return io::Control::go;
+      };
+      const train::Result result = fit(job, options_with(name + std::to_string(workers), workers, clip));
+      EXPECT_EQ(result.steps, 3 * kStepsPerEpoch);
+      EXPECT_THAT(skipped, testing::SizeIs(testing::AllOf(count, testing::Ge(3), testing::Le(8))));
+      ASSERT_EQ(hashes.size(), 27U);
+      for (int64_t step = 2; step <= 27; ++step) EXPECT_EQ(hashes[step] == hashes[step - 1], skipped.contains(step)) << "step " << step;
+      expect_same(name + "1", name + std::to_string(workers));
+    }
+    int64_t last_step = 2;
+    job.observer = [&](const io::Event& event) { return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go; };
+    fit(job, options_with(name + "parts", 1, clip));
+    train::Options options = options_with(name + "parts", 3, clip);
+    options.resume = true;
+    for (const int64_t step : {5, 13, 28}) {
+      last_step = step;
+      fit(job, options);
+    }
+    expect_same(name + "1", name + "parts");
+  }
+}
+
+TEST_F(FitTest, HalfPrecisionHasTheSameBitsForAnyNumberOfWorkers) {
+  for (const int64_t workers : {1, 2, 3}) {
+    train::Options options = options_of("half-" + std::to_string(workers), workers);
+    options.precision = train::Precision::fp16_mixed;
+    EXPECT_GT(fit(own_job(), options).best_accuracy, 0.5);
+    expect_same("half-1", "half-" + std::to_string(workers));
+  }
+  fit(own_job(), options_of("single", 1));
+  EXPECT_NE(bytes("half-1"), bytes("single"));
 }
 
 TEST_F(FitTest, RunsAtTheSameTimeDoNotDisturbEachOther) {

@@ -12,6 +12,7 @@ SETTINGS = {
     "digits_cnn": [],
     "64-true": ["--precision", "64-true"],
     "bf16-mixed": ["--precision", "bf16-mixed"],
+    "fp16-mixed": ["--precision", "fp16-mixed", "--gradient-clip", "1"],
     "accumulate": ["--accumulate", "3", "--mini-batch-size", "48"],
     "gradient-clip": ["--gradient-clip", "0.5"],
     "augment": ["--augment", "flip,shift"],

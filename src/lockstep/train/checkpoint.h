@@ -12,6 +12,7 @@
 #include "lockstep/base/bounded_queue.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/nn/safetensors.h"
+#include "lockstep/train/loss_scale.h"
 
 namespace lockstep::train {
 
@@ -27,6 +28,9 @@ struct RunState {
   double validation_loss = 0;
   double seconds = 0;            ///< of training, all attempts
   int64_t pieces = 0;            ///< that each shard is computed in, which grow where memory runs out; 0: as --accumulate says
+  double loss_scale = LossScale{}.factor;  ///< of the next step, in fp16-mixed; these three are a LossScale
+  int64_t loss_scale_steps = 0;
+  int64_t skipped_steps = 0;
   std::string finished;          ///< why the run ended for good; empty while it can go on
 
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -40,8 +44,18 @@ struct RunState {
     field("validation-loss", self.validation_loss, "");
     field("seconds", self.seconds, "");
     field("pieces", self.pieces, "");
+    field("loss-scale", self.loss_scale, "");
+    field("loss-scale-steps", self.loss_scale_steps, "");
+    field("skipped-steps", self.skipped_steps, "");
     field("finished", self.finished, "");
   };
+
+  LossScale scale() const { return {loss_scale, loss_scale_steps, skipped_steps}; }
+  void set_scale(const LossScale& scale) {
+    loss_scale = scale.factor;
+    loss_scale_steps = scale.steps;
+    skipped_steps = scale.skipped;
+  }
 };
 
 /// Copies, so that training goes on while they are written.

@@ -14,7 +14,7 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
       agree_(std::move(options.agree)),
       in_place_(options.in_place && weights.device().is_cpu() && weights.type() == at::kFloat),
       progress_(static_cast<size_t>(group.size())),
-      updater_(make_updater(group, weights, optimizer, options.gradient_clip)) {
+      updater_(make_updater(group, weights, optimizer, options.gradient_clip, options.not_finite)) {
   for (int64_t thread = 0; thread < group.size(); ++thread) stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
   if (!options.overlap || !weights.device().is_cpu()) return;
   std::vector<int64_t> starts;

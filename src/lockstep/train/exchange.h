@@ -21,6 +21,7 @@ namespace lockstep::train {
 struct ExchangeOptions {
   std::unique_ptr<GradientWay> way;  ///< how nodes come together where nothing overlaps
   double gradient_clip = 0;
+  NotFinite not_finite = NotFinite::update;
   bool in_place = false;        ///< backward may write gradients where they belong: a layer graph
   bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
   std::function<bool()> agree;  ///< the ranks agree on whether this step is dropped; called once a step, from any thread
@@ -58,8 +59,9 @@ class Exchange {
   /// Ends with no barrier: the caller's next one makes the weights visible.
   void step(Share thread, int64_t shard_count, const device::UpdateRule& rule);
 
-  /// The gradient's L2 norm of the last step, before clipping; NaN when clipping is off.
+  /// As of the Updater.
   double gradient_norm() const { return updater_->gradient_norm(); }
+  bool skipped() const { return updater_->skipped(); }
   /// How long the last step's exchange between ranks ran beside backward, seconds.
   double hidden_seconds() const { return beside_ == nullptr ? 0 : beside_->hidden_seconds(); }
 

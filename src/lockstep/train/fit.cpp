@@ -290,6 +290,7 @@ class Run {
                 {"best_step", state.best_step}, {"skipped_checkpoints", training.skipped_checkpoints()}, {"peak_memory_bytes", device::peak_memory_bytes()}};
     if (validated) values.update({{"accuracy", result.accuracy}, {"loss", result.loss}, {"best_accuracy", result.best_accuracy}});
     if (test.count > 0) values.update({{"test_accuracy", test.accuracy}, {"test_loss", test.loss}});
+    if (prepared_.plan.precision == Precision::fp16_mixed) values.update({{"skipped_steps", state.skipped_steps}, {"loss_scale", state.loss_scale}});
     if (reason != EndReason::stopped) values["weights_path"] = result.weights.string();
     say({.epoch = result.epochs, .step = state.step, .kind = "end", .values = std::move(values)});
     return result;

@@ -92,7 +92,7 @@ double least_step_memory(const Plan& plan, const Options& options, const nn::Net
     }
     for (const std::string& name : read) kept += sizes[name];
   }
-  const bool half = options.precision == Precision::bf16_mixed || options.precision == Precision::auto_;
+  const bool half = is_mixed(options.precision) || options.precision == Precision::auto_;
   const int64_t shards = filled(plan.shards, options, plan.mini_batch_size);
   const double at_once = static_cast<double>(plan.mini_batch_size / shards / options.accumulate * std::min(plan.workers, shards));
   return ranks_share * (pictures + at_once * kept * (half ? 2.0 : static_cast<double>(number_bytes(options.precision))));

@@ -1,6 +1,6 @@
 // The training loop. Every worker of every rank walks it; what differs is only which shards and blocks it owns. A decision to end is made before
 // a barrier, agreed by the ranks in it, and read by all after it, so that no worker leaves alone: the step under way is then dropped, and the
-// run stands at the last complete one. A rank's first worker does what is done once a process, with the same numbers on all ranks.
+// run stands at the last complete one. Out of memory goes the same way, and the step is then computed anew. A rank's first worker does what is done once a process, with the same numbers on all ranks.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -129,6 +129,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       exchange_(group_, setup_.comm, weights_, optimizer_,
                 {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
                  .gradient_clip = setup_.options.gradient_clip,
+                 .not_finite = scales_loss() ? NotFinite::skip : NotFinite::update,
                  .in_place = !prototype_.steps.empty(),
                  .overlap = overlaps(setup_.options),
                  .agree = [this] { return agree(); }}),
@@ -262,6 +263,7 @@ bool Training::validation_is_due(int64_t step) const {
 bool Training::train_step(Worker& worker) {
   const auto start = Clock::now();
   worker.times = {};
+  const LossScale scale = state_.scale();
   const auto batch = worker.queue.next(setup_.stop);
   worker.times.queue = seconds_since(start);
   if (!batch) {
@@ -278,7 +280,8 @@ bool Training::train_step(Worker& worker) {
   if (ended_) return false;
 
   const auto arrived = Clock::now();
-  const device::UpdateRule rule = optimizer_.rule_at(worker.step, schedule_.at(worker.step));
+  device::UpdateRule rule = optimizer_.rule_at(worker.step - scale.skipped, schedule_.at(worker.step));
+  if (scales_loss()) rule.gradient_scale = 1 / scale.factor;
   if (averaging_) {
     averaging_->update(worker.thread, batch->shard_count, rule);
   } else {
@@ -287,7 +290,8 @@ bool Training::train_step(Worker& worker) {
   Score score;
   if (worker.is_first()) {
     score = fold_step(batch->shard_count);
-    if (setup_.plan.precision == Precision::bf16_mixed) AutocastScope::forget_casts();
+    if (scales_loss()) state_.set_scale(next(scale, exchange_.skipped(), worker.step + 1));
+    if (is_mixed(setup_.plan.precision)) AutocastScope::forget_casts();
     carried_.commit();
     state_.step = worker.step + 1;
   }
@@ -301,12 +305,14 @@ bool Training::train_step(Worker& worker) {
   times.exchange = seconds_between(start, arrived) - times.queue - times.forward - times.backward;
   times.update = seconds_between(arrived, updated);
   times.whole = seconds_between(start, updated);
+  if (worker.is_first() && state_.skipped_steps > scale.skipped) report_skip(scale.factor);
   if (worker.is_first()) report_step(times, score);
   return true;
 }
 
 // The worker's own shards and what others have not begun, until the run ends or memory runs out.
 void Training::train_part(Worker& worker, const data::Batch& batch) {
+  if (scales_loss()) worker.replica.set_loss_scale(state_.loss_scale);
   deal_.offer(worker.thread.rank, batch.shards);
   exchange_.begin(worker.thread, static_cast<int64_t>(batch.shards.size()), batch.shard_count);
   while (true) {

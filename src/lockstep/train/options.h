@@ -41,8 +41,8 @@ enum class ScheduleKind { constant, piecewise, cosine };
 constexpr std::array<const char*, 3> enum_names(ScheduleKind) { return {"constant", "piecewise", "cosine"}; }
 
 /// auto_: single or bf16_mixed by a short trial; see Plan::precision. Inference takes it for single.
-enum class Precision { single, double_, bf16_mixed, auto_ };
-constexpr std::array<const char*, 4> enum_names(Precision) { return {"32-true", "64-true", "bf16-mixed", "auto"}; }
+enum class Precision { single, double_, bf16_mixed, fp16_mixed, auto_ };
+constexpr std::array<const char*, 5> enum_names(Precision) { return {"32-true", "64-true", "bf16-mixed", "fp16-mixed", "auto"}; }
 
 enum class Isa { auto_, avx2, avx512 };
 constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "avx512"}; }
@@ -198,7 +198,7 @@ struct Options {
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says; workers take them in turn", at_least(0));
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
     field("prefetch", self.prefetch, "mini-batches read ahead; 0: 4, and 16 over all replicas in averaging mode", at_least(0));
-    field("precision", self.precision, "of arithmetic; bf16-mixed keeps weights in 32 bits; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");
+    field("precision", self.precision, "of arithmetic; bf16-mixed and fp16-mixed keep weights in 32 bits; fp16-mixed scales the loss as PyTorch's GradScaler does, and skips steps whose gradients are not finite; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("Averaging mode");

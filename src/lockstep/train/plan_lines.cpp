@@ -133,7 +133,7 @@ class Lines {
 
   std::string kernels_reason() const {
     if (options_.kernels == Kernels::engine) return "LibTorch's and oneDNN's only";
-    if (plan_.precision == Precision::double_) return "LibTorch's, for own ones are in float32 and bfloat16";
+    if (plan_.precision == Precision::double_ || plan_.precision == Precision::fp16_mixed) return "LibTorch's, for own ones are in float32 and bfloat16";
     if (network_.spec().is_null()) return "own kernels where they are faster" + std::string(sequences() ? "" : reasons_.channels_last ? "; pictures lie channels last" : "; pictures lie channels first, for the network gives something else when they do not");
     const int64_t pictures = plan_.mini_batch_size / used_shards(plan_.shards, plan_.mini_batch_size) / options_.accumulate;
     int64_t own = 0, all = 0;

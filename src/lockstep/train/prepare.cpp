@@ -96,6 +96,10 @@ class Preparation {
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
   void check_exchange() const {
+    if (options_.precision == Precision::fp16_mixed && (averages() || options_.exchange == ExchangeKind::powersgd)) {
+      throw Error(ErrorCode::invalid_option, "--precision fp16-mixed does not go with --exchange " + field_text(options_, "exchange") + ": " +
+                  (averages() ? "a step is skipped for all, and replicas step by themselves" : "what it keeps for the next step must be finite"), "--precision bf16-mixed goes with it");
+    }
     if (averages()) {
       if (options_.scale_with_workers == ScaleWithWorkers::none) return;
       throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");

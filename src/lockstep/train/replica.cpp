@@ -14,6 +14,7 @@
 #include "lockstep/base/seed.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/losses.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/plain_tensor.h"
 
 namespace lockstep::train {
@@ -189,11 +190,11 @@ void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, co
 }
 
 AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts)
-    : enabled_(precision == Precision::bf16_mixed), device_(device), outer_enabled_(at::autocast::is_autocast_enabled(device)), outer_type_(at::autocast::get_autocast_dtype(device)),
+    : enabled_(is_mixed(precision)), device_(device), outer_enabled_(at::autocast::is_autocast_enabled(device)), outer_type_(at::autocast::get_autocast_dtype(device)),
       outer_cache_(at::autocast::is_autocast_cache_enabled()) {
   if (!enabled_) return;
   at::autocast::set_autocast_enabled(device_, true);
-  at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+  at::autocast::set_autocast_dtype(device_, precision == Precision::fp16_mixed ? at::kHalf : at::kBFloat16);
   at::autocast::set_autocast_cache_enabled(casts == WeightCasts::keep);
 }
 
@@ -240,7 +241,7 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
 
 Replica::~Replica() {
   // They hold the weights, and after a stop nobody else forgets them.
-  if (options_.precision == Precision::bf16_mixed) AutocastScope::forget_casts();
+  if (is_mixed(options_.precision)) AutocastScope::forget_casts();
 }
 
 nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried) {
@@ -304,7 +305,7 @@ void Replica::train_pass(Pass pass, const nn::ShardsTogether& together, std::spa
   }
   const auto middle = std::chrono::steady_clock::now();
   if (watch_ != nullptr) watch_->set_on(take_early_ != nullptr && pass.is_last);
-  loss.sum.backward(at::full({}, 1.0 / static_cast<double>(std::max<int64_t>(1, pass.target_count)), loss.sum.options()));
+  loss.sum.backward(at::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, pass.target_count)), loss.sum.options()));
   results.front().forward_seconds += seconds_between(start, middle);
   results.front().backward_seconds += seconds_since(middle);
 }

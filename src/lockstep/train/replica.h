@@ -99,6 +99,9 @@ class Replica {
   /// The same on another copy of the network, which then holds the gradients.
   ShardResult train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried = {});
 
+  /// What the loss is multiplied with before backward, from now on; so gradients are, too.
+  void set_loss_scale(double factor) { loss_scale_ = factor; }
+
   /// In how many pieces each shard is computed from now on, in place of ReplicaOptions::accumulate.
   void set_pieces(int64_t pieces);
 
@@ -150,6 +153,7 @@ class Replica {
   nn::DirectConvolutions convolutions_;
   const bool layers_keep_apart_;         // each layer keeps shards apart, as far as it knows before its inputs come
   std::map<int64_t, bool> kept_apart_;   // whether all did, by the samples of a shard
+  double loss_scale_ = 1;
   TakeGradient take_early_;               // of the next train()
   std::unique_ptr<GradientWatch> watch_;  // made when it is first needed
 };
@@ -158,7 +162,7 @@ class Replica {
 /// for a kept cast would then lack its gradient).
 enum class WeightCasts { keep, renew };
 
-/// For code that runs a network in bf16-mixed: autocast for this thread while it lives, and what was before it afterwards; forget_casts() after each update, when no
+/// For code that runs a network in bf16-mixed or fp16-mixed: autocast for this thread while it lives, and what was before it afterwards; forget_casts() after each update, when no
 /// thread of this training is in a forward pass. LibTorch has one cache for the process: casts of other trainings are made once more, with the same bits where
 /// a forward pass uses each weight once, as layer graphs do.
 class AutocastScope {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lockstep/base/share.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/train/bad_loss.h"
 #include "lockstep/train/training.h"
@@ -71,6 +72,12 @@ Error Training::step_error(const Error& error, int64_t steps_done, const std::ve
 void Training::report_split() {
   const std::string pieces = std::to_string(state_.pieces), step = std::to_string(state_.step + 1);
   say("message", {{"text", "memory ran out in step " + step + ", so it is computed anew, and from here on each shard in " + pieces + " pieces, as with --accumulate " + pieces}, {"level", "warning"}, {"pieces", state_.pieces}});
+}
+
+void Training::report_skip(double factor) {
+  const auto shown = [](double number) { return number >= 1 ? with_commas(static_cast<int64_t>(number)) : shortest(number); };
+  say("message", {{"text", "step " + std::to_string(state_.step) + " was skipped: its gradients are not finite with a loss scaled by " + shown(factor) + "; from here on by " + shown(state_.loss_scale)},
+                  {"level", "info"}, {"skipped_steps", state_.skipped_steps}, {"loss_scale", state_.loss_scale}});
 }
 
 void Training::report_step(const StepTimes& times, const Score& score) {

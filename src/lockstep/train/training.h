@@ -110,6 +110,7 @@ class Training {
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
+  bool scales_loss() const { return setup_.plan.precision == Precision::fp16_mixed; }
   bool is_last(int64_t step) const;
   bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
@@ -123,6 +124,7 @@ class Training {
   void report_start();
   void check_losses(int64_t shard_count) const;
   void report_split();
+  void report_skip(double factor);
   void report_step(const StepTimes& times, const Score& score);
   void report_average(double seconds, const Score& score);
   void note_validation(const Score& score);

@@ -10,22 +10,26 @@
 
 namespace lockstep::train {
 
-Updater::Updater(SharedWeights& weights, const Optimizer& optimizer, double gradient_clip)
-    : weights_(weights), optimizer_(optimizer), norm_(std::numeric_limits<double>::quiet_NaN()), gradient_clip_(gradient_clip) {}
+Updater::Updater(SharedWeights& weights, const Optimizer& optimizer, double gradient_clip, NotFinite not_finite)
+    : weights_(weights), optimizer_(optimizer), norm_(std::numeric_limits<double>::quiet_NaN()), gradient_clip_(gradient_clip), not_finite_(not_finite) {}
 
 double Updater::norm_of(const std::vector<double>& block_squares) const {
   return std::sqrt(comm::fold(block_squares, 0, weights_.block_count(), std::plus<>()));
 }
 
-double Updater::scale_for(double norm) const { return std::min(1.0, gradient_clip_ / (norm + 1e-6)); }
+// Squares of floats and their sum stay within double, so the norm is finite where all elements are.
+std::optional<double> Updater::scale_for(double norm) const {
+  if (not_finite_ == NotFinite::skip && !std::isfinite(norm)) return std::nullopt;
+  return gradient_clip_ > 0 ? std::min(1.0, gradient_clip_ / (norm + 1e-6)) : 1;
+}
 
 namespace {
 
 class CpuUpdater : public Updater {
  public:
-  CpuUpdater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip)
-      : Updater(weights, optimizer, gradient_clip), group_(group) {
-    if (!clips()) return;
+  CpuUpdater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip, NotFinite not_finite)
+      : Updater(weights, optimizer, gradient_clip, not_finite), group_(group) {
+    if (!needs_norm()) return;
     block_squares_.resize(static_cast<size_t>(weights.block_count()));
     clipped_ = at::empty_like(weights.flat());
   }
@@ -49,7 +53,7 @@ class CpuUpdater : public Updater {
         work(block, begin, std::min(kBlock, weights_.element_count() - begin));
       }
     };
-    if (!clips()) {
+    if (!needs_norm()) {
       for_each_block([&](int64_t, int64_t begin, int64_t count) {
         optimizer_.update<T>(rule, weights_, comm::finish_block<T>(nodes, shard_count, begin, count, scratch.data()), begin, count);
       });
@@ -63,9 +67,11 @@ class CpuUpdater : public Updater {
     });
     group_.barrier();
     // Every worker folds all blocks itself: the same numbers in the same order, without a message.
-    const double norm = norm_of(block_squares_);
+    const double norm = rule.gradient_scale * norm_of(block_squares_);
     if (share.rank == 0) norm_ = norm;
-    rule.gradient_scale = scale_for(norm);
+    const std::optional<double> scale = scale_for(norm);
+    if (!scale) return;
+    rule.gradient_scale *= *scale;
     for_each_block([&](int64_t, int64_t begin, int64_t count) { optimizer_.update<T>(rule, weights_, sum + begin, begin, count); });
   }
 
@@ -76,17 +82,19 @@ class CpuUpdater : public Updater {
 
 class GpuUpdater : public Updater {
  public:
-  GpuUpdater(const device::GpuKernels& kernels, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip)
-      : Updater(weights, optimizer, gradient_clip), kernels_(kernels) {}
+  GpuUpdater(const device::GpuKernels& kernels, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip, NotFinite not_finite)
+      : Updater(weights, optimizer, gradient_clip, not_finite), kernels_(kernels) {}
 
   void step(Share share, const std::vector<comm::Node>& nodes, int64_t shard_count, device::UpdateRule rule) override {
     if (share.rank != 0) return;
     const at::NoGradGuard no_grad;
     const at::Tensor gradient = comm::finish_whole(nodes, shard_count);
-    if (clips()) {
+    if (needs_norm()) {
       const at::Tensor squares = kernels_.sums_of_squares(gradient, kBlock).cpu();
-      norm_ = norm_of({squares.const_data_ptr<double>(), squares.const_data_ptr<double>() + squares.numel()});
-      rule.gradient_scale = scale_for(norm_);
+      norm_ = rule.gradient_scale * norm_of({squares.const_data_ptr<double>(), squares.const_data_ptr<double>() + squares.numel()});
+      const std::optional<double> scale = scale_for(norm_);
+      if (!scale) return;
+      rule.gradient_scale *= *scale;
     }
     optimizer_.each_part(rule, 0, weights_.element_count(), [&](const device::UpdateRule& own, int64_t begin, int64_t count) {
       const auto part = [&](const at::Tensor& flat) { return flat.defined() ? flat.narrow(0, begin, count) : flat; };
@@ -100,17 +108,17 @@ class GpuUpdater : public Updater {
 
 }  // namespace
 
-std::unique_ptr<Updater> cpu_updater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip) {
-  return std::make_unique<CpuUpdater>(group, weights, optimizer, gradient_clip);
+std::unique_ptr<Updater> cpu_updater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip, NotFinite not_finite) {
+  return std::make_unique<CpuUpdater>(group, weights, optimizer, gradient_clip, not_finite);
 }
 
-std::unique_ptr<Updater> gpu_updater(const device::GpuKernels& kernels, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip) {
-  return std::make_unique<GpuUpdater>(kernels, weights, optimizer, gradient_clip);
+std::unique_ptr<Updater> gpu_updater(const device::GpuKernels& kernels, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip, NotFinite not_finite) {
+  return std::make_unique<GpuUpdater>(kernels, weights, optimizer, gradient_clip, not_finite);
 }
 
-std::unique_ptr<Updater> make_updater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip) {
-  if (weights.device().is_cpu()) return cpu_updater(group, weights, optimizer, gradient_clip);
-  return gpu_updater(device::gpu_library().kernels(), weights, optimizer, gradient_clip);
+std::unique_ptr<Updater> make_updater(comm::ThreadGroup& group, SharedWeights& weights, const Optimizer& optimizer, double gradient_clip, NotFinite not_finite) {
+  if (weights.device().is_cpu()) return cpu_updater(group, weights, optimizer, gradient_clip, not_finite);
+  return gpu_updater(device::gpu_library().kernels(), weights, optimizer, gradient_clip, not_finite);
 }
 
 }  // namespace lockstep::train

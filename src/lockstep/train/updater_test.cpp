@@ -35,17 +35,25 @@ nn::Instance network() {
 
 constexpr int64_t kShards = 5;
 
+// What is done to the gradients of all steps.
+struct Scaled {
+  double factor = 1;
+  NotFinite not_finite = NotFinite::update;
+  double last = 0;  // added to the last element of the last shard
+};
+
 // Three steps of `workers` threads; the gradients are the same for any number of them.
-at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options) {
+at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options, const Scaled& scaled = {}) {
   const nn::Instance instance = network();
   SharedWeights weights(instance, at::kFloat, at::kCPU);
   const Optimizer optimizer(resolve_rule(options), weights);
   comm::ThreadGroup group(workers);
   const CpuStandIn kernels;
-  const auto updater = on_gpu_code ? gpu_updater(kernels, weights, optimizer, options.gradient_clip) : cpu_updater(group, weights, optimizer, options.gradient_clip);
+  const auto updater = on_gpu_code ? gpu_updater(kernels, weights, optimizer, options.gradient_clip, scaled.not_finite) : cpu_updater(group, weights, optimizer, options.gradient_clip, scaled.not_finite);
   torch::manual_seed(2);
   std::vector<at::Tensor> gradients;
-  for (int64_t i = 0; i < 3 * kShards; ++i) gradients.push_back(at::randn({weights.element_count()}));
+  for (int64_t i = 0; i < 3 * kShards; ++i) gradients.push_back(at::randn({weights.element_count()}) * scaled.factor);
+  for (int64_t step = 1; step <= 3; ++step) gradients[static_cast<size_t>(step * kShards - 1)][-1] += scaled.last;
   std::vector<comm::NodeStack> stacks(static_cast<size_t>(workers), comm::NodeStack(weights.element_count(), at::kFloat, at::kCPU));
   group.run([&](Share share) {
     for (int64_t step = 0; step < 3; ++step) {
@@ -61,11 +69,14 @@ at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options) {
       group.barrier();
       std::vector<comm::Node> nodes;
       for (const comm::NodeStack& each : stacks) nodes.insert(nodes.end(), each.nodes().begin(), each.nodes().end());
-      updater->step(share, nodes, kShards, optimizer.rule_at(step, 0.1));
+      device::UpdateRule rule = optimizer.rule_at(step, 0.1);
+      rule.gradient_scale = 1 / scaled.factor;
+      updater->step(share, nodes, kShards, rule);
       group.barrier();
     }
   });
-  EXPECT_EQ(updater->gradient_norm() > options.gradient_clip, options.gradient_clip > 0);
+  EXPECT_EQ(updater->gradient_norm() > options.gradient_clip, scaled.not_finite == NotFinite::skip ? !std::isnan(scaled.last) : options.gradient_clip > 0);
+  EXPECT_EQ(updater->skipped(), !std::isfinite(scaled.last));
   return weights.flat().clone();
 }
 
@@ -78,6 +89,23 @@ TEST(Updater, TheGpusCodeGivesTheCpusBits) {
       const at::Tensor expected = trained(false, 1, options);
       EXPECT_TRUE(at::equal(expected, trained(false, 3, options)));
       for (const int64_t workers : {1, 2, 3}) EXPECT_TRUE(at::equal(expected, trained(true, workers, options))) << workers << " workers, clip " << clip;
+    }
+  }
+}
+
+TEST(Updater, APowerOfTwoInTheGradientsChangesNoBitAndNotFiniteOnesNoWeight) {
+  for (const double clip : {0.0, 1.5}) {
+    Options options;
+    options.gradient_clip = clip;
+    const at::Tensor expected = trained(false, 1, options);
+    for (const bool on_gpu_code : {false, true}) {
+      for (const int64_t workers : {1, 3}) {
+        EXPECT_TRUE(at::equal(expected, trained(on_gpu_code, workers, options, {.factor = 65536, .not_finite = NotFinite::skip})));
+        for (const double last : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+          const at::Tensor left = trained(on_gpu_code, workers, options, {.factor = 65536, .not_finite = NotFinite::skip, .last = last});
+          EXPECT_TRUE(at::equal(left, SharedWeights(network(), at::kFloat, at::kCPU).flat()));
+        }
+      }
     }
   }
 }

@@ -190,6 +190,9 @@ BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::Net
   if (options.precision == Precision::auto_) {
     throw Error(ErrorCode::invalid_option, "a model for a loop of one's own cannot choose its precision by a trial", "say single, double_ or bf16_mixed");
   }
+  if (options.precision == Precision::fp16_mixed) {
+    throw Error(ErrorCode::invalid_option, "a loop of one's own does not scale the loss, without which gradients of fp16-mixed become zero", "say single, double_ or bf16_mixed");
+  }
   const at::Device device = open_device(worker.device().is_cpu() ? "cpu" : "cuda", worker.device().index());
   const nn::Instance instance = make_instance(worker, network, input, options);
   SharedWeights weights(instance, number_type(options.precision), device);

@@ -126,6 +126,13 @@ TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
   }
 }
 
+TEST(CustomLoop, HalfPrecisionIsRefusedForNobodyScalesTheLoss) {
+  on_workers(1, [](pool::Worker& worker) {
+    EXPECT_THROW(build(worker, net(), halves(10), {.precision = Precision::fp16_mixed}), Error);
+    return 0;
+  });
+}
+
 TEST(CustomLoop, ALossThatPredictsKeepsItsPrecision) {
   on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(10), {.precision = Precision::bf16_mixed});
