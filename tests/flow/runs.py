@@ -95,8 +95,8 @@ def of_kind(output, kind):
 
 
 def plan_line(output, name):
-    """What a run's plan says of this: the value and its reason."""
-    return next(f"{value} {reason}" for line, value, reason in of_kind(output, "plan")[-1]["values"]["lines"] if line == name)
+    """What a run's plan says of this: the value and its reason; empty where it says nothing."""
+    return next((f"{value} {reason}" for line, value, reason in of_kind(output, "plan")[-1]["values"]["lines"] if line == name), "")
 
 
 def checkpoints(output):

@@ -194,7 +194,10 @@ struct MiniBatchQueue::State {
 
     Shard whole = room_for(range, end - begin);
     whole.padded_left = format.padding == PaddingSide::left;
-    if (!options.pictures_wanted) whole.samples = at::tensor(filling->samples, at::kLong);
+    if (!options.pictures_wanted) {
+      whole.samples = at::empty({whole.count}, at::TensorOptions(at::kLong).pinned_memory(options.pinned));
+      std::copy(filling->samples.begin(), filling->samples.end(), whole.samples.data_ptr<int64_t>());
+    }
     filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
     if (whole.mixed_target.defined()) {

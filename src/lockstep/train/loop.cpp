@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 at::Device device_of(const Plan& plan) { return open_device(plan.device, plan.gpu); }
 
-data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step) {
+data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step, bool resident) {
   return {.mini_batch_size = plan.mini_batch_size,
           .shards = plan.shards,
           .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
@@ -40,7 +40,7 @@ data::QueueOptions queue_options(const Plan& plan, const Options& options, int64
           .read_ahead = plan.read_ahead,
           .least_steps = options.sequence_length,
           .pinned = device_of(plan).is_cuda(),
-          .pictures_wanted = !plan.keep_features};
+          .pictures_wanted = !plan.keep_features && !resident};
 }
 
 nn::Instance make_instance(const TrainingSetup& setup) { return trainable_instance(setup.network, setup.plan.input, setup.options); }
@@ -111,7 +111,7 @@ struct Training::Worker {
       : thread(own_thread),
         all(of_all),
         replica(std::move(instance), training.weights_, training.norms_, replica_options(training.setup_.plan, training.setup_.options)),
-        queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step)),
+        queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step, !training.resident_.empty())),
         step(training.state_.step) {
     replica.set_pieces(training.state_.pieces);
   }
@@ -164,6 +164,7 @@ EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
   state_.pieces = std::max(state_.pieces, setup_.options.accumulate);
   if (averaging_) averaging_->begin(state_.step);
+  take_resident_memory();
   const auto work = [&](Share thread) {
     at::set_num_threads(1);
     thread_ids_[static_cast<size_t>(thread.rank)] = ::syscall(SYS_gettid);
@@ -177,6 +178,7 @@ EndReason Training::run() {
     group_.barrier();
     if (worker.is_first()) report_start();
     compute_features(worker);
+    load_resident(worker);
     walk(worker);
   };
   try {
@@ -209,6 +211,41 @@ void Training::compute_features(Worker& worker) {
 const Features* Training::features_of(const data::PictureSet& pictures) const {
   for (const Features& features : features_) {
     if (&features.pictures() == &pictures) return &features;
+  }
+  return nullptr;
+}
+
+// Where it is not there after all, the run goes on without.
+void Training::take_resident_memory() {
+  if (!setup_.plan.resident) return;
+  std::vector<std::shared_ptr<const data::PictureSet>> sets{setup_.train};
+  if (setup_.validation != nullptr) sets.push_back(setup_.validation);
+  resident_ = take_resident(sets, device_of(setup_.plan), setup_.options.resident, [&](const std::string& text) { say("message", {{"text", text}, {"level", "warning"}}); });
+}
+
+// After a stop some are missing, and nothing reads them, as with features.
+void Training::load_resident(Worker& worker) {
+  if (resident_.empty()) return;
+  if (worker.is_first()) {
+    const auto start = Clock::now();
+    const int64_t threads = std::max<int64_t>(1, setup_.plan.cores / setup_.comm.size());
+    int64_t count = 0, bytes = 0;
+    with_context([] { return std::string("while the images were brought to the GPU"); }, [&] {
+      for (ResidentPictures& pictures : resident_) {
+        pictures.load(threads, setup_.stop);
+        count += pictures.pictures().size();
+        bytes += pictures.bytes();
+      }
+    });
+    const double seconds = seconds_since(start);
+    say("message", {{"text", with_commas(count) + " images brought to the GPU in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " there"}, {"level", "info"}, {"seconds", seconds}});
+  }
+  group_.barrier();
+}
+
+const ResidentPictures* Training::resident_of(const data::PictureSet& pictures) const {
+  for (const ResidentPictures& resident : resident_) {
+    if (&resident.pictures() == &pictures) return &resident;
   }
   return nullptr;
 }
@@ -264,7 +301,8 @@ bool Training::train_step(Worker& worker) {
   const auto start = Clock::now();
   worker.times = {};
   const LossScale scale = state_.scale();
-  const auto batch = worker.queue.next(setup_.stop);
+  auto batch = worker.queue.next(setup_.stop);
+  if (const ResidentPictures* resident = resident_of(*setup_.train); batch && resident != nullptr) resident->fill(batch->shards);
   worker.times.queue = seconds_since(start);
   if (!batch) {
     if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
@@ -406,13 +444,15 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   const Plan& plan = setup_.plan;
   const int64_t batches = data::steps_per_epoch(pictures.size(), plan.mini_batch_size);
   const Features* features = features_of(pictures);
+  const ResidentPictures* resident = resident_of(pictures);
   if (worker.is_first()) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = device_of(plan).is_cuda(), .pictures_wanted = features == nullptr});
+  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = device_of(plan).is_cuda(), .pictures_wanted = features == nullptr && resident == nullptr});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
-  while (const auto batch = queue.next(setup_.stop)) {
+  while (auto batch = queue.next(setup_.stop)) {
+    if (resident != nullptr) resident->fill(batch->shards);
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
       ShardResult& result = evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];

@@ -63,6 +63,10 @@ constexpr std::array<const char*, 3> enum_names(KeepFeatures) { return {"auto", 
 enum class OutOfMemory { error, split };
 constexpr std::array<const char*, 2> enum_names(OutOfMemory) { return {"error", "split"}; }
 
+/// Whether decoded pictures lie in the GPU's memory: where they fit and nothing changes them on the host (auto_), always, or never.
+enum class Resident { auto_, on, off };
+constexpr std::array<const char*, 3> enum_names(Resident) { return {"auto", "on", "off"}; }
+
 /// Asked-for options, as they were typed; see Plan for the resolved ones.
 // Every member has an initialiser, so that a call that names a few of them compiles without a warning.
 struct Options {
@@ -108,6 +112,7 @@ struct Options {
   std::vector<int64_t> devices{};
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   int64_t prefetch = 0;
+  Resident resident = Resident::auto_;
   Precision precision = Precision::single;
   Isa isa = Isa::auto_;
   Kernels kernels = Kernels::auto_;
@@ -198,6 +203,7 @@ struct Options {
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says; workers take them in turn", at_least(0));
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
     field("prefetch", self.prefetch, "mini-batches read ahead; 0: 4, and 16 over all replicas in averaging mode", at_least(0));
+    field("resident", self.resident, "on a GPU: all images in its memory, where mini-batches are gathered from them; auto: where they take no more than a quarter of what is free there, and neither augmentation nor kept features stand against it");
     field("precision", self.precision, "of arithmetic; bf16-mixed and fp16-mixed keep weights in 32 bits; fp16-mixed scales the loss as PyTorch's GradScaler does, and skips steps whose gradients are not finite; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");

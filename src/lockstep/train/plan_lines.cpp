@@ -94,6 +94,7 @@ class Lines {
       const auto allowed = static_cast<int64_t>(static_cast<double>(reasons_.memory_bytes) * options_.memory_share);
       line("images in memory", plan_.keep_pictures ? "all, once decoded" : "none", as_bytes(plan_.train_count * reasons_.picture_bytes) + " of " + as_bytes(allowed) + " allowed (--memory-share)");
     }
+    if (!reasons_.resident.empty()) line("images on the GPU", plan_.resident ? "all" : "none", reasons_.resident);
     if (!reasons_.cache_file.empty()) {
       line("decoded on disk", reasons_.cache_file, "checked against the files' sizes and times (--cache)");
     } else if (!reasons_.cache.empty()) {

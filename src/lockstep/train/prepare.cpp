@@ -13,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/survey.h"
+#include "lockstep/device/gpu.h"
 #include "lockstep/device/isa.h"
 #include "lockstep/data/centre.h"
 #include "lockstep/nn/freeze.h"
@@ -33,6 +34,7 @@
 #include "lockstep/train/plan_lines.h"
 #include "lockstep/train/precision_trial.h"
 #include "lockstep/train/replica.h"
+#include "lockstep/train/resident_pictures.h"
 #include "lockstep/train/run_length.h"
 #include "lockstep/train/sequence_data.h"
 
@@ -71,6 +73,7 @@ class Preparation {
     place();
     check_step_memory(plan(), options_, prepared_.network, static_cast<double>(job_.ranks_here) / static_cast<double>(ranks().count), inventory_);
     choose_features();
+    place_pictures();
     make_picture_sets();
     normalize();
     choose_precision();
@@ -355,7 +358,8 @@ class Preparation {
     asked.gpu = placement.gpu;
     Options options = options_;
     if (averages() && options.shards == 0) options.shards = default_replicas();
-    const MemoryBudget budget = memory_budget(asked, options, inventory_);
+    MemoryBudget budget = memory_budget(asked, options, inventory_);
+    if (resident_choice(asked).use) budget.bytes -= static_cast<double>(resident_bytes(asked));
     const FittingBatch found = fitting_batch(asked, options, measure_shard_memory(prepared_.network, asked, options), budget.bytes);
     reasons_.mini_batch = found.reason + " (it may take " + budget.words + "); --mini-batch-size " + std::to_string(found.samples) + " gives the same weights elsewhere";
     return found.samples;
@@ -372,6 +376,18 @@ class Preparation {
     plan().workers = placement_.workers;
     plan().cores = placement_.cores;
     plan().fingerprint = device::arithmetic_fingerprint(placement_.devices);
+  }
+
+  // What is free is asked once: trials take some of it, and what was reckoned with stays.
+  ResidentChoice resident_choice(const Plan& plan) {
+    if (plan.device != "cpu" && !free_on_gpu_) free_on_gpu_ = device::gpu_library().memory(plan.gpu).free;
+    return choose_resident(plan, options_, free_on_gpu_.value_or(0));
+  }
+
+  void place_pictures() {
+    ResidentChoice choice = resident_choice(plan());
+    plan().resident = choice.use;
+    reasons_.resident = std::move(choice.reason);
   }
 
   void make_picture_sets() {
@@ -456,6 +472,7 @@ class Preparation {
   data::Dataset test_;
   std::array<data::PictureCache::Opened, 3> caches_;  ///< of train, validation and test
   Placement placement_;
+  std::optional<int64_t> free_on_gpu_;  ///< bytes
   PlanReasons reasons_;
 };
 

@@ -26,6 +26,7 @@
 #include "lockstep/train/plan.h"
 #include "lockstep/train/replica.h"
 #include "lockstep/train/reporter.h"
+#include "lockstep/train/resident_pictures.h"
 #include "lockstep/train/schedule.h"
 #include "lockstep/train/shard_deal.h"
 #include "lockstep/train/shared_weights.h"
@@ -100,6 +101,9 @@ class Training {
   // The loop, in the order in which it happens: every worker.
   void compute_features(Worker& worker);
   const Features* features_of(const data::PictureSet& pictures) const;
+  void take_resident_memory();
+  void load_resident(Worker& worker);
+  const ResidentPictures* resident_of(const data::PictureSet& pictures) const;
   static data::Shard with_features(data::Shard shard, const Features* features);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
@@ -143,6 +147,7 @@ class Training {
   std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;
   std::deque<Features> features_;                // of frozen layers, where they are kept: training data, held-out data
+  std::vector<ResidentPictures> resident_;       // training data and held-out data, where they lie on the GPU
   CarriedStates carried_;                        // recurrent state of the training data's streams
 
   ShardDeal deal_;
