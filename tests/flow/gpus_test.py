@@ -84,6 +84,39 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(owners, list(range(8)))
         self.assertIn("gpu 0,1", self.run_here("plan", self.digits, "--devices", "0,1"))
 
+    def test_images_on_the_gpu_and_recorded_shards_change_no_weight(self):
+        on_cpu, _ = self.train("places cpu", "--execution", "cpu", *runs.SMALL)
+        self.assertEqual(runs.plan_line(on_cpu, "images on the GPU"), "")
+        for name, options, images, graphs in (
+            ("resident", [], "all", ""),
+            ("on the host", ["--resident", "off"], "none --resident off", ""),
+            ("recorded", ["--cuda-graphs"], "all", "yes asked for"),
+            ("recorded from the host", ["--cuda-graphs", "--resident", "off"], "none", "yes asked for"),
+            ("recorded on four", ["--cuda-graphs", "--execution", "multi-gpu"], "all", "yes asked for"),
+            ("shared", ["--cuda-graphs", "--devices", "2", "--workers", "2"], "all", "no several workers share a GPU"),
+        ):
+            with self.subTest(name=name):
+                output, printed = self.train(name, "--execution", "gpu", *runs.SMALL, *options)
+                self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+                self.assertTrue(runs.plan_line(output, "images on the GPU").startswith(images))
+                self.assertEqual(runs.plan_line(output, "CUDA graphs"), graphs)
+                self.assertEqual("images brought to the GPU" in printed, images == "all")
+
+    def test_what_keeps_images_on_the_host_is_named(self):
+        plan = self.run_here("plan", self.digits, "--execution", "gpu", "--augment", "flip")
+        self.assertIn("--augment changes the images on the host", plan)
+        _, printed = self.train("refused", "--execution", "gpu", "--augment", "flip", "--resident", "on", *runs.SMALL, status=2)
+        self.assertIn("--resident on cannot be: --augment changes the images on the host", printed)
+        self.assertIn("draws random numbers", self.run_here("plan", self.digits, "--execution", "gpu", "--network", "squeezenet", "--image-size", "33x33", "--cuda-graphs"))
+
+    def test_a_run_with_images_on_the_gpu_goes_on_without(self):
+        whole, _ = self.train("resident whole", "--execution", "cpu", *runs.SMALL)
+        output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--cuda-graphs", "--max-time", "0.001", *runs.SMALL)
+        again = ["train", self.digits, "--output", output, "--resume"]
+        self.run_here(*again, "--resident", "off", "--cuda-graphs=false", "--max-time", "0.001")
+        self.run_here(*again, "--execution", "cpu")
+        self.assertEqual(runs.weights(output), runs.weights(whole))
+
     def test_a_stopped_run_goes_on_on_other_gpus(self):
         whole, _ = self.train("whole", "--execution", "cpu", *runs.SMALL)
         output, _ = self.train("part", "--execution", "multi-gpu", "--max-time", "0.001", *runs.SMALL)

@@ -15,6 +15,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 
+#include "lockstep/cuda/cuda_graph.h"
 #include "lockstep/cuda/flat_kernels.h"
 #include "lockstep/cuda/nccl_link.h"
 #include "lockstep/device/gpu.h"
@@ -134,6 +135,8 @@ class Library : public device::GpuLibrary {
 
   const device::GpuKernels& kernels() const override { return kernels_; }
 
+  std::unique_ptr<device::StepGraph> make_step_graph(int64_t index) const override { return make_cuda_graph(index); }
+
   std::string link_token() const override { return nccl_token(); }
   std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override { return connect_nccl(place); }
 
@@ -144,7 +147,7 @@ class Library : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep::cuda
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_3() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_4() {
   static const lockstep::cuda::Library library;
   return &library;
 }

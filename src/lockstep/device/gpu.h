@@ -12,6 +12,7 @@
 
 #include "lockstep/device/gpu_link.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/step_graph.h"
 #include "lockstep/device/update_rule.h"
 
 namespace lockstep::device {
@@ -64,6 +65,9 @@ class GpuLibrary {
 
   virtual const GpuKernels& kernels() const = 0;
 
+  /// Of work on one GPU. Throws std::exception.
+  virtual std::unique_ptr<StepGraph> make_step_graph(int64_t index) const = 0;
+
   /// Ranks with one GPU each: one makes a token, all take it to connect. Blocks until all have come. Throws std::exception in NCCL's words.
   virtual std::string link_token() const = 0;
   virtual std::unique_ptr<GpuLink> connect(const GpuLinkPlace& place) const = 0;
@@ -87,6 +91,6 @@ GpuState open_gpu_library(const std::filesystem::path& file);
 const GpuLibrary& gpu_library();
 
 /// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header changes.
-inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_3";
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_4";
 
 }  // namespace lockstep::device

@@ -15,6 +15,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/device/gpu.h"
 #include "lockstep/train/learning.h"
 #include "lockstep/train/number_type.h"
 #include "lockstep/train/placement.h"
@@ -110,7 +111,7 @@ struct Training::Worker {
   Worker(Training& training, Share own_thread, Share of_all, nn::Instance instance)
       : thread(own_thread),
         all(of_all),
-        replica(std::move(instance), training.weights_, training.norms_, replica_options(training.setup_.plan, training.setup_.options)),
+        replica(std::move(instance), training.weights_, training.norms_, training.options_of_replicas()),
         queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step, !training.resident_.empty())),
         step(training.state_.step) {
     replica.set_pieces(training.state_.pieces);
@@ -146,6 +147,14 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
   if (setup_.options.exchange != ExchangeKind::average) return;
   const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) { return shards_of_rank(setup_.plan.shards, setup_, rank); }};
   averaging_ = std::make_unique<Averaging>(workers, Averaging::Masters{weights_, optimizer_, norms_}, averaging_options(setup_), [this] { return make_instance(setup_); });
+}
+
+ReplicaOptions Training::options_of_replicas() {
+  ReplicaOptions options = replica_options(setup_.plan, setup_.options);
+  if (!setup_.plan.cuda_graphs) return options;
+  options.recording = {.make_graph = [gpu = setup_.plan.gpu] { return device::gpu_library().make_step_graph(gpu); },
+                       .warn = [this](const std::string& text) { say("message", {{"text", text}, {"level", "warning"}}); }};
+  return options;
 }
 
 void Training::share_start() {

@@ -113,6 +113,7 @@ struct Options {
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   int64_t prefetch = 0;
   Resident resident = Resident::auto_;
+  bool cuda_graphs = false;
   Precision precision = Precision::single;
   Isa isa = Isa::auto_;
   Kernels kernels = Kernels::auto_;
@@ -204,6 +205,7 @@ struct Options {
     field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
     field("prefetch", self.prefetch, "mini-batches read ahead; 0: 4, and 16 over all replicas in averaging mode", at_least(0));
     field("resident", self.resident, "on a GPU: all images in its memory, where mini-batches are gathered from them; auto: where they take no more than a quarter of what is free there, and neither augmentation nor kept features stand against it");
+    field("cuda-graphs", self.cuda_graphs, "on a GPU: record forward and backward of a shard once and replay them, where the network allows it; the plan says whether. Not measured on a GPU yet, so off unless asked for");
     field("precision", self.precision, "of arithmetic; bf16-mixed and fp16-mixed keep weights in 32 bits; fp16-mixed scales the loss as PyTorch's GradScaler does, and skips steps whose gradients are not finite; auto: bf16-mixed where a short trial finds it faster and as accurate, else 32-true");
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");

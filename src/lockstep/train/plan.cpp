@@ -49,6 +49,7 @@ Json to_json(const Plan& plan) {
           {"cores", plan.cores},
           {"keep_pictures", plan.keep_pictures},
           {"resident", plan.resident},
+          {"cuda_graphs", plan.cuda_graphs},
           {"fingerprint", plan.fingerprint}};
 }
 

@@ -37,6 +37,7 @@ class Lines {
     line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan_.learning_rate) + ", " + field_text(options_, "lr-schedule"));
     line("precision", enum_names(plan_.precision)[static_cast<size_t>(plan_.precision)], reasons_.precision);
     if (plan_.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
+    if (!reasons_.cuda_graphs.empty()) line("CUDA graphs", plan_.cuda_graphs ? "yes" : "no", reasons_.cuda_graphs);
     describe_memory();
     line("arithmetic", plan_.fingerprint, "equal bits where this line is equal");
     return std::move(lines_);

@@ -24,6 +24,7 @@ struct PlanReasons {
   bool channels_last = false;  ///< a module of the user's own takes pictures so
   std::string device;
   std::string workers;
+  std::string cuda_graphs; ///< where they were asked for: whether they are used, and why; else empty
   std::string resident;    ///< on a GPU: whether and why images lie there; else empty
   std::string cache_file;  ///< of decoded training pictures; empty: none
   std::string cache;       ///< why there is none; empty: nothing to say

@@ -35,7 +35,7 @@ class Trial {
     Plan plan = prepared_.plan;
     plan.precision = precision;
     plan.patience = 0;
-    plan.keep_features = plan.resident = false;  // a few steps do not need them all
+    plan.keep_features = plan.resident = plan.cuda_graphs = false;  // a few steps do not need them all
     if (plan.device != "cpu") plan.workers = workers_;
     plan.max_epochs = divided_up(steps, plan.steps_per_epoch);
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;

@@ -74,6 +74,7 @@ class Preparation {
     check_step_memory(plan(), options_, prepared_.network, static_cast<double>(job_.ranks_here) / static_cast<double>(ranks().count), inventory_);
     choose_features();
     place_pictures();
+    choose_recording();
     make_picture_sets();
     normalize();
     choose_precision();
@@ -388,6 +389,13 @@ class Preparation {
     ResidentChoice choice = resident_choice(plan());
     plan().resident = choice.use;
     reasons_.resident = std::move(choice.reason);
+  }
+
+  void choose_recording() {
+    if (!options_.cuda_graphs) return;
+    const std::string against = recording_obstacle(plan(), options_, prepared_.prototype.steps, std::max(ranks().count, static_cast<int64_t>(plan().devices.size())));
+    plan().cuda_graphs = against.empty();
+    reasons_.cuda_graphs = against.empty() ? "asked for" : against;
   }
 
   void make_picture_sets() {

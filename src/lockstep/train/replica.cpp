@@ -237,7 +237,8 @@ Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std:
       options_(std::move(options)),
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_),
-      layers_keep_apart_(layers_keep_apart(own_.instance)) {}
+      layers_keep_apart_(layers_keep_apart(own_.instance)),
+      recorded_(options_.recording, [this](RecordedPass& pass) { compute_recorded(pass); }) {}
 
 Replica::~Replica() {
   // They hold the weights, and after a stop nobody else forgets them.
@@ -270,7 +271,38 @@ void Replica::hand_over_early(TakeGradient take) {
 }
 
 ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
+  ShardResult result;
+  if (train_recorded(shard, target_count, result)) return result;
   return train(own_, shard, target_count, step, carried);
+}
+
+// False where the shard must go the usual way; nothing has happened then.
+bool Replica::train_recorded(const data::Shard& shard, int64_t target_count, ShardResult& result) {
+  if (!options_.recording.make_graph || take_early_ != nullptr || shard.input.defined() || shard.lengths.defined() || shard.mixed_target.defined()) return false;
+  const auto start = std::chrono::steady_clock::now();
+  begin_training(own_);
+  const RecordedPass* pass = recorded_.run(data::to_input(shard.pictures, options_.format), shard.target, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)));
+  if (pass == nullptr) return false;
+  for (size_t i = 0; i < own_.parameters.size(); ++i) own_.parameters[i].mutable_grad() = pass->gradients[i];
+  result.unread = {pass->unread.clone()};  // the step's next shard leaves its own there
+  result.unread_counts = {{shard.count, lockstep::train::target_count(shard)}};
+  result.backward_seconds = seconds_since(start);  // forward is part of it
+  return true;
+}
+
+// As train_pass, but for the casts: those that autocast keeps over shards may be of another recording.
+void Replica::compute_recorded(RecordedPass& pass) {
+  at::Tensor wide, loss;
+  {
+    const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
+    const at::Tensor logits = own_.instance.forward(pass.input);
+    check_logits(logits, pass.target);
+    wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+    loss = nn::cross_entropy_sum(wide, pass.target);
+  }
+  pass.unread = unread_of(loss.detach(), wide.detach(), pass.target, own_.norms.statistics());
+  loss.backward(pass.scale);
+  pass.gradients = own_.gradients();
 }
 
 void Replica::begin_training(NetworkCopy& copy) const {

@@ -20,6 +20,7 @@
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/gradient_watch.h"
 #include "lockstep/train/options.h"
+#include "lockstep/train/recorded_shards.h"
 #include "lockstep/train/shared_weights.h"
 
 namespace lockstep::train {
@@ -62,6 +63,7 @@ struct ReplicaOptions {
   Kernels kernels = Kernels::auto_;
   bool padded_left = false;      ///< sequences
   size_t frozen_steps = 0;       ///< above 0: of a shard with `input`, that is what the network's first layers, so many, gave (features())
+  RecordingOptions recording = {};  ///< where recording_obstacle() knows of none
 };
 
 /// A new instance whose first weights are a function of the seed.
@@ -144,6 +146,8 @@ class Replica {
     std::unique_lock<std::mutex> turn = {};  // to draw random numbers, until forward is done
   };
   void begin_training(NetworkCopy& copy) const;
+  bool train_recorded(const data::Shard& shard, int64_t target_count, ShardResult& result);
+  void compute_recorded(RecordedPass& pass);
   void train_pass(Pass pass, const nn::ShardsTogether& together, std::span<ShardResult> results);
   nn::SequenceOutput output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried);
 
@@ -152,6 +156,7 @@ class Replica {
   device::RandomScope random_;
   nn::DirectConvolutions convolutions_;
   const bool layers_keep_apart_;         // each layer keeps shards apart, as far as it knows before its inputs come
+  RecordedShards recorded_;
   std::map<int64_t, bool> kept_apart_;   // whether all did, by the samples of a shard
   double loss_scale_ = 1;
   TakeGradient take_early_;               // of the next train()

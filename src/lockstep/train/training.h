@@ -98,6 +98,8 @@ class Training {
  private:
   struct Worker;
 
+  ReplicaOptions options_of_replicas();
+
   // The loop, in the order in which it happens: every worker.
   void compute_features(Worker& worker);
   const Features* features_of(const data::PictureSet& pictures) const;

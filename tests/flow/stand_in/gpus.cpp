@@ -67,6 +67,7 @@ class StandIn : public device::GpuLibrary {
   void make_repeatable() const override {}
   device::GpuMemory memory(int64_t) const override { return {.total = int64_t{1} << 30, .free = int64_t{1} << 30}; }
   const device::GpuKernels& kernels() const override { return kernels_; }
+  std::unique_ptr<device::StepGraph> make_step_graph(int64_t) const override { return std::make_unique<device::RepeatedWork>(); }
   std::string link_token() const override {
     std::string folder = (std::filesystem::temp_directory_path() / "stand-in-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder for messages");
@@ -81,7 +82,7 @@ class StandIn : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_3() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_4() {
   static const lockstep::StandIn library;
   return &library;
 }
