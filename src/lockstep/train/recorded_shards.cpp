@@ -32,7 +32,7 @@ std::string recording_obstacle(const Plan& plan, const Options& options, const s
 RecordedShards::RecordedShards(RecordingOptions options, Work work) : options_(std::move(options)), work_(std::move(work)) {}
 
 RecordedShards::Size* RecordedShards::size_for(const at::Tensor& input) {
-  if (!options_.make_graph) return nullptr;
+  if (!is_on()) return nullptr;
   const auto known = sizes_.find(input.size(0));
   if (known != sizes_.end()) return known->second.pass.input.sizes() == input.sizes() ? &known->second : nullptr;
   if (sizes_.size() == kMostSizes) return nullptr;

@@ -42,6 +42,9 @@ class RecordedShards {
   using Work = std::function<void(RecordedPass& pass)>;
   RecordedShards(RecordingOptions options, Work work);
 
+  /// False where nothing is recorded, from the beginning or since a recording failed.
+  bool is_on() const { return options_.make_graph != nullptr; }
+
   /// Does the work on these values, which are copied, and returns where the results are until the next call. Null: not here, but in the usual way; the work then has done nothing.
   ///   input    on the device
   ///   target   int64 [b], where it may be
