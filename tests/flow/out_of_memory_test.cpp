@@ -1,4 +1,4 @@
-// --out-of-memory: memory that runs out on one worker splits the shards of all. This program is its own worker, so main is at the end.
+// --on-out-of-memory: memory that runs out on one worker splits the shards of all. This program is its own worker, so main is at the end.
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -243,7 +243,7 @@ TEST_F(OutOfMemory, WithoutTheOptionItIsAnErrorAndAResumeMaySplit) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
     EXPECT_THAT(error.what(), HasSubstr("the GPU's memory is full: CUDA out of memory. Tried to allocate 2.00 GiB\n  in step 2, in shard 1 with 8 samples\n"));
-    EXPECT_THAT(error.hint(), HasSubstr("--shards 8 computes 4 at once, and --accumulate 2 computes 4 at once of the same shards; --out-of-memory split does so by itself, also with --resume; or use a smaller"));
+    EXPECT_THAT(error.hint(), HasSubstr("--shards 8 computes 4 at once, and --accumulate 2 computes 4 at once of the same shards; --on-out-of-memory split does so by itself, also with --resume; or use a smaller"));
   }
   one.options = R"({"resume": true})";
   fit(job_of(one), options_of(one));

@@ -36,7 +36,7 @@ std::string resume_paragraph() {
   for (const std::string& name : train::options_free_at_resume()) {
     if (name != "output" && name != "resume") names.push_back("`--" + name + "`");
   }
-  return "These may be given anew, for they do not change what a step does (`--out-of-memory`: until memory runs out): " + join(names, ", ") + ". Any other option must be left out or be as it was.\n";
+  return "These may be given anew, for they do not change what a step does (`--on-out-of-memory`: until memory runs out): " + join(names, ", ") + ". Any other option must be left out or be as it was.\n";
 }
 
 }  // namespace

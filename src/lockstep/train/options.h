@@ -242,7 +242,7 @@ struct Options {
     field("weight-decay", self.weight_decay, "L2 term added to the gradient; adamw: decoupled; -1: 0.0001, adamw 0.01", at_least(-1));
     field("gradient-clip", self.gradient_clip, "largest L2 norm of the whole gradient; 0: no clipping", at_least(0));
     field("accumulate", self.accumulate, "pieces that each shard is computed in, one after the other, to save memory; batch norms see pieces, not shards", at_least(1));
-    field("out-of-memory", self.out_of_memory, "when memory runs out in a step: error, or split: from this step on, which is computed anew, each shard in twice as many pieces, as with --accumulate (batch norms then see smaller pieces too); nothing is then exchanged beside backward (--overlap)");
+    field("on-out-of-memory", self.out_of_memory, "when memory runs out in a step: error, or split: from this step on, which is computed anew, each shard in twice as many pieces, as with --accumulate (batch norms then see smaller pieces too); nothing is then exchanged beside backward (--overlap)");
     field("seed", self.seed, "of initial weights, split, order, augmentation and dropout", at_least(0));
     field("The run");
     field("output", self.output, "the run folder; empty: runs/NAME-001 and on");

@@ -60,7 +60,7 @@ Error Training::step_error(const Error& error, int64_t steps_done, const std::ve
   if (smaller > pieces) {
     const std::string half = std::to_string(divided_up(samples, smaller));
     if (!averaging_ && pieces == 1) hint = "--shards " + std::to_string(2 * shard_count) + " computes " + half + " at once, and ";
-    hint += "--accumulate " + std::to_string(smaller) + " computes " + half + " at once" + (hint.empty() ? "" : " of the same shards") + "; --out-of-memory split does so by itself, also with --resume; or ";
+    hint += "--accumulate " + std::to_string(smaller) + " computes " + half + " at once" + (hint.empty() ? "" : " of the same shards") + "; --on-out-of-memory split does so by itself, also with --resume; or ";
   }
   Error whole(ErrorCode::out_of_memory, error.message(), hint + error.hint());
   for (const std::string& line : error.context()) whole.add_context(line);

@@ -89,7 +89,7 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
 }
 
 const std::vector<std::string>& options_free_at_resume() {
-  static const std::vector<std::string> names{"execution", "workers", "devices", "memory-share", "cache", "cache-size", "prefetch", "resident", "cuda-graphs", "overlap", "out-of-memory", "report-score-after-averaging", "max-time", "patience", "checkpoint-every", "hash-every",
+  static const std::vector<std::string> names{"execution", "workers", "devices", "memory-share", "cache", "cache-size", "prefetch", "resident", "cuda-graphs", "overlap", "on-out-of-memory", "report-score-after-averaging", "max-time", "patience", "checkpoint-every", "hash-every",
                                               "output", "resume", "plot", "timing", "verbose"};
   return names;
 }
