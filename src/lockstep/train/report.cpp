@@ -139,6 +139,7 @@ bool Training::agree() {
     split_unsaved_ = true;
     deal_.withdraw();
     AutocastScope::forget_casts();
+    device::give_freed_memory_back();  // for oneDNN, which takes its own beside the allocator's
   } else if (agreed >= kEnd) {
     reason_ = static_cast<EndReason>(agreed - kEnd);
     ended_ = true;
