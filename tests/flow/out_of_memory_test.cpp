@@ -236,7 +236,7 @@ TEST_F(OutOfMemory, AResumeGoesOnWithTheSplit) {
 TEST_F(OutOfMemory, WithoutTheOptionItIsAnErrorAndAResumeMaySplit) {
   const Trial whole = trial("whole");
   fit(job_of(whole), options_of(whole));
-  Trial one = trial("error", {{"out-of-memory", "error"}, {"workers", 2}, {"checkpoint-every", 1}});
+  Trial one = trial("error", {{"on-out-of-memory", "error"}, {"workers", 2}, {"checkpoint-every", 1}});
   try {
     fit(job_of(one), options_of(one));
     FAIL() << "memory did not run out";

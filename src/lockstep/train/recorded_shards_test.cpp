@@ -103,6 +103,23 @@ TEST(RecordedShards, GiveWhatTheUsualWayGives) {
   }
 }
 
+TEST(RecordedShards, TakeTheLossScaleAndLeaveSplitShardsToTheUsualWay) {
+  at::set_num_threads(1);
+  std::vector<std::string> calls;
+  Trained usual("lenet"), recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
+  for (Trained* one : {&usual, &recorded}) one->replica.set_loss_scale(1024);
+  expect_equal_training(usual, recorded, {8, 8, 8, 8, 8});
+  calls.clear();
+  const data::Shard shard = shard_of(8);
+  for (Trained* one : {&usual, &recorded}) {
+    one->replica.set_pieces(2);
+    one->replica.train(shard, 8, 5);
+  }
+  const std::vector<at::Tensor> expected = usual.replica.gradients(), ours = recorded.replica.gradients();
+  for (size_t p = 0; p < ours.size(); ++p) EXPECT_TRUE(at::equal(ours[p], expected[p]));
+  EXPECT_THAT(calls, testing::IsEmpty());
+}
+
 TEST(RecordedShards, AThirdSizeGoesTheUsualWay) {
   at::set_num_threads(1);
   std::vector<std::string> calls;

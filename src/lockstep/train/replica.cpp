@@ -278,10 +278,10 @@ ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64
 
 // False where the shard must go the usual way; nothing has happened then.
 bool Replica::train_recorded(const data::Shard& shard, int64_t target_count, ShardResult& result) {
-  if (!recorded_.is_on() || take_early_ != nullptr || shard.input.defined() || shard.lengths.defined() || shard.mixed_target.defined()) return false;
+  if (!recorded_.is_on() || options_.accumulate > 1 || take_early_ != nullptr || shard.input.defined() || shard.lengths.defined() || shard.mixed_target.defined()) return false;
   const auto start = std::chrono::steady_clock::now();
   begin_training(own_);
-  const RecordedPass* pass = recorded_.run(data::to_input(shard.pictures, options_.format), shard.target, 1.0 / static_cast<double>(std::max<int64_t>(1, target_count)));
+  const RecordedPass* pass = recorded_.run(data::to_input(shard.pictures, options_.format), shard.target, loss_scale_ / static_cast<double>(std::max<int64_t>(1, target_count)));
   if (pass == nullptr) return false;
   for (size_t i = 0; i < own_.parameters.size(); ++i) own_.parameters[i].mutable_grad() = pass->gradients[i];
   result.unread = {pass->unread.clone()};  // the step's next shard leaves its own there
