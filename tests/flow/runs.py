@@ -16,6 +16,10 @@ PROGRAM = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM", ROOT / "build/release/
 DIGITS = pathlib.Path(os.environ.get("LOCKSTEP_DIGITS", ROOT / "data/digits-png.tar.gz"))
 SECONDS_PER_RUN = 120
 
+# What runs keep without being asked is not for the folder of whoever tests.
+CACHES = tempfile.TemporaryDirectory(prefix="lockstep-test-caches-")
+os.environ["XDG_CACHE_HOME"] = CACHES.name
+
 # Small pictures and few steps: what is tested is the order of the arithmetic, not its amount.
 SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]
 # Layers of a network that ranks exchange in three buckets.

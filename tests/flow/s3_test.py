@@ -142,7 +142,7 @@ class S3(runs.TestFolders, unittest.TestCase):
         listing = [json.loads(line) for line in (self.folder / "s3" / "listing.jsonl").read_text().splitlines()]
         self.assertEqual(sum(part == "train" for part, _, _ in listing), 203)
         self.assertIn(["train", "0", f"s3://photos/digits/0/{sorted((self.digits / '0').iterdir())[0].name}"], listing)
-        self.assertEqual(self.train("s3://photos/digits/", "s3-2", "--validation", self.held_out, "--workers", "2", "--memory-share", "0"), expected)
+        self.assertEqual(self.train("s3://photos/digits/", "s3-2", "--validation", self.held_out, "--workers", "2", "--memory-share", "0", "--cache", "off"), expected)
         self.run_here("copy", "s3://photos/digits", self.folder / "digits.tar.gz")
         self.assertEqual(self.train(self.folder / "digits.tar.gz", "tar", "--validation", self.held_out), expected)
 
@@ -172,7 +172,7 @@ class S3(runs.TestFolders, unittest.TestCase):
             self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own)
         looked_at = way.objects()  # for the sizes of the images
         with Between(self.server) as way:
-            self.assertEqual(self.train(source, "not-cached", *options, AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+            self.assertEqual(self.train(source, "not-cached", *options, "--cache", "off", AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
         self.assertEqual(len(way.objects() - looked_at), 203)
         self.run_here("cache", source, *FAST, **own)
         self.assertIn(own["XDG_CACHE_HOME"], self.run_here("plan", source, *FAST, *options, **own))
@@ -188,9 +188,21 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.assertNotEqual(expected, self.from_disk())
         self.run_here("copy", changed, source)
         self.assertIn("of other files", self.run_here("plan", source, *FAST, *options, **own))
-        self.assertEqual(self.train(source, "changed-not-cached", *options, **own), expected)
+        self.assertEqual(self.train(source, "changed-not-cached", *options, "--cache", "off", **own), expected)
         self.run_here("cache", source, *FAST, **own)
         self.assertEqual(self.train(source, "changed-cached", *options, **own), expected)
+
+    def test_what_every_epoch_would_fetch_is_fetched_once(self):
+        source, own = "s3://photos/kept", {"XDG_CACHE_HOME": str(self.folder / "made")}
+        options = ["--validation", self.held_out, "--memory-share", "0"]
+        self.run_here("copy", self.digits, source)
+        with Between(self.server) as way:
+            self.assertIn("training makes one", self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own))
+        looked_at = way.objects()  # for the sizes of the images
+        for output, count in (("making", 203), ("using", 0)):
+            with Between(self.server) as way:
+                self.assertEqual(self.train(source, output, *options, AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+            self.assertEqual(len(way.objects() - looked_at), count, output)
 
     def test_plan_evaluate_and_predict_read_it(self):
         self.from_disk()
@@ -256,7 +268,7 @@ class S3(runs.TestFolders, unittest.TestCase):
 
     def start_reading(self, output):
         """A run that reads every picture in every epoch, when its first epoch has ended."""
-        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", "40", "--memory-share", "0")
+        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", "40", "--memory-share", "0", "--cache", "off")
         started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **self.server.environment()})
         self.addCleanup(started.kill)
         end = time.monotonic() + 60

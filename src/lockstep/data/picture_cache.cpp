@@ -16,6 +16,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/cache_folder.h"
 #include "lockstep/data/internal/mapped_file.h"
 
 namespace lockstep::data {
@@ -44,8 +45,17 @@ uint64_t hash_of_format(const PictureFormat& format, uint64_t seed) {
   return hash_of(std::as_bytes(std::span(numbers)), seed);
 }
 
+constexpr const char* kNobodyCanTell = "nobody can tell whether these pictures changed";
+
+// All but Header::content, for which a folder is asked for all its files' times.
 Header header_for(const Datastore& store, const PictureFormat& format) {
-  return {.identity = hash_of_format(format, hash_of(store.identity())), .content = store.content_hash(), .count = store.size(), .picture_bytes = format.size().bytes()};
+  return {.identity = hash_of_format(format, hash_of(store.identity())), .count = store.size(), .picture_bytes = format.size().bytes()};
+}
+
+std::string never_cached(const Datastore& store) {
+  if (store.kind() != SampleKind::picture) return "sequences are not kept in files";
+  if (store.in_memory()) return "the pictures lie decoded in memory";
+  return store.identity().empty() ? kNobodyCanTell : "";
 }
 
 int64_t file_bytes(const Header& header) { return kHeaderBytes + header.count * record_bytes(header.picture_bytes); }
@@ -70,7 +80,11 @@ struct PictureCache::File {
     Header found;
     const bool fits = ::fstat(file.descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == file_bytes(header) &&
                       ::pread(file.descriptor, &found, sizeof found, 0) == static_cast<ssize_t>(sizeof found) && found == header;
-    if (!fits) ::close(std::exchange(file.descriptor, -1));
+    if (!fits) {
+      ::close(std::exchange(file.descriptor, -1));
+    } else {
+      mark_in_use(file.descriptor);
+    }
     return file;
   }
 
@@ -80,6 +94,7 @@ struct PictureCache::File {
     std::string neighbour = path.string() + ".new-XXXXXX";
     const int descriptor = ::mkostemp(neighbour.data(), O_CLOEXEC);
     if (descriptor < 0) throw errno_error(errno, "create", neighbour);
+    mark_in_use(descriptor);
     ::fchmod(descriptor, 0644);
     File file{path, descriptor, true, header};
     try {
@@ -120,16 +135,24 @@ int64_t PictureCache::bytes_for(const Datastore& store, const PictureFormat& for
   return file_bytes({.count = store.size(), .picture_bytes = format.size().bytes()});
 }
 
+std::string PictureCache::obstacle(const Datastore& store) {
+  std::string reason = never_cached(store);
+  return reason.empty() && store.content_hash() == 0 ? kNobodyCanTell : reason;
+}
+
 PictureCache::Opened PictureCache::open(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes) {
-  if (store.kind() != SampleKind::picture) return {nullptr, "sequences are not kept in files"};
-  if (store.in_memory()) return {nullptr, "the pictures lie decoded in memory"};
-  const Header header = header_for(store, format);
-  if (store.identity().empty() || header.content == 0) return {nullptr, "nobody can tell whether these pictures changed"};
+  if (std::string reason = never_cached(store); !reason.empty()) return {nullptr, std::move(reason)};
+  Header header = header_for(store, format);
   const std::filesystem::path path = folder / (as_hex(header.identity) + ".pictures");
-  File file = File::find(path, header);
+  const bool there = std::filesystem::exists(path);
+  if (there || use == CacheUse::make) {
+    header.content = store.content_hash();
+    if (header.content == 0) return {nullptr, kNobodyCanTell};
+  }
+  File file = there ? File::find(path, header) : File();
   if (file.descriptor < 0) {
     if (file_bytes(header) > most_bytes) return {nullptr, "it would take " + as_bytes(file_bytes(header)) + ", more than the " + as_bytes(most_bytes) + " allowed"};
-    if (use == CacheUse::read) return {nullptr, std::filesystem::exists(path) ? "the one there is of other files" : "there is none", true};
+    if (use == CacheUse::read) return {nullptr, there ? "the one there is of other files" : "there is none", there};
     file = File::make(path, header);
   }
   return {std::shared_ptr<const PictureCache>(new PictureCache(std::move(file))), ""};
@@ -139,6 +162,8 @@ uint64_t PictureCache::checksum(int64_t index, std::span<const uint8_t> picture)
   const uint64_t hash = hash_of(std::as_bytes(picture), seed_ + static_cast<uint64_t>(index));
   return hash == 0 ? 1 : hash;
 }
+
+std::string PictureCache::failure() const { return failure_ == 0 ? std::string() : errno_error(failure_, "write", path_.string()).message(); }
 
 int64_t PictureCache::place_of(int64_t index) const { return kHeaderBytes + index * record_bytes(picture_bytes_); }
 
@@ -156,7 +181,7 @@ bool PictureCache::read(int64_t index, std::span<uint8_t> destination) const {
 }
 
 void PictureCache::write(int64_t index, std::span<const uint8_t> picture) const {
-  if (!writable_) return;
+  if (!writable_.load(std::memory_order_relaxed)) return;
   uint64_t stored = checksum(index, picture);
   const std::array<iovec, 2> parts{{{&stored, sizeof stored}, {const_cast<uint8_t*>(picture.data()), picture.size()}}};
   const int64_t bytes = record_bytes(picture_bytes_);
@@ -164,7 +189,11 @@ void PictureCache::write(int64_t index, std::span<const uint8_t> picture) const 
   do {
     written = ::pwritev(descriptor_.get(), parts.data(), 2, place_of(index));
   } while (written < 0 && errno == EINTR);
-  if (written != static_cast<ssize_t>(bytes)) throw errno_error(written < 0 ? errno : ENOSPC, "write", path_.string());
+  if (written != static_cast<ssize_t>(bytes)) {
+    failure_ = written < 0 ? errno : ENOSPC;
+    writable_ = false;
+    return;
+  }
   mapped_->enter(place_of(index), bytes);
   checked_[static_cast<size_t>(index)].store(true, std::memory_order_relaxed);
 }

@@ -29,14 +29,17 @@ class PictureCache {
   /// What a cache of these pictures takes on the disk.
   static int64_t bytes_for(const Datastore& store, const PictureFormat& format);
 
+  /// Why there can be no cache of these pictures; empty: there can. Asks a folder for all its files' times.
+  static std::string obstacle(const Datastore& store);
+
   /// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a listing with sizes and modification
-  /// times: after a change of those it is made anew. Null, with the reason, when nobody can tell whether the pictures changed
-  /// (Datastore::content_hash), when there is none of these pictures and it would take more than `most_bytes`, or with CacheUse::read.
+  /// times: after a change of those it is made anew. While it is open the file is marked as in use (mark_in_use). Null, with the reason, when nobody can tell whether the
+  /// pictures changed (Datastore::content_hash), when there is none of these pictures and it would take more than `most_bytes`, or with CacheUse::read.
   /// Throws io when the folder cannot be written or the disk is too full.
   struct Opened {
-    std::shared_ptr<const PictureCache> cache;
+    std::shared_ptr<const PictureCache> cache = nullptr;
     std::string reason = {};   ///< why there is none
-    bool can_be_made = false;  ///< there is none because of CacheUse::read alone
+    bool stale = false;        ///< the one there is of other files; with CacheUse::read
   };
   static Opened open(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes);
 
@@ -46,8 +49,10 @@ class PictureCache {
 
   /// Whether the picture is there, then in `destination`; else that holds anything. `index` is the datastore's.
   bool read(int64_t index, std::span<uint8_t> destination) const;
-  /// Nothing happens where the file may only be read. Throws io.
+  /// Nothing happens where the file may only be read, and once a disk did not take a picture. The disk's failure is not the reader's, who has the picture.
   void write(int64_t index, std::span<const uint8_t> picture) const;
+  /// What the disk said when it did not take a picture; empty: it took all.
+  std::string failure() const;
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -59,7 +64,8 @@ class PictureCache {
   std::filesystem::path path_;
   Descriptor descriptor_;
   std::unique_ptr<const MappedFile> mapped_;
-  bool writable_;
+  mutable std::atomic<bool> writable_;
+  mutable std::atomic<int> failure_ = 0;  ///< errno
   uint64_t seed_;  ///< of the checksums
   int64_t picture_bytes_;
   /// Records whose checksum this process has seen fit, or written: it is not computed again at each read.

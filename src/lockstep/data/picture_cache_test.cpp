@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
+#include <sys/resource.h>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -20,6 +21,25 @@
 #include "lockstep/data/test_pictures.h"
 
 namespace lockstep::data {
+namespace test {
+
+// As a full disk.
+class FilesNoLongerThan {
+ public:
+  explicit FilesNoLongerThan(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FilesNoLongerThan() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace test
+
 namespace {
 
 using testing::HasSubstr;
@@ -165,13 +185,21 @@ TEST(StreamedCopy, CopiesAnyLengthToAnyPlace) {
 
 TEST_F(CacheTest, SaysWhyThereIsNone) {
   EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("there is none"));
-  EXPECT_TRUE(open(CacheUse::read).can_be_made);
+  EXPECT_FALSE(open(CacheUse::read).stale);
   EXPECT_THAT(open(CacheUse::read, 1000).reason, HasSubstr("more than the 1000 B allowed"));
-  EXPECT_FALSE(open(CacheUse::read, 1000).can_be_made);
   EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the 1000 B allowed"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache"));
   folder_.write("file", "");
   EXPECT_THROW(PictureCache::open(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough), Error);
+}
+
+TEST_F(CacheTest, ADiskThatTakesNoMoreIsNoFailureOfTheReader) {
+  const auto decoded = read_all(photos(), nullptr);
+  const auto cache = open().cache;
+  const test::FilesNoLongerThan limit(4096);
+  EXPECT_EQ(read_all(photos(), cache), decoded);
+  EXPECT_THAT(cache->failure(), HasSubstr(cache->path().string()));
+  EXPECT_EQ(count_in(*cache, 4), 0);
 }
 
 TEST_F(CacheTest, IsFilledByManyThreadsAtOnce) {

@@ -33,6 +33,8 @@ void read_through(const PictureCache* cache, const Datastore& store, int64_t ind
   cache->write(place, destination);
 }
 
+bool lies_in_memory(const Datastore& store, const PictureFormat& format) { return store.in_memory() && store.image_size(0) == format.size(); }
+
 void check_kind(const Dataset& dataset, const PictureFormat& format) {
   const Datastore& store = dataset.store();
   const bool sequences = format.kind == SampleKind::sequence;
@@ -95,6 +97,10 @@ struct PictureSet::State {
   }
 };
 
+bool PictureSet::keeps(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes) {
+  return format.kind == SampleKind::sequence || lies_in_memory(dataset.store(), format) || format.size().bytes() <= most_bytes / dataset.size();
+}
+
 PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.dataset = std::move(dataset);
@@ -109,9 +115,9 @@ PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes
     state.in_memory = true;
     return;
   }
-  state.in_memory = store.in_memory() && store.image_size(0) == format.size();
+  state.in_memory = lies_in_memory(store, format);
+  if (state.in_memory || !keeps(state.dataset, format, most_bytes)) return;
   const int64_t count = store.size();
-  if (state.in_memory || state.picture_bytes > most_bytes / count) return;
   state.kept = std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(count * state.picture_bytes));
   state.states = std::make_unique<std::atomic<uint8_t>[]>(static_cast<size_t>(count));
 }

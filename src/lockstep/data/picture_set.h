@@ -31,6 +31,9 @@ constexpr std::array<const char*, 2> enum_names(OnBadSample) { return {"fail", "
 /// memory already and are not kept twice.
 class PictureSet {
  public:
+  /// Whether a set of these keeps them, within `most_bytes`.
+  static bool keeps(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes);
+
   /// Throws invalid_option when the samples are not of the format's kind, or sequences have other channels than the format.
   /// With a cache (of the datastore that `dataset` is, or is chosen from) pictures are read from there, and written there once decoded.
   PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache = nullptr);

@@ -180,6 +180,7 @@ class Run {
     if (options_.resume && checkpoint_) message("going on after step " + std::to_string(checkpoint_->state.step) + pieces_text(), "info");
     if (options_.resume && !checkpoint_) message("the run has no checkpoint yet, so it starts anew", "info");
     if (!warning_.empty()) message(warning_, "warning");
+    for (const std::string& note : prepared_.notes) message(note, "info");
     const std::string bad = options_.weights.empty() || checkpoint_ ? std::string() : nn::not_finite(nn::state_of(*prepared_.prototype.module));
     if (!bad.empty()) message("the weights in \"" + options_.weights + "\" have " + bad, "warning");
     constexpr size_t kNamed = 10;

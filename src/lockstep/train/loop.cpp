@@ -353,6 +353,7 @@ bool Training::train_step(Worker& worker) {
   times.update = seconds_between(arrived, updated);
   times.whole = seconds_between(start, updated);
   if (worker.is_first() && state_.skipped_steps > scale.skipped) report_skip(scale.factor);
+  if (worker.is_first()) report_cache_failure();
   if (worker.is_first()) report_step(times, score);
   return true;
 }

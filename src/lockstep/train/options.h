@@ -190,8 +190,8 @@ struct Options {
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
-    field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made (in the data's folder; of archives and object stores in ~/.cache/lockstep/pictures), while it is of these images; or a folder, where a cache is made and filled");
-    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take", at_least(0));
+    field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made (in the data's folder; of archives and object stores in ~/.cache/lockstep/pictures), while it is of these images; where every epoch would decode them again, one in ~/.cache/lockstep/pictures is made; or a folder, where one is made and filled");
+    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take, and that all those in ~/.cache/lockstep/pictures may: a run that makes one there removes the ones used least recently", at_least(0));
     field("Sequences");
     field("sequence-padding", self.sequence_padding, "the side on which shorter sequences of a mini-batch get zeros, which change no recurrent state");
     field("sequence-length", self.sequence_length, "fewest time steps that a mini-batch is padded to; 0: as many as its longest sequence has", at_least(0));

@@ -1,9 +1,11 @@
 #include "lockstep/train/picture_caches.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/user_folders.h"
+#include "lockstep/data/cache_folder.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
@@ -15,16 +17,15 @@ namespace {
 // Names that begin with a dot are not there for those who read pictures.
 constexpr const char* kFolderName = ".lockstep-cache";
 
-// Beside pictures that lie in a folder; for those of an archive or a store among the user's own caches. Empty: nowhere.
+std::filesystem::path users_place() {
+  const std::filesystem::path caches = user_cache_folder();
+  return caches.empty() ? caches : caches / "lockstep" / "pictures";
+}
+
+// Where `lockstep cache` makes them: beside pictures that lie in a folder; those of an archive or a store among the user's own caches. Empty: nowhere.
 std::filesystem::path usual_place(const std::string& source) {
   if (std::filesystem::is_directory(source)) return std::filesystem::path(source) / kFolderName;
-  if (!io::is_address(source) && !io::names_archive(source)) return {};
-  for (const auto& [variable, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}}) {
-    const char* folder = std::getenv(variable);
-    // What is not absolute counts as not set, says the XDG specification.
-    if (folder != nullptr && *folder == '/') return std::filesystem::path(folder) / below / "lockstep" / "pictures";
-  }
-  return {};
+  return io::is_address(source) || io::names_archive(source) ? users_place() : std::filesystem::path();
 }
 
 std::filesystem::path place_of(const std::string& source, const Options& options) { return options.cache == "auto" ? usual_place(source) : std::filesystem::path(options.cache); }
@@ -40,9 +41,10 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, 
   const auto& cache = opened.cache;
   if (cache == nullptr) throw Error(ErrorCode::invalid_option, "there can be no cache of \"" + folder + "\": " + opened.reason, "--cache-size is how many gigabytes it may take");
   // What a store gives only to those with a key is not for the machine's other users.
-  if (options.cache == "auto" && !std::filesystem::is_directory(folder)) std::filesystem::permissions(place, std::filesystem::perms::owner_all);
+  if (place == users_place()) std::filesystem::permissions(place, std::filesystem::perms::owner_all);
   CacheReport report{.file = cache->path(), .format = format, .pictures = dataset.size(), .bytes = data::PictureCache::bytes_for(dataset.store(), format)};
   report.bad = data::without_bad_samples(dataset, format, device::inspect().cores, cache).second;
+  if (const std::string failure = cache->failure(); !failure.empty()) throw Error(ErrorCode::io, failure, "make room there, or name another folder: --cache FOLDER");
   if (!report.bad.empty() && options.on_bad_sample == data::OnBadSample::fail) throw data::BadPicture(report.bad.front().source, report.bad.front().reason);
   return report;
 }
@@ -51,13 +53,40 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, 
 
 data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
   if (dataset.empty() || options.cache == "off") return {};
-  const bool automatic = options.cache == "auto";
-  const std::filesystem::path place = place_of(folder, options);
-  // Without the folder there is nothing to look at every file for.
-  if (automatic && !std::filesystem::is_directory(place)) return {};
-  auto opened = data::PictureCache::open(place, data::root_of(dataset).store(), format, automatic ? data::CacheUse::read : use, most_bytes(options));
-  if (automatic && opened.can_be_made) opened.reason += "; lockstep cache makes one";
-  return opened;
+  const data::Datastore& store = data::root_of(dataset).store();
+  if (options.cache != "auto") return data::PictureCache::open(options.cache, store, format, use, most_bytes(options));
+  data::PictureCache::Opened found;
+  for (const std::filesystem::path& place : {usual_place(folder), users_place()}) {
+    if (place.empty() || !std::filesystem::is_directory(place)) continue;
+    auto opened = data::PictureCache::open(place, store, format, data::CacheUse::read, most_bytes(options));
+    if (opened.cache != nullptr) return opened;
+    if (opened.stale) found = {.reason = opened.reason + "; lockstep cache makes one", .stale = true};
+  }
+  return found;
+}
+
+AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
+  const data::Datastore& store = data::root_of(dataset).store();
+  const std::filesystem::path place = users_place();
+  if (place.empty()) return {.reason = "there is neither XDG_CACHE_HOME nor HOME to make one in"};
+  if (std::string reason = data::unfit_for_caches(place); !reason.empty()) return {.reason = std::move(reason)};
+  if (std::string reason = data::PictureCache::obstacle(store); !reason.empty()) return {.reason = std::move(reason)};
+  const int64_t bytes = data::PictureCache::bytes_for(store, format);
+  if (bytes > most_bytes(options)) return {.reason = "it would take " + as_bytes(bytes) + ", more than the " + as_bytes(most_bytes(options)) + " allowed (--cache-size)"};
+  const std::string room = as_bytes(bytes) + ", of " + as_bytes(most_bytes(options)) + " for all that runs make by themselves (--cache-size)";
+  if (use == data::CacheUse::read) return {.wanted = true, .reason = "training makes one in " + place.string() + ": " + room};
+  try {
+    const data::CacheFolder caches(place);
+    auto opened = data::PictureCache::open(place, store, format, data::CacheUse::read, most_bytes(options));  // by another rank, meanwhile
+    if (opened.cache == nullptr) {
+      if (std::string refusal = caches.make_room(bytes, most_bytes(options)); !refusal.empty()) return {.reason = std::move(refusal)};
+      opened = data::PictureCache::open(place, store, format, data::CacheUse::make, most_bytes(options));
+    }
+    if (opened.cache == nullptr) return {.reason = opened.reason};
+    return {.cache = std::move(opened.cache), .reason = "for later epochs and runs; " + room};
+  } catch (const Error& error) {
+    return {.reason = error.message()};
+  }
 }
 
 std::vector<CacheReport> make_caches(const Job& job, const Options& options) {

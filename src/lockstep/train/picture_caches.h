@@ -14,9 +14,19 @@
 namespace lockstep::train {
 
 /// The cache of the datastore that `dataset` is chosen from, as --cache and --cache-size say; `folder` is where the pictures are (a folder, an
-/// archive or an address), empty when nobody knows. --cache auto takes what `lockstep cache` made: in the folder itself, else in
-/// $XDG_CACHE_HOME/lockstep/pictures (~/.cache). With CacheUse::read nothing is made.
+/// archive or an address), empty when nobody knows. --cache auto takes what `lockstep cache` made in the folder itself, or what it or a run made in
+/// $XDG_CACHE_HOME/lockstep/pictures (~/.cache), and makes nothing here; nor does CacheUse::read.
 data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use);
+
+/// What came of a cache that a run makes without being asked: with --cache auto, where pictures would be decoded again in every epoch.
+struct AutomaticCache {
+  std::shared_ptr<const data::PictureCache> cache = nullptr;
+  bool wanted = false;      ///< with CacheUse::read: training would make it
+  std::string reason = {};  ///< where it is, or would be, and in what room; or why there is none
+};
+
+/// In $XDG_CACHE_HOME/lockstep/pictures, in the room that data::CacheFolder finds within --cache-size. What keeps it from being made is a reason and no error.
+AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::PictureFormat& format, const Options& options, data::CacheUse use);
 
 /// What `lockstep cache` made of one folder, archive or store.
 struct CacheReport {

@@ -48,6 +48,7 @@ Json to_json(const Plan& plan) {
           {"workers", plan.workers},
           {"cores", plan.cores},
           {"keep_pictures", plan.keep_pictures},
+          {"cached_pictures", plan.cached_pictures},
           {"resident", plan.resident},
           {"cuda_graphs", plan.cuda_graphs},
           {"fingerprint", plan.fingerprint}};

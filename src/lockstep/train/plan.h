@@ -62,6 +62,7 @@ struct Plan {
   int64_t cores = 1;                 ///< allowed by affinity and control group
   int64_t read_ahead = 4;            ///< steps whose samples are read ahead
   bool keep_pictures = true;
+  bool cached_pictures = false;      ///< decoded training pictures lie on disk, at the latest from the second epoch on
   bool cuda_graphs = false;          ///< shards are recorded and replayed
   bool resident = false;             ///< training and held-out pictures lie on this rank's GPU
   std::string fingerprint;           ///< arithmetic: instruction set, libraries, build

@@ -97,13 +97,18 @@ class Lines {
     }
     if (!reasons_.resident.empty()) line("images on the GPU", plan_.resident ? "all" : "none", reasons_.resident);
     if (!reasons_.cache_file.empty()) {
-      line("decoded on disk", reasons_.cache_file, "checked against the files' sizes and times (--cache)");
+      line("decoded on disk", reasons_.cache_file, reasons_.cache.empty() ? "checked against the files' sizes and times (--cache)" : reasons_.cache);
+    } else if (plan_.cached_pictures) {
+      line("decoded on disk", "not yet", reasons_.cache);
+    } else if (!sequences() && !plan_.keep_pictures && !plan_.keep_features) {
+      const std::string reason = reasons_.cache.empty() ? "" : reasons_.cache + ", ";
+      line("decoded on disk", "none", reason + (several_epochs() ? "so every epoch decodes all images again; --cache FOLDER keeps them there, for later runs too" : "all are decoded once (--cache " + options_.cache + ")"));
     } else if (!reasons_.cache.empty()) {
       line("decoded on disk", "none", reasons_.cache + (reasons_.dry && options_.cache != "auto" ? "; training makes one where it can" : "") + " (--cache " + options_.cache + ")");
-    } else if (!sequences() && !plan_.keep_pictures && !plan_.keep_features) {
-      line("decoded on disk", "none", "so every epoch decodes all images again; --cache FOLDER keeps them there, for later runs too");
     }
   }
+
+  bool several_epochs() const { return plan_.total_steps > plan_.steps_per_epoch; }
 
   std::string steps_reason() const {
     return std::to_string(plan_.steps_per_epoch) + " an epoch" + (options_.max_epochs == 0 && options_.max_steps == 0 ? "; the limit goes by the number of images" : "") +

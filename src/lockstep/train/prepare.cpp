@@ -75,6 +75,7 @@ class Preparation {
     choose_features();
     place_pictures();
     choose_recording();
+    make_automatic_caches();
     make_picture_sets();
     normalize();
     choose_precision();
@@ -398,6 +399,23 @@ class Preparation {
     reasons_.cuda_graphs = against.empty() ? "asked for" : against;
   }
 
+  // Of what would be decoded again in every epoch, and of nothing else.
+  void make_automatic_caches() {
+    if (options_.cache != "auto" || sequences() || plan().keep_features || plan().total_steps <= plan().steps_per_epoch) return;
+    const auto make = [&](const data::Dataset& dataset, size_t place) {
+      const data::PictureFormat format = place == 0 ? train_format() : plan().format;
+      if (dataset.empty() || caches_[place].cache != nullptr || data::PictureSet::keeps(dataset, format, most_bytes())) return;
+      AutomaticCache made = make_automatic_cache(dataset, format, options_, dry_ ? data::CacheUse::read : data::CacheUse::make);
+      if (place == 0) plan().cached_pictures = made.wanted;
+      prepared_.notes.push_back(made.cache != nullptr ? "decoded images are kept in \"" + made.cache->path().string() + "\" " + made.reason
+                                                      : "every epoch decodes all images again, for there is no cache of them: " + made.reason);
+      const std::string stale = caches_[place].stale && made.cache == nullptr ? "the one there is of other files; " : "";
+      caches_[place] = {.cache = std::move(made.cache), .reason = stale + made.reason};
+    };
+    make(whole_.empty() ? train_ : whole_, 0);
+    if (whole_.empty() || queue_cuts()) make(validation_, 1);
+  }
+
   void make_picture_sets() {
     const int64_t kept_bytes = plan().keep_features ? 0 : most_bytes();  // pictures are then read once
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
@@ -419,6 +437,7 @@ class Preparation {
     }
     prepared_.test = open(test_, 2);
     plan().keep_pictures = prepared_.train->kept();
+    plan().cached_pictures |= prepared_.train->cache() != nullptr;
   }
 
   // A dry run leaves mean-std open: it takes a look at every picture.

@@ -20,6 +20,7 @@ struct Prepared {
   std::shared_ptr<const data::PictureSet> train;
   std::shared_ptr<const data::PictureSet> validation; ///< may be null
   std::shared_ptr<const data::PictureSet> test;       ///< may be null
+  std::vector<std::string> notes;          ///< what a user should hear when the run starts
   std::vector<data::BadSample> skipped;
 };
 

@@ -74,6 +74,16 @@ void Training::report_split() {
   say("message", {{"text", "memory ran out in step " + step + ", so it is computed anew, and from here on each shard in " + pieces + " pieces, as with --accumulate " + pieces}, {"level", "warning"}, {"pieces", state_.pieces}});
 }
 
+void Training::report_cache_failure() {
+  for (const auto& pictures : {setup_.train, setup_.validation}) {
+    if (said_cache_failure_ || pictures == nullptr || pictures->cache() == nullptr) continue;
+    const std::string failure = pictures->cache()->failure();
+    if (failure.empty()) continue;
+    said_cache_failure_ = true;
+    say("message", {{"text", failure + "; the run goes on, and images that are not in the cache yet are decoded again in every epoch"}, {"level", "warning"}});
+  }
+}
+
 void Training::report_skip(double factor) {
   const auto shown = [](double number) { return number >= 1 ? with_commas(static_cast<int64_t>(number)) : shortest(number); };
   say("message", {{"text", "step " + std::to_string(state_.step) + " was skipped: its gradients are not finite with a loss scaled by " + shown(factor) + "; from here on by " + shown(state_.loss_scale)},

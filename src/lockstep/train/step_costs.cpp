@@ -92,11 +92,11 @@ class StepMeasurement {
     const bool in_memory = pictures.dataset().store().in_memory() || plan_.format.kind == data::SampleKind::sequence;
     costs_.parallel_reads = pictures.parallel_reads();
     costs_.first_from = in_memory ? ReadFrom::memory : pictures.cache() != nullptr ? ReadFrom::cache : ReadFrom::decode;
-    costs_.later_from = in_memory || pictures.kept() ? ReadFrom::memory : costs_.first_from;
-    if (plan_.keep_features) costs_.later_from = ReadFrom::memory;
+    costs_.later_from = in_memory || pictures.kept() || plan_.keep_features ? ReadFrom::memory : plan_.cached_pictures ? ReadFrom::cache : ReadFrom::decode;
     const std::vector<int64_t> read = in_memory ? spaced(kMostSamples) : read_for_the_first_time();
-    if (costs_.later_from != ReadFrom::memory) costs_.later_read = costs_.first_read;
     measure_copy(read);
+    // From a cache that is still to be made: out of the system's memory at the price of another copy.
+    if (costs_.later_from != ReadFrom::memory) costs_.later_read = costs_.first_from == costs_.later_from ? costs_.first_read : costs_.copy;
   }
 
   // Of a store as many at once as its queue has threads. The first sample opens libraries and files, so it counts only when it is alone.

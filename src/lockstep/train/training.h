@@ -131,6 +131,7 @@ class Training {
   void check_losses(int64_t shard_count) const;
   void report_split();
   void report_skip(double factor);
+  void report_cache_failure();
   void report_step(const StepTimes& times, const Score& score);
   void report_average(double seconds, const Score& score);
   void note_validation(const Score& score);
@@ -167,6 +168,7 @@ class Training {
   EndReason reason_ = EndReason::finished;
   Score test_score_;
   bool best_pending_ = false;
+  bool said_cache_failure_ = false;
   int64_t skipped_checkpoints_ = 0;
   int64_t steps_here_ = 0;                       // of this run()
   double timed_seconds_ = 0;                     // all steps but the first

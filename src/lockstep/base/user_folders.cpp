@@ -1,0 +1,17 @@
+#include "lockstep/base/user_folders.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace lockstep {
+
+std::filesystem::path user_cache_folder() {
+  for (const auto& [variable, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}}) {
+    const char* folder = std::getenv(variable);
+    // What is not absolute counts as not set, says the specification.
+    if (folder != nullptr && *folder == '/') return std::filesystem::path(folder) / below;
+  }
+  return {};
+}
+
+}  // namespace lockstep

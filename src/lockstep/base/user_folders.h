@@ -1,0 +1,11 @@
+// Where a user's files lie that programs keep for themselves.
+#pragma once
+
+#include <filesystem>
+
+namespace lockstep {
+
+/// $XDG_CACHE_HOME, else $HOME/.cache (XDG Base Directory Specification 0.8): for files that may be removed at any time. Empty where neither is an absolute path.
+std::filesystem::path user_cache_folder();
+
+}  // namespace lockstep
