@@ -454,7 +454,7 @@ class Preparation {
 
   void choose_precision() {
     plan().precision = options_.precision;
-    if (options_.precision != Precision::auto_) return;
+    if (options_.precision != Precision::auto_) return note_slow_precision();
     plan().precision = Precision::single;
     if (sequences()) {
       reasons_.precision = "recurrent layers run in float32";
@@ -474,6 +474,13 @@ class Preparation {
       plan().precision = choice.precision;
       reasons_.precision = std::move(choice.reason);
     }
+  }
+
+  // LibTorch has float16's convolutions and products for processors, but not by their vector units.
+  void note_slow_precision() {
+    if (options_.precision != Precision::fp16_mixed || plan().device != "cpu") return;
+    reasons_.precision = "for GPUs: on a processor some hundred times slower than 32-true";
+    prepared_.notes.push_back("--precision fp16-mixed is " + reasons_.precision + "; bf16-mixed is the one for processors");
   }
 
   void describe() {
