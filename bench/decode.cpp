@@ -88,7 +88,7 @@ void decode_all(const Dataset& dataset, const PictureFormat& format) {
 }
 
 // The last of some epochs.
-void batches(const Dataset& dataset, const PictureFormat& format, std::shared_ptr<const PictureCache> cache, int64_t epochs) {
+void batches(const Dataset& dataset, const PictureFormat& format, std::shared_ptr<const RecordFile> cache, int64_t epochs) {
   const auto set = std::make_shared<const PictureSet>(dataset, format, 0, std::move(cache));
   auto start = Clock::now();
   MiniBatchQueue queue(set, Share{}, {.mini_batch_size = 64, .order = {.seed = 1}, .epochs = epochs, .threads = 2});
@@ -103,7 +103,7 @@ void batches(const Dataset& dataset, const PictureFormat& format, std::shared_pt
 
 void from_cache(const Dataset& dataset, const PictureFormat& format, int64_t epochs) {
   const test::TemporaryFolder folder;
-  batches(dataset, format, PictureCache::open(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, epochs);
+  batches(dataset, format, open_picture_cache(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, epochs);
 }
 
 // A second epoch whose pictures come by read(2), and nothing else is done.

@@ -2,8 +2,10 @@
 """Transfer learning by `lockstep train`: a new head on trained layers, frozen layers, learn-rate factors; the same weights for any number of workers."""
 
 import json
+import os
 import struct
 import unittest
+import unittest.mock
 
 import runs
 
@@ -45,12 +47,61 @@ class Transfer(runs.TestFolders, unittest.TestCase):
     def test_a_new_head_on_frozen_layers(self):
         """The head alone learns, SqueezeNet's being a convolution; any number of workers gives the same bits, with and without kept features."""
         for keep in ("auto", "never"):
-            options = ["--head", "new", "--freeze", "features.*", "--keep-features", keep]
+            options = ["--head", "new", "--freeze", "features.*", "--keep-features", keep, "--cache", "off"]
             outputs = [self.transfer(f"frozen {keep} {workers}", "squeezenet", *options, "--workers", workers) for workers in (1, 2, 3)]
             self.assertEqual(self.changed_by("squeezenet", outputs[0]), {"classifier.1.weight", "classifier.1.bias"})
             self.assertEqual(len({runs.weights(output) for output in outputs}), 1)
             said = " ".join(event["values"]["text"] for event in runs.of_kind(outputs[0], "message"))
             self.assertEqual("frozen layers computed once for 243 images" in said, keep == "auto")
+
+    def computed(self, output):
+        return [event["values"]["computed"] for event in runs.of_kind(output, "message") if "computed" in event["values"]]
+
+    def test_later_runs_find_what_frozen_layers_give(self):
+        kept = self.folder / "kept"
+        options = ["--head", "new", "--freeze", "features.*", "--cache", kept]
+        expected = runs.weights(self.transfer("not kept", "squeezenet", *options[:-1], "off"))
+        for name, more, most in (("made", ["--workers", 2], 243), ("found", ["--workers", 3], 6 * 16), ("only on disk", ["--memory-share", 0], 4 * 16), ("other rate", ["--learning-rate", 0.5, "--workers", 1], 2 * 16)):
+            output = self.transfer(name, "squeezenet", *options, *more)
+            self.assertEqual(runs.weights(output) == expected, name != "other rate", name)
+            self.assertEqual(len(self.computed(output)), 1)
+            self.assertLessEqual(self.computed(output)[0], most, name)
+        self.assertEqual(len(list(kept.glob("*.features"))), 2)
+        self.assertIn("computed once, kept on disk", [line[1] for line in runs.of_kind(self.folder / "only on disk", "plan")[0]["values"]["lines"]])
+        for file in kept.glob("*.features"):
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+        output = self.transfer("damaged", "squeezenet", *options, "--workers", 1)
+        self.assertEqual(runs.weights(output), expected)
+        self.assertGreater(self.computed(output)[0], 2 * 16)
+
+    def test_other_frozen_weights_are_not_found(self):
+        kept = self.folder / "kept for weights"
+        for name, more in (("first weights", []), ("other weights", ["--isa", "avx2"])):
+            output = self.transfer(name, "squeezenet", "--head", "new", "--freeze", "features.*", "--cache", kept, *more)
+            self.assertEqual(self.computed(output), [243], name)
+        changed = self.folder / "changed.safetensors"
+        data = bytearray((self.folder / "squeezenet" / "model.safetensors").read_bytes())
+        length = struct.unpack("<Q", data[:8])[0]
+        begin = json.loads(data[8:8 + length])["features.0.weight"]["data_offsets"][0]
+        data[8 + length + begin] ^= 1  # the last bit of one weight
+        changed.write_bytes(data)
+        output = self.transfer("a bit", "squeezenet", "--head", "new", "--freeze", "features.*", "--cache", kept, "--weights", changed)
+        self.assertEqual(self.computed(output), [243])
+
+    def test_ranks_share_one_file(self):
+        options = ["--network", "squeezenet", "--weights", self.folder / "squeezenet" / "model.safetensors", "--image-size", "33x33", "--validation", self.held_out, *SMALL, "--head", "new",
+                   "--freeze", "features.*"]
+        runs.train(self.digits, self.folder / "one", *options, "--cache", "off")
+        runs.run("run", "--ranks", 3, "--", runs.PROGRAM, "train", self.digits, "--output", self.folder / "three", *options, "--cache", self.folder / "of ranks", "--memory-share", 0)
+        self.assertEqual(runs.weights(self.folder / "three"), runs.weights(self.folder / "one"))
+
+    def test_features_that_can_lie_nowhere_are_computed_at_every_step(self):
+        (self.folder / "file").write_text("")
+        with unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.folder / "file")}):
+            output = self.transfer("nowhere", "squeezenet", "--head", "new", "--freeze", "features.*", "--memory-share", 0)
+        self.assertIn("can lie nowhere", " ".join(event["values"]["text"] for event in runs.of_kind(output, "message")))
 
     def test_features_are_not_kept_when_images_change(self):
         output = self.transfer("augmented", "squeezenet", "--head", "new", "--freeze", "features.*", "--augment", "flip", "--max-steps", 2)

@@ -154,13 +154,13 @@ void read_cache(std::string_view input) {
   const auto folder = std::filesystem::path("cache");
   const PictureFormat format{.channels = 1, .height = 2, .width = 2};
   const Three three;
-  static const std::filesystem::path path = PictureCache::open(folder, three, format, CacheUse::make, 1 << 20).cache->path();
+  static const std::filesystem::path path = open_picture_cache(folder, three, format, CacheUse::make, 1 << 20).cache->path();
   static const std::string good = read_file(path);
   // What is not zero in the input damages the file; its length is the file's, too.
   std::string bytes = good.substr(0, input.size());
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bytes[i] ^ input[i]);
   write(path, bytes);
-  const auto opened = PictureCache::open(folder, three, format, CacheUse::make, 1 << 20);
+  const auto opened = open_picture_cache(folder, three, format, CacheUse::make, 1 << 20);
   std::array<uint8_t, 4> picture{}, again{};
   for (int64_t i = 0; i < 3; ++i) {
     opened.cache->read(i, picture);

@@ -21,8 +21,9 @@ namespace lockstep::data {
 namespace {
 
 constexpr int64_t kShareOfDisk = 4;  // one part in so many
+constexpr std::array kEndings{".pictures", ".features"};
 
-struct Found {
+struct CacheFile {
   std::filesystem::path path;
   int64_t bytes = 0;
   timespec used{};
@@ -33,8 +34,8 @@ struct Found {
 bool before(const timespec& a, const timespec& b) { return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec; }
 
 // Not followed and not waited for, whatever lies there.
-Found look_at(const std::filesystem::path& path) {
-  Found found{.path = path};
+CacheFile look_at(const std::filesystem::path& path) {
+  CacheFile found{.path = path};
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return found;
@@ -44,12 +45,12 @@ Found look_at(const std::filesystem::path& path) {
   return found;
 }
 
-std::vector<Found> caches_in(const std::filesystem::path& folder) {
-  std::vector<Found> caches;
+std::vector<CacheFile> caches_in(const std::filesystem::path& folder) {
+  std::vector<CacheFile> caches;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
-    const bool left_over = name.find(".pictures.new-") != std::string::npos;
-    if (!left_over && !name.ends_with(".pictures")) continue;
+    const bool left_over = std::any_of(kEndings.begin(), kEndings.end(), [&](const char* ending) { return name.find(std::string(ending) + ".new-") != std::string::npos; });
+    if (!left_over && std::none_of(kEndings.begin(), kEndings.end(), [&](const char* ending) { return name.ends_with(ending); })) continue;
     caches.push_back(look_at(item.path()));
     caches.back().left_over = left_over && !caches.back().open;
   }
@@ -66,9 +67,9 @@ Descriptor locked(const std::filesystem::path& folder) {
   return lock;
 }
 
-int64_t total(const std::vector<Found>& caches, bool open_only) {
+int64_t total(const std::vector<CacheFile>& caches, bool open_only) {
   int64_t bytes = 0;
-  for (const Found& cache : caches) bytes += !open_only || cache.open ? cache.bytes : 0;
+  for (const CacheFile& cache : caches) bytes += !open_only || cache.open ? cache.bytes : 0;
   return bytes;
 }
 
@@ -107,12 +108,18 @@ CacheFolder::CacheFolder(std::filesystem::path path) : path_(std::move(path)) {
   lock_ = locked(path_);
 }
 
+CacheFolder::Found CacheFolder::find_or_make(const std::string& name, const RecordsKey& key, int64_t most_bytes) const {
+  if (auto file = RecordFile::find(path_ / name, key)) return {std::move(file)};
+  if (std::string refusal = make_room(key.file_bytes(), most_bytes); !refusal.empty()) return {nullptr, std::move(refusal)};
+  return {RecordFile::find_or_make(path_ / name, key)};
+}
+
 std::string CacheFolder::make_room(int64_t bytes, int64_t most_bytes) const {
-  std::vector<Found> caches = caches_in(path_);
-  for (const Found& cache : caches) {
+  std::vector<CacheFile> caches = caches_in(path_);
+  for (const CacheFile& cache : caches) {
     if (cache.left_over) ::unlink(cache.path.c_str());
   }
-  std::erase_if(caches, [](const Found& cache) { return cache.left_over; });
+  std::erase_if(caches, [](const CacheFile& cache) { return cache.left_over; });
 
   int64_t there = total(caches, /*open_only=*/false);
   const int64_t share_of_disk = (static_cast<int64_t>(std::filesystem::space(path_).available) + there) / kShareOfDisk;
@@ -122,8 +129,8 @@ std::string CacheFolder::make_room(int64_t bytes, int64_t most_bytes) const {
   if (const int64_t open = total(caches, /*open_only=*/true); bytes > allowed - open) {
     return "it would take " + as_bytes(bytes) + ", and caches in use take " + as_bytes(open) + " of the " + limit;
   }
-  std::sort(caches.begin(), caches.end(), [](const Found& a, const Found& b) { return before(a.used, b.used); });
-  for (const Found& cache : caches) {
+  std::sort(caches.begin(), caches.end(), [](const CacheFile& a, const CacheFile& b) { return before(a.used, b.used); });
+  for (const CacheFile& cache : caches) {
     if (there + bytes <= allowed) break;
     if (!cache.open && ::unlink(cache.path.c_str()) == 0) there -= cache.bytes;
   }

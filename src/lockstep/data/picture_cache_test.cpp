@@ -55,10 +55,10 @@ class CacheTest : public testing::Test {
     for (const char* name : {"photos/a/2.jpg", "photos/b/4.jpg"}) folder_.write(name, test::bytes_of(test::kJpegColour));
   }
   Dataset photos() const { return open_source(folder_.path() / "photos").dataset; }
-  PictureCache::Opened open(CacheUse use = CacheUse::make, int64_t most_bytes = kEnough) const { return PictureCache::open(folder_.path() / "cache", photos().store(), kFormat, use, most_bytes); }
+  OpenedCache open(CacheUse use = CacheUse::make, int64_t most_bytes = kEnough) const { return open_picture_cache(folder_.path() / "cache", photos().store(), kFormat, use, most_bytes); }
 
   // All pictures through a set that keeps none itself.
-  std::vector<std::vector<uint8_t>> read_all(const Dataset& dataset, std::shared_ptr<const PictureCache> cache) const {
+  std::vector<std::vector<uint8_t>> read_all(const Dataset& dataset, std::shared_ptr<const RecordFile> cache) const {
     const PictureSet set(dataset, kFormat, 0, std::move(cache));
     std::vector<std::vector<uint8_t>> pictures;
     for (int64_t i = 0; i < set.size(); ++i) {
@@ -67,7 +67,7 @@ class CacheTest : public testing::Test {
     }
     return pictures;
   }
-  static int64_t count_in(const PictureCache& cache, int64_t pictures) {
+  static int64_t count_in(const RecordFile& cache, int64_t pictures) {
     std::vector<uint8_t> memory(static_cast<size_t>(kFormat.size().bytes()));
     int64_t count = 0;
     for (int64_t i = 0; i < pictures; ++i) count += cache.read(i, memory);
@@ -98,7 +98,7 @@ TEST_F(CacheTest, ServesChosenSamplesOfTheSamePictures) {
 TEST_F(CacheTest, ServesCentresApartFromWholePictures) {
   const auto whole = read_all(photos(), open().cache);
   const auto centres = [this] { return cut_out_centre(photos(), kFormat, {12, 12}); };
-  const auto cache = [&](CacheUse use) { return PictureCache::open(folder_.path() / "cache", centres().store(), kFormat, use, kEnough).cache; };
+  const auto cache = [&](CacheUse use) { return open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, use, kEnough).cache; };
   EXPECT_EQ(cache(CacheUse::read), nullptr);
   const auto decoded = read_all(centres(), nullptr);
   EXPECT_NE(decoded, whole);
@@ -120,7 +120,7 @@ TEST_F(CacheTest, OtherFormatsHaveOtherFiles) {
   read_all(photos(), open().cache);
   PictureFormat other = kFormat;
   other.decode = Decode::fast;
-  const auto opened = PictureCache::open(folder_.path() / "cache", photos().store(), other, CacheUse::make, kEnough);
+  const auto opened = open_picture_cache(folder_.path() / "cache", photos().store(), other, CacheUse::make, kEnough);
   EXPECT_EQ(count_in(*opened.cache, 4), 0);
   EXPECT_EQ(count_in(*open(CacheUse::read).cache, 4), 4);
 }
@@ -190,7 +190,7 @@ TEST_F(CacheTest, SaysWhyThereIsNone) {
   EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the 1000 B allowed"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache"));
   folder_.write("file", "");
-  EXPECT_THROW(PictureCache::open(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough), Error);
+  EXPECT_THROW(open_picture_cache(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough), Error);
 }
 
 TEST_F(CacheTest, ADiskThatTakesNoMoreIsNoFailureOfTheReader) {

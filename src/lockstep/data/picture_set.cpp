@@ -25,7 +25,7 @@ void numbered(const Dataset& dataset, int64_t index, Work&& work) {
 }
 
 // From the cache, else decoded and put there.
-void read_through(const PictureCache* cache, const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
+void read_through(const RecordFile* cache, const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
   if (cache == nullptr) return read_as(store, index, format, destination);
   const int64_t place = index_in_root(store, index);
   if (cache->read(place, destination)) return;
@@ -65,7 +65,7 @@ struct PictureSet::State {
   Dataset dataset;
   PictureFormat format;
   std::shared_ptr<const PictureSet> whole;  // for a part, which keeps nothing itself
-  std::shared_ptr<const PictureCache> cache;
+  std::shared_ptr<const RecordFile> cache;
   int64_t picture_bytes = 0;
   bool in_memory = false;
   // Not touched before it is written, so memory grows as pictures are read.
@@ -101,7 +101,7 @@ bool PictureSet::keeps(const Dataset& dataset, const PictureFormat& format, int6
   return format.kind == SampleKind::sequence || lies_in_memory(dataset.store(), format) || format.size().bytes() <= most_bytes / dataset.size();
 }
 
-PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache) : state_(std::make_unique<State>()) {
+PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const RecordFile> cache) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.dataset = std::move(dataset);
   state.format = format;
@@ -141,7 +141,7 @@ int64_t PictureSet::label(int64_t index) const { return state_->dataset.store().
 int64_t PictureSet::parallel_reads() const { return state_->dataset.empty() ? 0 : state_->dataset.store().parallel_reads(); }
 int64_t PictureSet::picture_bytes() const { return state_->picture_bytes; }
 bool PictureSet::kept() const { return state_->whole != nullptr ? state_->whole->kept() : state_->in_memory || state_->kept != nullptr; }
-const PictureCache* PictureSet::cache() const { return state_->whole != nullptr ? state_->whole->cache() : state_->cache.get(); }
+const RecordFile* PictureSet::cache() const { return state_->whole != nullptr ? state_->whole->cache() : state_->cache.get(); }
 int64_t PictureSet::kept_bytes() const { return state_->kept == nullptr ? 0 : size() * picture_bytes(); }
 
 void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
@@ -156,7 +156,7 @@ void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
 
 void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) { for_each_index(count, threads, work); }
 
-std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads, const std::shared_ptr<const PictureCache>& cache) {
+std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads, const std::shared_ptr<const RecordFile>& cache) {
   const int64_t count = dataset.size();
   std::vector<std::optional<std::string>> reasons(static_cast<size_t>(count));
   const int64_t readers = count == 0 ? 1 : std::max(threads, dataset.store().parallel_reads());

@@ -36,7 +36,7 @@ class PictureSet {
 
   /// Throws invalid_option when the samples are not of the format's kind, or sequences have other channels than the format.
   /// With a cache (of the datastore that `dataset` is, or is chosen from) pictures are read from there, and written there once decoded.
-  PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache = nullptr);
+  PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const RecordFile> cache = nullptr);
   /// Chosen samples (Dataset::subset, split) of the dataset of `whole`, or of an equal one: what one decodes and keeps, the other has.
   PictureSet(Dataset part, std::shared_ptr<const PictureSet> whole);
   ~PictureSet();
@@ -50,7 +50,7 @@ class PictureSet {
   bool kept() const;              ///< whether decoded pictures are kept
   int64_t kept_bytes() const;     ///< what this set's own copies take once all are read; 0 for pictures that lie decoded in the dataset, and for a part
 
-  const PictureCache* cache() const;  ///< null without one
+  const RecordFile* cache() const;  ///< null without one
 
   /// Writes the picture to `destination` (picture_bytes() long), decoding it if it is not kept yet.
   /// Throws corrupt_data with `cannot decode "path" (sample i of n): reason`.
@@ -75,6 +75,6 @@ struct BadSample {
 /// Reads every sample once with `threads` threads and gives the dataset without those that cannot be read, in unchanged order, and the
 /// list of them (ordered by index). Good ones are written to the cache, if there is one. This makes --on-bad-sample skip independent of the number of workers.
 std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads,
-                                                             const std::shared_ptr<const PictureCache>& cache = nullptr);
+                                                             const std::shared_ptr<const RecordFile>& cache = nullptr);
 
 }  // namespace lockstep::data

@@ -17,7 +17,7 @@ int64_t bytes_of(const std::vector<std::weak_ptr<const PictureSet>>& sets) {
 
 }  // namespace
 
-std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes, std::shared_ptr<const PictureCache> cache) {
+std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes, std::shared_ptr<const RecordFile> cache) {
   const std::lock_guard lock(mutex_);
   if (auto set = find(dataset, format)) return set;
   std::erase_if(sets_, [](const auto& set) { return set.expired(); });

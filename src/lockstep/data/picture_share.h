@@ -17,7 +17,7 @@ class PictureShare {
   /// identity), else a new one, which keeps its pictures if all sets in use then take no more than `most_bytes`.
   /// The pictures are freed with the last user of the set.
   std::shared_ptr<const PictureSet> open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes,
-                                         std::shared_ptr<const PictureCache> cache = nullptr);
+                                         std::shared_ptr<const RecordFile> cache = nullptr);
 
   /// What the sets in use may take.
   int64_t kept_bytes() const;

@@ -19,9 +19,9 @@ bool is_frozen(const torch::nn::Module& module, const std::string& name, const s
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return covers(pattern, name); });
 }
 
-bool is_at_or_below(const std::string& name, const std::string& module) { return name == module || name.starts_with(module + "."); }
-
 }  // namespace
+
+bool is_at_or_below(const std::string& name, const std::string& layer) { return name == layer || name.starts_with(layer + "."); }
 
 void freeze(Instance& instance, const std::vector<std::string>& patterns) {
   const auto modules = instance.module->named_modules("", /*include_self=*/false);

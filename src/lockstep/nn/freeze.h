@@ -12,6 +12,9 @@ namespace lockstep::nn {
 /// are frozen are held in evaluation mode, batch norms above all. Throws invalid_option for a pattern that covers nothing.
 void freeze(Instance& instance, const std::vector<std::string>& patterns);
 
+/// Whether a learnable's or a layer's name is this layer's or of something in it.
+bool is_at_or_below(const std::string& name, const std::string& layer);
+
 /// Training mode, but for frozen layers.
 void begin_training(const Instance& instance);
 

@@ -4,6 +4,8 @@
 
 #include <ATen/Functions.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -11,36 +13,86 @@ constexpr int64_t kGroup = 16;  // samples
 
 }  // namespace
 
-Features::Features(std::shared_ptr<const data::PictureSet> pictures) : pictures_(std::move(pictures)) {}
+struct Features::Group {
+  int64_t first;
+  int64_t size;
 
-void Features::compute(Share share, Replica& replica, const std::stop_token& stop) {
-  const data::PictureFormat& format = pictures_->format();
-  const int64_t count = pictures_->size();
-  const Range own = part_of(divided_up(count, kGroup), share.size, share.rank);
-  for (int64_t group = own.begin; group < own.end && !stop.stop_requested(); ++group) {
-    const int64_t first = group * kGroup, size = std::min(kGroup, count - first);
-    const at::Tensor pictures = at::empty({size, format.channels, format.height, format.width}, at::kByte);
-    const int64_t bytes = pictures_->picture_bytes();
-    for (int64_t i = 0; i < size; ++i) pictures_->read(first + i, {pictures.mutable_data_ptr<uint8_t>() + i * bytes, static_cast<size_t>(bytes)});
-    keep(first, replica.features(pictures).cpu());
+  static Group of(int64_t index, int64_t samples) { return {index * kGroup, std::min(kGroup, samples - index * kGroup)}; }
+};
+
+Features::Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage) : pictures_(std::move(pictures)), storage_(std::move(storage)) {}
+
+void Features::compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop) {
+  const int64_t samples = pictures_->size();
+  const Range own = part_of(divided_up(samples, kGroup), thread.size, thread.rank);
+  const int64_t start = own.count() * rank.rank / rank.size;
+  for (int64_t i = 0; i < own.count() && !stop.stop_requested(); ++i) {
+    const Group group = Group::of(own.begin + (start + i) % own.count(), samples);
+    if (i > 0 && find(group)) continue;
+    const at::Tensor output = outputs_of(group, replica);
+    std::call_once(form_known_, [&] { learn_form(output); });
+    keep(group, as_rows(output));
+    computed_ += group.size;
   }
 }
 
-void Features::keep(int64_t first, const at::Tensor& output) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!kept_.defined()) {
-      shape_ = output.sizes().slice(1).vec();
-      channels_last_ = output.dim() == 4 && !output.is_contiguous() && output.is_contiguous(at::MemoryFormat::ChannelsLast);
-      kept_ = at::empty({pictures_->size(), output.numel() / output.size(0)}, output.options().memory_format(at::MemoryFormat::Contiguous));
+at::Tensor Features::outputs_of(const Group& group, Replica& replica) const {
+  const data::PictureFormat& format = pictures_->format();
+  const at::Tensor pictures = at::empty({group.size, format.channels, format.height, format.width}, at::kByte);
+  const int64_t bytes = pictures_->picture_bytes();
+  for (int64_t i = 0; i < group.size; ++i) pictures_->read(group.first + i, {pictures.mutable_data_ptr<uint8_t>() + i * bytes, static_cast<size_t>(bytes)});
+  return replica.features(pictures).cpu();
+}
+
+at::Tensor Features::as_rows(const at::Tensor& output) const {
+  const at::Tensor ordered = channels_last_ ? output.permute({0, 2, 3, 1}) : output;
+  return ordered.reshape({output.size(0), numbers_}).contiguous();
+}
+
+void Features::learn_form(const at::Tensor& output) {
+  shape_ = output.sizes().slice(1).vec();
+  channels_last_ = output.dim() == 4 && !output.is_contiguous() && output.is_contiguous(at::MemoryFormat::ChannelsLast);
+  type_ = output.options().memory_format(at::MemoryFormat::Contiguous);
+  numbers_ = output.numel() / output.size(0);
+  record_bytes_ = numbers_ * static_cast<int64_t>(output.element_size());
+  if (storage_.file != nullptr && storage_.file->record_bytes() != record_bytes_) {
+    if (!storage_.in_memory) throw Error(ErrorCode::internal, "the frozen layers give " + std::to_string(record_bytes_) + " bytes for an image, and their file is for " + std::to_string(storage_.file->record_bytes()), "--keep-features never does without the file");
+    storage_.file = nullptr;
+  }
+  if (storage_.in_memory) kept_ = at::empty({pictures_->size(), numbers_}, type_);
+}
+
+std::span<uint8_t> Features::bytes_of(at::Tensor& rows, int64_t row) const { return {static_cast<uint8_t*>(rows.mutable_data_ptr()) + row * record_bytes_, static_cast<size_t>(record_bytes_)}; }
+
+void Features::keep(const Group& group, const at::Tensor& rows) {
+  if (storage_.in_memory) kept_.narrow(0, group.first, group.size).copy_(rows);
+  if (storage_.file == nullptr) return;
+  at::Tensor records = rows;
+  for (int64_t i = 0; i < group.size; ++i) storage_.file->write(group.first + i, bytes_of(records, i));
+}
+
+bool Features::find(const Group& group) {
+  if (storage_.file == nullptr) return false;
+  at::Tensor there = storage_.in_memory ? kept_.narrow(0, group.first, group.size) : at::empty({group.size, numbers_}, type_);
+  for (int64_t i = 0; i < group.size; ++i) {
+    if (!storage_.file->read(group.first + i, bytes_of(there, i))) return false;
+  }
+  return true;
+}
+
+at::Tensor Features::rows(const at::Tensor& samples, Replica& replica) const {
+  at::Tensor rows;
+  if (storage_.in_memory) {
+    rows = kept_.index_select(0, samples);
+  } else {
+    rows = at::empty({samples.numel(), numbers_}, type_);
+    const auto* wanted = samples.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < samples.numel(); ++i) {
+      if (storage_.file->read(wanted[i], bytes_of(rows, i))) continue;
+      const Group group = Group::of(wanted[i] / kGroup, pictures_->size());
+      rows[i].copy_(as_rows(outputs_of(group, replica))[wanted[i] - group.first]);
     }
   }
-  const at::Tensor ordered = channels_last_ ? output.permute({0, 2, 3, 1}) : output;
-  kept_.narrow(0, first, output.size(0)).copy_(ordered.reshape({output.size(0), -1}));
-}
-
-at::Tensor Features::rows(const at::Tensor& samples) const {
-  const at::Tensor rows = kept_.index_select(0, samples);
   std::vector<int64_t> shape = shape_;
   shape.insert(shape.begin(), samples.numel());
   if (!channels_last_) return rows.view(shape);

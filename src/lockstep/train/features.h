@@ -1,9 +1,11 @@
 // What a network's frozen first layers give for every sample of a dataset, computed once: they give the same in every epoch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -11,33 +13,55 @@
 
 #include "lockstep/base/share.h"
 #include "lockstep/data/picture_set.h"
+#include "lockstep/data/record_file.h"
 #include "lockstep/train/replica.h"
 
 namespace lockstep::train {
 
+/// Where features lie beside, or in place of, memory.
+struct FeatureStorage {
+  bool in_memory = true;
+  std::shared_ptr<const data::RecordFile> file = nullptr;  ///< a record for each sample, of features_key; null only in memory
+};
+
 /// Filled by all workers of a process together, then read by any. Samples are computed in groups of neighbours in the dataset, the same groups for any
-/// number of workers, so the bits do not depend on it.
+/// number of workers, so the bits do not depend on it, nor on what was computed and what was there in the file.
 class Features {
  public:
-  explicit Features(std::shared_ptr<const data::PictureSet> pictures);
+  Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage);
 
-  /// This worker's part of the samples, with its own replica. Stops between groups. Throws what reading a picture throws.
-  void compute(Share share, Replica& replica, const std::stop_token& stop);
+  /// This worker's part of the samples, with its own replica: what is not in the file, and one group, which tells what an output looks like. Ranks begin at different
+  /// places, so that those who share a file find there what others have computed. Stops between groups. Throws what reading a picture throws.
+  void compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop);
 
-  /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a barrier that follows compute().
-  at::Tensor rows(const at::Tensor& samples) const;
+  /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a barrier that follows compute(). The replica computes again
+  /// what a disk did not take, or lost.
+  at::Tensor rows(const at::Tensor& samples, Replica& replica) const;
 
   const data::PictureSet& pictures() const { return *pictures_; }
-  int64_t bytes() const { return kept_.defined() ? static_cast<int64_t>(kept_.nbytes()) : 0; }
+  int64_t bytes() const { return pictures_->size() * record_bytes_; }
+  int64_t computed() const { return computed_; }  ///< samples, by this process
+  const data::RecordFile* file() const { return storage_.file.get(); }
 
  private:
-  void keep(int64_t first, const at::Tensor& output);
+  struct Group;  // of samples
+  at::Tensor outputs_of(const Group& group, Replica& replica) const;
+  void learn_form(const at::Tensor& output);
+  at::Tensor as_rows(const at::Tensor& output) const;  ///< [b,numbers], in the order of memory of an output
+  void keep(const Group& group, const at::Tensor& rows);
+  bool find(const Group& group);
+  std::span<uint8_t> bytes_of(at::Tensor& rows, int64_t row) const;
 
   std::shared_ptr<const data::PictureSet> pictures_;
-  std::mutex mutex_;
-  at::Tensor kept_;             // [samples, numbers], in the order of memory of an output
+  FeatureStorage storage_;
+  std::once_flag form_known_;
   std::vector<int64_t> shape_;  // of one output, without the batch
   bool channels_last_ = false;
+  at::TensorOptions type_;
+  int64_t numbers_ = 0;         // of one output
+  int64_t record_bytes_ = 0;
+  at::Tensor kept_;             // [samples, numbers], in the order of memory of an output; undefined where they are not kept in memory
+  std::atomic<int64_t> computed_ = 0;
 };
 
 }  // namespace lockstep::train

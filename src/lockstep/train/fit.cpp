@@ -234,6 +234,8 @@ class Run {
                        .train = prepared_.train,
                        .validation = prepared_.validation,
                        .test = prepared_.test,
+                       .train_features = prepared_.train_features,
+                       .validation_features = prepared_.validation_features,
                        .say = leads_ ? [&](io::Event event) { say(std::move(event)); } : std::function<void(io::Event)>(),
                        .observer = leads_ ? job_.observer : io::Observer(),
                        .writer = writer ? &*writer : nullptr,

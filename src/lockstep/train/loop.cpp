@@ -141,8 +141,8 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
   if (setup_.plan.keep_features) {
-    features_.emplace_back(setup_.train);
-    if (setup_.validation != nullptr) features_.emplace_back(setup_.validation);
+    features_.emplace_back(setup_.train, setup_.train_features);
+    if (setup_.validation != nullptr) features_.emplace_back(setup_.validation, setup_.validation_features);
   }
   if (setup_.options.exchange != ExchangeKind::average) return;
   const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) { return shards_of_rank(setup_.plan.shards, setup_, rank); }};
@@ -204,17 +204,10 @@ void Training::compute_features(Worker& worker) {
   if (features_.empty()) return;
   const auto start = Clock::now();
   with_context([] { return std::string("while the frozen layers' output was computed"); }, [&] {
-    for (Features& features : features_) features.compute(worker.thread, worker.replica, setup_.stop);
+    for (Features& features : features_) features.compute(worker.thread, setup_.comm.share(), worker.replica, setup_.stop);
   });
   group_.barrier();
-  if (!worker.is_first()) return;
-  int64_t count = 0, bytes = 0;
-  for (const Features& features : features_) {
-    count += features.pictures().size();
-    bytes += features.bytes();
-  }
-  const double seconds = seconds_since(start);
-  say("message", {{"text", "frozen layers computed once for " + with_commas(count) + " images in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " kept"}, {"level", "info"}, {"seconds", seconds}});
+  if (worker.is_first()) report_features(seconds_since(start));
 }
 
 const Features* Training::features_of(const data::PictureSet& pictures) const {
@@ -259,8 +252,8 @@ const ResidentPictures* Training::resident_of(const data::PictureSet& pictures) 
   return nullptr;
 }
 
-data::Shard Training::with_features(data::Shard shard, const Features* features) {
-  if (features != nullptr) shard.input = features->rows(shard.samples);
+data::Shard Training::with_features(data::Shard shard, const Features* features, Replica& replica) {
+  if (features != nullptr) shard.input = features->rows(shard.samples, replica);
   return shard;
 }
 
@@ -393,7 +386,7 @@ void Training::train_shards(Worker& worker, const std::vector<data::Shard>& shar
   const int64_t begin = shards.front().index;
   const std::span<ShardResult> results = std::span(shard_results_).subspan(static_cast<size_t>(begin), shards.size());
   if (averaging_) {
-    const data::Shard shard = with_features(shards.front(), features_of(*setup_.train));
+    const data::Shard shard = with_features(shards.front(), features_of(*setup_.train), worker.replica);
     results.front() = worker.replica.train(averaging_->network(begin), shard, target_count(shard), worker.step);
     results.front().carried.clear();
     averaging_->keep_gradients(begin);
@@ -420,7 +413,7 @@ void Training::train_node(Worker& worker, const std::vector<data::Shard>& shards
     std::ranges::move(worker.replica.train_together(data::joined(shards), node.count(), batch.target_count), results.begin());
   } else {
     const int64_t slot = first_slot(batch, first);
-    results.front() = worker.replica.train(with_features(first, features_of(*setup_.train)), batch.target_count, worker.step, carried_.rows(first, slot));
+    results.front() = worker.replica.train(with_features(first, features_of(*setup_.train), worker.replica), batch.target_count, worker.step, carried_.rows(first, slot));
     carried_.put(slot, std::exchange(results.front().carried, {}));
   }
   exchange_.take(worker.thread, node, worker.replica.gradients(), target.get());
@@ -466,7 +459,7 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
       ShardResult& result = evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
-      result = worker.replica.evaluate(with_features(shard, features), nullptr, carried.rows(shard, first_slot(*batch, shard)));
+      result = worker.replica.evaluate(with_features(shard, features, worker.replica), nullptr, carried.rows(shard, first_slot(*batch, shard)));
       carried.put(first_slot(*batch, shard), std::exchange(result.carried, {}));
     }
     carried.commit();

@@ -180,7 +180,7 @@ struct Options {
     field("drop-layers", self.drop_layers, "with --head new: so many layers at the end go, and a linear layer comes instead", at_least(0));
     field("freeze", self.freeze, "layers that stay as they are: a comma list of names, * stands for any text, e.g. features.*");
     field("learning-rate-factors", self.learning_rate_factors, "PATTERN=FACTOR,...: multiply the rate of these layers or learnables, the last that fits counts; a new head has 10 for weights and 20 for biases");
-    field("keep-features", self.keep_features, "what frozen first layers give for each image: computed once and kept in memory where --memory-share allows and no augmentation changes the images, or at every step");
+    field("keep-features", self.keep_features, "what frozen first layers give for each image: computed once and kept, where no augmentation changes the images, in memory as far as --memory-share allows and in files (--cache) for later runs; or at every step");
     field("Data");
     field("validation", self.validation, "a folder of its own to validate on, instead of a split");
     field("test", self.test, "a folder to test on once, at the end");
@@ -191,7 +191,7 @@ struct Options {
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
     field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made (in the data's folder; of archives and object stores in ~/.cache/lockstep/pictures), while it is of these images; where every epoch would decode them again, one in ~/.cache/lockstep/pictures is made; or a folder, where one is made and filled");
-    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take, and that all those in ~/.cache/lockstep/pictures may: a run that makes one there removes the ones used least recently", at_least(0));
+    field("cache-size", self.cache_size, "most gigabytes that the cache of one folder may take, and that all files in ~/.cache/lockstep/pictures may: a run that makes one there removes the ones used least recently", at_least(0));
     field("Sequences");
     field("sequence-padding", self.sequence_padding, "the side on which shorter sequences of a mini-batch get zeros, which change no recurrent state");
     field("sequence-length", self.sequence_length, "fewest time steps that a mini-batch is padded to; 0: as many as its longest sequence has", at_least(0));

@@ -30,19 +30,17 @@ std::filesystem::path usual_place(const std::string& source) {
 
 std::filesystem::path place_of(const std::string& source, const Options& options) { return options.cache == "auto" ? usual_place(source) : std::filesystem::path(options.cache); }
 
-int64_t most_bytes(const Options& options) { return static_cast<int64_t>(options.cache_size * (1 << 30)); }
-
 CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options) {
   const std::filesystem::path place = place_of(folder, options);
   if (place.empty()) {
     throw Error(ErrorCode::invalid_option, "a cache lies in the folder of its images, and \"" + folder + "\" is none", "name a folder for it: --cache FOLDER, here and for train");
   }
-  const auto opened = data::PictureCache::open(place, dataset.store(), format, data::CacheUse::make, most_bytes(options));
+  const auto opened = data::open_picture_cache(place, dataset.store(), format, data::CacheUse::make, cache_bytes(options));
   const auto& cache = opened.cache;
   if (cache == nullptr) throw Error(ErrorCode::invalid_option, "there can be no cache of \"" + folder + "\": " + opened.reason, "--cache-size is how many gigabytes it may take");
   // What a store gives only to those with a key is not for the machine's other users.
   if (place == users_place()) std::filesystem::permissions(place, std::filesystem::perms::owner_all);
-  CacheReport report{.file = cache->path(), .format = format, .pictures = dataset.size(), .bytes = data::PictureCache::bytes_for(dataset.store(), format)};
+  CacheReport report{.file = cache->path(), .format = format, .pictures = dataset.size(), .bytes = data::picture_cache_bytes(dataset.store(), format)};
   report.bad = data::without_bad_samples(dataset, format, device::inspect().cores, cache).second;
   if (const std::string failure = cache->failure(); !failure.empty()) throw Error(ErrorCode::io, failure, "make room there, or name another folder: --cache FOLDER");
   if (!report.bad.empty() && options.on_bad_sample == data::OnBadSample::fail) throw data::BadPicture(report.bad.front().source, report.bad.front().reason);
@@ -51,42 +49,52 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, 
 
 }  // namespace
 
-data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
+int64_t cache_bytes(const Options& options) { return static_cast<int64_t>(options.cache_size * (1 << 30)); }
+
+data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
   if (dataset.empty() || options.cache == "off") return {};
   const data::Datastore& store = data::root_of(dataset).store();
-  if (options.cache != "auto") return data::PictureCache::open(options.cache, store, format, use, most_bytes(options));
-  data::PictureCache::Opened found;
+  if (options.cache != "auto") return data::open_picture_cache(options.cache, store, format, use, cache_bytes(options));
+  data::OpenedCache found;
   for (const std::filesystem::path& place : {usual_place(folder), users_place()}) {
     if (place.empty() || !std::filesystem::is_directory(place)) continue;
-    auto opened = data::PictureCache::open(place, store, format, data::CacheUse::read, most_bytes(options));
+    auto opened = data::open_picture_cache(place, store, format, data::CacheUse::read, cache_bytes(options));
     if (opened.cache != nullptr) return opened;
     if (opened.stale) found = {.reason = opened.reason + "; lockstep cache makes one", .stale = true};
   }
   return found;
 }
 
+std::string automatic_obstacle(const data::Datastore& store, int64_t bytes, const Options& options) {
+  const std::filesystem::path place = users_place();
+  if (place.empty()) return "there is neither XDG_CACHE_HOME nor HOME to make one in";
+  if (std::string reason = data::unfit_for_caches(place); !reason.empty()) return reason;
+  if (bytes > cache_bytes(options)) return "it would take " + as_bytes(bytes) + ", more than the " + as_bytes(cache_bytes(options)) + " allowed (--cache-size)";
+  return data::picture_cache_obstacle(store);
+}
+
+data::CacheFolder::Found open_automatic_file(const std::string& name, const data::RecordsKey& key, const Options& options) {
+  try {
+    return data::CacheFolder(users_place()).find_or_make(name, key, cache_bytes(options));
+  } catch (const Error& error) {
+    return {.refusal = error.message()};
+  }
+}
+
+std::string automatic_room(int64_t bytes, const Options& options) {
+  return as_bytes(bytes) + ", of " + as_bytes(cache_bytes(options)) + " for all that runs keep by themselves (--cache-size)";
+}
+
 AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
   const data::Datastore& store = data::root_of(dataset).store();
-  const std::filesystem::path place = users_place();
-  if (place.empty()) return {.reason = "there is neither XDG_CACHE_HOME nor HOME to make one in"};
-  if (std::string reason = data::unfit_for_caches(place); !reason.empty()) return {.reason = std::move(reason)};
-  if (std::string reason = data::PictureCache::obstacle(store); !reason.empty()) return {.reason = std::move(reason)};
-  const int64_t bytes = data::PictureCache::bytes_for(store, format);
-  if (bytes > most_bytes(options)) return {.reason = "it would take " + as_bytes(bytes) + ", more than the " + as_bytes(most_bytes(options)) + " allowed (--cache-size)"};
-  const std::string room = as_bytes(bytes) + ", of " + as_bytes(most_bytes(options)) + " for all that runs make by themselves (--cache-size)";
-  if (use == data::CacheUse::read) return {.wanted = true, .reason = "training makes one in " + place.string() + ": " + room};
-  try {
-    const data::CacheFolder caches(place);
-    auto opened = data::PictureCache::open(place, store, format, data::CacheUse::read, most_bytes(options));  // by another rank, meanwhile
-    if (opened.cache == nullptr) {
-      if (std::string refusal = caches.make_room(bytes, most_bytes(options)); !refusal.empty()) return {.reason = std::move(refusal)};
-      opened = data::PictureCache::open(place, store, format, data::CacheUse::make, most_bytes(options));
-    }
-    if (opened.cache == nullptr) return {.reason = opened.reason};
-    return {.cache = std::move(opened.cache), .reason = "for later epochs and runs; " + room};
-  } catch (const Error& error) {
-    return {.reason = error.message()};
-  }
+  const int64_t bytes = data::picture_cache_bytes(store, format);
+  if (std::string reason = automatic_obstacle(store, bytes, options); !reason.empty()) return {.reason = std::move(reason)};
+  const std::string room = automatic_room(bytes, options);
+  if (use == data::CacheUse::read) return {.wanted = true, .reason = "training makes one in " + users_place().string() + ": " + room};
+  const data::RecordsKey key = data::picture_cache_key(store, format);
+  auto found = open_automatic_file(data::picture_cache_name(key), key, options);
+  if (found.file == nullptr) return {.reason = std::move(found.refusal)};
+  return {.cache = std::move(found.file), .reason = "for later epochs and runs; " + room};
 }
 
 std::vector<CacheReport> make_caches(const Job& job, const Options& options) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/data/cache_folder.h"
 #include "lockstep/data/picture_cache.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/train/fit.h"
@@ -16,17 +17,29 @@ namespace lockstep::train {
 /// The cache of the datastore that `dataset` is chosen from, as --cache and --cache-size say; `folder` is where the pictures are (a folder, an
 /// archive or an address), empty when nobody knows. --cache auto takes what `lockstep cache` made in the folder itself, or what it or a run made in
 /// $XDG_CACHE_HOME/lockstep/pictures (~/.cache), and makes nothing here; nor does CacheUse::read.
-data::PictureCache::Opened open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use);
+data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use);
 
 /// What came of a cache that a run makes without being asked: with --cache auto, where pictures would be decoded again in every epoch.
 struct AutomaticCache {
-  std::shared_ptr<const data::PictureCache> cache = nullptr;
+  std::shared_ptr<const data::RecordFile> cache = nullptr;
   bool wanted = false;      ///< with CacheUse::read: training would make it
   std::string reason = {};  ///< where it is, or would be, and in what room; or why there is none
 };
 
 /// In $XDG_CACHE_HOME/lockstep/pictures, in the room that data::CacheFolder finds within --cache-size. What keeps it from being made is a reason and no error.
 AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::PictureFormat& format, const Options& options, data::CacheUse use);
+
+/// Why there can be no file of so many bytes of these pictures, or of what is made from them, among those that runs make by themselves; empty: there can, as far as one can tell before.
+std::string automatic_obstacle(const data::Datastore& store, int64_t bytes, const Options& options);
+
+/// Such a file. What keeps it from being made is a refusal and no error.
+data::CacheFolder::Found open_automatic_file(const std::string& name, const data::RecordsKey& key, const Options& options);
+
+/// --cache-size in bytes.
+int64_t cache_bytes(const Options& options);
+
+/// How many bytes, and of how many, in words.
+std::string automatic_room(int64_t bytes, const Options& options);
 
 /// What `lockstep cache` made of one folder, archive or store.
 struct CacheReport {

@@ -29,6 +29,7 @@ struct Plan {
   std::vector<std::string> dropped_layers;  ///< of the file's network, which this one has not
   size_t frozen_steps = 0;           ///< the network's first layers, so many, give the same for a picture in every step (nn::frozen_steps)
   bool keep_features = false;        ///< what they give is computed once and kept
+  bool features_on_disk = false;     ///< and does not fit the memory, so that it lies in files only
   data::PictureFormat format;
   std::vector<int64_t> resize_to;    ///< height and width that pictures are fitted to before format's size is cut out of their centre (training pictures: see queue_cut); empty: not
   std::vector<double> mean;          ///< of pixels / 255, per channel; empty: none

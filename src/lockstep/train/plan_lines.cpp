@@ -68,7 +68,7 @@ class Lines {
       line("new head", join(plan_.fresh_layers, ", "), "for " + std::to_string(plan_.classes.size()) + " classes" + dropped);
     }
     if (plan_.learned_count < plan_.parameter_count) line("frozen", with_commas(plan_.parameter_count - plan_.learned_count) + " learnables", "by " + options_.freeze);
-    if (plan_.frozen_steps > 0) line("frozen layers", plan_.keep_features ? "computed once, kept" : "computed at every step", reasons_.features);
+    if (plan_.frozen_steps > 0) line("frozen layers", !plan_.keep_features ? "computed at every step" : plan_.features_on_disk ? "computed once, kept on disk" : "computed once, kept", reasons_.features);
   }
 
   void describe_averaging() {

@@ -21,6 +21,7 @@
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
+#include "lockstep/train/feature_files.h"
 #include "lockstep/train/fitting_batch.h"
 #include "lockstep/train/held_out.h"
 #include "lockstep/train/learning.h"
@@ -79,6 +80,7 @@ class Preparation {
     make_picture_sets();
     normalize();
     choose_precision();
+    open_feature_files();
     describe();
     return std::move(prepared_);
   }
@@ -280,6 +282,13 @@ class Preparation {
     plan().dropped_layers = std::move(surgery.dropped);
   }
 
+  // Of one picture, as it is kept.
+  int64_t feature_bytes() const {
+    const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, prepared_.plan.input).rows;
+    const Precision precision = prepared_.plan.precision == Precision::single ? options_.precision : prepared_.plan.precision;
+    return c10::multiply_integers(rows[prepared_.plan.frozen_steps - 1].shape) * (is_mixed(precision) ? 2 : number_bytes(precision));
+  }
+
   // Features are the same in every epoch when the pictures are.
   void choose_features() {
     Plan& plan = this->plan();
@@ -288,26 +297,44 @@ class Preparation {
       return;
     }
     const std::string layer = prepared_.prototype.steps[plan.frozen_steps - 1].name;
-    const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, plan.input).rows;
     const int64_t copies = job_.gpu_link == nullptr ? 1 : ranks().count;  // a rank keeps its own
-    const int64_t bytes = copies * (plan.train_count + plan.validation_count) * c10::multiply_integers(rows[plan.frozen_steps - 1].shape) * number_bytes(options_.precision);
-    const bool changed = options_.augment != "none";
-    const std::string of = "what \"" + layer + "\" gives takes " + as_bytes(bytes);
+    const int64_t bytes = (plan.train_count + plan.validation_count) * feature_bytes();
+    const bool fits = copies * bytes <= most_bytes();
+    const std::string of = "what \"" + layer + "\" gives takes " + as_bytes(copies * bytes);
+    const std::string obstacle = fits ? "" : feature_file_obstacle(train_, bytes, options_);
+    const std::string where = fits ? ", and no augmentation changes the images" : obstacle.empty() ? ", more than --memory-share allows, so it lies on disk" : ", more than --memory-share allows; on disk: " + obstacle;
     if (options_.keep_features == KeepFeatures::never) {
       reasons_.features = "--keep-features never";
-    } else if (changed) {
+    } else if (options_.augment != "none") {
       reasons_.features = "--augment changes the images in every epoch";
       if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always cannot be kept: " + reasons_.features, "leave out one of them");
-    } else if (options_.keep_features == KeepFeatures::always) {
-      plan.keep_features = true;
-      reasons_.features = "asked for; " + of;
-    } else if (earlier_ != nullptr) {
-      plan.keep_features = earlier_->keep_features;
-      reasons_.features = "as the run began; " + of;
     } else {
-      plan.keep_features = bytes <= most_bytes();
-      reasons_.features = of + (plan.keep_features ? ", and no augmentation changes the images" : ", more than --memory-share allows");
+      const bool always = options_.keep_features == KeepFeatures::always, began = earlier_ != nullptr;
+      plan.keep_features = always || (began ? earlier_->keep_features : fits || obstacle.empty());
+      plan.features_on_disk = plan.keep_features && !fits && obstacle.empty();
+      reasons_.features = (always ? "asked for; " : began ? "as the run began; " : "") + of + (always && fits ? "" : where);
     }
+  }
+
+  // Files for what is kept; beside memory they serve later runs.
+  void open_feature_files() {
+    Plan& plan = this->plan();
+    if (!plan.keep_features || dry_) return;
+    const int64_t record_bytes = feature_bytes();
+    for (const auto& [pictures, storage] : {std::pair{prepared_.train, &prepared_.train_features}, std::pair{prepared_.validation, &prepared_.validation_features}}) {
+      storage->in_memory = !plan.features_on_disk;
+      if (pictures == nullptr || !feature_file_obstacle(pictures->dataset(), pictures->size() * record_bytes, options_).empty()) continue;
+      OpenedFeatures opened = open_features(features_key(*pictures, {prepared_.network, prepared_.prototype}, plan, options_, record_bytes), options_);
+      storage->file = std::move(opened.file);
+      if (storage->file == nullptr && plan.features_on_disk) return keep_no_features(opened.refusal);
+    }
+  }
+
+  void keep_no_features(const std::string& reason) {
+    plan().keep_features = plan().features_on_disk = false;
+    prepared_.train_features = prepared_.validation_features = {};
+    reasons_.features += "; " + reason;
+    prepared_.notes.push_back("the frozen layers are computed at every step, for what they give can lie nowhere: " + reason);
   }
 
   void resolve_amounts() {
@@ -504,7 +531,7 @@ class Preparation {
   data::Dataset train_;
   data::Dataset validation_;
   data::Dataset test_;
-  std::array<data::PictureCache::Opened, 3> caches_;  ///< of train, validation and test
+  std::array<data::OpenedCache, 3> caches_;  ///< of train, validation and test
   Placement placement_;
   std::optional<int64_t> free_on_gpu_;  ///< bytes
   PlanReasons reasons_;

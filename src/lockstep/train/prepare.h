@@ -8,6 +8,7 @@
 #include "lockstep/data/picture_set.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/train/features.h"
 #include "lockstep/train/fit.h"
 #include "lockstep/train/plan.h"
 
@@ -20,6 +21,8 @@ struct Prepared {
   std::shared_ptr<const data::PictureSet> train;
   std::shared_ptr<const data::PictureSet> validation; ///< may be null
   std::shared_ptr<const data::PictureSet> test;       ///< may be null
+  FeatureStorage train_features = {};                 ///< where plan.keep_features
+  FeatureStorage validation_features = {};
   std::vector<std::string> notes;          ///< what a user should hear when the run starts
   std::vector<data::BadSample> skipped;
 };

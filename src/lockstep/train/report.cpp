@@ -74,14 +74,31 @@ void Training::report_split() {
   say("message", {{"text", "memory ran out in step " + step + ", so it is computed anew, and from here on each shard in " + pieces + " pieces, as with --accumulate " + pieces}, {"level", "warning"}, {"pieces", state_.pieces}});
 }
 
-void Training::report_cache_failure() {
-  for (const auto& pictures : {setup_.train, setup_.validation}) {
-    if (said_cache_failure_ || pictures == nullptr || pictures->cache() == nullptr) continue;
-    const std::string failure = pictures->cache()->failure();
-    if (failure.empty()) continue;
-    said_cache_failure_ = true;
-    say("message", {{"text", failure + "; the run goes on, and images that are not in the cache yet are decoded again in every epoch"}, {"level", "warning"}});
+void Training::report_features(double seconds) {
+  int64_t count = 0, computed = 0, bytes = 0;
+  std::string where;
+  for (const Features& features : features_) {
+    count += features.pictures().size();
+    computed += features.computed();
+    bytes += features.bytes();
+    if (where.empty() && features.file() != nullptr) where = " in " + features.file()->path().parent_path().string() + " (--cache)";
   }
+  const std::string found = computed < count ? ", " + with_commas(count - computed) + " of them found there" : "";
+  say("message", {{"text", "frozen layers computed once for " + with_commas(count) + " images in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " kept" + where + found}, {"level", "info"}, {"seconds", seconds}, {"computed", computed}});
+}
+
+void Training::report_cache_failure() {
+  if (said_cache_failure_) return;
+  const auto report = [this](const data::RecordFile* file, const char* what) {
+    const std::string failure = file == nullptr ? std::string() : file->failure();
+    if (failure.empty()) return;
+    said_cache_failure_ = true;
+    say("message", {{"text", failure + "; the run goes on, and " + what}, {"level", "warning"}});
+  };
+  for (const auto& pictures : {setup_.train, setup_.validation}) {
+    if (pictures != nullptr) report(pictures->cache(), "images that are not in the cache yet are decoded again in every epoch");
+  }
+  for (const Features& features : features_) report(features.file(), "what frozen layers give is computed again where it was not kept");
 }
 
 void Training::report_skip(double factor) {

@@ -48,6 +48,8 @@ struct TrainingSetup {
   std::shared_ptr<const data::PictureSet> train;
   std::shared_ptr<const data::PictureSet> validation = {};  ///< may be null
   std::shared_ptr<const data::PictureSet> test = {};        ///< may be null
+  FeatureStorage train_features = {};                        ///< where plan.keep_features
+  FeatureStorage validation_features = {};
   std::function<void(io::Event)> say = {};                   ///< to the log and the views; may be empty
   io::Observer observer = {};                                ///< may be empty
   CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
@@ -106,7 +108,7 @@ class Training {
   void take_resident_memory();
   void load_resident(Worker& worker);
   const ResidentPictures* resident_of(const data::PictureSet& pictures) const;
-  static data::Shard with_features(data::Shard shard, const Features* features);
+  static data::Shard with_features(data::Shard shard, const Features* features, Replica& replica);
   void walk(Worker& worker);
   bool train_step(Worker& worker);
   void train_part(Worker& worker, const data::Batch& batch);
@@ -131,6 +133,7 @@ class Training {
   void check_losses(int64_t shard_count) const;
   void report_split();
   void report_skip(double factor);
+  void report_features(double seconds);
   void report_cache_failure();
   void report_step(const StepTimes& times, const Score& score);
   void report_average(double seconds, const Score& score);

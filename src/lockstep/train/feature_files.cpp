@@ -1,0 +1,72 @@
+#include "lockstep/train/feature_files.h"
+
+#include <span>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
+#include "lockstep/nn/freeze.h"
+#include "lockstep/train/picture_caches.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr uint64_t kForm = 1;  // to be raised when features are computed in another way, with other bits
+
+uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
+  const at::Tensor values = tensor.detach().cpu().contiguous();
+  const uint64_t named = hash_of(name, hash_of(std::as_bytes(std::span(values.sizes().data(), values.sizes().size())), seed));
+  return hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), named);
+}
+
+uint64_t hash_of_frozen(const nn::Instance& prototype, size_t steps, uint64_t seed) {
+  const auto parameters = prototype.module->named_parameters(), buffers = prototype.module->named_buffers();
+  for (size_t i = 0; i < steps; ++i) {
+    const std::string& step = prototype.steps[i].name;
+    seed = hash_of(step, seed);
+    for (const auto* tensors : {&parameters, &buffers}) {
+      for (const auto& item : *tensors) {
+        if (nn::is_at_or_below(item.key(), step)) seed = hash_of_tensor(item.key(), item.value(), seed);
+      }
+    }
+  }
+  return seed;
+}
+
+uint64_t hash_of_numbers(const std::vector<double>& numbers, uint64_t seed) { return hash_of(std::as_bytes(std::span(numbers)), seed + numbers.size()); }
+
+}  // namespace
+
+data::RecordsKey features_key(const data::PictureSet& pictures, const FrozenLayers& frozen, const Plan& plan, const Options& options, int64_t record_bytes) {
+  uint64_t identity = data::hash_of_format(pictures.format(), hash_of(pictures.dataset().store().identity(), kForm));
+  identity = hash_of_numbers(plan.deviation, hash_of_numbers(plan.mean, identity));
+  identity = hash_of_frozen(frozen.prototype, plan.frozen_steps, hash_of(frozen.network.spec().dump(), identity));
+  identity = hash_of(plan.fingerprint + "/" + enum_names(plan.precision)[static_cast<size_t>(plan.precision)] + "/" + field_text(options, "kernels"), identity);
+  return {.identity = identity, .content = data::root_of(pictures.dataset()).store().content_hash(), .count = pictures.size(), .record_bytes = record_bytes};
+}
+
+std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options) {
+  if (options.cache == "off") return "--cache off";
+  const data::Datastore& store = data::root_of(dataset).store();
+  if (options.cache == "auto") return automatic_obstacle(store, bytes, options);
+  if (bytes > cache_bytes(options)) return "more than --cache-size allows";
+  return data::picture_cache_obstacle(store);
+}
+
+OpenedFeatures open_features(const data::RecordsKey& key, const Options& options) {
+  const std::string name = as_hex(key.identity) + ".features";
+  if (options.cache == "auto") {
+    auto found = open_automatic_file(name, key, options);
+    return {std::move(found.file), std::move(found.refusal)};
+  }
+  try {
+    return {data::RecordFile::find_or_make(std::filesystem::path(options.cache) / name, key)};
+  } catch (const Error& error) {
+    return {nullptr, error.message()};
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,37 @@
+// Files of what frozen layers give, so that it is computed once for all runs, processes and trials.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lockstep/data/picture_set.h"
+#include "lockstep/data/record_file.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options.h"
+#include "lockstep/train/plan.h"
+
+namespace lockstep::train {
+
+/// What decides the bits of features beside the pictures.
+struct FrozenLayers {
+  const nn::Network& network;      ///< a layer graph
+  const nn::Instance& prototype;   ///< with the weights that the run begins with
+};
+
+/// The file of one dataset's features: its pictures and how they are decoded, resized and normalised, the network with its frozen weights, precision, kernels and the
+/// processor's arithmetic. Samples are computed in groups, so another split of the same pictures has another file. content is 0 when nobody can tell whether the pictures changed.
+data::RecordsKey features_key(const data::PictureSet& pictures, const FrozenLayers& frozen, const Plan& plan, const Options& options, int64_t record_bytes);
+
+/// Why there can be no file of so many bytes, as far as one can tell before; empty: there can. By --cache and --cache-size.
+std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options);
+
+struct OpenedFeatures {
+  std::shared_ptr<const data::RecordFile> file = nullptr;
+  std::string refusal = {};  ///< why there is none
+};
+
+/// In the folder that --cache names, else among those that runs keep by themselves. What keeps it from being made is a refusal and no error.
+OpenedFeatures open_features(const data::RecordsKey& key, const Options& options);
+
+}  // namespace lockstep::train
