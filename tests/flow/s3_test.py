@@ -16,7 +16,9 @@ import threading
 import time
 import unittest
 
+import idx
 import runs
+import sequences
 
 sys.path.insert(0, str(runs.ROOT / "bench"))
 
@@ -146,6 +148,37 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.run_here("copy", "s3://photos/digits", self.folder / "digits.tar.gz")
         self.assertEqual(self.train(self.folder / "digits.tar.gz", "tar", "--validation", self.held_out), expected)
 
+    def trained_alike(self, folder, names, options):
+        """Trains on what the names say below a folder, and on the same on the server and in archives; all give these weights."""
+        found = {}
+        for place in (folder, f"s3://photos/{folder.name}", f"{folder}.tar", f"{folder}.tar.gz"):
+            if place != folder:
+                self.run_here("copy", folder, place)
+            for name in names:
+                output = self.folder / "alike" / str(time.monotonic())
+                self.run_here("train", f"{place}{name}", "--output", output, *options)
+                found[f"{place}{name}"] = runs.weights(output)
+        self.assertEqual(len(set(found.values())), 1, found)
+        return found[f"{folder}{names[0]}"]
+
+    def test_other_kinds_of_data_give_the_weights_of_their_folder(self):
+        idx.write_idx(self.digits, self.folder / "idx")
+        from_idx = self.trained_alike(self.folder / "idx", ["", "/train-images-idx3-ubyte.gz"], [*FAST, "--validation", self.held_out])
+        self.assertEqual(from_idx, self.from_disk(), "the same pictures in the same order")
+        options = ["--mini-batch-size", "16", "--max-epochs", "2", "--patience", "0"]
+        sequences.write_ts(self.folder / "waves" / "waves.ts", 60, seed=1)
+        self.trained_alike(self.folder / "waves", ["/waves.ts"], options)
+        sequences.write_csv(self.folder / "csv", 60, seed=1)
+        self.trained_alike(self.folder / "csv", [""], options)
+
+    def test_a_place_is_listed_once(self):
+        idx.write_idx(self.held_out, self.folder / "once")
+        self.run_here("copy", self.folder / "once", "s3://photos/once")
+        for place in ("digits", "once"):
+            with Between(self.server) as way:
+                self.run_here("plan", f"s3://photos/{place}", *FAST, "--cache", "off", AWS_ENDPOINT_URL=way.endpoint)
+            self.assertEqual(sum("list-type=2" in request for request in way.requests), 1, way.requests)
+
     def test_ranks_have_the_keys_too(self):
         self.run_here("run", "-n", "2", runs.PROGRAM, "train", "s3://photos/digits", "--output", self.folder / "ranks", "--validation", self.held_out, *FAST)
         self.assertEqual(runs.weights(self.folder / "ranks"), self.from_disk())
@@ -228,6 +261,9 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.fails("s3://photos/digits", "secret key does not fit", AWS_SECRET_ACCESS_KEY="wrong")
         self.fails("s3://nowhere/digits", "no such bucket", status=1)
         self.fails("s3://photos/none", "no such object or folder", status=1)
+        self.fails("s3://photos/none.ts", "\"s3://photos/none.ts\"", "no such object or folder", status=1)
+        self.fails("s3://photos/digits/none-images-idx3-ubyte.gz", "no such object or folder", status=1)
+        self.fails("s3://photos/none.ts", "access denied", AWS_SECRET_ACCESS_KEY="wrong")
         self.fails("s3://photos/digits", "does not answer", "AWS_ENDPOINT_URL", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{s3_server.free_ports(1)[0]}")
         self.fails("ftp://photos/digits", "cannot be read")
         self.fails("s3://", "names no bucket")

@@ -12,6 +12,7 @@
 #include "lockstep/data/picture_cache.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/io/copy.h"
 
 using namespace lockstep;
 using namespace lockstep::data;
@@ -105,7 +106,7 @@ void read_all(const std::filesystem::path& path) {
   }
 }
 
-// The input is the pictures, or, for one in four, the labels beside good pictures.
+// The input is the pictures, or, for one in four, the labels beside good pictures; in a folder or in an archive.
 void read_idx(std::string_view input) {
   static const std::string labels = [] { return std::string("\0\0\x08\x01\0\0\0\x03\0\1\2", 11); }();
   static const std::string pictures = [] { return std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + std::string(12, 'x'); }();
@@ -114,7 +115,9 @@ void read_idx(std::string_view input) {
   const bool as_labels = input.size() % 4 == 3;
   write(folder / "train-images-idx3-ubyte", as_labels ? std::string_view(pictures) : input);
   write(folder / "train-labels-idx1-ubyte", as_labels ? input : std::string_view(labels));
-  read_all(folder);
+  const bool packed = input.size() % 3 == 0;
+  if (packed) io::copy_files(*io::open_store(folder), *io::open_sink("idx.tar"));
+  read_all(packed ? "idx.tar" : folder);
 }
 
 void read_file_as(const char* name, std::string_view input) {

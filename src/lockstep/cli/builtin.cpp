@@ -8,7 +8,7 @@ const std::vector<Verb>& builtin_verbs() {
        .words = "FOLDER",
        .summary = "train a network on a folder of images",
        .details = "FOLDER holds a folder of images for each class, or IDX or CIFAR binary files; or it has sequences: a .ts file, or a folder of "
-                  "CSV files for each class. Folders of images may also lie in a tar archive (plants.tar) or an object store (s3://bucket/photos). Weights, curves and checkpoints "
+                  "CSV files for each class. All of these may also lie in a tar archive (plants.tar) or an object store (s3://bucket/photos). Weights, curves and checkpoints "
                   "go to the run folder. Ctrl-C saves a checkpoint and stops; --resume goes on from there.",
        .fields = train_fields,
        .run = run_train,

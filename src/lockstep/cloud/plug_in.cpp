@@ -181,6 +181,11 @@ class CloudStore : public io::ByteStore {
     }
   }
 
+  std::optional<int64_t> size_of(std::string_view path) const override {
+    const fs::FileInfo info = value_of(place_->files->GetFileInfo(place_->path_of(path)), "open", place_->name_of(path));
+    return info.IsFile() ? std::optional(info.size()) : std::nullopt;
+  }
+
   std::string read(io::FileName file, int64_t most_bytes) const override {
     const auto opened = open(file);
     const int64_t size = file.size >= 0 ? file.size : value_of(opened->GetSize(), "read", place_->name_of(file.path));
@@ -264,7 +269,7 @@ class Library : public io::CloudLibrary {
 }  // namespace
 }  // namespace lockstep::cloud
 
-extern "C" __attribute__((visibility("default"))) const lockstep::io::CloudLibrary* lockstep_cloud_library_1() {
+extern "C" __attribute__((visibility("default"))) const lockstep::io::CloudLibrary* lockstep_cloud_library_2() {
   static const lockstep::cloud::Library library;
   return &library;
 }

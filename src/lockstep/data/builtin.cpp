@@ -8,11 +8,11 @@ namespace lockstep::data {
 namespace {
 
 constexpr std::array<SourceKind, 5> kKinds{{
-    {"IDX", "IDX files (train-images-idx3-ubyte[.gz])", fits_idx, open_idx},
-    {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", fits_cifar, open_cifar},
-    {"sequence file", "a file of sequences (.ts)", fits_ts, open_ts},
-    {"sequence folder", "a folder of class folders with CSV files, a sequence each", fits_csv, open_csv},
-    {"image folder", "a folder of class folders with PNG, JPEG, BMP, PPM, TIFF or WebP files, also as a .tar or at s3://", fits_image_folder, open_image_folder},
+    {"IDX", "IDX files (train-images-idx3-ubyte[.gz])", false, is_idx_name, fits_idx, open_idx},
+    {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", false, is_cifar_name, fits_cifar, open_cifar},
+    {"sequence file", "a file of sequences (.ts)", false, is_ts_name, fits_ts, open_ts},
+    {"sequence folder", "a folder of class folders with CSV files, a sequence each", true, is_csv_name, fits_csv, open_csv},
+    {"image folder", "a folder of class folders with PNG, JPEG, BMP, PPM, TIFF or WebP files", true, nullptr, fits_image_folder, open_image_folder},
 }};
 
 }  // namespace

@@ -1,57 +1,86 @@
 #include "lockstep/data/internal/bytes.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
+#include <limits>
+#include <new>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/internal/kinds.h"
 
 namespace lockstep::data {
 namespace {
 
 // Deflate makes at most 1,032 bytes of one.
 constexpr int64_t kMostInflation = 1040;
-constexpr unsigned kBufferBytes = 256 << 10;
+constexpr std::string_view kGzipMark = "\x1f\x8b";
+constexpr int kGzipWindow = 15 + 16;
 
-gzFile as_gzip(void* stream) { return static_cast<gzFile>(stream); }
+// zlib counts in 32 bits.
+uInt at_once(size_t count) { return static_cast<uInt>(std::min<size_t>(count, std::numeric_limits<uInt>::max())); }
 
 }  // namespace
 
-ByteFile::ByteFile(const std::filesystem::path& path) : path_(path.string()) {
-  // Without waiting, for the other end of a pipe that lies there may never come.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0) throw errno_error(errno, "open", path_);
-  struct stat status {};
-  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) stream_ = gzdopen(descriptor, "rb");
-  if (stream_ == nullptr) {
-    ::close(descriptor);
-    throw Error(ErrorCode::io, "cannot read \"" + path_ + "\": not a file");
+// A gzip file in memory: members one after the other, and anything after the last, as gzip has it.
+struct ByteFile::Gzip {
+  explicit Gzip(std::string packed) : bytes(std::move(packed)), rest(bytes) {
+    if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
   }
-  gzbuffer(as_gzip(stream_), kBufferBytes);
-  most_bytes_ = gzdirect(as_gzip(stream_)) != 0 ? status.st_size : status.st_size * kMostInflation;
+  ~Gzip() { inflateEnd(&stream); }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  /// Unpacks into `destination` until something was made of the rest, or it is known that nothing can be. Returns zlib's status, and in `made` how much.
+  int next(uint8_t* destination, size_t count, size_t& made) {
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // which it only reads
+    stream.avail_in = at_once(rest.size());
+    stream.next_out = destination;
+    stream.avail_out = at_once(count);
+    const int status = inflate(&stream, Z_NO_FLUSH);
+    made = static_cast<size_t>(stream.next_out - destination);
+    rest.remove_prefix(static_cast<size_t>(reinterpret_cast<const char*>(stream.next_in) - rest.data()));
+    if (status == Z_STREAM_END) {
+      if (!rest.starts_with(kGzipMark)) rest = {};
+      inflateReset(&stream);
+    }
+    return status;
+  }
+
+  const std::string bytes;
+  std::string_view rest;
+  z_stream stream{};
+};
+
+ByteFile::ByteFile(const Files& files, std::string path) : files_(files), path_(std::move(path)), name_(files.shown(path_)), bytes_(files.bytes_of(path_)) {
+  std::array<char, kGzipMark.size()> first{};
+  const size_t have = files_.store()->read_at({path_, bytes_}, 0, first);
+  if (std::string_view(first.data(), have) != kGzipMark) return;
+  check_fits_memory(name_, bytes_);
+  gzip_ = std::make_unique<Gzip>(files_.store()->read({path_, bytes_}, bytes_));
 }
 
-ByteFile::~ByteFile() { gzclose(as_gzip(stream_)); }
+ByteFile::~ByteFile() = default;
+
+int64_t ByteFile::most_bytes() const { return gzip_ == nullptr ? bytes_ : bytes_ * kMostInflation; }
 
 size_t ByteFile::read(uint8_t* destination, size_t count) {
-  constexpr size_t kMostAtOnce = size_t{1} << 30;
+  if (gzip_ == nullptr) {
+    const size_t have = files_.store()->read_at({path_, bytes_}, offset_, {reinterpret_cast<char*>(destination), count});
+    offset_ += static_cast<int64_t>(have);
+    return have;
+  }
   size_t have = 0;
-  while (have < count) {
-    const int got = gzread(as_gzip(stream_), destination + have, static_cast<unsigned>(std::min(count - have, kMostAtOnce)));
-    if (got < 0) {
-      int code = 0;
-      const std::string why = gzerror(as_gzip(stream_), &code);
-      if (code == Z_ERRNO) throw errno_error(errno, "read", path_);
-      throw Error(ErrorCode::corrupt_data,
-                  "cannot unpack \"" + path_ + "\": the gzip stream is damaged after " + std::to_string(have) + " bytes",
-                  "get the file again");
-    }
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
+  while (have < count && !gzip_->rest.empty()) {
+    size_t made = 0;
+    const int status = gzip_->next(destination + have, count - have, made);
+    have += made;
+    if (status == Z_OK || status == Z_STREAM_END) continue;
+    if (status == Z_BUF_ERROR) break;
+    throw Error(ErrorCode::corrupt_data,
+                "cannot unpack \"" + name_ + "\": the gzip stream is damaged after " + std::to_string(have) + " bytes",
+                "get the file again");
   }
   return have;
 }

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/kinds.h"
 
@@ -30,64 +29,56 @@ constexpr std::array<Variant, 2> kVariants{{
 
 struct Found {
   const Variant* variant = nullptr;
-  std::vector<std::filesystem::path> files;
+  std::vector<std::string> files;
 };
 
-bool has_name(const Variant& variant, const std::string& name) {
+bool has_name(const Variant& variant, std::string_view name) {
   return name == variant.test_name || (name.starts_with(variant.train_prefix) && name.ends_with(".bin"));
 }
 
 // A folder's training files, else its test file; or one file, by name or by a length that only one variant has.
-Found find_files(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    for (const Variant& variant : kVariants) {
-      Found found{&variant, {}};
-      for (const auto& item : std::filesystem::directory_iterator(path)) {
-        const std::string name = item.path().filename().string();
-        if (has_name(variant, name) && name != variant.test_name) found.files.push_back(item.path());
-      }
-      std::sort(found.files.begin(), found.files.end());
-      if (found.files.empty() && std::filesystem::exists(path / variant.test_name)) found.files.push_back(path / variant.test_name);
-      if (!found.files.empty()) return found;
-    }
-    return {};
-  }
-  if (path.extension() != ".bin") return {};
+Found find_files(const Files& files) {
   for (const Variant& variant : kVariants) {
-    if (has_name(variant, path.filename().string())) return {&variant, {path}};
+    Found found{&variant, files.at_root([&](std::string_view name) { return has_name(variant, name); })};
+    if (found.files.size() > 1) std::erase(found.files, variant.test_name);
+    if (!found.files.empty()) return found;
   }
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  if (!files.one_file()) return {};
+  std::vector<std::string> other = files.at_root(is_cifar_name);
+  if (other.empty()) return {};
+  const int64_t bytes = files.bytes_of(other.front());
   for (const Variant& variant : kVariants) {
-    if (bytes > 0 && bytes % variant.record_bytes() == 0) return {&variant, {path}};
+    if (bytes > 0 && bytes % variant.record_bytes() == 0) return {&variant, std::move(other)};
   }
   return {};
 }
 
-std::vector<std::string> class_names(const Variant& variant, const std::filesystem::path& folder) {
+std::vector<std::string> class_names(const Variant& variant, const Files& files) {
   std::vector<std::string> names;
-  const std::filesystem::path file = folder / variant.names_file;
-  if (std::filesystem::exists(file)) {
-    for (std::string& line : split(read_file(file, 1 << 16), '\n')) {
+  if (files.has(variant.names_file)) {
+    for (std::string& line : split(files.read(variant.names_file, 1 << 16), '\n')) {
       while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
       if (!line.empty()) names.push_back(std::move(line));
     }
     if (static_cast<int64_t>(names.size()) == variant.class_count) return names;
-    throw Error(ErrorCode::corrupt_data, "\"" + file.string() + "\" has " + std::to_string(names.size()) + " names for " +
+    throw Error(ErrorCode::corrupt_data, "\"" + files.shown(variant.names_file) + "\" has " + std::to_string(names.size()) + " names for " +
                                              std::to_string(variant.class_count) + " classes");
   }
   for (int64_t i = 0; i < variant.class_count; ++i) names.push_back(std::to_string(i));
   return names;
 }
 
-void add_file(const Variant& variant, const std::filesystem::path& path, Pictures& pictures) {
+void add_file(const Variant& variant, const Files& files, const std::string& name, Pictures& pictures) {
+  const std::string path = files.shown(name);
+  const int64_t most = files.bytes_of(name);
   // What is read, and the copy without its labels.
-  check_fits_memory(path, 2 * static_cast<int64_t>(std::filesystem::file_size(path)) + static_cast<int64_t>(pictures.pixels.size()));
-  const std::string bytes = read_file(path);
+  check_fits_memory(path, 2 * most + static_cast<int64_t>(pictures.pixels.size()));
+  const std::string bytes = files.read(name, most);
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t records = size / variant.record_bytes();
   if (records == 0 || size % variant.record_bytes() != 0) {
     throw Error(ErrorCode::corrupt_data,
-                "cannot read \"" + path.string() + "\": it ends at byte " + std::to_string(size) + ", inside record " +
+                "cannot read \"" + path + "\": it ends at byte " + std::to_string(size) + ", inside record " +
                     std::to_string(records + 1) + " of " + std::to_string(variant.record_bytes()) + " bytes",
                 "get the file again");
   }
@@ -96,7 +87,7 @@ void add_file(const Variant& variant, const std::filesystem::path& path, Picture
     const int64_t label = record[variant.label_bytes - 1];
     if (label >= variant.class_count) {
       throw Error(ErrorCode::corrupt_data,
-                  "cannot read \"" + path.string() + "\": record " + std::to_string(i + 1) + " has label " + std::to_string(label) +
+                  "cannot read \"" + path + "\": record " + std::to_string(i + 1) + " has label " + std::to_string(label) +
                       ", but a " + variant.kind + " has " + std::to_string(variant.class_count) + " classes",
                   "get the file again");
     }
@@ -107,16 +98,18 @@ void add_file(const Variant& variant, const std::filesystem::path& path, Picture
 
 }  // namespace
 
-bool fits_cifar(const std::filesystem::path& path) { return !find_files(path).files.empty(); }
+bool is_cifar_name(std::string_view name) { return name.ends_with(".bin"); }
 
-Source open_cifar(const std::filesystem::path& path, const SourceOptions& options) {
-  const auto [variant, files] = find_files(path);
+bool fits_cifar(const Files& files) { return !find_files(files).files.empty(); }
+
+Source open_cifar(Files files, const SourceOptions& options) {
+  const auto [variant, names] = find_files(files);
   Pictures pictures;
-  pictures.path = path.string();
+  pictures.path = files.root();
   pictures.size = kSize;
-  pictures.classes = class_names(*variant, files.front().parent_path());
-  for (const std::filesystem::path& file : files) add_file(*variant, file, pictures);
-  return source_of(std::move(pictures), variant->kind, options);
+  pictures.classes = class_names(*variant, files);
+  for (const std::string& name : names) add_file(*variant, files, name, pictures);
+  return source_of(std::move(pictures), files.described(variant->kind), options);
 }
 
 }  // namespace lockstep::data

@@ -1,35 +1,27 @@
 // A folder of class folders with CSV files: one file a sequence, a line a time step, a column a channel; a first line of names is left out.
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <set>
+#include <tuple>
 
-#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/parallel.h"
 #include "lockstep/data/internal/sequence_text.h"
 
 namespace lockstep::data {
 namespace {
 
-bool is_csv(const std::filesystem::path& path) {
-  const std::string extension = path.extension().string();
-  return extension == ".csv" || extension == ".CSV";
-}
+// So many are read before they are looked at, which a server is asked for at once.
+constexpr size_t kFilesAtOnce = 512;
 
-bool is_hidden(const std::filesystem::path& path) { return path.filename().string().starts_with('.'); }
-
-/// Calls visit(path) for each file below `root`, until it says false.
-template <class Visit>
-void walk(const std::filesystem::path& root, Visit&& visit) {
-  // Folders that may not be read are named by who reads them.
-  for (auto at = std::filesystem::recursive_directory_iterator(root, std::filesystem::directory_options::skip_permission_denied); at != std::filesystem::recursive_directory_iterator(); ++at) {
-    if (is_hidden(at->path())) {
-      if (at->is_directory()) at.disable_recursion_pending();
-      continue;
-    }
-    if (at->is_regular_file() && !visit(at->path())) return;
-  }
-}
+struct ClassFile {
+  std::string class_name;
+  std::filesystem::path path;  // below the folder
+  int64_t bytes;
+  friend bool operator<(const ClassFile& a, const ClassFile& b) { return std::tie(a.class_name, a.path) < std::tie(b.class_name, b.path); }
+};
 
 /// Whether no cell of the line is a number.
 bool names_channels(std::string_view line) {
@@ -51,11 +43,10 @@ std::vector<float> turned(const std::vector<float>& rows, int64_t channels) {
   return values;
 }
 
-/// Reads one file; `channels` is what earlier files have, 0 before the first.
-Sequence read_csv(const std::filesystem::path& path, int64_t& channels) {
-  const std::string text = read_file(path, kMostSequenceBytes);
+/// Reads one file's text; `channels` is what earlier files have, 0 before the first.
+Sequence read_csv(const std::string& text, const std::string& path, int64_t& channels) {
   std::string_view rest = text, line;
-  TextPlace place{path.string()};
+  TextPlace place{path};
   std::vector<float> rows;
   while (next_line(rest, line, place)) {
     if (line.empty() || (rows.empty() && place.line == 1 && names_channels(line))) continue;
@@ -66,64 +57,76 @@ Sequence read_csv(const std::filesystem::path& path, int64_t& channels) {
     if (count != channels) refuse(place, "there are " + std::to_string(count) + " values in the line, and " + std::to_string(channels) + " before");
   }
   if (rows.empty()) refuse(place, "the file has no time step");
-  return {.values = turned(rows, channels), .source = path.string()};
+  return {.values = turned(rows, channels), .source = path};
 }
 
-std::string folder_of(const std::filesystem::path& file, const std::filesystem::path& root, Labels labels) {
-  const std::filesystem::path relative = file.lexically_relative(root);
-  if (relative.begin() == --relative.end()) return "";
-  return labels == Labels::top ? relative.begin()->string() : file.parent_path().filename().string();
+// The class of a file that was named by itself is the folder that holds it.
+std::string class_of(const Files& files, const std::filesystem::path& path, Labels labels) {
+  if (files.one_file()) return std::filesystem::absolute(files.root()).parent_path().filename().string();
+  if (!path.has_parent_path()) return "";
+  return labels == Labels::top ? path.begin()->string() : path.parent_path().filename().string();
 }
 
-std::vector<std::filesystem::path> csv_files(const std::filesystem::path& root) {
-  if (!std::filesystem::is_directory(root)) return {root};
-  std::vector<std::filesystem::path> files;
-  walk(root, [&](const std::filesystem::path& path) {
-    if (is_csv(path)) files.push_back(path);
-    return true;
+std::vector<ClassFile> csv_files(const Files& files, const SourceOptions& options) {
+  std::vector<ClassFile> found;
+  for (const Files::Name& name : files.names()) {
+    if (name.kind != io::Listed::Kind::file || !is_csv_name(files.path(name))) continue;
+    const std::filesystem::path path(files.path(name));
+    found.push_back({class_of(files, path, options.labels), path, name.bytes});
+    if (found.back().class_name.empty() && !options.unlabelled) {
+      throw Error(ErrorCode::invalid_option, "\"" + files.shown(files.path(name)) + "\" lies in no class folder", "put it into a folder that has the class's name");
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const ClassFile> files) {
+  std::vector<std::string> texts(files.size());
+  for_each_index(static_cast<int64_t>(files.size()), store.parallel_reads(), [&](int64_t i) {
+    const ClassFile& file = files[static_cast<size_t>(i)];
+    texts[static_cast<size_t>(i)] = store.read({file.path.native(), file.bytes}, kMostSequenceBytes);
   });
-  return files;
+  return texts;
 }
 
 }  // namespace
 
-bool fits_csv(const std::filesystem::path& path) {
-  if (!std::filesystem::is_directory(path)) return is_csv(path);
-  bool any_csv = false, any_picture = false;
-  walk(path, [&](const std::filesystem::path& file) {
-    any_csv |= is_csv(file);
-    any_picture |= is_picture_name(file.string());
-    return !any_picture;
-  });
-  return any_csv && !any_picture;
+bool is_csv_name(std::string_view name) { return name.ends_with(".csv") || name.ends_with(".CSV"); }
+
+bool fits_csv(const Files& files) {
+  if (files.one_file()) return is_csv_name(files.path(files.names().front()));
+  bool any_csv = false;
+  for (const Files::Name& name : files.names()) {
+    if (name.kind != io::Listed::Kind::file) continue;
+    if (is_picture_name(files.path(name))) return false;
+    any_csv |= is_csv_name(files.path(name));
+  }
+  return any_csv;
 }
 
-Source open_csv(const std::filesystem::path& path, const SourceOptions& options) {
-  const std::filesystem::path root = std::filesystem::is_directory(path) ? path : path.parent_path();
-  std::vector<std::pair<std::string, std::filesystem::path>> files;  // class and path
-  for (const auto& file : csv_files(path)) {
-    const std::string name = root == path ? folder_of(file, root, options.labels) : std::filesystem::absolute(file).parent_path().filename().string();
-    if (name.empty() && !options.unlabelled) {
-      throw Error(ErrorCode::invalid_option, "\"" + file.string() + "\" lies in no class folder", "put it into a folder that has the class's name");
-    }
-    files.emplace_back(name, file);
-  }
-  std::sort(files.begin(), files.end());
+Source open_csv(Files files, const SourceOptions& options) {
+  const std::vector<ClassFile> found = csv_files(files, options);
   std::set<std::string> names;
-  for (const auto& [name, file] : files) {
-    if (!name.empty()) names.insert(name);
+  for (const ClassFile& file : found) {
+    if (!file.class_name.empty()) names.insert(file.class_name);
   }
   const std::vector<std::string> classes(names.begin(), names.end());
   std::vector<Sequence> sequences;
   int64_t channels = 0, numbers = 0;
-  for (const auto& [name, file] : files) {
-    Sequence sequence = read_csv(file, channels);
-    numbers += static_cast<int64_t>(sequence.values.size());
-    if (numbers > kMostSequenceNumbers) throw Error(ErrorCode::invalid_option, "\"" + path.string() + "\" has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
-    sequence.label = name.empty() ? -1 : std::distance(names.begin(), names.find(name));
-    sequences.push_back(std::move(sequence));
+  for (size_t begin = 0; begin < found.size(); begin += kFilesAtOnce) {
+    const auto some = std::span(found).subspan(begin, std::min(kFilesAtOnce, found.size() - begin));
+    const std::vector<std::string> texts = read_texts(*files.store(), some);
+    for (size_t i = 0; i < some.size(); ++i) {
+      const std::string& name = some[i].class_name;
+      Sequence sequence = read_csv(texts[i], files.shown(some[i].path.native()), channels);
+      numbers += static_cast<int64_t>(sequence.values.size());
+      if (numbers > kMostSequenceNumbers) throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
+      sequence.label = name.empty() ? -1 : std::distance(names.begin(), names.find(name));
+      sequences.push_back(std::move(sequence));
+    }
   }
-  return source_of(channels, classes, std::move(sequences), path.string(), "sequence folder", options);
+  return source_of(channels, classes, std::move(sequences), files.root(), files.described("sequence folder"), options);
 }
 
 }  // namespace lockstep::data

@@ -14,7 +14,6 @@
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/io/address.h"
-#include "lockstep/io/byte_store.h"
 
 namespace lockstep::data {
 namespace {
@@ -27,9 +26,9 @@ struct Entry {
   int32_t label = 0;
 };
 
-// What one pass over a store finds. Paths are relative to the root and lie in one text, for there may be millions.
+// What is found among the files. Paths are relative to the root.
 struct Listing {
-  std::string paths;
+  std::string paths;  // of Files
   std::vector<Entry> entries;
   std::vector<std::string> classes;
   std::unordered_map<std::string, int32_t> class_places;
@@ -48,8 +47,6 @@ struct Listing {
     return at->second;
   }
 };
-
-bool is_hidden(std::string_view name) { return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX"; }
 
 // How the parts of a dataset are named, and the words of a command before each, in a command's order.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSplits{
@@ -76,25 +73,24 @@ uint64_t contents_of(const io::Listed& listed) {
   return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
-// Sorts what a store lists into pictures with their classes, strays and empty class folders. Some stores name no folders, so they are also taken
+// Sorts the files into pictures with their classes, strays and empty class folders. Some stores name no folders, so they are also taken
 // from the files' paths.
 class Sorting {
  public:
-  Sorting(const io::ByteStore& store, const SourceOptions& options) : store_(store), options_(options) {}
+  Sorting(const Files& files, const SourceOptions& options) : files_(files), options_(options) {}
 
   Listing run() {
     folder_at("");
-    store_.list(io::Sizes::if_known, [&](const io::Listed& listed) { return take(listed); });
+    for (const Files::Name& name : files_.names()) take(name);
     note_empty_folders();
     note_splits();
-    for (const auto& [path, folder] : folders_) listing_.folders += !folder.hidden;
+    listing_.folders = folders_.size();
     if (!all_known_) listing_.contents = 0;
     return std::move(listing_);
   }
 
  private:
   struct Folder {
-    bool hidden = false;       // it, or one that holds it
     bool has_picture = false;  // in it or below
     bool has_folder = false;
     int32_t place = -1;        // of its class, once it has a picture
@@ -105,22 +101,21 @@ class Sorting {
     const auto [at, is_new] = folders_.try_emplace(std::string(path));
     const std::string& key = at->first;
     Folder& folder = at->second;
-    if (is_new && !path.empty()) {
-      Folder& parent = folder_at(parent_of(path));
-      folder.hidden = parent.hidden || is_hidden(name_in(path));
-      parent.has_folder |= !folder.hidden;
-    }
+    if (is_new && !path.empty()) folder_at(parent_of(path)).has_folder = true;
     last_path_ = key;
     last_ = &folder;
     return folder;
   }
 
-  bool take(const io::Listed& listed) {
-    if (listed.kind == io::Listed::Kind::folder) return !folder_at(listed.path).hidden;
+  void take(const Files::Name& file) {
+    const io::Listed listed = files_.listed(file);
+    if (listed.kind == io::Listed::Kind::folder) {
+      folder_at(listed.path);
+      return;
+    }
     const std::string_view name = name_in(listed.path);
     const std::string_view parent = parent_of(listed.path);
     Folder& folder = folder_at(parent);
-    if (folder.hidden || is_hidden(name)) return false;
     const bool is_file = listed.kind == io::Listed::Kind::file;
     const bool is_picture = is_picture_name(name);
     if (is_file && is_picture && (!parent.empty() || options_.unlabelled)) {
@@ -129,17 +124,15 @@ class Sorting {
       const uint64_t contents = contents_of(listed);
       all_known_ &= contents != 0;
       listing_.contents += contents;
-      listing_.entries.push_back({listing_.paths.size(), listed.size, static_cast<uint32_t>(listed.path.size()), folder.place});
-      listing_.paths += listed.path;
+      listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
     } else if (!parent.empty() || !is_note(name)) {
       add_stray(listed.path, !is_file ? "is a link to nothing, a link in an archive, a pipe or the like" : is_picture ? "lies outside the class folders" : "is no picture file");
     }
-    return false;
   }
 
   std::string_view label_of(std::string_view folder) const { return options_.labels == Labels::top ? folder.substr(0, folder.find('/')) : name_in(folder); }
 
-  void add_stray(std::string_view path, const char* why) { listing_.strays.push_back({store_.name() + "/" + std::string(path), why}); }
+  void add_stray(std::string_view path, const char* why) { listing_.strays.push_back({files_.shown(path), why}); }
 
   // By folder, a folder of folders is no class; by first level, all that is below counts.
   void note_empty_folders() {
@@ -148,9 +141,9 @@ class Sorting {
       for (std::string_view above = parent_of(path); !above.empty(); above = parent_of(above)) folders_.at(std::string(above)).has_picture = true;
     }
     for (const auto& [path, folder] : folders_) {
-      if (path.empty() || folder.hidden || folder.has_picture) continue;
+      if (path.empty() || folder.has_picture) continue;
       const bool is_class = options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
-      if (is_class) listing_.empty_folders.push_back({store_.name() + "/" + path, "the class folder holds no picture file"});
+      if (is_class) listing_.empty_folders.push_back({files_.shown(path), "the class folder holds no picture file"});
     }
     const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
@@ -164,7 +157,7 @@ class Sorting {
     std::sort(listing_.splits.begin(), listing_.splits.end());
   }
 
-  const io::ByteStore& store_;
+  const Files& files_;
   const SourceOptions& options_;
   Listing listing_;
   bool all_known_ = true;
@@ -300,12 +293,12 @@ class ImageFolderStore : public Datastore {
 
 }  // namespace
 
-bool fits_image_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
+bool fits_image_folder(const Files& files) { return !files.one_file(); }
 
-Source open_image_folder(const std::filesystem::path& path, const SourceOptions& options) {
-  const auto store = io::open_store(path.string(), {.most_memory = options.most_memory});
-  const std::string& root = store->name();
-  Listing listing = Sorting(*store, options).run();
+Source open_image_folder(Files files, const SourceOptions& options) {
+  const std::string& root = files.root();
+  Listing listing = Sorting(files, options).run();
+  listing.paths = files.take_paths();
   check_listing(root, listing, options);
   check_class_count(listing.classes.size(), root, options);
   put_in_order(root, listing, options);
@@ -313,9 +306,9 @@ Source open_image_folder(const std::filesystem::path& path, const SourceOptions&
   std::vector<BadSample> skipped = std::move(listing.strays);
   if (options.classes.empty()) skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  std::string kind = store->kind() == "folder" ? "image folder" : "image folder, " + store->kind();
+  std::string kind = files.described("image folder");
   if (listing.splits.size() > 1) kind += "; its " + join(listing.splits, ", ") + " are taken as one set; to keep them apart: lockstep train " + apart(root, listing.splits);
-  return {Dataset(std::make_shared<ImageFolderStore>(store, std::move(listing))), kind, std::move(skipped)};
+  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing))), kind, std::move(skipped)};
 }
 
 }  // namespace lockstep::data

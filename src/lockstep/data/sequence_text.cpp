@@ -45,14 +45,14 @@ void append_numbers(std::string_view text, const TextPlace& place, std::vector<f
   }
 }
 
-Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, const char* kind, const SourceOptions& options) {
+Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, std::string kind, const SourceOptions& options) {
   check_class_count(classes.size(), path, options);
   if (!options.classes.empty()) {
     const std::vector<int64_t> places = match_classes(classes, path, options);
     for (Sequence& sequence : sequences) sequence.label = sequence.label < 0 ? -1 : places[static_cast<size_t>(sequence.label)];
     classes = options.classes;
   }
-  return {.dataset = make_sequences(channels, std::move(classes), std::move(sequences)), .kind = kind, .skipped = {}};
+  return {.dataset = make_sequences(channels, std::move(classes), std::move(sequences)), .kind = std::move(kind), .skipped = {}};
 }
 
 }  // namespace lockstep::data

@@ -127,6 +127,16 @@ TEST(CsvFolder, HasAFileForASequence) {
   EXPECT_EQ(open_source(folder.path(), {.classes = {"a", "b"}, .unlabelled = true}).dataset.size(), 3);
 }
 
+TEST(CsvFolder, MayHoldLinksToClassFolders) {
+  const TemporaryFolder folder;
+  folder.write("elsewhere/1.csv", "1\n");
+  folder.write("in/a/1.csv", "5\n");
+  std::filesystem::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "in/b");
+  const Source source = open_source(folder.path() / "in");
+  EXPECT_THAT(source.dataset.classes(), ElementsAre("a", "b"));
+  EXPECT_EQ(source.dataset.store().source(1), (folder.path() / "in/b/1.csv").string());
+}
+
 TEST(Sequences, OfTheCallersOwnAreChecked) {
   const auto said = [](Sequence sequence) { return failure([&] { make_sequences(2, {"a", "b"}, {std::move(sequence)}); }); };
   EXPECT_EQ(said({.values = {1, 2, 3, 4}, .label = 1}), "");

@@ -1,14 +1,12 @@
 #include "lockstep/data/sources.h"
 
 #include <algorithm>
-#include <cerrno>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
 
 namespace lockstep::data {
@@ -58,10 +56,10 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
   return places;
 }
 
-void check_fits_memory(const std::filesystem::path& path, int64_t bytes) {
+void check_fits_memory(const std::string& path, int64_t bytes) {
   const int64_t most = device::memory_limit();
   if (bytes <= most) return;
-  throw Error(ErrorCode::out_of_memory, "\"" + path.string() + "\" takes " + as_bytes(bytes) + " in memory, and this machine has " + as_bytes(most),
+  throw Error(ErrorCode::out_of_memory, "\"" + path + "\" takes " + as_bytes(bytes) + " in memory, and this machine has " + as_bytes(most),
               "split the data, or give it as a folder of image files, which are read as they are needed");
 }
 
@@ -72,28 +70,24 @@ void check_class_count(size_t count, const std::string& path, const SourceOption
               "give the folder that holds one folder for each class");
 }
 
-Source source_of(Pictures pictures, const char* kind, const SourceOptions& options) {
+Source source_of(Pictures pictures, std::string kind, const SourceOptions& options) {
   check_class_count(pictures.classes.size(), pictures.path, options);
   const std::vector<int64_t> places = match_classes(pictures.classes, pictures.path, options);
   for (int64_t& label : pictures.labels) label = label < 0 ? -1 : places[static_cast<size_t>(label)];
   if (!options.classes.empty()) pictures.classes = options.classes;
-  return {Dataset(std::make_shared<PicturesInMemory>(std::move(pictures))), kind, {}};
+  return {Dataset(std::make_shared<PicturesInMemory>(std::move(pictures))), std::move(kind), {}};
 }
 
 Source open_source(const std::filesystem::path& path, const SourceOptions& options) {
-  // The other kinds are read from folders only.
-  if (io::is_address(path.string()) || io::names_archive(path.string())) return open_image_folder(path, options);
-  std::error_code code;
-  const auto status = std::filesystem::status(path, code);
-  if (!std::filesystem::exists(status)) throw errno_error(code ? code.value() : ENOENT, "open", path.string());
+  Files files(path.string(), {.most_memory = options.most_memory}, source_kinds());
   for (const SourceKind& kind : source_kinds()) {
-    if (kind.fits(path)) return kind.open(path, options);
+    if (kind.fits(files)) return kind.open(std::move(files), options);
   }
   std::vector<std::string> known;
   for (const SourceKind& kind : source_kinds()) known.emplace_back(kind.looks_like);
-  throw Error(ErrorCode::invalid_option, "\"" + path.string() + "\" is no data that can be read", "it may be " + join(known, ", or "));
+  throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is no data that can be read", "it may be " + join(known, ", or ") + "; all of them also in a .tar or at s3://");
 }
 
-ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options) : Dataset(open_image_folder(folder, options).dataset) {}
+ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options) : Dataset(open_image_folder(Files(folder.string(), {.most_memory = options.most_memory}, {}), options).dataset) {}
 
 }  // namespace lockstep::data

@@ -33,19 +33,19 @@ struct SourceOptions {
 /// A dataset and what was noticed while it was listed.
 struct Source {
   Dataset dataset;
-  std::string kind;                     ///< "image folder", "image folder, tar archive", "image folder, s3", "IDX", "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"; of an image folder that holds train and test folders also how to keep them apart
+  std::string kind;                     ///< "image folder", "image folder, tar archive", "image folder, s3", "IDX", "IDX, s3", "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"; of an image folder that holds train and test folders also how to keep them apart
   std::vector<BadSample> skipped;       ///< files left out because of on_bad_sample = skip
 };
 
-/// Opens what `path` names: a folder of class folders with images, also in a tar archive ("plants.tar", "plants.tar.gz/train") or an object
-/// store ("s3://bucket/photos"); a folder that holds IDX files (train-images-idx3-ubyte[.gz] with its
+/// Opens what `path` names, also in a tar archive ("plants.tar", "plants.tar.gz/train", "vowels.tar/train.ts") or an object store
+/// ("s3://bucket/photos"): a folder of class folders with images; a folder that holds IDX files (train-images-idx3-ubyte[.gz] with its
 /// labels; the t10k pair when there is no train pair), or one such images file; a folder or file of CIFAR binaries; a .ts file of sequences
 /// (sktime's and aeon's text format), or a folder of class folders with CSV files, a sequence each, a line for each time step.
 /// Throws not_found for a missing path; invalid_option when there is no image, only one class, or a class folder without images;
 /// corrupt_data for files that are no images (with their count and the first), for broken IDX or CIFAR files, and, with file and line, for
 /// sequences that cannot be read.
-/// An image folder is read so: names that begin with a dot, Thumbs.db, desktop.ini and __MACOSX are not there; beside the class folders README, LICENSE
-/// and .txt, .md, .csv, .json files are left alone; links are followed; pictures are ordered by class name, then by the bytes of their paths. A server
+/// In a folder names that begin with a dot, Thumbs.db, desktop.ini and __MACOSX are not there, and links are followed. Of an image folder README, LICENSE
+/// and .txt, .md, .csv, .json files beside the class folders are left alone; pictures are ordered by class name, then by the bytes of their paths. A server
 /// that does not answer at the opening is communication, one that refuses us invalid_option, as later when a sample is read.
 Source open_source(const std::filesystem::path& path, const SourceOptions& options = {});
 

@@ -4,7 +4,6 @@
 #include <span>
 #include <unordered_map>
 
-#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/sequence_text.h"
 
@@ -27,7 +26,8 @@ std::vector<std::string_view> words_of(std::string_view line, size_t most) {
 
 class TsReader {
  public:
-  TsReader(const std::filesystem::path& path, const SourceOptions& options) : text_(read_file(path, kMostSequenceBytes)), rest_(text_), place_{path.string()}, options_(options) {}
+  TsReader(const Files& files, const SourceOptions& options)
+      : kind_(files.described("sequence file")), text_(files.read(files.path(files.names().front()), kMostSequenceBytes)), rest_(text_), place_{files.root()}, options_(options) {}
 
   Source read() {
     read_header();
@@ -36,7 +36,7 @@ class TsReader {
       if (!line.empty() && line.front() != '#') read_series(line);
     }
     if (sequences_.empty()) throw Error(ErrorCode::invalid_option, "\"" + place_.path + "\" holds no sequence");
-    return source_of(channels_, classes_, std::move(sequences_), place_.path, "sequence file", options_);
+    return source_of(channels_, classes_, std::move(sequences_), place_.path, kind_, options_);
   }
 
  private:
@@ -102,6 +102,7 @@ class TsReader {
     return found->second;
   }
 
+  std::string kind_;
   std::string text_;
   std::string_view rest_;
   TextPlace place_;
@@ -116,8 +117,10 @@ class TsReader {
 
 }  // namespace
 
-bool fits_ts(const std::filesystem::path& path) { return lower(path.extension().string()) == ".ts" && !std::filesystem::is_directory(path); }
+bool is_ts_name(std::string_view name) { return name.size() > 3 && lower(name).ends_with(".ts"); }
 
-Source open_ts(const std::filesystem::path& path, const SourceOptions& options) { return TsReader(path, options).read(); }
+bool fits_ts(const Files& files) { return files.one_file() && is_ts_name(files.path(files.names().front())); }
+
+Source open_ts(Files files, const SourceOptions& options) { return TsReader(files, options).read(); }
 
 }  // namespace lockstep::data

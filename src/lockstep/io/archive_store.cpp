@@ -212,6 +212,12 @@ class ArchiveStore : public ByteStore {
     }
   }
 
+  std::optional<int64_t> size_of(std::string_view path) const override {
+    const Item* item = look_for(inside_ + std::string(path));
+    if (item != nullptr && item->kind == Listed::Kind::other) throw Error(ErrorCode::io, "cannot read \"" + full({path}) + "\": not a file");
+    return item == nullptr || item->kind == Listed::Kind::folder ? std::nullopt : std::optional(item->size);
+  }
+
   std::string read(FileName file, int64_t most_bytes) const override {
     const Item& item = find(file);
     if (item.size > most_bytes) throw Error(ErrorCode::corrupt_data, "\"" + full(file) + "\" has " + as_bytes(item.size) + ", more than the " + as_bytes(most_bytes) + " allowed for such a file");
@@ -236,13 +242,16 @@ class ArchiveStore : public ByteStore {
  private:
   std::string full(FileName file) const { return name_ + "/" + std::string(file.path); }
 
+  const Item* look_for(const std::string& path) const {
+    const auto at = std::lower_bound(index_.items.begin(), index_.items.end(), path, [](const Item& item, const std::string& wanted) { return item.path < wanted; });
+    return at == index_.items.end() || at->path != path ? nullptr : &*at;
+  }
+
   const Item& find(FileName file) const {
     const std::string path = inside_ + std::string(file.path);
-    const auto at = std::lower_bound(index_.items.begin(), index_.items.end(), path, [](const Item& item, const std::string& wanted) { return item.path < wanted; });
-    if (at == index_.items.end() || at->path != path || at->kind != Listed::Kind::file) {
-      throw Error(ErrorCode::not_found, "the archive \"" + file_.path() + "\" holds no file \"" + path + "\"");
-    }
-    return *at;
+    const Item* item = look_for(path);
+    if (item != nullptr && item->kind == Listed::Kind::file) return *item;
+    throw Error(ErrorCode::not_found, "the archive \"" + file_.path() + "\" holds no file \"" + path + "\"");
   }
 
   const OpenArchive file_;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::io {
 
@@ -21,7 +22,8 @@ struct Listed {
 };
 
 /// Called for each name, in no stated order but a folder before what it holds. Of a folder it says whether that is wanted; a store without
-/// real folders gives it all the same, and may leave folders out. The answer for a file means nothing.
+/// real folders gives it all the same, and may leave folders out. One with real folders gives a folder's files before the folders in it. The
+/// answer for a file means nothing.
 using Visit = std::function<bool(const Listed& listed)>;
 
 /// Whether a listing must have sizes and times, for which a folder asks the system about every file.
@@ -46,6 +48,9 @@ class ByteStore {
   /// All that lies below the root. Throws not_found, io, corrupt_data; communication when a server does not answer; invalid_option when it does
   /// not let us in.
   virtual void list(Sizes sizes, const Visit& visit) const = 0;
+
+  /// Bytes of one file; none where nothing, or a folder, has this path. Throws as list does; io for what a listing gives as Listed::Kind::other.
+  virtual std::optional<int64_t> size_of(std::string_view path) const = 0;
 
   /// The whole file. Throws as list does, and corrupt_data when it has more than `most_bytes`.
   virtual std::string read(FileName file, int64_t most_bytes) const = 0;
@@ -93,7 +98,11 @@ struct StoreOptions {
 /// Whether `where` names an archive, or a folder in one: "plants.tar", "plants.tar.gz/plants/train".
 bool names_archive(const std::string& where);
 
-/// Opens a folder, an archive or an address. Throws not_found for what is not there, invalid_option for an address of no known kind or with a
+/// What names the folder that holds what `where` names, for open_store, and its name there: "data.tar/" and "a.ts" of "data.tar/a.ts",
+/// "s3://bucket/?region=x" and "a.ts" of "s3://bucket/a.ts?region=x", "" and "a.ts" of "a.ts". The name is empty after a slash, and for a bucket.
+std::pair<std::string, std::string> folder_and_name(const std::string& where);
+
+/// Opens a folder ("": paths are then the process's own), an archive or an address. Throws not_found for what is not there, invalid_option for an address of no known kind or with a
 /// secret in it, and where the library for it is missing; corrupt_data for what is no archive or a damaged one.
 std::shared_ptr<const ByteStore> open_store(const std::string& where, const StoreOptions& options = {});
 

@@ -47,6 +47,7 @@ class PatientStore : public ByteStore {
   std::string kind() const override { return store_->kind(); }
   int64_t parallel_reads() const override { return store_->parallel_reads(); }
   void list(Sizes sizes, const Visit& visit) const override { store_->list(sizes, visit); }
+  std::optional<int64_t> size_of(std::string_view path) const override { return store_->size_of(path); }
   std::string read(FileName file, int64_t most_bytes) const override {
     return patiently([&] { return store_->read(file, most_bytes); });
   }

@@ -33,10 +33,10 @@ const CloudState& inspect_cloud();
 inline constexpr int64_t kOutageSeconds = 60;
 
 /// `store` with patience: a read that fails with communication is tried again until kOutageSeconds after its first failure, or until
-/// current_stop() is requested. Listing is not: a server that does not answer from the start is told at once.
+/// current_stop() is requested. Listing and size_of are not: a server that does not answer from the start is told at once.
 std::shared_ptr<const ByteStore> with_patience(std::shared_ptr<const ByteStore> store, int64_t seconds = kOutageSeconds);
 
 /// The name of the function `const CloudLibrary* f()` that the library exports; another number when this header or byte_store.h changes.
-inline constexpr const char* kCloudLibrarySymbol = "lockstep_cloud_library_1";
+inline constexpr const char* kCloudLibrarySymbol = "lockstep_cloud_library_2";
 
 }  // namespace lockstep::io

@@ -106,6 +106,7 @@ class OfUnknownSize : public ByteStore {
   const std::string& name() const override { return name_; }
   std::string kind() const override { return "test"; }
   void list(Sizes, const Visit& visit) const override { visit({.path = "a"}); }
+  std::optional<int64_t> size_of(std::string_view) const override { return {}; }
   std::string read(FileName, int64_t) const override { return ""; }
   size_t read_at(FileName, int64_t, std::span<char>) const override { return 0; }
   int64_t parallel_reads() const override { return 0; }

@@ -114,16 +114,28 @@ class FolderStore : public ByteStore {
   const std::string& name() const override { return root_; }
   std::string kind() const override { return "folder"; }
   void list(Sizes sizes, const Visit& visit) const override { Walk(root_, sizes, visit, most_revisits_).run(); }
-  std::string read(FileName file, int64_t most_bytes) const override { return read_file(path_of(file), most_bytes); }
+  std::string read(FileName file, int64_t most_bytes) const override { return read_file(path_of(file.path), most_bytes); }
+
+  std::optional<int64_t> size_of(std::string_view path) const override {
+    const std::string whole = path_of(path);
+    struct stat status {};
+    if (::stat(whole.c_str(), &status) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      throw errno_error(errno, "open", whole);
+    }
+    if (S_ISDIR(status.st_mode)) return std::nullopt;
+    if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot read \"" + whole + "\": not a file");
+    return status.st_size;
+  }
 
   size_t read_at(FileName file, int64_t offset, std::span<char> destination) const override {
-    return OpenFile(path_of(file), O_RDONLY).read_at(offset, destination);
+    return OpenFile(path_of(file.path), O_RDONLY).read_at(offset, destination);
   }
 
   int64_t parallel_reads() const override { return 0; }
 
  private:
-  std::string path_of(FileName file) const { return root_ + "/" + std::string(file.path); }
+  std::string path_of(std::string_view path) const { return root_ + (root_.empty() || root_.ends_with('/') ? "" : "/") + std::string(path); }
 
   const std::string root_;
   const int64_t most_revisits_;
@@ -184,7 +196,7 @@ std::string without_slash(std::string path) {
 
 std::shared_ptr<const ByteStore> open_folder(const std::string& where, const StoreOptions& options) {
   std::error_code code;
-  const auto status = std::filesystem::status(where, code);
+  const auto status = std::filesystem::status(where.empty() ? "." : where, code);
   if (!std::filesystem::exists(status)) throw errno_error(code ? code.value() : ENOENT, "open", where);
   if (!std::filesystem::is_directory(status)) throw errno_error(ENOTDIR, "open", where);
   return std::make_shared<FolderStore>(without_slash(where), options);

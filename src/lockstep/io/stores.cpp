@@ -1,4 +1,5 @@
 // The kinds of stores, in the order in which they are tried. To add one: a file of its own and a line here; folder_store.cpp is the one to read.
+#include <algorithm>
 #include <array>
 
 #include "lockstep/base/error.h"
@@ -42,6 +43,15 @@ std::unique_ptr<ByteSink> open_sink(const std::string& where) {
     if (kind.fits_sink(where)) return kind.open_sink(where);
   }
   throw Error(ErrorCode::internal, "no kind of store fits");
+}
+
+std::pair<std::string, std::string> folder_and_name(const std::string& where) {
+  const std::string_view scheme = scheme_of(where);
+  const size_t place = scheme.empty() ? 0 : scheme.size() + std::string_view("://").size();
+  const size_t end = scheme.empty() ? where.size() : std::min(where.find('?'), where.size());
+  const size_t slash = where.substr(0, end).rfind('/');
+  if (slash == std::string::npos || slash < place) return scheme.empty() ? std::pair(std::string(), where) : std::pair(where, std::string());
+  return {where.substr(0, slash + 1) + where.substr(end), where.substr(slash + 1, end - slash - 1)};
 }
 
 std::vector<std::string> safe_parts(std::string_view path, const std::string& holder) {

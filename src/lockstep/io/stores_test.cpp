@@ -330,6 +330,35 @@ TEST(Addresses, SecretsAreRefusedAndNotRepeated) {
   EXPECT_NO_THROW(refuse_secrets("gs://anonymous@bucket/x"));
 }
 
+TEST(Stores, KnowTheSizeOfOneFile) {
+  const TemporaryFolder folder;
+  fill(folder.path() / "data");
+  std::filesystem::create_symlink("nowhere", folder.path() / "data/link");
+  ASSERT_EQ(::mkfifo((folder.path() / "data/pipe").c_str(), 0600), 0);
+  for (const char* ending : {".tar", ".tar.gz"}) shell("tar -caf '" + (folder.path() / "a").string() + ending + "' -C '" + folder.path().string() + "' data");
+  for (const char* where : {"data", "a.tar/data", "a.tar.gz/data"}) {
+    const auto store = open_store((folder.path() / where).string());
+    EXPECT_EQ(store->size_of("cat/deep/er/2.jpg"), 100000) << where;
+    EXPECT_EQ(store->size_of("dog/empty"), 0) << where;
+    for (const char* path : {"cat", "none", "cat/none", "cat/1.jpg/none"}) EXPECT_EQ(store->size_of(path), std::nullopt) << where << path;
+    EXPECT_THAT(failure([&] { store->size_of("pipe"); }), HasSubstr("not a file")) << where;
+  }
+  EXPECT_EQ(open_store("")->size_of((folder.path() / "data/notes.txt").string()), 1);
+}
+
+TEST(Addresses, AreTakenApartInFolderAndName) {
+  using Parts = std::pair<std::string, std::string>;
+  EXPECT_EQ(folder_and_name("a.ts"), Parts("", "a.ts"));
+  EXPECT_EQ(folder_and_name("/a.ts"), Parts("/", "a.ts"));
+  EXPECT_EQ(folder_and_name("x.tar/b/a.ts"), Parts("x.tar/b/", "a.ts"));
+  EXPECT_EQ(folder_and_name("b/"), Parts("b/", ""));
+  EXPECT_EQ(folder_and_name("a?b/c?d"), Parts("a?b/", "c?d"));
+  EXPECT_EQ(folder_and_name("s3://bucket"), Parts("s3://bucket", ""));
+  EXPECT_EQ(folder_and_name("s3://bucket?region=a/b"), Parts("s3://bucket?region=a/b", ""));
+  EXPECT_EQ(folder_and_name("s3://bucket/a.ts?scheme=http&region=a/b"), Parts("s3://bucket/?scheme=http&region=a/b", "a.ts"));
+  EXPECT_EQ(folder_and_name("s3://bucket/b/a.ts"), Parts("s3://bucket/b/", "a.ts"));
+}
+
 // A server that answers only from the n-th time on.
 class AwayAtFirst : public ByteStore {
  public:
@@ -337,6 +366,7 @@ class AwayAtFirst : public ByteStore {
   const std::string& name() const override { return name_; }
   std::string kind() const override { return "test"; }
   void list(Sizes, const Visit&) const override { answer(); }
+  std::optional<int64_t> size_of(std::string_view) const override { return answer(), 5; }
   std::string read(FileName, int64_t) const override { return answer(), "bytes"; }
   size_t read_at(FileName, int64_t, std::span<char>) const override { return answer(), 0; }
   int64_t parallel_reads() const override { return 8; }

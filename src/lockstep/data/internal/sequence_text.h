@@ -37,6 +37,6 @@ std::string_view next_cell(std::optional<std::string_view>& rest);
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers);
 
 /// Makes the dataset, its labels (of `classes`) matched to options.classes when there are any. Throws invalid_option as source_of() does.
-Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, const char* kind, const SourceOptions& options);
+Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, std::string kind, const SourceOptions& options);
 
 }  // namespace lockstep::data
