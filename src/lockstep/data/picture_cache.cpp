@@ -17,6 +17,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/mapped_file.h"
+#include "lockstep/device/jpeg_decoder.h"
 
 namespace lockstep::data {
 namespace {
@@ -41,7 +42,7 @@ int64_t record_bytes(int64_t picture_bytes) { return picture_bytes + static_cast
 
 uint64_t hash_of_format(const PictureFormat& format, uint64_t seed) {
   const std::array<int64_t, 5> numbers{format.channels, format.height, format.width, static_cast<int64_t>(format.resize), static_cast<int64_t>(format.decode)};
-  return hash_of(std::as_bytes(std::span(numbers)), seed);
+  return hash_of(std::as_bytes(std::span(numbers)), format.jpeg_decoder == nullptr ? seed : hash_of(format.jpeg_decoder->fingerprint(), seed));
 }
 
 Header header_for(const Datastore& store, const PictureFormat& format) {
