@@ -133,12 +133,13 @@ at::Device open_device(const std::string& kind, int64_t gpu) {
 }
 
 const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
-  constexpr const char* kHint = "--decode exact does without; a run cannot change it at resume";
-  if (placement.devices.empty()) throw Error(ErrorCode::device, "--decode gpu decodes on the GPUs of the run, and this one is on the CPU (" + placement.device_reason + ")", kHint);
+  if (placement.devices.empty()) {
+    throw Error(ErrorCode::device, "--decode gpu decodes on the GPUs of the run, and this one is on the CPU (" + placement.device_reason + ")", "--decode exact does without; a run cannot change it at resume");
+  }
   try {
     return &device::gpu_library().jpeg_decoder(placement.devices);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::device, "--decode gpu cannot be: " + std::string(error.what()), kHint);
+    throw Error(ErrorCode::device, "--decode gpu cannot be: " + std::string(error.what()), "--decode exact does without; scripts/setup gets nvJPEG where a CUDA 13 toolkit is, then scripts/build");
   }
 }
 
