@@ -26,6 +26,24 @@ SETTINGS = {
 }
 
 
+# A colour JPEG and a grey one of 16x16 pixels; other numbers in their quantization tables make other pictures of them.
+SEED_FOLDER = pathlib.Path(__file__).parents[1] / "fuzz/seeds/jpeg"
+SEEDS = [(SEED_FOLDER / name).read_bytes() for name in ("420.jpg", "grey.jpg")]
+
+
+def write_photos(folder, count):
+    """`count` JPEGs in each of two classes, and one that no GPU decodes."""
+    for label, first in (("a", 3), ("b", 40)):
+        (folder / label).mkdir(parents=True)
+        for number in range(count):
+            seed = SEEDS[number % len(SEEDS)]
+            table = seed.index(b"\xff\xdb") + 5
+            photo = bytearray(seed)
+            photo[table:table + 8] = bytes(first + (number * 7 + place) % 30 for place in range(8))
+            (folder / label / f"{number:03}.jpg").write_bytes(photo)
+    shutil.copy(SEED_FOLDER / "ink.jpg", folder / "a" / "ink.jpg")
+
+
 class Gpus(runs.TestFolders, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -101,6 +119,45 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                 self.assertTrue(runs.plan_line(output, "images on the GPU").startswith(images))
                 self.assertEqual(runs.plan_line(output, "CUDA graphs"), graphs)
                 self.assertEqual("images brought to the GPU" in printed, images == "all")
+
+    def test_jpegs_decoded_on_gpus_give_the_same_weights_for_any_number(self):
+        photos = self.folder / "photos"
+        write_photos(photos, 40)
+        few = ["--decode", "gpu", "--network", "lenet", "--image-size", "18x17", "--mini-batch-size", "16", "--max-epochs", "2", "--augment", "flip", "--resize", "crop"]
+        first, _ = self.train("decoded", "--execution", "gpu", *few, data=photos)
+        self.assertEqual(runs.plan_line(first, "decode"), "gpu JPEG by stand-in for nvJPEG; some levels off Pillow's")
+        self.assertIn("; jpeg stand-in for nvJPEG", runs.plan_line(first, "arithmetic"))
+        exact, _ = self.train("decoded exactly", "--execution", "gpu", *few, "--decode", "exact", data=photos)
+        self.assertNotEqual(runs.weights(first), runs.weights(exact))
+        cache = ["--memory-share", "0", "--cache", self.folder / "decoded pictures"]
+        for place, where in {**PLACES, "two workers": ["--devices", "1", "--workers", "2"], "every epoch anew": ["--execution", "gpu", "--memory-share", "0"],
+                             "into a cache": ["--execution", "gpu", *cache], "from the cache": ["--execution", "multi-gpu", *cache]}.items():
+            with self.subTest(place=place):
+                output, _ = self.train(f"decoded {place}", *where, *few, data=photos)
+                self.assertEqual(runs.weights(output), runs.weights(first))
+        processes = self.folder / "decoded processes"
+        self.run_here("run", "-n", 4, runs.PROGRAM, "train", photos, "--output", processes, *few)
+        self.assertEqual(runs.weights(processes), runs.weights(first))
+        # The cache of an exact run is another file.
+        output, _ = self.train("exact beside it", "--execution", "gpu", *few, *cache, "--decode", "exact", data=photos)
+        self.assertEqual(runs.weights(output), runs.weights(exact))
+
+        stopped, _ = self.train("decoded part", "--execution", "gpu", *few, "--max-time", "0.001", data=photos)
+        again = ["train", photos, "--output", stopped, "--resume"]
+        self.assertIn("--decode exact differs from the run's gpu", self.run_here(*again, "--decode", "exact", status=2))
+        self.assertIn("this one is on the CPU", self.run_here(*again, "--execution", "cpu", status=1))
+        self.run_here(*again, "--devices", "3,1")
+        self.assertEqual(runs.weights(stopped), runs.weights(first))
+
+        # A model is of use without a GPU too, where pictures are decoded exactly.
+        scores = {name: self.run_here("predict", run, photos, "--execution", where) for name, run, where in (("gpu", first, "gpu"), ("cpu", first, "cpu"), ("several", first, "multi-gpu"))}
+        self.assertEqual(scores["gpu"], scores["several"])
+        self.assertNotEqual(scores["gpu"], scores["cpu"])
+
+    def test_a_machine_without_nvjpeg_refuses_to_decode_on_the_gpu(self):
+        without = {**self.environment, "STAND_IN_WITHOUT_NVJPEG": "1"}
+        printed = runs.run("train", self.digits, "--decode", "gpu", "--output", self.folder / "without nvjpeg", status=1, environment=without)
+        self.assertIn("lockstep: --decode gpu cannot be: there is no nvJPEG\n  hint: --decode exact does without", printed)
 
     def test_what_keeps_images_on_the_host_is_named(self):
         plan = self.run_here("plan", self.digits, "--execution", "gpu", "--augment", "flip")

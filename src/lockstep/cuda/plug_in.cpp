@@ -18,6 +18,7 @@
 #include "lockstep/cuda/cuda_graph.h"
 #include "lockstep/cuda/flat_kernels.h"
 #include "lockstep/cuda/nccl_link.h"
+#include "lockstep/cuda/nvjpeg_decoder.h"
 #include "lockstep/device/gpu.h"
 
 namespace lockstep::cuda {
@@ -26,6 +27,7 @@ namespace {
 std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
 
 std::string capability_of(const cudaDeviceProp& properties) { return std::to_string(properties.major) + "." + std::to_string(properties.minor); }
+std::string kind_of(const cudaDeviceProp& properties) { return std::string(properties.name) + ", capability " + capability_of(properties); }
 
 cudaDeviceProp properties_of(int64_t index) {
   cudaDeviceProp properties{};
@@ -99,7 +101,7 @@ class Library : public device::GpuLibrary {
     const cudaDeviceProp properties = properties_of(index);
     int runtime = 0;
     C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-    return std::string(properties.name) + ", capability " + capability_of(properties) + ", cuda " + version_text(runtime) + ", cudnn " +
+    return kind_of(properties) + ", cuda " + version_text(runtime) + ", cudnn " +
            std::to_string(at::detail::getCUDAHooks().versionRuntimeCuDNN());
   }
 
@@ -137,6 +139,8 @@ class Library : public device::GpuLibrary {
 
   std::unique_ptr<device::StepGraph> make_step_graph(int64_t index) const override { return make_cuda_graph(index); }
 
+  const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const override { return nvjpeg_decoder(gpus, kind_of(properties_of(gpus.front()))); }
+
   std::string link_token() const override { return nccl_token(); }
   std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override { return connect_nccl(place); }
 
@@ -147,7 +151,7 @@ class Library : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep::cuda
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_4() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_5() {
   static const lockstep::cuda::Library library;
   return &library;
 }

@@ -7,6 +7,7 @@
 
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/formats.h"
+#include "lockstep/device/jpeg_decoder.h"
 
 namespace lockstep::data {
 namespace {
@@ -17,6 +18,8 @@ constexpr int64_t kMostPixelsPerByte = 1024;
 constexpr int kMostSteps = 1 << 16;
 // Each scan of a file of several goes over the whole picture; progressive files have about ten.
 constexpr int64_t kMostScannedPixels = 16 * kMostPixels;
+// Larger ones would take a good part of a GPU's memory, beside a training that wants it: two bytes and more for each coefficient.
+constexpr int64_t kMostGpuPixels = int64_t{1} << 25;
 
 // What a JPEG's markers say in front of its pixels.
 struct JpegHeader {
@@ -24,6 +27,7 @@ struct JpegHeader {
   int64_t components = 0;    // 4 is CMYK
   bool adobe = false;        // has Adobe's marker, which means that CMYK is stored inverted
   bool progressive = false;
+  bool huffman = false;      // baseline, extended or progressive; not lossless, hierarchical or arithmetic
   int64_t orientation = 0;   // 0: no EXIF
 };
 
@@ -46,6 +50,7 @@ bool is_frame(int64_t marker) { return marker >= 0xc0 && marker <= 0xcf && marke
 bool stands_alone(int64_t marker) { return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8); }
 
 bool is_progressive(int64_t marker) { return (marker & 3) == 2; }
+bool is_huffman(int64_t marker) { return marker <= 0xc2; }
 
 // A frame segment: length, bits, height, width, components.
 void read_frame(std::string_view segment, JpegHeader& header) {
@@ -88,6 +93,7 @@ JpegHeader header_of(const ByteWindow& bytes_at) {
       if (bytes.size() < 10) ends_at("JPEG", offset + bytes.size());
       read_frame(bytes.substr(2), header);
       header.progressive = is_progressive(marker);
+      header.huffman = is_huffman(marker);
       // Only for ink is anything looked for behind the frame.
       if (header.components != 4) return header;
     }
@@ -100,9 +106,8 @@ JpegHeader header_of(const ByteWindow& bytes_at) {
   damaged("no picture after " + std::to_string(kMostSteps) + " segments");
 }
 
-// Whether the first scan has all components, for then libjpeg reads no other. Goes along the segments as libjpeg does.
-bool one_scan(std::string_view file, const JpegHeader& header) {
-  if (header.progressive) return false;
+// Where the first scan's marker stands, npos without one. Goes along the segments as libjpeg does.
+size_t first_scan(std::string_view file) {
   for (size_t at = 2; at + 4 < file.size();) {
     const int64_t marker = byte_at(file, at + 1);
     if (byte_at(file, at) != 0xff || marker == 0xff || marker == 0) {
@@ -110,12 +115,19 @@ bool one_scan(std::string_view file, const JpegHeader& header) {
     } else if (stands_alone(marker)) {
       at += 2;
     } else if (marker == 0xda) {
-      return byte_at(file, at + 4) == header.components;
+      return at;
     } else {
       at += 2 + static_cast<size_t>(std::max<int64_t>(2, big_endian16(file, at + 2)));
     }
   }
-  return false;
+  return std::string_view::npos;
+}
+
+// Whether the first scan has all components, for then libjpeg reads no other.
+bool one_scan(std::string_view file, const JpegHeader& header) {
+  if (header.progressive) return false;
+  const size_t scan = first_scan(file);
+  return scan != std::string_view::npos && byte_at(file, scan + 4) == header.components;
 }
 
 // Between the scans' bytes 0xff is never followed by a marker's code.
@@ -150,7 +162,7 @@ struct Way {
 
 Way way_for(const JpegHeader& header, const PixelTaker* taker) {
   Way way;
-  if (taker == nullptr || taker->decode() == Decode::exact) return way;
+  if (taker == nullptr || taker->decode() != Decode::fast) return way;
   way.fast = true;
   way.flags |= TJFLAG_FASTUPSAMPLE;
   const double least = taker->least_scale(oriented(header.size, header.orientation));
@@ -168,12 +180,41 @@ void decompress(std::string_view file, const ImageSize& size, TJPF format, const
   check(status, handle, file);
 }
 
+// What libjpeg says of a file's colours before it decodes; -1 where it says nothing, or sees another picture than we do.
+struct StoredColours {
+  int space = -1;
+  int subsampling = -1;
+};
+
+StoredColours stored_colours(std::string_view file, const JpegHeader& header) {
+  int width = 0, height = 0;
+  StoredColours colours;
+  const int status = tjDecompressHeader3(thread_handle(), bytes_of(file), file.size(), &width, &height, &colours.subsampling, &colours.space);
+  const bool known = status == 0 && colours.subsampling >= 0 && colours.subsampling < TJ_NUMSAMP && width == header.size.width && height == header.size.height;
+  return known ? colours : StoredColours{};
+}
+
+// Of the kinds that every decoder has, and with an end, so that libjpeg would read it too. In bytes of a scan a marker does not occur.
+bool is_usual(std::string_view file, const JpegHeader& header) {
+  if (!header.huffman || header.size.height * header.size.width > kMostGpuPixels) return false;
+  const size_t scan = first_scan(file), end = file.rfind("\xff\xd9");
+  if (scan == std::string_view::npos || end == std::string_view::npos || end < scan) return false;
+  return stored_colours(file, header).space == (header.components == 1 ? TJCS_GRAY : TJCS_YCbCr);
+}
+
+// False where it is left to libjpeg, which reads it exactly or says what is wrong with it.
+bool decode_by(const device::JpegDecoder& decoder, std::string_view file, const JpegHeader& header, const Placement& placement) {
+  const ImageSize& size = header.size;
+  return is_usual(file, header) && decoder.decode(file, {size.channels, size.height, size.width}, [&](std::span<const uint8_t> pixels) {
+    give(oriented(interleaved(pixels.data(), size, size.channels), header.orientation), placement);
+  });
+}
+
 // Luma and chroma as they are stored, of which fewer pixels have to be resized. False where the file is not of one of the usual kinds.
 bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way& way, const Placement& placement) {
   const tjhandle handle = thread_handle();
-  int width = 0, height = 0, subsampling = -1, colours = -1;
-  if (tjDecompressHeader3(handle, bytes_of(file), file.size(), &width, &height, &subsampling, &colours) != 0) return false;
-  if (colours != TJCS_YCbCr || subsampling < 0 || subsampling >= TJ_NUMSAMP || width != header.size.width || height != header.size.height) return false;
+  const auto [colours, subsampling] = stored_colours(file, header);
+  if (colours != TJCS_YCbCr) return false;
 
   const ImageSize size = way.scaled(header.size);
   Pixels pixels{.size = size, .luma_chroma = true, .chroma_width = tjMCUWidth[subsampling] / 8, .chroma_height = tjMCUHeight[subsampling] / 8};
@@ -220,7 +261,9 @@ void decode_jpeg(std::string_view file, const Placement& placement) {
   if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size())) ends_at("JPEG", file.size());
   if (!one_scan(file, header)) check_scans(file, header);
 
-  const Way way = way_for(header, placement.taker());
+  const PixelTaker* taker = placement.taker();
+  if (taker != nullptr && taker->jpeg_decoder() != nullptr && decode_by(*taker->jpeg_decoder(), file, header, placement)) return;
+  const Way way = way_for(header, taker);
   if (header.components == 1 && header.orientation <= 1 && way.shrink == 1) {
     const std::span<uint8_t> levels = placement(header.size);
     decompress(file, header.size, TJPF_GRAY, way, levels);

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/device/jpeg_decoder.h"
 
 namespace lockstep::data {
 namespace {
@@ -29,7 +30,8 @@ std::string never_cached(const Datastore& store) {
 
 uint64_t hash_of_format(const PictureFormat& format, uint64_t seed) {
   const std::array<int64_t, 5> numbers{format.channels, format.height, format.width, static_cast<int64_t>(format.resize), static_cast<int64_t>(format.decode)};
-  return hash_of(std::as_bytes(std::span(numbers)), seed + kDecoding);
+  const uint64_t by = seed + kDecoding;
+  return hash_of(std::as_bytes(std::span(numbers)), format.jpeg_decoder == nullptr ? by : hash_of(format.jpeg_decoder->fingerprint(), by));
 }
 
 RecordsKey picture_cache_key(const Datastore& store, const PictureFormat& format) {

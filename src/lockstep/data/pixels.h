@@ -6,6 +6,10 @@
 
 #include "lockstep/data/datastore.h"
 
+namespace lockstep::device {
+class JpegDecoder;
+}
+
 namespace lockstep::data {
 
 /// One channel that lies anywhere: pixel (y, x) is first[y * row + x * step]; strides may be negative.
@@ -42,15 +46,18 @@ ImageSize oriented(ImageSize size, int64_t orientation);
 void to_planes(const Pixels& pixels, std::span<uint8_t> planes);
 
 /// How files become pixels. exact: as Pillow does, within 1 level. fast: JPEG is decoded at 1/2, 1/4 or 1/8 where the picture wanted is so much
-/// smaller, by the quick cosine transform, and colours are resized before they are spread and converted.
-enum class Decode { exact, fast };
-constexpr std::array<const char*, 2> enum_names(Decode) { return {"exact", "fast"}; }
+/// smaller, by the quick cosine transform, and colours are resized before they are spread and converted. gpu: the usual kinds of JPEG by a
+/// device::JpegDecoder, all else as exact.
+enum class Decode { exact, fast, gpu };
+constexpr std::array<const char*, 3> enum_names(Decode) { return {"exact", "fast", "gpu"}; }
 
 /// A reader that makes something of the pixels itself.
 class PixelTaker {
  public:
   virtual ~PixelTaker() = default;
   virtual Decode decode() const = 0;
+  /// Of Decode::gpu.
+  virtual const device::JpegDecoder* jpeg_decoder() const { return nullptr; }
   /// How much smaller a picture of this size may come, in each direction: 0.3 when three tenths of its width and height would do.
   virtual double least_scale(const ImageSize& size) const = 0;
   /// The pixels are the decoder's, and gone after the call.

@@ -28,6 +28,7 @@ struct PictureFormat {
   SampleKind kind = SampleKind::picture;
   PaddingSide padding = PaddingSide::right;
   Decode decode = Decode::exact;
+  const device::JpegDecoder* jpeg_decoder = nullptr;  ///< of Decode::gpu; lives as long as pictures are read
   ImageSize size() const { return {channels, height, width}; }
   /// The same for pictures of another size.
   PictureFormat sized(int64_t other_height, int64_t other_width) const {

@@ -12,6 +12,7 @@
 
 #include "lockstep/device/gpu_link.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/jpeg_decoder.h"
 #include "lockstep/device/step_graph.h"
 #include "lockstep/device/update_rule.h"
 
@@ -68,6 +69,10 @@ class GpuLibrary {
   /// Of work on one GPU. Throws std::exception.
   virtual std::unique_ptr<StepGraph> make_step_graph(int64_t index) const = 0;
 
+  /// By nvJPEG on these GPUs, one or more of one kind, in turn. The same object for the same GPUs, for the life of the process. Throws std::exception where
+  /// nvJPEG is not there.
+  virtual const JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const = 0;
+
   /// Ranks with one GPU each: one makes a token, all take it to connect. Blocks until all have come. Throws std::exception in NCCL's words.
   virtual std::string link_token() const = 0;
   virtual std::unique_ptr<GpuLink> connect(const GpuLinkPlace& place) const = 0;
@@ -91,6 +96,6 @@ GpuState open_gpu_library(const std::filesystem::path& file);
 const GpuLibrary& gpu_library();
 
 /// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header changes.
-inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_4";
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_5";
 
 }  // namespace lockstep::device

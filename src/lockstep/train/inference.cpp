@@ -50,8 +50,13 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
   compare_ranks(together.comm, {{"shards", shards}, {"mini-batch", options.mini_batch_size}, {"weights", as_hex(weights.hash())}, {"arithmetic", device::arithmetic_fingerprint(placement.devices)}}, dataset);
   const auto norms = probe_batch_norms(prototype, model.input);
-  const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format_of(model), model.resize_to);
-  const auto pictures = std::make_shared<const data::PictureSet>(fitted, format_of(model), /*most_bytes=*/0);
+  data::PictureFormat format = format_of(model);
+  if (model.decode == data::Decode::gpu && !placement.devices.empty()) {
+    format.decode = data::Decode::gpu;
+    format.jpeg_decoder = open_jpeg_decoder(placement);
+  }
+  const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format, model.resize_to);
+  const auto pictures = std::make_shared<const data::PictureSet>(fitted, format, /*most_bytes=*/0);
 
   comm::ThreadGroup group(placement.workers / together.comm.size());
   group.run([&](Share thread) {

@@ -173,7 +173,7 @@ struct Options {
     field("resize", self.resize, "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
     field("resize-to", self.resize_to, "HxW: fit the images to this size first, then cut --image-size out of the centre, or out of a random place by --augment random-crop; empty: fit them to --image-size");
     field("color", self.color, "auto: grey when the images are");
-    field("decode", self.decode, "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 where the network's input is so much smaller, with colours resized before they are converted");
+    field("decode", self.decode, "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 where the network's input is so much smaller, with colours resized before they are converted; gpu: by nvJPEG on the GPUs of the run, at full size and for files that can be trusted (not measured on a GPU yet)");
     field("normalize", self.normalize, "after division by 255 (sequences: as they are): none, mean-std (of the training data), imagenet (torchvision's), or M,S (or one pair per channel: M,S,M,S,M,S), also as fractions (123/255)");
     field("Transfer learning");
     field("head", self.head, "new: the last layer starts anew for the classes of the data, all others from --weights");

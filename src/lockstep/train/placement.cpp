@@ -132,6 +132,17 @@ at::Device open_device(const std::string& kind, int64_t gpu) {
   return library.device(gpu);
 }
 
+const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
+  if (placement.devices.empty()) {
+    throw Error(ErrorCode::device, "--decode gpu decodes on the GPUs of the run, and this one is on the CPU (" + placement.device_reason + ")", "--decode exact does without; a run cannot change it at resume");
+  }
+  try {
+    return &device::gpu_library().jpeg_decoder(placement.devices);
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::device, "--decode gpu cannot be: " + std::string(error.what()), "--decode exact does without; scripts/setup gets nvJPEG where a CUDA 13 toolkit is, then scripts/build");
+  }
+}
+
 int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size) {
   const int64_t most = parameter_count <= kEightShards ? 8 : parameter_count <= kFourShards ? 4 : 2;
   return std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, most);

@@ -8,6 +8,7 @@
 #include <c10/core/Device.h>
 
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/jpeg_decoder.h"
 #include "lockstep/train/options.h"
 
 namespace lockstep::train {
@@ -39,6 +40,9 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
 /// The CPU, or a GPU by its index, which is opened: the process is then held to kernels that repeat.
 /// kind: as in Placement (and Plan).
 at::Device open_device(const std::string& kind, int64_t gpu);
+
+/// What decodes JPEG files on the placement's GPUs, for the life of the process. Throws device where there are none, or no nvJPEG.
+const device::JpegDecoder* open_jpeg_decoder(const Placement& placement);
 
 /// How many shards a mini-batch is cut into unless the user says: a function of the network's size and the mini-batch, never of the machine.
 /// Each worker adds its shards' gradients, so what shards cost grows with the parameters, and what they give (cache, workers) does not.

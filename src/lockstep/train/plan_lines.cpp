@@ -6,6 +6,7 @@
 #include "lockstep/base/describe.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
+#include "lockstep/device/jpeg_decoder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/train/number_type.h"
 #include "lockstep/train/optimizer.h"
@@ -58,8 +59,17 @@ class Lines {
     }
     line("image size", std::to_string(plan_.format.height) + "x" + std::to_string(plan_.format.width), reasons_.image_size);
     line("color", plan_.format.channels == 1 ? "grey" : "rgb", reasons_.color);
-    line("decode", field_text(options_, "decode"), options_.decode == data::Decode::exact ? "within 1 level of Pillow" : "JPEG scaled towards the image size; some levels off Pillow's");
+    line("decode", field_text(options_, "decode"), decoding());
     line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
+  }
+
+  std::string decoding() const {
+    switch (options_.decode) {
+      case data::Decode::exact: return "within 1 level of Pillow";
+      case data::Decode::fast: return "JPEG scaled towards the image size; some levels off Pillow's";
+      case data::Decode::gpu: return "JPEG by " + plan_.format.jpeg_decoder->fingerprint() + "; some levels off Pillow's";
+    }
+    return "";
   }
 
   void describe_transfer() {

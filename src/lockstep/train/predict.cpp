@@ -106,7 +106,7 @@ data::PictureFormat format_of(const Model& model) {
   if (format.kind == data::SampleKind::sequence) {
     format.padding = model.padding;
   } else {
-    format.decode = model.decode;
+    format.decode = model.decode == data::Decode::gpu ? data::Decode::exact : model.decode;
   }
   return format;
 }

@@ -34,7 +34,7 @@ struct Model {
 /// What its samples are called: "images" or "sequences".
 std::string noun_of(const Model& model);
 
-/// What the model takes pictures or sequences to.
+/// What the model takes pictures or sequences to. Decode::gpu is exact here: for_each_shard (inference.h) takes the GPU where it runs on one.
 data::PictureFormat format_of(const Model& model);
 /// The same for a network alone, with the defaults of data::PictureFormat.
 data::PictureFormat format_of(const nn::NetworkInput& input);

@@ -149,6 +149,7 @@ class Preparation {
     format.channels = colour ? 3 : 1;
     format.resize = options_.resize;
     format.decode = options_.decode;
+    if (format.decode == data::Decode::gpu) format.jpeg_decoder = open_jpeg_decoder(resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()));
     const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
     if (options_.image_size != "auto") {
       std::tie(format.height, format.width) = parse_size("image-size", options_.image_size);
@@ -405,6 +406,7 @@ class Preparation {
     plan().workers = placement_.workers;
     plan().cores = placement_.cores;
     plan().fingerprint = device::arithmetic_fingerprint(placement_.devices);
+    if (const device::JpegDecoder* decoder = plan().format.jpeg_decoder) plan().fingerprint += "; jpeg " + decoder->fingerprint();
   }
 
   // What is free is asked once: trials take some of it, and what was reckoned with stays.

@@ -1,5 +1,6 @@
 // Stands in for the CUDA plug-in where a test has no GPUs: four GPUs whose tensors lie on the CPU, so that all that is not CUDA itself runs as on a machine with four.
-// Between processes their messages are files in $TMPDIR.
+// Between processes their messages are files in $TMPDIR. JPEGs are decoded by libjpeg's quick ways at full size, which no --decode on the CPU does; where
+// $STAND_IN_WITHOUT_NVJPEG is set they are not.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +8,9 @@
 #include <map>
 #include <stdexcept>
 #include <thread>
+#include <vector>
+
+#include <turbojpeg.h>
 
 #include "lockstep/device/gpu.h"
 
@@ -54,6 +58,21 @@ class NoKernels : public device::GpuKernels {
   at::Tensor sums_of_squares(const at::Tensor&, int64_t) const override { throw std::logic_error("tensors on a CPU are summed by the CPU's kernels"); }
 };
 
+class QuickDecoder : public device::JpegDecoder {
+ public:
+  std::string fingerprint() const override { return "stand-in for nvJPEG"; }
+
+  bool decode(std::string_view file, const device::JpegShape& shape, const Take& take) const override {
+    const std::unique_ptr<void, int (*)(tjhandle)> handle(tjInitDecompress(), tjDestroy);
+    std::vector<uint8_t> pixels(static_cast<size_t>(shape.bytes()));
+    const int status = tjDecompress2(handle.get(), reinterpret_cast<const unsigned char*>(file.data()), file.size(), pixels.data(), static_cast<int>(shape.width), 0, static_cast<int>(shape.height),
+                                     shape.channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_FASTDCT | TJFLAG_FASTUPSAMPLE);
+    if (status != 0) return false;
+    take(pixels);
+    return true;
+  }
+};
+
 class StandIn : public device::GpuLibrary {
  public:
   std::vector<device::Gpu> list() const override {
@@ -68,6 +87,10 @@ class StandIn : public device::GpuLibrary {
   device::GpuMemory memory(int64_t) const override { return {.total = int64_t{1} << 30, .free = int64_t{1} << 30}; }
   const device::GpuKernels& kernels() const override { return kernels_; }
   std::unique_ptr<device::StepGraph> make_step_graph(int64_t) const override { return std::make_unique<device::RepeatedWork>(); }
+  const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>&) const override {
+    if (std::getenv("STAND_IN_WITHOUT_NVJPEG") != nullptr) throw std::runtime_error("there is no nvJPEG");
+    return decoder_;
+  }
   std::string link_token() const override {
     std::string folder = (std::filesystem::temp_directory_path() / "stand-in-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder for messages");
@@ -77,12 +100,13 @@ class StandIn : public device::GpuLibrary {
 
  private:
   NoKernels kernels_;
+  QuickDecoder decoder_;
 };
 
 }  // namespace
 }  // namespace lockstep
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_4() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_5() {
   static const lockstep::StandIn library;
   return &library;
 }

@@ -10,8 +10,11 @@ namespace {
 
 class FormatTaker : public PixelTaker {
  public:
-  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination) : format_(format), destination_(destination) {}
+  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination) : format_(format), destination_(destination) {
+    if (format.decode == Decode::gpu && format.jpeg_decoder == nullptr) throw Error(ErrorCode::invalid_option, "pictures are to be decoded on a GPU, and their format names no decoder", "device::gpu_library().jpeg_decoder has one");
+  }
   Decode decode() const override { return format_.decode; }
+  const device::JpegDecoder* jpeg_decoder() const override { return format_.jpeg_decoder; }
   double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
   void take(const Pixels& pixels) override { to_format(pixels, format_, destination_); }
 
