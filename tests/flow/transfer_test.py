@@ -90,6 +90,26 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         output = self.transfer("a bit", "squeezenet", "--head", "new", "--freeze", "features.*", "--cache", kept, "--weights", changed)
         self.assertEqual(self.computed(output), [243])
 
+    def test_a_resume_with_other_weights_in_the_file_spoils_nothing(self):
+        """The checkpoint's frozen weights count, not those that the file has by now."""
+        kept, weights = self.folder / "kept for resume", self.folder / "exchanged.safetensors"
+        original = (self.folder / "squeezenet" / "model.safetensors").read_bytes()
+        length = struct.unpack("<Q", original[:8])[0]
+        begin = json.loads(original[8:8 + length])["features.0.weight"]["data_offsets"][0]
+        other = bytearray(original)
+        other[8 + length + begin + 3] ^= 0x80  # the sign of one weight
+        options = ["--head", "new", "--freeze", "features.*", "--weights", weights]
+
+        weights.write_bytes(other)
+        of_other = runs.weights(self.transfer("of other", "squeezenet", *options, "--cache", "off"))
+        weights.write_bytes(original)
+        of_original = runs.weights(self.transfer("of original", "squeezenet", *options, "--cache", "off"))
+        self.transfer("exchanged", "squeezenet", *options, "--cache", kept, "--max-time", "0.001")
+        weights.write_bytes(other)
+        runs.run("train", self.digits, "--output", self.folder / "exchanged", "--resume")
+        self.assertEqual(runs.weights(self.folder / "exchanged"), of_original)
+        self.assertEqual(runs.weights(self.transfer("other again", "squeezenet", *options, "--cache", kept)), of_other)
+
     def test_ranks_share_one_file(self):
         options = ["--network", "squeezenet", "--weights", self.folder / "squeezenet" / "model.safetensors", "--image-size", "33x33", "--validation", self.held_out, *SMALL, "--head", "new",
                    "--freeze", "features.*"]
@@ -101,7 +121,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         (self.folder / "file").write_text("")
         with unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.folder / "file")}):
             output = self.transfer("nowhere", "squeezenet", "--head", "new", "--freeze", "features.*", "--memory-share", 0)
-        self.assertIn("can lie nowhere", " ".join(event["values"]["text"] for event in runs.of_kind(output, "message")))
+        self.assertIn("there is no file of it", " ".join(event["values"]["text"] for event in runs.of_kind(output, "message")))
 
     def test_features_are_not_kept_when_images_change(self):
         output = self.transfer("augmented", "squeezenet", "--head", "new", "--freeze", "features.*", "--augment", "flip", "--max-steps", 2)

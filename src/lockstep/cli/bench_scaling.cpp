@@ -82,6 +82,7 @@ class ScalingBench {
     train::Job job;
     job.folder = folder_;
     options_.workers = asked_.workers.front();
+    if (options_.cache == "auto") options_.cache = "off";  // what the first run keeps would be a gift to the others
     train::Plan plan = train::plan(job, options_);
     if (!weights_follow_workers()) options_.shards = plan.shards;
     const bool averages = options_.exchange == train::ExchangeKind::average;

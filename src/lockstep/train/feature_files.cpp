@@ -1,9 +1,8 @@
 #include "lockstep/train/feature_files.h"
 
+#include <algorithm>
 #include <span>
 #include <vector>
-
-#include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
@@ -22,28 +21,27 @@ uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint6
   return hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), named);
 }
 
-uint64_t hash_of_frozen(const nn::Instance& prototype, size_t steps, uint64_t seed) {
-  const auto parameters = prototype.module->named_parameters(), buffers = prototype.module->named_buffers();
-  for (size_t i = 0; i < steps; ++i) {
-    const std::string& step = prototype.steps[i].name;
-    seed = hash_of(step, seed);
-    for (const auto* tensors : {&parameters, &buffers}) {
-      for (const auto& item : *tensors) {
-        if (nn::is_at_or_below(item.key(), step)) seed = hash_of_tensor(item.key(), item.value(), seed);
-      }
-    }
-  }
-  return seed;
-}
-
 uint64_t hash_of_numbers(const std::vector<double>& numbers, uint64_t seed) { return hash_of(std::as_bytes(std::span(numbers)), seed + numbers.size()); }
 
 }  // namespace
 
-data::RecordsKey features_key(const data::PictureSet& pictures, const FrozenLayers& frozen, const Plan& plan, const Options& options, int64_t record_bytes) {
+uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, size_t steps) {
+  std::ranges::sort(state, {}, [](const auto& named) { return named.first; });
+  uint64_t hash = 0;
+  for (size_t i = 0; i < steps; ++i) {
+    const std::string& step = prototype.steps[i].name;
+    hash = hash_of(step, hash);
+    for (const auto& [name, tensor] : state) {
+      if (nn::is_at_or_below(name, step)) hash = hash_of_tensor(name, tensor, hash);
+    }
+  }
+  return hash;
+}
+
+data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan, const Options& options, uint64_t frozen, int64_t record_bytes) {
   uint64_t identity = data::hash_of_format(pictures.format(), hash_of(pictures.dataset().store().identity(), kForm));
   identity = hash_of_numbers(plan.deviation, hash_of_numbers(plan.mean, identity));
-  identity = hash_of_frozen(frozen.prototype, plan.frozen_steps, hash_of(frozen.network.spec().dump(), identity));
+  identity = hash_of(as_hex(frozen) + network.spec().dump(), identity);
   identity = hash_of(plan.fingerprint + "/" + enum_names(plan.precision)[static_cast<size_t>(plan.precision)] + "/" + field_text(options, "kernels"), identity);
   return {.identity = identity, .content = data::root_of(pictures.dataset()).store().content_hash(), .count = pictures.size(), .record_bytes = record_bytes};
 }

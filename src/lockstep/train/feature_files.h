@@ -8,20 +8,19 @@
 #include "lockstep/data/picture_set.h"
 #include "lockstep/data/record_file.h"
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/state.h"
 #include "lockstep/train/options.h"
 #include "lockstep/train/plan.h"
 
 namespace lockstep::train {
 
-/// What decides the bits of features beside the pictures.
-struct FrozenLayers {
-  const nn::Network& network;      ///< a layer graph
-  const nn::Instance& prototype;   ///< with the weights that the run begins with
-};
+/// Of the weights and buffers of a network's first layers, so many.
+uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, size_t steps);
 
-/// The file of one dataset's features: its pictures and how they are decoded, resized and normalised, the network with its frozen weights, precision, kernels and the
-/// processor's arithmetic. Samples are computed in groups, so another split of the same pictures has another file. content is 0 when nobody can tell whether the pictures changed.
-data::RecordsKey features_key(const data::PictureSet& pictures, const FrozenLayers& frozen, const Plan& plan, const Options& options, int64_t record_bytes);
+/// The file of one dataset's features: its pictures and how they are decoded, resized and normalised, the network (a layer graph) with its frozen weights (hash_of_frozen),
+/// precision, kernels and the processor's arithmetic. Samples are computed in groups, so another split of the same pictures has another file. content is 0 when nobody can tell whether
+/// the pictures changed.
+data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan, const Options& options, uint64_t frozen, int64_t record_bytes);
 
 /// Why there can be no file of so many bytes, as far as one can tell before; empty: there can. By --cache and --cache-size.
 std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options);

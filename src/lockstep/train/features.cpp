@@ -22,6 +22,14 @@ struct Features::Group {
 
 Features::Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage) : pictures_(std::move(pictures)), storage_(std::move(storage)) {}
 
+void Features::check_file(uint64_t frozen) {
+  if (storage_.file == nullptr || storage_.frozen == frozen) return;
+  if (!storage_.in_memory) {
+    throw Error(ErrorCode::invalid_option, "the frozen layers' weights in the checkpoint are not those of --weights any more, and what they give does not fit --memory-share", "put the file of --weights back, or raise --memory-share");
+  }
+  storage_.file = nullptr;
+}
+
 void Features::compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop) {
   const int64_t samples = pictures_->size();
   const Range own = part_of(divided_up(samples, kGroup), thread.size, thread.rank);

@@ -22,6 +22,7 @@ namespace lockstep::train {
 struct FeatureStorage {
   bool in_memory = true;
   std::shared_ptr<const data::RecordFile> file = nullptr;  ///< a record for each sample, of features_key; null only in memory
+  uint64_t frozen = 0;                                     ///< hash_of_frozen of the weights that the file is for
 };
 
 /// Filled by all workers of a process together, then read by any. Samples are computed in groups of neighbours in the dataset, the same groups for any
@@ -29,6 +30,9 @@ struct FeatureStorage {
 class Features {
  public:
   Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage);
+
+  /// Before compute(): takes away a file of other frozen weights than these (hash_of_frozen). Throws invalid_option where there is no memory to do without.
+  void check_file(uint64_t frozen);
 
   /// This worker's part of the samples, with its own replica: what is not in the file, and one group, which tells what an output looks like. Ranks begin at different
   /// places, so that those who share a file find there what others have computed. Stops between groups. Throws what reading a picture throws.

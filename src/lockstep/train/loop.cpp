@@ -16,6 +16,7 @@
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/gpu.h"
+#include "lockstep/train/feature_files.h"
 #include "lockstep/train/learning.h"
 #include "lockstep/train/number_type.h"
 #include "lockstep/train/placement.h"
@@ -173,6 +174,7 @@ EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
   state_.pieces = std::max(state_.pieces, setup_.options.accumulate);
   if (averaging_) averaging_->begin(state_.step);
+  check_feature_files();
   take_resident_memory();
   const auto work = [&](Share thread) {
     at::set_num_threads(1);
@@ -197,6 +199,13 @@ EndReason Training::run() {
     throw;
   }
   return reason_;
+}
+
+// A checkpoint may have other frozen weights than the file of --weights has by now.
+void Training::check_feature_files() {
+  const bool any = std::ranges::any_of(features_, [](const Features& features) { return features.file() != nullptr; });
+  const uint64_t frozen = any ? hash_of_frozen(weights_.state(), prototype_, setup_.plan.frozen_steps) : 0;
+  for (Features& features : features_) features.check_file(frozen);
 }
 
 // After a stop some are missing, and nothing reads them: the first mini-batch is not given.

@@ -322,20 +322,25 @@ class Preparation {
     Plan& plan = this->plan();
     if (!plan.keep_features || dry_) return;
     const int64_t record_bytes = feature_bytes();
+    const uint64_t frozen = hash_of_frozen(nn::state_of(*prepared_.prototype.module), prepared_.prototype, plan.frozen_steps);
+    std::string refusal;
     for (const auto& [pictures, storage] : {std::pair{prepared_.train, &prepared_.train_features}, std::pair{prepared_.validation, &prepared_.validation_features}}) {
-      storage->in_memory = !plan.features_on_disk;
       if (pictures == nullptr || !feature_file_obstacle(pictures->dataset(), pictures->size() * record_bytes, options_).empty()) continue;
-      OpenedFeatures opened = open_features(features_key(*pictures, {prepared_.network, prepared_.prototype}, plan, options_, record_bytes), options_);
-      storage->file = std::move(opened.file);
-      if (storage->file == nullptr && plan.features_on_disk) return keep_no_features(opened.refusal);
+      OpenedFeatures opened = open_features(features_key(*pictures, prepared_.network, plan, options_, frozen, record_bytes), options_);
+      *storage = {.in_memory = !plan.features_on_disk, .file = std::move(opened.file), .frozen = frozen};
+      if (storage->file == nullptr) refusal = opened.refusal;
     }
+    if (plan.features_on_disk && !refusal.empty()) do_without_files(refusal);
   }
 
-  void keep_no_features(const std::string& reason) {
-    plan().keep_features = plan().features_on_disk = false;
+  // A run that began with kept features, on whatever rank, goes on with them: without, bits would be others.
+  void do_without_files(const std::string& reason) {
     prepared_.train_features = prepared_.validation_features = {};
+    plan().features_on_disk = false;
+    plan().keep_features = earlier_ != nullptr || options_.keep_features == KeepFeatures::always;
     reasons_.features += "; " + reason;
-    prepared_.notes.push_back("the frozen layers are computed at every step, for what they give can lie nowhere: " + reason);
+    prepared_.notes.push_back(std::string(plan().keep_features ? "what the frozen layers give is kept in memory, more than --memory-share allows" : "the frozen layers are computed at every step") +
+                              ", for there is no file of it: " + reason);
   }
 
   void resolve_amounts() {

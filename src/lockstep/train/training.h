@@ -103,6 +103,7 @@ class Training {
   ReplicaOptions options_of_replicas();
 
   // The loop, in the order in which it happens: every worker.
+  void check_feature_files();
   void compute_features(Worker& worker);
   const Features* features_of(const data::PictureSet& pictures) const;
   void take_resident_memory();
