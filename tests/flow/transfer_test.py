@@ -76,6 +76,14 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(output), expected)
         self.assertGreater(self.computed(output)[0], 2 * 16)
 
+    def test_every_precision_has_a_file_of_its_own(self):
+        options = ["--head", "new", "--freeze", "features.*", "--cache", self.folder / "kept in precisions", "--memory-share", 0]
+        for precision in ("32-true", "64-true", "bf16-mixed"):
+            made, found = (self.transfer(f"{precision} {name}", "squeezenet", *options, "--precision", precision) for name in ("made", "found"))
+            self.assertEqual(self.computed(made), [243])
+            self.assertLess(self.computed(found)[0], 243)
+            self.assertEqual(runs.weights(found), runs.weights(made))
+
     def test_other_frozen_weights_are_not_found(self):
         kept = self.folder / "kept for weights"
         for name, more in (("first weights", []), ("other weights", ["--isa", "avx2"])):

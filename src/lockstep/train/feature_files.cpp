@@ -16,7 +16,8 @@ namespace {
 constexpr uint64_t kForm = 1;  // to be raised when features are computed in another way, with other bits
 
 uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
-  const at::Tensor values = tensor.detach().cpu().contiguous();
+  // The file's numbers and the run's may be of different width.
+  const at::Tensor values = tensor.detach().cpu().to(at::isFloatingType(tensor.scalar_type()) ? at::kDouble : tensor.scalar_type()).contiguous();
   const uint64_t named = hash_of(name, hash_of(std::as_bytes(std::span(values.sizes().data(), values.sizes().size())), seed));
   return hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), named);
 }
