@@ -149,15 +149,21 @@ void bound_memory() {
   std::_Exit(0);
 }
 
-// Whether the child ended well; one that stays at an input is killed.
-bool watch(pid_t child, const Shared& shared) {
+struct End {
+  bool well = false;
+  int64_t most_memory_mb = 0;  // that the child had at once
+};
+
+// One that stays at an input is killed.
+End watch(pid_t child, const Shared& shared) {
   int64_t seen = -1;
   auto since = Clock::now();
   while (true) {
     int status = 0;
-    if (::waitpid(child, &status, WNOHANG) == child) {
+    rusage usage{};
+    if (::wait4(child, &status, WNOHANG, &usage) == child) {
       if (WIFSIGNALED(status)) std::fprintf(stderr, "ended by signal %d\n", WTERMSIG(status));
-      return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      return {WIFEXITED(status) && WEXITSTATUS(status) == 0, usage.ru_maxrss / 1024};
     }
     if (shared.inputs != seen) {
       seen = shared.inputs;
@@ -183,8 +189,10 @@ bool fuzz(const Reader& reader, const Settings& settings) {
     std::filesystem::current_path(folder.path());
     feed(reader, seeds, settings, shared);
   }
-  const bool well = watch(child, shared);
-  std::printf("%-12s %9lld inputs, %lld taken%s\n", reader.name, static_cast<long long>(shared.inputs), static_cast<long long>(shared.taken), well ? "" : ", A FINDING");
+  const auto [well, most_memory_mb] = watch(child, shared);
+  std::printf("%-12s %9lld inputs, %lld taken, %lld MB at most%s\n", reader.name, static_cast<long long>(shared.inputs), static_cast<long long>(shared.taken), static_cast<long long>(most_memory_mb),
+              well ? "" : ", A FINDING");
+  std::fflush(stdout);
   if (!well) {
     const std::string path = std::string(reader.name) + "-finding";
     std::ofstream(path, std::ios::binary).write(shared.input.data(), static_cast<std::streamsize>(shared.length.load()));

@@ -1,21 +1,29 @@
-// The readers of weights and run folders.
+// The readers of weights, options and run folders.
 #include <array>
+#include <cstdio>
 #include <fstream>
 
+#include <ATen/Functions.h>
 #include <zlib.h>
 
 #include "driver.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/io/event_log.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/nn/torch_file.h"
+#include "lockstep/train/checkpoint.h"
 #include "lockstep/train/run_files.h"
+#include "lockstep/view/report.h"
+#include "lockstep/view/trials.h"
+#include "lockstep/view/views.h"
 
 using namespace lockstep;
 
 namespace {
 
-std::filesystem::path written(std::string_view bytes) {
-  const std::filesystem::path path = "input";
+std::filesystem::path written(std::string_view bytes, const std::filesystem::path& path = "input") {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return path;
 }
@@ -42,12 +50,67 @@ void repair_zip(std::string& input) {
   }
 }
 
+void read_options(std::string_view input) {
+  train::Options options;
+  try {
+    read_json(parse_json(input), options, "the input");
+  } catch (const JsonError& error) {
+    throw Error(ErrorCode::corrupt_data, error.what());
+  }
+}
+
+// The input is a checkpoint's manifest, beside tensors that are good.
+void read_checkpoint(std::string_view input) {
+  const nn::NamedTensors weights{{"weight", at::zeros({2})}};
+  const Json fingerprint{{"network", "mlp"}, {"images", 100}, {"arithmetic", "avx2"}};
+  static const std::filesystem::path folder = train::write_checkpoint("run", {.state = {.step = 7, .finished = "finished"}, .fingerprint = fingerprint, .weights = weights, .optimizer = weights});
+  written(input, folder / "manifest.json");
+  train::final_weights_doubt("run", weights);
+  const auto checkpoint = train::last_checkpoint("run");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) train::read_tensors(*checkpoint, file);
+  train::compare_fingerprints(checkpoint->fingerprint, fingerprint);
+}
+
+void repair_manifest(std::string& input) {
+  try {
+    Json manifest = parse_json(input);
+    if (!manifest.is_object()) return;
+    manifest.erase("hash");
+    manifest["hash"] = as_hex(hash_of(manifest.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    input = manifest.dump(-1, ' ', false, Json::error_handler_t::replace);
+  } catch (const JsonError&) {
+  }
+}
+
+// By all who show what is in it.
+void read_log(std::string_view input) {
+  static std::FILE* const nowhere = std::fopen("/dev/null", "w");
+  std::filesystem::remove_all("run");
+  std::filesystem::create_directories("run/events");
+  written(input, "run/events/rank-0-attempt-0.jsonl");
+  const std::vector<io::Event> events = io::read_events("run");
+  view::Trials trials(nowhere);
+  for (const auto& view : {view::progress(nowhere, {.plot = true, .timing = true, .verbose = true, .averages = true}), view::svg_curves("run"), view::tensorboard("run", 0)}) {
+    for (const io::Event& event : events) view->show(event);
+    view->finish();
+  }
+  for (const io::Event& event : events) trials.show("one", event);
+  view::text_curves(events, 60, 12);
+  view::Report report;
+  report.run = "run";
+  report.events = events;
+  view::report_page(report);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::array readers{fuzz::Reader{"safetensors", [](std::string_view input) { nn::read_safetensors(written(input)); }},
                            fuzz::Reader{"torch", [](std::string_view input) { nn::read_torch_file(written(input)); }, repair_zip},
                            fuzz::Reader{"network", [](std::string_view input) { nn::read_graph(nn::parse_network_json(std::string(input))); }},
-                           fuzz::Reader{"manifest", [](std::string_view input) { train::read_manifest(written(input)); }}};
+                           fuzz::Reader{"manifest", [](std::string_view input) { train::read_manifest(written(input)); }},
+                           fuzz::Reader{"options", read_options},
+                           fuzz::Reader{"checkpoint", read_checkpoint, repair_manifest},
+                           fuzz::Reader{"events", read_log}};
   return fuzz::run(argc, argv, readers);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdarg>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -200,7 +201,9 @@ void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stre
   blocks_of(tiff, header, stream);
   const auto width = static_cast<uint32_t>(header.size.width), height = static_cast<uint32_t>(header.size.height);
   const auto pixels = static_cast<size_t>(width) * height;
-  const std::unique_ptr<uint32_t[]> colours(new uint32_t[pixels]());
+  // Zeros that take no memory before they are written: a damaged file of few bytes may promise many pixels.
+  const std::unique_ptr<uint32_t[], decltype(&std::free)> colours(static_cast<uint32_t*>(std::calloc(pixels, sizeof(uint32_t))), &std::free);
+  if (colours == nullptr) throw std::bad_alloc();
   TIFFRGBAImage image;
   std::array<char, 1024> why{};
   if (TIFFRGBAImageBegin(&image, tiff, /*stop_on_error=*/1, why.data()) == 0) throw DecodeError("is a TIFF that is not read (" + std::string(why.data()) + ")");

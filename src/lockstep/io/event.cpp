@@ -1,6 +1,7 @@
 #include "lockstep/io/event.h"
 
 #include <cmath>
+#include <optional>
 
 #include "lockstep/base/error.h"
 
@@ -15,6 +16,22 @@ void name_non_finite(Json& json) {
     if (std::isnan(value)) json = "nan";
     if (std::isinf(value)) json = value > 0 ? "inf" : "-inf";
   }
+}
+
+// JSON's own reader would make another number of a fraction, and of one that is too large.
+int64_t count_in(const Json& json, const char* name, std::optional<int64_t> fallback = std::nullopt) {
+  constexpr int64_t kMost = int64_t{1} << 53;  // those who draw reckon with double
+  const auto found = json.find(name);
+  if (found == json.end() && fallback) return *fallback;
+  const int64_t value = found != json.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
+  if (value >= 0 && value <= kMost) return value;
+  throw JsonError("\"" + std::string(name) + "\" of it is no count");
+}
+
+// Differences of such numbers would be none.
+double drawable(double value) {
+  constexpr double kMost = 1e300;
+  return std::abs(value) > kMost ? std::copysign(std::numeric_limits<double>::infinity(), value) : value;
 }
 
 const Json* value_of(const Event& event, std::string_view key) {
@@ -44,12 +61,12 @@ Event from_line(std::string_view line) {
     const Json json = parse_json(line);
     Event event;
     event.kind = json.at("kind").get<std::string>();
-    event.step = json.at("step").get<int64_t>();
-    event.epoch = json.value("epoch", int64_t{0});
+    event.step = count_in(json, "step");
+    event.epoch = count_in(json, "epoch", 0);
     event.time = json.value("time", 0.0);
-    event.rank = json.value("rank", int64_t{0});
-    event.attempt = json.value("attempt", int64_t{0});
-    event.sequence = json.value("sequence", int64_t{0});
+    event.rank = count_in(json, "rank", 0);
+    event.attempt = count_in(json, "attempt", 0);
+    event.sequence = count_in(json, "sequence", 0);
     event.values = json.value("values", Json::object());
     return event;
   } catch (const Json::exception& error) {
@@ -60,7 +77,7 @@ Event from_line(std::string_view line) {
 double number(const Event& event, std::string_view key, double fallback) {
   const Json* value = value_of(event, key);
   if (value == nullptr) return fallback;
-  if (value->is_number()) return value->get<double>();
+  if (value->is_number()) return drawable(value->get<double>());
   if (value->is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (!value->is_string()) return fallback;
   const std::string& word = value->get_ref<const std::string&>();

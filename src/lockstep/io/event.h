@@ -52,7 +52,7 @@ std::string to_line(const Event& event);
 /// Reads what to_line wrote. Throws corrupt_data; what it does not know it skips.
 Event from_line(std::string_view line);
 
-/// A value as a number, the texts of to_line included; NaN where it is null, `fallback` where it is absent or no number.
+/// A value as a number, the texts of to_line included, beyond 1e300 infinite; NaN where it is null, `fallback` where it is absent or no number.
 double number(const Event& event, std::string_view key, double fallback = std::numeric_limits<double>::quiet_NaN());
 
 /// A value as text, or `fallback` where it is absent or no text.

@@ -56,6 +56,16 @@ class EventLogTest : public testing::Test {
   const std::filesystem::path& run_ = temporary_.path();
 };
 
+TEST_F(EventLogTest, RefusesStepsThatAreNoCounts) {
+  for (const char* step : {"-1", "-9223372036854775808", "9223372036854775807", "18446744073709551615", "1e300", "1.5", "true", "\"1\""}) {
+    const test::TemporaryFolder folder;
+    std::filesystem::create_directories(folder.path() / "events");
+    std::ofstream(folder.path() / "events" / "rank-0-attempt-0.jsonl") << R"({"kind":"step","step":)" << step << "}\n{\"kind\":\"step\",\"step\":2}\n";
+    EXPECT_THROW(read_events(folder.path()), Error) << step;
+  }
+  EXPECT_EQ(number(from_line(R"({"kind":"step","step":3,"values":{"loss":1.7e308}})"), "loss"), std::numeric_limits<double>::infinity());
+}
+
 TEST_F(EventLogTest, ReadsBackWhatWasWritten) {
   EventLog log(run_, 2, 0);
   Event event{.epoch = 3, .step = 40, .kind = "step", .values = {{"loss", 0.1}, {"list", {1, 2}}, {"text", "a \"b\" \n c"}}};

@@ -32,7 +32,11 @@ void CarriedStates::put(int64_t first, const std::vector<at::Tensor>& rows) {
 }
 
 void CarriedStates::collect(comm::Communicator& comm, Range slots) {
-  for (const at::Tensor& tensor : now_) tensor.copy_(comm.cat(tensor.narrow(0, slots.begin, slots.count())));
+  for (const at::Tensor& tensor : now_) {
+    const at::Tensor all = comm.cat(tensor.narrow(0, slots.begin, slots.count()));
+    // This rank's own are as they were, and its other workers may be reading them for the next step.
+    for (const Range others : {Range{0, slots.begin}, Range{slots.end, tensor.size(0)}}) tensor.narrow(0, others.begin, others.count()).copy_(all.narrow(0, others.begin, others.count()));
+  }
 }
 
 nn::NamedTensors CarriedStates::state() const {

@@ -31,7 +31,8 @@ class CarriedStates {
   /// The step is made: what was put counts. Called by one thread while no other is in rows() or put().
   void commit() { now_.swap(next_); }
 
-  /// Every rank, between steps: brings all slots' state to all ranks; `slots` are those whose shards this rank computes.
+  /// Every rank, between steps: brings all slots' state to all ranks; `slots` are those whose shards this rank computes. Called by one thread while others
+  /// may be in rows() and put() for these.
   void collect(comm::Communicator& comm, Range slots);
 
   /// "carried.lstm.h" [slots,layers,hidden] and so on, for checkpoints: before the step under way. The tensors share this object's memory.

@@ -59,6 +59,12 @@ std::string manifest_hash(const Json& manifest) { return as_hex(hash_of(manifest
 
 constexpr const char* kHint = "remove the folder to go on from an earlier checkpoint or anew";
 
+// A hash is no proof of who made it.
+bool is_whole(const Json& manifest) {
+  const auto has = [&](const char* name) { return manifest.contains(name) && manifest[name].is_object(); };
+  return manifest.is_object() && has("state") && has("fingerprint") && has("tensors") && std::ranges::all_of(manifest["tensors"], [](const Json& hash) { return hash.is_string(); });
+}
+
 [[noreturn]] void damaged(const fs::path& path, const std::string& reason = {}) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged" + (reason.empty() ? "" : ": ") + reason, kHint);
 }
@@ -87,7 +93,7 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
     Json manifest = parsed(path);
     const std::string hash = manifest.is_object() && manifest.contains("hash") ? manifest["hash"].dump() : "";
     if (manifest.is_object()) manifest.erase("hash");
-    if (hash != Json(manifest_hash(manifest)).dump()) damaged(path);
+    if (hash != Json(manifest_hash(manifest)).dump() || !is_whole(manifest)) damaged(path);
     Checkpoint checkpoint{*folder, {}, manifest["fingerprint"], manifest["tensors"]};
     read_json(manifest["state"], checkpoint.state, "\"" + path.string() + "\"");
     return checkpoint;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/view/internal/figures.h"
+#include "lockstep/view/internal/history.h"
 
 namespace lockstep::view {
 namespace {
@@ -66,6 +67,33 @@ TEST(Axis, TicksAreRound) {
   EXPECT_EQ(loss.label(1), "1");
   EXPECT_EQ(make_axis(0.91, 1, 6, true).label(0.92), "0.92");
   EXPECT_FALSE(make_axis(5, 5, 4, true).ticks.empty());
+}
+
+TEST(Axis, HasTicksWithinForAnyNumbers) {
+  constexpr double kUlp = 1.0000000000000002;
+  for (const auto& [low, high] : {std::pair{-1e300, 1e300}, std::pair{0.0, 5e-324}, std::pair{1e300, 1e300}, std::pair{9e15, 9e15 + 2}, std::pair{1.0, kUlp}, std::pair{1e-310, 2e-310}}) {
+    for (const bool round_out : {false, true}) {
+      const Axis axis = make_axis(low, high, 6, round_out);
+      EXPECT_LE(axis.ticks.size(), 20U) << low;
+      ASSERT_FALSE(axis.ticks.empty()) << low;
+      for (const double tick : axis.ticks) {
+        EXPECT_GE(axis.share(tick), -0.001) << low;
+        EXPECT_LE(axis.share(tick), 1.001) << low;
+      }
+      EXPECT_TRUE(axis.share(low) >= -0.001 && axis.share(high) <= 1.001) << low;
+    }
+  }
+}
+
+TEST(StepAxis, ReachesOverAllThatIsDrawn) {
+  History history;
+  const auto step = [&](int64_t number, double loss, double accuracy) { history.add({.step = number, .kind = "step", .values = {{"loss", loss}, {"accuracy", accuracy}}}); };
+  step(10, 1, NAN);
+  step(20, 1, 0.5);
+  step(50'000'000, NAN, 0.5);
+  EXPECT_EQ(step_axis(history, 5).high, 50'000'000);
+  history.add({.step = 60'000'000, .kind = "plan", .values = {{"steps_per_epoch", 1e15}, {"max_epochs", 1e15}}});
+  EXPECT_EQ(history.status().total_steps, 0);
 }
 
 TEST(Figures, ReadWell) {

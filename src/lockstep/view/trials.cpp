@@ -32,13 +32,11 @@ Line curve_of(const History& history, int width, bool colour) {
   const auto points = history.smooth_accuracy.points();
   Line line(colour);
   if (points.empty()) return line.space(width);
-  const auto total = static_cast<double>(std::max(history.status().total_steps, history.status().step));
+  const auto total = static_cast<double>(std::max({int64_t{1}, history.status().total_steps, history.status().step}));
+  const auto column_of = [&](const Point& point) { return static_cast<size_t>(std::clamp(point.step / total * width, 0.0, width - 1.0)); };
   std::vector<int> heights(static_cast<size_t>(width), -1);
-  for (const Point& point : points) {
-    const auto column = std::clamp(static_cast<int>(point.step / total * width), 0, width - 1);
-    heights[static_cast<size_t>(column)] = std::clamp(static_cast<int>(point.value * 8), 0, 7);
-  }
-  const auto last = static_cast<size_t>(std::clamp(static_cast<int>(points.back().step / total * width), 0, width - 1));
+  for (const Point& point : points) heights[column_of(point)] = static_cast<int>(std::clamp(point.value * 8, 0.0, 7.0));
+  const size_t last = column_of(points.back());
   for (size_t i = 1; i <= last; ++i) {
     if (heights[i] < 0) heights[i] = heights[i - 1];
   }

@@ -43,7 +43,8 @@ std::string Axis::label(double tick) const {
 }
 
 Axis make_axis(double low, double high, int most_ticks, bool round_out) {
-  if (!(high > low)) {
+  // What double hardly tells apart would make ticks without number, and places that are none.
+  if (!(high - low > std::max(1e-300, 1e-12 * std::max(std::abs(low), std::abs(high))))) {
     const double margin = std::max(std::abs(low) * 0.05, 1e-6);
     low -= margin;
     high += margin;

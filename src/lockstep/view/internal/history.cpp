@@ -7,9 +7,11 @@
 namespace lockstep::view {
 namespace {
 
+constexpr int64_t kMost = 1'000'000'000'000'000;
+
 int64_t whole(const io::Event& event, std::string_view key) {
   const double value = io::number(event, key, 0);
-  return value >= 1 && value < 1e15 ? static_cast<int64_t>(value) : 0;
+  return value >= 1 && value <= static_cast<double>(kMost) ? static_cast<int64_t>(value) : 0;
 }
 
 // "photos/flowers/" is known to its owner as "flowers".
@@ -53,7 +55,8 @@ void History::add_plan(const io::Event& event) {
   status_.max_epochs = whole(event, "max_epochs");
   status_.total_steps = whole(event, "total_steps");
   if (status_.total_steps == 0) {
-    status_.total_steps = whole(event, "steps_per_epoch") * status_.max_epochs;
+    const int64_t steps = whole(event, "steps_per_epoch");
+    if (steps > 0 && status_.max_epochs <= kMost / steps) status_.total_steps = steps * status_.max_epochs;
     const int64_t most = whole(event, "max_steps");
     if (most > 0) status_.total_steps = status_.total_steps > 0 ? std::min(status_.total_steps, most) : most;
   }
@@ -87,12 +90,12 @@ void History::forget_from(int64_t step) {
 }
 
 Axis step_axis(const History& history, int most_ticks) {
-  const std::vector<Point> loss = history.loss.points();
-  const std::vector<Point> accuracy = history.accuracy.points();
-  const std::vector<Point>& points = loss.size() >= accuracy.size() ? loss : accuracy;
-  double low = points.empty() ? 0 : points.front().step;
-  double high = points.empty() ? 1 : points.back().step;
-  for (const Validation& validation : history.validations()) high = std::max(high, static_cast<double>(validation.step));
+  Bounds bounds;
+  for (const Curve* curve : {&history.loss, &history.accuracy}) {
+    for (const Point& point : curve->points()) bounds.include(point.step);
+  }
+  for (const Validation& validation : history.validations()) bounds.include(static_cast<double>(validation.step));
+  auto [low, high] = bounds.low > bounds.high ? Bounds{0, 1} : bounds;
   // Runs that begin at the beginning are shown from 0.
   if (low <= std::max(1.0, (high - low) * 0.05)) low = 0;
   return make_axis(low, std::max(high, low + 1), most_ticks, false);

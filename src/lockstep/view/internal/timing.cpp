@@ -78,7 +78,7 @@ std::vector<Line> Timing::table(const io::Event& end, int columns, bool colour) 
   lines.push_back(Line(colour).add("  " + exchange_text(sums_[kExchange], hidden_exchange_, step_count_)));
   lines.push_back(Line(colour).add("  page faults" + padded_left(fixed(median(kept_faults_), 0), 7) + " a step"));
   const double peak = io::number(end, "peak_memory_bytes", 0);
-  if (peak > 0) lines.push_back(Line(colour).add("  peak memory " + padded_left(as_bytes(static_cast<int64_t>(peak)), 12)));
+  if (peak > 0) lines.push_back(Line(colour).add("  peak memory " + padded_left(as_bytes(std::llround(peak)), 12)));
   return lines;
 }
 
