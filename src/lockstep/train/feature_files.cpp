@@ -8,12 +8,13 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/freeze.h"
+#include "lockstep/train/features.h"
 #include "lockstep/train/picture_caches.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr uint64_t kForm = 1;  // to be raised when features are computed in another way, with other bits
+constexpr uint64_t kWay = 1;  // to be raised when features are computed in another way, with other bits
 
 uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
   // The file's numbers and the run's may be of different width.
@@ -40,11 +41,11 @@ uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, s
 }
 
 data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan, const Options& options, uint64_t frozen, int64_t record_bytes) {
-  uint64_t identity = data::hash_of_format(pictures.format(), hash_of(pictures.dataset().store().identity(), kForm));
+  uint64_t identity = data::hash_of_format(pictures.format(), hash_of(pictures.dataset().store().identity(), kWay));
   identity = hash_of_numbers(plan.deviation, hash_of_numbers(plan.mean, identity));
   identity = hash_of(as_hex(frozen) + network.spec().dump(), identity);
   identity = hash_of(plan.fingerprint + "/" + enum_names(plan.precision)[static_cast<size_t>(plan.precision)] + "/" + field_text(options, "kernels"), identity);
-  return {.identity = identity, .content = data::root_of(pictures.dataset()).store().content_hash(), .count = pictures.size(), .record_bytes = record_bytes};
+  return {.identity = identity, .content = data::root_of(pictures.dataset()).store().content_hash(), .count = Features::records(pictures.size()), .record_bytes = record_bytes};
 }
 
 std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -21,7 +22,7 @@ namespace lockstep::train {
 /// Where features lie beside, or in place of, memory.
 struct FeatureStorage {
   bool in_memory = true;
-  std::shared_ptr<const data::RecordFile> file = nullptr;  ///< a record for each sample, of features_key; null only in memory
+  std::shared_ptr<const data::RecordFile> file = nullptr;  ///< of features_key; null only in memory
   uint64_t frozen = 0;                                     ///< hash_of_frozen of the weights that the file is for
 };
 
@@ -29,13 +30,16 @@ struct FeatureStorage {
 /// number of workers, so the bits do not depend on it, nor on what was computed and what was there in the file.
 class Features {
  public:
+  /// Of a file: one for each sample, and one after them that tells what an output looks like, so that a run that finds all computes nothing.
+  static constexpr int64_t records(int64_t samples) { return samples + 1; }
+
   Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage);
 
   /// Before compute(): takes away a file of other frozen weights than these (hash_of_frozen). Throws invalid_option where there is no memory to do without.
   void check_file(uint64_t frozen);
 
-  /// This worker's part of the samples, with its own replica: what is not in the file, and one group, which tells what an output looks like. Ranks begin at different
-  /// places, so that those who share a file find there what others have computed. Stops between groups. Throws what reading a picture throws.
+  /// This worker's part of the samples, with its own replica: what is not in the file, and one group where the file does not tell what an output looks like. Ranks begin at
+  /// different places, so that those who share a file find there what others have computed. Stops between groups. Throws what reading a picture throws.
   void compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop);
 
   /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a barrier that follows compute(). The replica computes again
@@ -49,8 +53,16 @@ class Features {
 
  private:
   struct Group;  // of samples
+  struct Form {  // of one output
+    std::vector<int64_t> shape = {};  // without the batch
+    bool channels_last = false;
+    at::ScalarType type = at::kFloat;
+  };
+  static Form form_of(const at::Tensor& output);
+  std::optional<Form> stored_form() const;
+  void store_form() const;
+  void take_form(Form form);
   at::Tensor outputs_of(const Group& group, Replica& replica) const;
-  void learn_form(const at::Tensor& output);
   at::Tensor as_rows(const at::Tensor& output) const;  ///< [b,numbers], in the order of memory of an output
   void keep(const Group& group, const at::Tensor& rows);
   bool find(const Group& group);
@@ -58,10 +70,9 @@ class Features {
 
   std::shared_ptr<const data::PictureSet> pictures_;
   FeatureStorage storage_;
+  bool form_was_stored_ = false;
   std::once_flag form_known_;
-  std::vector<int64_t> shape_;  // of one output, without the batch
-  bool channels_last_ = false;
-  at::TensorOptions type_;
+  Form form_;
   int64_t numbers_ = 0;         // of one output
   int64_t record_bytes_ = 0;
   at::Tensor kept_;             // [samples, numbers], in the order of memory of an output; undefined where they are not kept in memory

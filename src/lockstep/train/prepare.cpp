@@ -74,10 +74,7 @@ class Preparation {
     place();
     check_step_memory(plan(), options_, prepared_.network, static_cast<double>(job_.ranks_here) / static_cast<double>(ranks().count), inventory_);
     choose_features();
-    place_pictures();
-    choose_recording();
-    make_automatic_caches();
-    make_picture_sets();
+    arrange_pictures();
     normalize();
     choose_precision();
     open_feature_files();
@@ -287,7 +284,15 @@ class Preparation {
   int64_t feature_bytes() const {
     const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, prepared_.plan.input).rows;
     const Precision precision = prepared_.plan.precision == Precision::single ? options_.precision : prepared_.plan.precision;
-    return c10::multiply_integers(rows[prepared_.plan.frozen_steps - 1].shape) * (is_mixed(precision) ? 2 : number_bytes(precision));
+    return c10::multiply_integers(rows[prepared_.plan.frozen_steps - 1].shape) * (is_mixed(precision) ? mixed_bytes() : number_bytes(precision));
+  }
+
+  // Autocast leaves some layers' output in 32 bits.
+  int64_t mixed_bytes() const {
+    const nn::NetworkInput& input = prepared_.plan.input;
+    const torch::NoGradGuard no_grad;
+    const AutocastScope autocast(Precision::bf16_mixed, c10::DeviceType::CPU, WeightCasts::renew);
+    return static_cast<int64_t>(prepared_.prototype.forward_part(at::zeros({1, input.channels, input.height, input.width}), 0, prepared_.plan.frozen_steps).element_size());
   }
 
   // Features are the same in every epoch when the pictures are.
@@ -325,8 +330,9 @@ class Preparation {
     const uint64_t frozen = hash_of_frozen(nn::state_of(*prepared_.prototype.module), prepared_.prototype, plan.frozen_steps);
     std::string refusal;
     for (const auto& [pictures, storage] : {std::pair{prepared_.train, &prepared_.train_features}, std::pair{prepared_.validation, &prepared_.validation_features}}) {
-      if (pictures == nullptr || !feature_file_obstacle(pictures->dataset(), pictures->size() * record_bytes, options_).empty()) continue;
-      OpenedFeatures opened = open_features(features_key(*pictures, prepared_.network, plan, options_, frozen, record_bytes), options_);
+      if (pictures == nullptr) continue;
+      OpenedFeatures opened{.refusal = feature_file_obstacle(pictures->dataset(), pictures->size() * record_bytes, options_)};
+      if (opened.refusal.empty()) opened = open_features(features_key(*pictures, prepared_.network, plan, options_, frozen, record_bytes), options_);
       *storage = {.in_memory = !plan.features_on_disk, .file = std::move(opened.file), .frozen = frozen};
       if (storage->file == nullptr) refusal = opened.refusal;
     }
@@ -341,6 +347,9 @@ class Preparation {
     reasons_.features += "; " + reason;
     prepared_.notes.push_back(std::string(plan().keep_features ? "what the frozen layers give is kept in memory, more than --memory-share allows" : "the frozen layers are computed at every step") +
                               ", for there is no file of it: " + reason);
+    if (plan().keep_features) return;
+    prepared_.train = prepared_.validation = prepared_.test = nullptr;  // they keep no pictures, for these were to be read once
+    arrange_pictures();
   }
 
   void resolve_amounts() {
@@ -412,6 +421,14 @@ class Preparation {
     plan().cores = placement_.cores;
     plan().fingerprint = device::arithmetic_fingerprint(placement_.devices);
     if (const device::JpegDecoder* decoder = plan().format.jpeg_decoder) plan().fingerprint += "; jpeg " + decoder->fingerprint();
+  }
+
+  // Where they lie, and what follows from that.
+  void arrange_pictures() {
+    place_pictures();
+    choose_recording();
+    make_automatic_caches();
+    make_picture_sets();
   }
 
   // What is free is asked once: trials take some of it, and what was reckoned with stays.

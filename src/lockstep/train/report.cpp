@@ -84,7 +84,10 @@ void Training::report_features(double seconds) {
     if (where.empty() && features.file() != nullptr) where = " in " + features.file()->path().parent_path().string() + " (--cache)";
   }
   const std::string found = computed < count ? ", " + with_commas(count - computed) + " of them found there" : "";
-  say("message", {{"text", "frozen layers computed once for " + with_commas(count) + " images in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " kept" + where + found}, {"level", "info"}, {"seconds", seconds}, {"computed", computed}});
+  const std::string images = with_commas(count) + " images", took = fixed(seconds, 1) + " s";
+  const std::string text = computed == 0 ? "what the frozen layers give for " + images + " was found" + where + ", read in " + took + "; " + as_bytes(bytes)
+                                         : "frozen layers computed once for " + images + " in " + took + "; " + as_bytes(bytes) + " kept" + where + found;
+  say("message", {{"text", text}, {"level", "info"}, {"seconds", seconds}, {"computed", computed}});
 }
 
 void Training::report_cache_failure() {
