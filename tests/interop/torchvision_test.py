@@ -1,9 +1,10 @@
-"""Torchvision's own networks with weights saved by Python, and ImageNet's weights for SqueezeNet: our logits are theirs.
+"""Torchvision's own networks and the AlexNet of 2012 with weights saved by Python, and ImageNet's weights for SqueezeNet: our logits are theirs.
 
 usage: torchvision_test.py PATH-OF-networks-PROGRAM PATH-OF-lockstep FOLDER-OF-NETWORKS     (needs torch, torchvision and safetensors)
 $LOCKSTEP_TEST_DATA has the trained SqueezeNet and the photographs; without them that part is left out, and said so.
 """
 
+import collections
 import csv
 import io
 import os
@@ -21,7 +22,20 @@ MOST_DIFFERENCE = 1e-4
 CLASSES = 11
 # Of two the file is torch.save's, one of them as it comes out of DataParallel and a training loop.
 NETWORKS = {"alexnet": ("alexnet", 67), "squeezenet": ("squeezenet1_0", 67), "squeezenet1_1": ("squeezenet1_1", 67), "resnet18": ("resnet18", 65),
-            "resnet50": ("resnet50", 65), "mobilenet_v2": ("mobilenet_v2", 65), "vgg16": ("vgg16", 33)}
+            "resnet50": ("resnet50", 65), "mobilenet_v2": ("mobilenet_v2", 65), "vgg16": ("vgg16", 33), "alexnet_2012": (None, 67)}
+
+
+class AlexNet2012(torch.nn.Sequential):
+    """Of Krizhevsky, Sutskever and Hinton 2012, with the names of Caffe's bvlc_alexnet, for pictures of 67 to 98 places a side; torchvision has none."""
+
+    def __init__(self, num_classes):
+        conv, norm = torch.nn.Conv2d, lambda: torch.nn.LocalResponseNorm(5, alpha=1e-4, beta=0.75, k=1)
+        layers = {"conv1": conv(3, 96, 11, stride=4), "relu1": torch.nn.ReLU(), "norm1": norm(), "pool1": torch.nn.MaxPool2d(3, 2),
+                  "conv2": conv(96, 256, 5, padding=2, groups=2), "relu2": torch.nn.ReLU(), "norm2": norm(), "pool2": torch.nn.MaxPool2d(3, 2),
+                  "conv3": conv(256, 384, 3, padding=1), "relu3": torch.nn.ReLU(), "conv4": conv(384, 384, 3, padding=1, groups=2), "relu4": torch.nn.ReLU(),
+                  "conv5": conv(384, 256, 3, padding=1, groups=2), "relu5": torch.nn.ReLU(), "pool5": torch.nn.MaxPool2d(3, 2), "flatten": torch.nn.Flatten(),
+                  "fc6": torch.nn.Linear(256, 4096), "relu6": torch.nn.ReLU(), "fc7": torch.nn.Linear(4096, 4096), "relu7": torch.nn.ReLU(), "fc8": torch.nn.Linear(4096, num_classes)}
+        super().__init__(collections.OrderedDict(layers))
 
 
 def save(name, model, path):
@@ -37,13 +51,13 @@ def save(name, model, path):
 def check_network(program, folder, name):
     builder, side = NETWORKS[name]
     torch.manual_seed(3)
-    model = getattr(torchvision.models, builder)(num_classes=CLASSES).eval()
+    model = (getattr(torchvision.models, builder) if builder else AlexNet2012)(num_classes=CLASSES).eval()
     for key, value in model.named_buffers():
         if key.endswith("running_mean"):
             value.normal_(0, 0.1)
         elif key.endswith("running_var"):
             value.uniform_(0.5, 1.5)
-    pictures = torch.rand(3, 3, side, side + 3)
+    pictures = torch.rand(3, 3, side, side + 3) * (1 if builder else 255)  # the norms of AlexNet2012 are for such pixels
     weights, inputs, outputs = (folder / f"{name}.{kind}" for kind in ("weights", "pictures", "scores"))
     save(name, model, weights)
     save_file({"pictures": pictures}, inputs)
