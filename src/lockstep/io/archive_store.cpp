@@ -61,7 +61,7 @@ class OpenArchive {
     struct stat status {};
     if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
     bytes_ = status.st_size;
-    changed_ = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec;
+    changed_ = time_of_change(status);
   }
 
   const OpenFile& file() const { return file_; }

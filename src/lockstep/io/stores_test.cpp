@@ -107,6 +107,30 @@ TEST(Stores, ListingsHaveTheTimesOfChanges) {
   }
 }
 
+TEST(Stores, OtherBytesWithTheTimeOfThoseBeforeHaveChanged) {
+  const TemporaryFolder folder;
+  const auto time_of = [&](const std::string& where) {
+    int64_t time = 0;
+    open_store((folder.path() / where).string())->list(Sizes::wanted, [&](const Listed& listed) {
+      if (listed.kind == Listed::Kind::file) time = *listed.changed;
+      return true;
+    });
+    return time;
+  };
+  std::map<std::string, int64_t> first;
+  for (const char* bytes : {"one", "two"}) {
+    std::filesystem::create_directories(folder.path() / "data/a");
+    std::ofstream(folder.path() / "data/a/b") << bytes;
+    shell("tar -cf '" + (folder.path() / "x.tar").string() + "' -C '" + (folder.path() / "data").string() + "' a");
+    shell("find '" + folder.path().string() + "' -type f -exec touch -d @1000 {} +");
+    for (const char* where : {"data", "x.tar"}) {
+      if (!first.contains(where)) first[where] = time_of(where);
+      EXPECT_EQ(time_of(where) == first[where], std::string_view(bytes) == "one") << where;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // some file systems count in ticks
+  }
+}
+
 TEST(Stores, AFileCutShortIsNotThere) {
   const TemporaryFolder folder;
   const auto sink = open_sink(folder.path().string());
