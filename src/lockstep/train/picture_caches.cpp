@@ -50,7 +50,10 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, 
 
 }  // namespace
 
-int64_t cache_bytes(const Options& options) { return static_cast<int64_t>(options.cache_size * (1 << 30)); }
+int64_t cache_bytes(const Options& options) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  return options.cache_size < static_cast<double>(kMost >> 30) ? static_cast<int64_t>(options.cache_size * (1 << 30)) : kMost;
+}
 
 data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
   if (dataset.empty() || options.cache == "off") return {};
