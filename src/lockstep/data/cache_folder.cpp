@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -21,6 +23,7 @@ namespace lockstep::data {
 namespace {
 
 constexpr int64_t kShareOfDisk = 4;  // one part in so many
+constexpr int kMostLooks = 100;
 constexpr std::array kEndings{".pictures", ".features"};
 
 struct CacheFile {
@@ -77,7 +80,8 @@ int64_t total(const std::vector<CacheFile>& caches, bool open_only) {
 
 // A file system without locks or times has neither of the two; the cache serves all the same.
 void mark_in_use(int descriptor) {
-  ::flock(descriptor, LOCK_SH | LOCK_NB);
+  // Who makes room holds the other lock for a moment; who holds it longer keeps no one from training.
+  for (int look = 0; look < kMostLooks && ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++look) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ::futimens(descriptor, nullptr);
 }
 

@@ -1,6 +1,10 @@
 #include "lockstep/data/cache_folder.h"
 
+#include <atomic>
+#include <thread>
+
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <gmock/gmock.h>
@@ -55,6 +59,23 @@ TEST_F(CacheFolderTest, WhatIsInUseStays) {
   const auto next = add("c.pictures", 3000);
   EXPECT_THAT(CacheFolder(caches_).make_room(2 * kBytes, 2 * kBytes + 65536), HasSubstr("in use"));
   EXPECT_TRUE(is_there(next)) << "where there is not enough room, nothing is removed for it";
+}
+
+TEST_F(CacheFolderTest, WhoOpensAFileThatIsJustLookedAtHasItInUseAllTheSame) {
+  const auto path = add("a.pictures", 1000);
+  std::atomic<bool> done = false;
+  std::jthread looking([&] {
+    const CacheFolder caches(caches_);
+    while (!done) caches.make_room(1, int64_t{1} << 40);
+  });
+  int missed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const Descriptor user(::open(path.c_str(), O_RDONLY)), other(::open(path.c_str(), O_RDONLY));
+    mark_in_use(user.get());
+    missed += ::flock(other.get(), LOCK_EX | LOCK_NB) == 0;
+  }
+  done = true;
+  EXPECT_EQ(missed, 0);
 }
 
 TEST_F(CacheFolderTest, MoreThanAllowedIsRefusedAndNothingGoes) {

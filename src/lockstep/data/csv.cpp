@@ -13,8 +13,9 @@
 namespace lockstep::data {
 namespace {
 
-// So many are read before they are looked at, which a server is asked for at once.
+// So many are read before they are looked at, which a server is asked for at once; fewer where they are long.
 constexpr size_t kFilesAtOnce = 512;
+constexpr int64_t kBytesAtOnce = 64 << 20;
 
 struct ClassFile {
   std::string class_name;
@@ -81,6 +82,16 @@ std::vector<ClassFile> csv_files(const Files& files, const SourceOptions& option
   return found;
 }
 
+// How many of the next files are read together: one where they lie on a disk, or nobody has said how long they are.
+size_t count_at_once(const io::ByteStore& store, std::span<const ClassFile> next) {
+  size_t count = 0;
+  for (int64_t bytes = 0; store.parallel_reads() > 1 && count < std::min(kFilesAtOnce, next.size()) && next[count].bytes >= 0; ++count) {
+    bytes += next[count].bytes;
+    if (bytes > kBytesAtOnce) break;
+  }
+  return std::max<size_t>(1, count);
+}
+
 std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const ClassFile> files) {
   std::vector<std::string> texts(files.size());
   for_each_index(static_cast<int64_t>(files.size()), store.parallel_reads(), [&](int64_t i) {
@@ -114,8 +125,9 @@ Source open_csv(Files files, const SourceOptions& options) {
   const std::vector<std::string> classes(names.begin(), names.end());
   std::vector<Sequence> sequences;
   int64_t channels = 0, numbers = 0;
-  for (size_t begin = 0; begin < found.size(); begin += kFilesAtOnce) {
-    const auto some = std::span(found).subspan(begin, std::min(kFilesAtOnce, found.size() - begin));
+  for (auto next = std::span(found); !next.empty();) {
+    const auto some = next.first(count_at_once(*files.store(), next));
+    next = next.subspan(some.size());
     const std::vector<std::string> texts = read_texts(*files.store(), some);
     for (size_t i = 0; i < some.size(); ++i) {
       const std::string& name = some[i].class_name;

@@ -41,6 +41,7 @@ class Subset : public Datastore {
   std::span<const int64_t> step_labels(int64_t index) const override { return whole_->step_labels(at(index)); }
   bool continues(int64_t index) const override { return whole_->continues(at(index)); }
   uint64_t listing_hash() const override { return hash_of(std::as_bytes(std::span(indices_)), whole_->listing_hash()); }
+  uint64_t content_hash() const override { return whole_->content_hash(); }
   std::string identity() const override {
     const std::string identity = whole_->identity();
     return identity.empty() ? identity : identity + "/" + as_hex(hash_of(std::as_bytes(std::span(indices_)), static_cast<uint64_t>(indices_.size())));

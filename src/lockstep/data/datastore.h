@@ -99,7 +99,7 @@ class Datastore {
   virtual int64_t slots() const { return 0; }
   /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
   virtual uint64_t listing_hash() const = 0;
-  /// Sizes and modification times of what is read, in one number, for what is made of the pictures and kept; 0: nobody can tell.
+  /// Sizes and times of the last change of what is read, in one number, for what is made of the pictures and kept; 0: nobody can tell.
   virtual uint64_t content_hash() const { return 0; }
   /// Where the pictures come from, in words that no other datastore of this process has unless it holds the same pictures and labels in the same
   /// order. Empty: nobody can tell, and the datastore is equal to itself only.

@@ -53,7 +53,8 @@ OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datast
   if (std::string reason = never_cached(store); !reason.empty()) return {nullptr, std::move(reason)};
   RecordsKey key = key_for(store, format);
   const std::filesystem::path path = folder / picture_cache_name(key);
-  const bool there = std::filesystem::exists(path);
+  std::error_code unseen;
+  const bool there = std::filesystem::exists(path, unseen);
   if (there || use == CacheUse::make) {
     key.content = store.content_hash();
     if (key.content == 0) return {nullptr, kNobodyCanTell};

@@ -34,8 +34,8 @@ struct OpenedCache {
   bool stale = false;                                 ///< the one there is of other files; with CacheUse::read
 };
 
-/// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a listing with sizes and modification
-/// times: after a change of those it is made anew. None, with the reason, when nobody can tell whether the pictures changed
+/// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a listing with sizes and times of
+/// change: after a change of those it is made anew. None, with the reason, when nobody can tell whether the pictures changed
 /// (Datastore::content_hash), when there is none of these pictures and it would take more than `most_bytes`, or with CacheUse::read.
 /// Throws io when the folder cannot be written or the disk is too full.
 OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes);

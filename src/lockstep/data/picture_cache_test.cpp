@@ -107,6 +107,16 @@ TEST_F(CacheTest, ServesCentresApartFromWholePictures) {
   EXPECT_EQ(read_all(centres(), cache(CacheUse::read)), decoded);
 }
 
+TEST_F(CacheTest, ServesCentresOfChosenPictures) {
+  const auto centres = [&] { return cut_out_centre(photos().subset({3, 1}), kFormat, {12, 12}); };
+  const auto opened = open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, CacheUse::make, kEnough);
+  ASSERT_NE(opened.cache, nullptr) << opened.reason;
+  EXPECT_EQ(read_all(centres(), opened.cache), read_all(centres(), nullptr));
+  EXPECT_EQ(count_in(*opened.cache, 2), 2);
+  folder_.write("photos/a/1.png", test::bytes_of(test::kGrey8));
+  EXPECT_TRUE(open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, CacheUse::read, kEnough).stale);
+}
+
 TEST_F(CacheTest, IsMadeAnewWhenAFileChanges) {
   read_all(photos(), open().cache);
   folder_.write("photos/a/1.png", test::bytes_of(test::kGrey8));
@@ -114,6 +124,17 @@ TEST_F(CacheTest, IsMadeAnewWhenAFileChanges) {
   const auto cache = open().cache;
   EXPECT_EQ(count_in(*cache, 4), 0);
   EXPECT_EQ(read_all(photos(), cache), read_all(photos(), nullptr));
+}
+
+TEST_F(CacheTest, IsMadeAnewWhenAFileHasOtherBytesAndTheOldTime) {
+  read_all(photos(), open().cache);
+  const auto path = folder_.path() / "photos/a/1.png";
+  const auto time = std::filesystem::last_write_time(path);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // some file systems count in ticks
+  folder_.write("photos/a/1.png", test::bytes_of(test::kColour8));
+  std::filesystem::last_write_time(path, time);
+  EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("of other files"));
+  EXPECT_EQ(count_in(*open().cache, 4), 0);
 }
 
 TEST_F(CacheTest, OtherFormatsHaveOtherFiles) {

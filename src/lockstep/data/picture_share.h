@@ -14,16 +14,21 @@ namespace lockstep::data {
 class PictureShare {
  public:
   /// The dataset in this format: the set that somebody uses already, if it is of the same pictures (the same datastore, or one of equal
-  /// identity), else a new one, which keeps its pictures if all sets in use then take no more than `most_bytes`.
+  /// identity), else a new one, which keeps its pictures if all sets in use then take no more than `most_bytes`. One that keeps none is not shared with who
+  /// has the room, or a cache that it has not.
   /// The pictures are freed with the last user of the set.
   std::shared_ptr<const PictureSet> open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes,
                                          std::shared_ptr<const RecordFile> cache = nullptr);
+
+  /// Whether open() would now give a set that keeps its pictures.
+  bool keeps(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes) const;
 
   /// What the sets in use may take.
   int64_t kept_bytes() const;
 
  private:
   std::shared_ptr<const PictureSet> find(const Dataset& dataset, const PictureFormat& format) const;
+  int64_t room(int64_t most_bytes) const;
 
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<const PictureSet>> sets_;

@@ -45,6 +45,30 @@ TEST(PictureShare, AllSetsTogetherKeepNoMoreThanAllowed) {
   EXPECT_FALSE(share.open(digits().subset({1, 2}), kSmall, room)->kept());
 }
 
+TEST(PictureShare, OneThatKeepsNoneIsNotForWhoHasTheRoom) {
+  PictureShare share;
+  EXPECT_TRUE(share.keeps(digits(), kSmall, kPlenty));
+  const auto read_once = share.open(digits(), kSmall, 0);
+  EXPECT_FALSE(read_once->kept());
+  EXPECT_EQ(share.open(digits(), kSmall, 0), read_once);
+  EXPECT_TRUE(share.keeps(digits(), kSmall, kPlenty));
+  const auto kept = share.open(digits(), kSmall, kPlenty);
+  EXPECT_TRUE(kept->kept());
+  EXPECT_EQ(share.open(digits(), kSmall, 0), kept) << "what is there is better than asked for";
+  EXPECT_TRUE(share.keeps(digits(), kSmall, 0));
+  EXPECT_FALSE(share.keeps(digits(), {1, 9, 9}, kept->kept_bytes() + 1000)) << "the others in use count";
+}
+
+TEST(PictureShare, OneWithoutACacheIsNotForWhoHasOne) {
+  const test::TemporaryFolder folder;
+  PictureShare share;
+  const auto decodes = share.open(digits(), kSmall, 0);
+  const auto cache = open_picture_cache(folder.path(), digits().store(), kSmall, CacheUse::make, kPlenty).cache;
+  ASSERT_NE(cache, nullptr);
+  const auto cached = share.open(digits(), kSmall, 0, cache);
+  EXPECT_EQ(cached->cache(), cache.get());
+}
+
 TEST(PictureShare, PartsReadWhatTheWholeKeeps) {
   PictureShare share;
   const Dataset whole = digits();

@@ -1,8 +1,13 @@
 #include "lockstep/data/sequences.h"
 
+#include <cstdlib>
+
+#include <sys/resource.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/test_limit.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
@@ -101,6 +106,25 @@ TEST(TsFile, MayHaveLongLinesAndManyClasses) {
   const Source source = open_source(folder.write("many.ts", text + "\n@data\n" + series));
   EXPECT_EQ(source.dataset.classes().size(), 50'000u);
   EXPECT_EQ(source.dataset.store().label(0), 49'999);
+}
+
+int64_t most_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+TEST(CsvFolder, HoldsTheTextOfFewFilesAtATime) {
+  if (lockstep::test::kSanitized) GTEST_SKIP() << "sanitizers keep memory that was given back";
+  const TemporaryFolder folder;
+  std::string text;
+  while (text.size() < 8U << 20) text += "0." + std::string(1000, '1') + "\n";
+  for (int i = 0; i < 24; ++i) folder.write("in/" + std::string(i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".csv", text);
+  const std::string archive = (folder.path() / "x.tar").string();
+  ASSERT_EQ(std::system(("tar -cf '" + archive + "' -C '" + folder.path().string() + "' in").c_str()), 0);
+  const int64_t before = most_memory();
+  for (const std::string& where : {(folder.path() / "in").string(), archive + "/in"}) EXPECT_EQ(open_source(where).dataset.size(), 24);
+  EXPECT_LT(most_memory() - before, int64_t{64} << 20);
 }
 
 TEST(CsvFolder, HasAFileForASequence) {

@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
 constexpr size_t kMostNameBytes = 4096;  // as many as the system takes in a path
+constexpr int64_t kBlockBytes = 512;  // of a tar
 constexpr int64_t kItemBytes = 128;  // about what an item takes beside its name and content
 
 struct FreeArchive {
@@ -61,7 +62,7 @@ class OpenArchive {
     struct stat status {};
     if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
     bytes_ = status.st_size;
-    changed_ = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec;
+    changed_ = time_of_change(status);
   }
 
   const OpenFile& file() const { return file_; }
@@ -94,8 +95,10 @@ class Indexing {
       const int status = archive_read_next_header(reader_.get(), &entry);
       if (status == ARCHIVE_EOF) break;
       if (status != ARCHIVE_OK && status != ARCHIVE_WARN) damaged();
+      end_ = 0;
       add(entry);
     }
+    check_end();
     sort();
     resolve_links();
     return std::move(index_);
@@ -145,10 +148,17 @@ class Indexing {
       if (item.offset < 0 || item.size > file_.bytes() - item.offset) {
         throw Error(ErrorCode::corrupt_data, "the archive \"" + file_.path() + "\" ends inside \"" + item.path + "\"", "get the file again");
       }
+      end_ = item.offset + (item.size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
       return;
     }
     item.offset = static_cast<int64_t>(index_.contents.size());
     index_.contents.push_back(unpacked(item.size));
+  }
+
+  // libarchive takes the end of the file for the end of the archive, which a tar marks with blocks of zeros: the rest of the files would be missing without a word.
+  void check_end() const {
+    if (end_ == 0 || file_.bytes() - end_ >= kBlockBytes) return;
+    throw Error(ErrorCode::corrupt_data, "the archive \"" + file_.path() + "\" has no end after \"" + index_.items.back().path + "\": it was cut short", "get the file again; if it was made so, unpack it");
   }
 
   // Grows as bytes come: what an entry says of its size is not trusted.
@@ -190,6 +200,7 @@ class Indexing {
   std::unique_ptr<archive, FreeArchive> reader_;
   Index index_;
   int64_t taken_ = 0;
+  int64_t end_ = 0;  // of the last file's blocks in an archive that is not compressed; 0: not known
 };
 
 class ArchiveStore : public ByteStore {

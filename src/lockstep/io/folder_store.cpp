@@ -87,7 +87,7 @@ class Walk {
       } else if (S_ISDIR(type)) {
         below.emplace_back(name);
       } else {
-        visit_({file, seen ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, seen ? std::optional(status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec) : std::nullopt});
+        visit_({file, seen ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, seen ? std::optional(time_of_change(status)) : std::nullopt});
       }
     }
     if (errno != 0) throw errno_error(errno, "list", path);
@@ -193,6 +193,8 @@ std::string without_slash(std::string path) {
 }
 
 }  // namespace
+
+int64_t time_of_change(const struct stat& status) { return status.st_ctim.tv_sec * int64_t{1'000'000'000} + status.st_ctim.tv_nsec; }
 
 std::shared_ptr<const ByteStore> open_folder(const std::string& where, const StoreOptions& options) {
   std::error_code code;

@@ -107,6 +107,47 @@ TEST(Stores, ListingsHaveTheTimesOfChanges) {
   }
 }
 
+TEST(Stores, OtherBytesWithTheTimeOfThoseBeforeHaveChanged) {
+  const TemporaryFolder folder;
+  const auto time_of = [&](const std::string& where) {
+    int64_t time = 0;
+    open_store((folder.path() / where).string())->list(Sizes::wanted, [&](const Listed& listed) {
+      if (listed.kind == Listed::Kind::file) time = *listed.changed;
+      return true;
+    });
+    return time;
+  };
+  std::map<std::string, int64_t> first;
+  for (const char* bytes : {"one", "two"}) {
+    std::filesystem::create_directories(folder.path() / "data/a");
+    std::ofstream(folder.path() / "data/a/b") << bytes;
+    shell("tar -cf '" + (folder.path() / "x.tar").string() + "' -C '" + (folder.path() / "data").string() + "' a");
+    shell("find '" + folder.path().string() + "' -type f -exec touch -d @1000 {} +");
+    for (const char* where : {"data", "x.tar"}) {
+      if (!first.contains(where)) first[where] = time_of(where);
+      EXPECT_EQ(time_of(where) == first[where], std::string_view(bytes) == "one") << where;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // some file systems count in ticks
+  }
+}
+
+TEST(Stores, AnArchiveCutShortIsRefused) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "data");
+  for (const char* name : {"a", "b", "c"}) std::ofstream(folder.path() / "data" / name) << std::string(700, name[0]);
+  const std::filesystem::path archive = folder.path() / "x.tar";
+  shell("tar -cf '" + archive.string() + "' -C '" + (folder.path() / "data").string() + "' a b c");
+  constexpr int64_t kFile = 3 * 512;  // a header and two blocks
+  for (const int64_t bytes : {10 * kFile, 3 * kFile + 1024, 3 * kFile + 512}) {
+    std::filesystem::resize_file(archive, static_cast<uint64_t>(bytes));
+    EXPECT_EQ(contents_of(*open_store(archive.string())).size(), 3U) << bytes;
+  }
+  for (const auto& [bytes, reason] : {std::pair{3 * kFile, "has no end after \"c\""}, std::pair{2 * kFile, "has no end after \"b\""}, std::pair{kFile + 512, "ends inside \"b\""}, std::pair{kFile - 100, "Truncated"}}) {
+    std::filesystem::resize_file(archive, static_cast<uint64_t>(bytes));
+    EXPECT_THAT(failure([&] { open_store(archive.string()); }), HasSubstr(reason)) << bytes;
+  }
+}
+
 TEST(Stores, AFileCutShortIsNotThere) {
   const TemporaryFolder folder;
   const auto sink = open_sink(folder.path().string());

@@ -6,6 +6,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
 #include "lockstep/data/cache_folder.h"
+#include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
@@ -49,7 +50,10 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder, 
 
 }  // namespace
 
-int64_t cache_bytes(const Options& options) { return static_cast<int64_t>(options.cache_size * (1 << 30)); }
+int64_t cache_bytes(const Options& options) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  return options.cache_size < static_cast<double>(kMost >> 30) ? static_cast<int64_t>(options.cache_size * (1 << 30)) : kMost;
+}
 
 data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder, const data::PictureFormat& format, const Options& options, data::CacheUse use) {
   if (dataset.empty() || options.cache == "off") return {};
@@ -57,7 +61,8 @@ data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& fo
   if (options.cache != "auto") return data::open_picture_cache(options.cache, store, format, use, cache_bytes(options));
   data::OpenedCache found;
   for (const std::filesystem::path& place : {usual_place(folder), users_place()}) {
-    if (place.empty() || !std::filesystem::is_directory(place)) continue;
+    // One that this user may not look into, as $HOME in many a container, is none.
+    if (std::error_code unseen; place.empty() || !std::filesystem::is_directory(place, unseen)) continue;
     auto opened = data::open_picture_cache(place, store, format, data::CacheUse::read, cache_bytes(options));
     if (opened.cache != nullptr) return opened;
     if (opened.stale) found = {.reason = opened.reason + "; lockstep cache makes one", .stale = true};
@@ -76,8 +81,8 @@ std::string automatic_obstacle(const data::Datastore& store, int64_t bytes, cons
 data::CacheFolder::Found open_automatic_file(const std::string& name, const data::RecordsKey& key, const Options& options) {
   try {
     return data::CacheFolder(users_place()).find_or_make(name, key, cache_bytes(options));
-  } catch (const Error& error) {
-    return {.refusal = error.message()};
+  } catch (const std::exception&) {
+    return {.refusal = device::error_of(std::current_exception()).message()};
   }
 }
 

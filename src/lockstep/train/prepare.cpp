@@ -427,7 +427,6 @@ class Preparation {
   void arrange_pictures() {
     place_pictures();
     choose_recording();
-    make_automatic_caches();
     make_picture_sets();
   }
 
@@ -451,27 +450,28 @@ class Preparation {
   }
 
   // Of what would be decoded again in every epoch, and of nothing else.
-  void make_automatic_caches() {
+  void make_automatic_cache_of(const data::Dataset& dataset, size_t place, const data::PictureShare& share) {
     if (options_.cache != "auto" || sequences() || plan().keep_features || plan().total_steps <= plan().steps_per_epoch) return;
-    const auto make = [&](const data::Dataset& dataset, size_t place) {
-      const data::PictureFormat format = place == 0 ? train_format() : plan().format;
-      if (dataset.empty() || caches_[place].cache != nullptr || data::PictureSet::keeps(dataset, format, most_bytes())) return;
-      AutomaticCache made = make_automatic_cache(dataset, format, options_, dry_ ? data::CacheUse::read : data::CacheUse::make);
-      if (place == 0) plan().cached_pictures = made.wanted;
-      prepared_.notes.push_back(made.cache != nullptr ? "decoded images are kept in \"" + made.cache->path().string() + "\" " + made.reason
-                                                      : "every epoch decodes all images again, for there is no cache of them: " + made.reason);
-      const std::string stale = caches_[place].stale && made.cache == nullptr ? "the one there is of other files; " : "";
-      caches_[place] = {.cache = std::move(made.cache), .reason = stale + made.reason};
-    };
-    make(whole_.empty() ? train_ : whole_, 0);
-    if (whole_.empty() || queue_cuts()) make(validation_, 1);
+    const data::PictureFormat format = format_at(place);
+    if (caches_[place].cache != nullptr || share.keeps(dataset, format, most_bytes())) return;
+    AutomaticCache made = make_automatic_cache(dataset, format, options_, dry_ ? data::CacheUse::read : data::CacheUse::make);
+    if (place == 0) plan().cached_pictures = made.wanted;
+    const std::string whose = place == 0 ? "" : "held-out ";
+    prepared_.notes.push_back(made.cache != nullptr ? "decoded " + whose + "images are kept in \"" + made.cache->path().string() + "\" " + made.reason
+                                                    : "every " + std::string(place == 0 ? "epoch" : "validation") + " decodes all " + whose + "images again, for there is no cache of them: " + made.reason);
+    const std::string stale = caches_[place].stale && made.cache == nullptr ? "the one there is of other files; " : "";
+    caches_[place] = {.cache = std::move(made.cache), .reason = stale + made.reason};
   }
+
+  data::PictureFormat format_at(size_t place) { return place == 0 ? train_format() : plan().format; }
 
   void make_picture_sets() {
     const int64_t kept_bytes = plan().keep_features ? 0 : most_bytes();  // pictures are then read once
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
     const auto open = [&](const data::Dataset& dataset, size_t place) -> std::shared_ptr<const data::PictureSet> {
-      return dataset.empty() ? nullptr : share->open(dataset, place == 0 ? train_format() : plan().format, kept_bytes, caches_[place].cache);
+      if (dataset.empty()) return nullptr;
+      if (place < 2) make_automatic_cache_of(dataset, place, *share);  // a test set is read once
+      return share->open(dataset, format_at(place), kept_bytes, caches_[place].cache);
     };
     if (whole_.empty()) {
       prepared_.train = open(train_, 0);

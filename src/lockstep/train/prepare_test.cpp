@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/device/inventory.h"
 
 namespace lockstep::train {
 namespace {
@@ -73,6 +74,22 @@ TEST(Prepare, RandomPartsAreOfLargerTrainingPicturesAndOthersAreCentres) {
     EXPECT_THAT(line->reason, HasSubstr("random parts of images fitted to 12x16"));
   }
   EXPECT_EQ(prepared_with(options_with("random-resized-crop", "")).train->format().size(), small);
+}
+
+TEST(Prepare, HeldOutPicturesThatFitOnlyWithoutTheOthersAreToldOf) {
+  Job job;
+  job.dataset = data::Dataset(std::make_shared<Slopes>());
+  job.validation = data::Dataset(std::make_shared<Slopes>());
+  Options options = options_with("none", "");
+  const auto one_set = static_cast<double>(job.dataset.size() * 8 * 9);
+  for (const double sets : {2.5, 1.5}) {
+    options.memory_share = sets * one_set / static_cast<double>(device::inspect().memory_bytes);
+    const Prepared prepared = prepare(job, options, /*dry=*/true);
+    EXPECT_TRUE(prepared.train->kept());
+    EXPECT_EQ(prepared.validation->kept(), sets > 2);
+    const testing::Matcher<std::vector<std::string>> told = testing::Contains(HasSubstr("every validation decodes all held-out images again"));
+    EXPECT_THAT(prepared.notes, sets > 2 ? testing::Not(told) : told);
+  }
 }
 
 TEST(Prepare, RandomCropNeedsLargerPictures) {

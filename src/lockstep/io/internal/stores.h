@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "lockstep/io/byte_store.h"
 
@@ -31,6 +34,9 @@ bool is_archive_name(std::string_view name);
 
 /// A path's parts without empty ones and dots: "./a//b" is {"a", "b"}. Throws corrupt_data, naming `holder`, for one that leads upwards.
 std::vector<std::string> safe_parts(std::string_view path, const std::string& holder);
+
+/// Listed::changed: the time that the system notes at each change (ctime), which no program can set back as it can mtime. Who unpacks or synchronises files gives other bytes an old mtime.
+int64_t time_of_change(const struct stat& status);
 
 /// The most parts of a path below the root of a folder or an archive.
 constexpr size_t kMostDepth = 64;
