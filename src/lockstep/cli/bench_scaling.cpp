@@ -71,7 +71,7 @@ class ScalingBench {
       if (!train_with(workers)) break;
       write(plan);
     }
-    console_.print(finished_.empty() ? "" : "\n" + table() + "\nwritten to " + output_.string() + ": scaling.svg, scaling.csv, scaling.txt, and each run in workers-N\n");
+    console_.print(finished_.empty() ? "" : "\n" + table(console_.table_width()) + "\nwritten to " + output_.string() + ": scaling.svg, scaling.csv, scaling.txt, and each run in workers-N\n");
     if (signals_.signal() != 0) return kSignalStatus + signals_.signal();
     return same_weights() || weights_follow_workers() ? 0 : 1;
   }
@@ -139,7 +139,7 @@ class ScalingBench {
     return std::all_of(finished_.begin(), finished_.end(), [&](const Finished& one) { return one.run.weights() == finished_.front().run.weights(); });
   }
 
-  std::string table() const {
+  std::string table(int width) const {
     const bool tested = !finished_.empty() && std::isfinite(finished_.front().result.test_accuracy);
     const bool validated = !finished_.empty() && std::isfinite(finished_.front().result.accuracy);
     std::vector<std::string> head{"workers", "time", "to " + shortest(100 * asked_.reach) + " %", "images/s", "speed-up", "efficiency"};
@@ -157,7 +157,7 @@ class ScalingBench {
       row.push_back(run.weights());
       rows.push_back(std::move(row));
     }
-    return in_columns(rows, std::string(head.size() - 1, 'r') + "l") + verdict();
+    return in_columns_within(width, rows, std::string(head.size() - 1, 'r') + "l") + verdict();
   }
 
   std::string verdict() const {
@@ -170,7 +170,7 @@ class ScalingBench {
     for (const Finished& one : finished_) runs.push_back(one.run);
     write_file_atomic(output_ / "scaling.svg", view::scaling_svg(runs, plan.network + " on " + folder_.filename().string()));
     write_file_atomic(output_ / "scaling.csv", view::scaling_csv(runs));
-    write_file_atomic(output_ / "scaling.txt", table());
+    write_file_atomic(output_ / "scaling.txt", table(/*width=*/0));
   }
 
   Console& console_;

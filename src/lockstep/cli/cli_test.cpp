@@ -1,7 +1,12 @@
+#include <array>
+#include <chrono>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <pty.h>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -16,6 +21,7 @@
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/plan.h"
+#include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
@@ -193,6 +199,34 @@ TEST(WeightsDifference, NamesTheTensorsThatDiffer) {
   EXPECT_EQ(differences[2].note, "only in the second");
   EXPECT_EQ(different_tensors({{"w", a}}, {{"w", at::zeros({3, 2})}})[0].note, "Float [2,3] and Float [3,2]");
   EXPECT_NE(weights_hash({{"w", a}}), weights_hash({{"w", b}}));
+}
+
+// On a terminal: what stays on it when the line is gone.
+std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
+  int master = -1, slave = -1;
+  EXPECT_EQ(::openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  std::FILE* const terminal = ::fdopen(slave, "w");
+  {
+    Console console(stdout, terminal, 80);
+    ProgressLine line(console, "images", all);
+    for (const int64_t count : counts) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      line.add(count);
+    }
+  }
+  std::fflush(terminal);
+  std::string text;
+  std::array<char, 1000> part{};
+  ::fcntl(master, F_SETFL, O_NONBLOCK);
+  for (ssize_t got = 0; (got = ::read(master, part.data(), part.size())) > 0;) text.append(part.data(), static_cast<size_t>(got));
+  std::fclose(terminal);
+  ::close(master);
+  return text;
+}
+
+TEST(ProgressLine, SaysHowFarAndGoesAway) {
+  EXPECT_THAT(shown_on_terminal({500, 300}, 2000), testing::ContainsRegex("^\r500 of 2,000 images, [0-9.]+ s left\x1b.K\r800 of 2,000 images, [0-9.]+ s left\x1b.K\r\x1b.K$"));
+  EXPECT_EQ(shown_on_terminal({2000}, 2000), "");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ std::vector<std::string> advice(const device::Inventory& inventory) {
   return lines;
 }
 
-std::string as_text(const device::Inventory& inventory) {
+std::string as_text(const device::Inventory& inventory, int width) {
   std::vector<std::vector<std::string>> rows{
       {"processor", inventory.processor},
       {"cores", std::to_string(inventory.cores) + (inventory.cores_reason.empty() ? "" : " of " + std::to_string(inventory.cores_online) + ": " + inventory.cores_reason)},
@@ -61,11 +61,11 @@ std::string as_text(const device::Inventory& inventory) {
     rows.push_back({"GPU " + std::to_string(gpu.index), gpu.name + ", " + as_bytes(gpu.memory_bytes) + ", compute capability " + gpu.capability});
   }
   if (inventory.gpus.empty()) rows.push_back({"GPU", "none: " + inventory.gpu_note});
-  std::string text = "machine:\n" + in_columns(rows, "ll");
+  std::string text = "machine:\n" + in_columns_within(width, rows, "ll");
 
   rows.clear();
   for (const Library& library : libraries()) rows.push_back({library.name, library.version, library.purpose});
-  text += "\nlibraries:\n" + in_columns(rows, "lll");
+  text += "\nlibraries:\n" + in_columns_within(width, rows, "lll");
 
   const std::vector<std::string> lines = advice(inventory);
   text += lines.empty() ? "\nnothing is missing\n" : "\nwhat is missing:\n";
@@ -93,7 +93,7 @@ std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }
 
 int run_doctor(const Call& call, Console& console) {
   const device::Inventory inventory = device::inspect();
-  console.print(settings_of<JsonOutput>(call).json ? as_json(inventory).dump(2) + "\n" : as_text(inventory));
+  console.print(settings_of<JsonOutput>(call).json ? as_json(inventory).dump(2) + "\n" : as_text(inventory, console.table_width()));
   return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/data/sources.h"
+#include "lockstep/train/held_out.h"
 #include "lockstep/train/predict.h"
 
 namespace lockstep::cli {
@@ -67,10 +68,18 @@ bool fits(const std::string& text, int width) {
   return std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
 }
 
-std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model, int width) {
+// What was learned by heart is no measure.
+std::string training_note(const train::Model& model, const data::Dataset& dataset) {
+  const int64_t trained = train::trained_on(model, dataset);
+  if (trained == 0) return "";
+  const int64_t others = dataset.size() - trained;
+  return "the run was trained on " + (others <= 0 ? "them" : with_commas(trained) + " of them; lockstep report " + model.weights.parent_path().string() + " judges by the other " + with_commas(others)) + "\n";
+}
+
+std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model, const std::string& note, int width) {
   const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
-  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) + ", accuracy " + fixed(evaluation.accuracy, 4) + "\n\n";
+  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) + ", accuracy " + fixed(evaluation.accuracy, 4) + "\n" + note + "\n";
   text += class_table(class_figures(evaluation.confusion, classes), noun);
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, width)) return text + "\nconfusion matrix:\n" + matrix;
@@ -115,7 +124,8 @@ int run_evaluate(const Call& call, Console& console) {
   return over_ranks(call, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
-    const std::vector<train::Prediction> predictions = predict(call, model, readable_samples(source, model, options, console, group), options, group);
+    const data::Dataset dataset = readable_samples(source, model, options, console, group);
+    const std::vector<train::Prediction> predictions = predict(call, console, model, dataset, options, group);
     if (!leads(group)) return 0;
     const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
     std::vector<train::Prediction> mistakes;
@@ -124,7 +134,7 @@ int run_evaluate(const Call& call, Console& console) {
     if (settings_of<JsonOutput>(call).json) {
       console.print(json_text(evaluation_json(evaluation, mistakes, model), 2) + "\n");
     } else {
-      console.print(evaluation_text(evaluation, model, console.width()) + mistakes_text(mistakes, model, output));
+      console.print(evaluation_text(evaluation, model, training_note(model, dataset), console.width()) + mistakes_text(mistakes, model, output));
     }
     return 0;
   });

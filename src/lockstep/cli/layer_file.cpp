@@ -48,10 +48,13 @@ Samples samples_of(const std::vector<data::Dataset>& inputs) {
 }
 
 // The places are those in all inputs together.
-void compute(const train::LayerOutputs& outputs, const std::vector<data::Dataset>& inputs, const train::TakeRows& take) {
+void compute(const train::LayerOutputs& outputs, const std::vector<data::Dataset>& inputs, const train::SamplesDone& done, const train::TakeRows& take) {
   int64_t begin = 0;
   for (const data::Dataset& input : inputs) {
-    outputs.compute(input, [&](int64_t first, const at::Tensor& rows) { take(begin + first, rows); });
+    outputs.compute(input, [&](int64_t first, const at::Tensor& rows) {
+      take(begin + first, rows);
+      if (done) done(rows.size(0));
+    });
     begin += input.size();
   }
 }
@@ -66,7 +69,7 @@ nn::Metadata metadata_of(const train::Model& model, const std::string& layer, co
   return {{"layer", layer}, {"files", json_text(files, -1)}, {"classes", json_text(model.classes, -1)}};
 }
 
-void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensors, const nn::Metadata& metadata, const train::LayerOutputs& outputs, const std::vector<data::Dataset>& inputs) {
+void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensors, const nn::Metadata& metadata, const train::LayerOutputs& outputs, const std::vector<data::Dataset>& inputs, const train::SamplesDone& done) {
   const std::string header = nn::safetensors_header(tensors, metadata);
   const Json entries = Json::parse(std::string_view(header).substr(sizeof(uint64_t)));
   const auto place_of = [&](const std::string& name) { return static_cast<int64_t>(header.size()) + entries.at(name).at("data_offsets").at(0).get<int64_t>(); };
@@ -76,7 +79,7 @@ void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensor
     if (!tensor.is_meta()) file.write_at(place_of(name), bytes_of(tensor));
   }
   const int64_t place = place_of("activations");
-  compute(outputs, inputs, [&](int64_t first, const at::Tensor& rows) {
+  compute(outputs, inputs, done, [&](int64_t first, const at::Tensor& rows) {
     const std::string_view bytes = bytes_of(rows);
     file.write_at(place + first * static_cast<int64_t>(bytes.size()) / rows.size(0), bytes);
   });
@@ -111,17 +114,17 @@ void append_numbers(std::string& text, std::span<const Number> numbers) {
 
 }  // namespace
 
-void write_layer_file(const std::filesystem::path& path, const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options) {
+void write_layer_file(const std::filesystem::path& path, const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options, const train::SamplesDone& done) {
   const Samples samples = samples_of(inputs);
   const train::LayerOutputs outputs(model, layer, samples.longest, options);
   nn::Shape shape = outputs.shape();
   shape.insert(shape.begin(), samples.count);
   nn::NamedTensors tensors{{"activations", at::empty(shape, at::TensorOptions(outputs.type()).device(at::kMeta))}, {"targets", samples.targets}};
   if (samples.lengths.defined()) tensors.emplace_back("lengths", samples.lengths);
-  write_aside(path, [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, metadata_of(model, layer, inputs), outputs, inputs); });
+  write_aside(path, [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, metadata_of(model, layer, inputs), outputs, inputs, done); });
 }
 
-std::string layer_csv(const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options) {
+std::string layer_csv(const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options, const train::SamplesDone& done) {
   const Samples samples = samples_of(inputs);
   const train::LayerOutputs outputs(model, layer, samples.longest, options);
   const int64_t row_size = c10::multiply_integers(outputs.shape());
@@ -130,7 +133,7 @@ std::string layer_csv(const train::Model& model, const std::string& layer, const
                 "--output FILE.safetensors");
   }
   const at::Tensor all = at::empty({samples.count, row_size}, outputs.type());
-  compute(outputs, inputs, [&](int64_t first, const at::Tensor& rows) { all.narrow(0, first, rows.size(0)).copy_(rows.reshape({rows.size(0), -1})); });
+  compute(outputs, inputs, done, [&](int64_t first, const at::Tensor& rows) { all.narrow(0, first, rows.size(0)).copy_(rows.reshape({rows.size(0), -1})); });
 
   std::string text = "file,target";
   for (const std::string& name : place_names(outputs.shape())) text += "," + name;

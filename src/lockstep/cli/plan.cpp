@@ -56,6 +56,7 @@ int run_plan(const Call& call, Console& console) {
   Json printed = to_json(prepared.plan);
   if (!asked.forecast.empty()) {
     const StopSignals signals("");
+    if (console.note_is_terminal()) console.note("\nmeasuring this machine ...\n");
     const train::StepCosts costs = train::measure_step(prepared, options, asked.forecast, signals.token());
     const train::Forecast forecast = train::make_forecast(prepared.plan, options, costs, asked);
     if (!json) console.print(forecast_text(forecast, prepared.plan, console.table_width()));

@@ -1,5 +1,6 @@
 #include <array>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -8,6 +9,7 @@
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/picture_files.h"
 #include "lockstep/cli/prediction_text.h"
+#include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
@@ -76,7 +78,7 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
   if (output.format == Format::safetensors) throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives", "name it: --layer NAME");
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : inputs) {
-    std::vector<train::Prediction> some = predict(call, model, input, options, group);
+    std::vector<train::Prediction> some = predict(call, console, model, input, options, group);
     predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }
   if (!leads(group)) return;
@@ -87,9 +89,11 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
 void write_layer(const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console) {
   if (output.format == Format::json) throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
   const bool csv = output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
-  if (csv) return print_or_write(layer_csv(model, output.layer, inputs, options), output.output, console);
+  ProgressLine line(console, noun_of(model), std::accumulate(inputs.begin(), inputs.end(), int64_t{0}, [](int64_t count, const data::Dataset& input) { return count + input.size(); }));
+  const auto done = [&](int64_t count) { line.add(count); };
+  if (csv) return print_or_write(layer_csv(model, output.layer, inputs, options, done), output.output, console);
   if (output.output.empty()) throw Error(ErrorCode::invalid_option, "--layer writes a safetensors file, which is not for standard output", "add --output FILE, or --format csv");
-  write_layer_file(output.output, model, output.layer, inputs, options);
+  write_layer_file(output.output, model, output.layer, inputs, options, done);
 }
 
 }  // namespace

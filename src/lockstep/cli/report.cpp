@@ -7,6 +7,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/prediction_text.h"
+#include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
@@ -48,8 +49,12 @@ view::ReportMistake mistake_of(const train::Prediction& prediction, const data::
   return mistake;
 }
 
-view::Judgement judge(const train::HeldOut& held_out, const train::Model& model, const train::Options& options, int64_t pictures) {
-  const std::vector<train::Prediction> predictions = train::predict(model, held_out.dataset, options);
+std::vector<train::Prediction> predict(const data::Dataset& dataset, const train::Model& model, const train::Options& options, Console& console) {
+  ProgressLine line(console, noun_of(model), dataset.size());
+  return train::predict(model, dataset, options, [&](int64_t count) { line.add(count); });
+}
+
+view::Judgement judge(const train::HeldOut& held_out, const train::Model& model, const std::vector<train::Prediction>& predictions, int64_t pictures) {
   const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
   const std::vector<size_t> mistakes = train::mistakes(predictions);
   view::Judgement judgement{.samples = held_out.words,
@@ -79,7 +84,7 @@ void add_judgement(view::Report& report, const std::filesystem::path& run_folder
     const train::HeldOut held_out = samples_for(run_folder, judged_by, options, report, model, console);
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");
-    report.judgement = judge(held_out, model, options, asked.pictures);
+    report.judgement = judge(held_out, model, predict(held_out.dataset, model, options, console), asked.pictures);
     report.judged = true;
     if (!judged_by.empty()) report.judgement.all_mistakes = "lockstep evaluate " + run_folder.string() + " " + judged_by + " --mistakes FILE";
   } catch (const Error& error) {

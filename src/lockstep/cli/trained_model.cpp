@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/over_ranks.h"
+#include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
@@ -104,8 +105,10 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
   return dataset;
 }
 
-std::vector<train::Prediction> predict(const Call& call, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group) {
-  return group == nullptr ? train::predict(model, dataset, options) : train::predict(model, dataset, options, *group, call.launch->local_rank);
+std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group) {
+  if (group != nullptr) return train::predict(model, dataset, options, *group, call.launch->local_rank);
+  ProgressLine line(console, noun_of(model), dataset.size());
+  return train::predict(model, dataset, options, [&](int64_t count) { line.add(count); });
 }
 
 }  // namespace lockstep::cli

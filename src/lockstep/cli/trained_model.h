@@ -36,7 +36,7 @@ void examine_weights(train::Model& model, Console& console);
 /// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is named on standard error, by the rank that leads.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group = nullptr);
 
-/// Predictions in the dataset's order, over `group` where there is one (over_ranks.h); none on ranks that do not lead.
-std::vector<train::Prediction> predict(const Call& call, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group);
+/// Predictions in the dataset's order, over `group` where there is one (over_ranks.h); none on ranks that do not lead. Alone it shows how far it is.
+std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group);
 
 }  // namespace lockstep::cli

@@ -126,7 +126,7 @@ class Sorting {
       listing_.contents += contents;
       listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, !is_file ? "is a link to nothing, a link in an archive, a pipe or the like" : is_picture ? "lies outside the class folders" : "is no picture file");
+      add_stray(listed.path, !is_file ? "is a link to nothing, a link in an archive, a pipe or the like" : is_picture ? "lies outside the class folders" : "is no PNG, JPEG, BMP, PPM, TIFF or WebP file");
     }
   }
 

@@ -85,7 +85,7 @@ Source open_source(const std::filesystem::path& path, const SourceOptions& optio
   }
   std::vector<std::string> known;
   for (const SourceKind& kind : source_kinds()) known.emplace_back(kind.looks_like);
-  throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is no data that can be read", "it may be " + join(known, ", or ") + "; all of them also in a .tar or at s3://");
+  throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is no data that can be read", "it may be " + join(known, ", or ") + "; all of them also in a .tar (not a .zip) or at s3://");
 }
 
 ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options) : Dataset(open_image_folder(Files(folder.string(), {.most_memory = options.most_memory}, {}), options).dataset) {}

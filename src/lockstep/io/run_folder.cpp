@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cctype>
 #include <fcntl.h>
+#include <iterator>
 #include <optional>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -64,7 +65,8 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view pref
 
 class RunFolder::Lock {
  public:
-  explicit Lock(const RunPaths& paths) : descriptor_(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  /// made_here: the folder was made for this run, and goes again where nothing was written to it.
+  explicit Lock(const RunPaths& paths, bool made_here = false) : paths_(paths), made_here_(made_here), descriptor_(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (descriptor_ < 0) throw errno_error(errno, "create", paths.lock().string());
     while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       const int reason = errno;
@@ -79,11 +81,23 @@ class RunFolder::Lock {
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
-  ~Lock() { ::close(descriptor_); }
+  ~Lock() {
+    if (made_here_ && locked_) remove_unused();
+    ::close(descriptor_);
+  }
 
   bool locked() const { return locked_; }
 
  private:
+  // The lock goes last but one, so that who comes meanwhile finds it taken.
+  void remove_unused() const {
+    std::error_code code;
+    const bool lone = std::distance(std::filesystem::directory_iterator(paths_.folder, code), std::filesystem::directory_iterator()) == 1;
+    if (code || !lone) return;
+    ::unlink(paths_.lock().c_str());
+    ::rmdir(paths_.folder.c_str());
+  }
+
   Error in_use(const RunPaths& paths) const {
     std::array<char, 300> holder{};
     const ssize_t got = ::pread(descriptor_, holder.data(), holder.size() - 1, 0);
@@ -102,6 +116,8 @@ class RunFolder::Lock {
     throw errno_error(reason, "write", paths.lock().string());
   }
 
+  const RunPaths paths_;
+  const bool made_here_;
   int descriptor_;
   bool locked_ = false;
 };
@@ -118,10 +134,15 @@ RunFolder RunFolder::create(const std::filesystem::path& folder) {
   if (std::filesystem::exists(folder) && !std::filesystem::is_directory(folder)) {
     throw Error(ErrorCode::invalid_option, quoted(folder) + " is a file, not a folder", "name another --output");
   }
+  const bool made_here = !std::filesystem::exists(folder);
   make_folders(folder);
+  return begin(paths, made_here);
+}
+
+RunFolder RunFolder::begin(const RunPaths& paths, bool made_here) {
   // A lock is taken first where there is one, so that a run in progress is told from one that ended.
   if (is_used(paths) && !std::filesystem::exists(paths.lock())) refuse_used(paths);
-  auto lock = std::make_unique<Lock>(paths);
+  auto lock = std::make_unique<Lock>(paths, made_here);
   if (is_used(paths)) refuse_used(paths);
   return {paths, std::move(lock)};
 }
@@ -130,7 +151,7 @@ RunFolder RunFolder::create_numbered(std::string_view name, const std::filesyste
   make_folders(parent);
   while (true) {
     const std::filesystem::path folder = default_name(name, parent);
-    if (::mkdir(folder.c_str(), 0755) == 0) return create(folder);
+    if (::mkdir(folder.c_str(), 0755) == 0) return begin({folder}, /*made_here=*/true);
     if (errno != EEXIST) throw errno_error(errno, "create folder", folder.string());
   }
 }

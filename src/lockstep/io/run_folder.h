@@ -23,7 +23,8 @@ struct RunPaths {
   std::filesystem::path lock() const { return folder / "lock"; }
 };
 
-/// The one writer of a run's folder. Holds RUN/lock until it is destroyed or its process ends, however that ends. Movable.
+/// The one writer of a run's folder. Holds RUN/lock until it is destroyed or its process ends, however that ends. A folder that it made and nothing was
+/// written to goes with it. Movable.
 class RunFolder {
  public:
   /// A new run: makes the folder where it is not there. Throws invalid_option when anything is in it already.
@@ -49,6 +50,7 @@ class RunFolder {
  private:
   class Lock;
   RunFolder(RunPaths paths, std::unique_ptr<Lock> lock);
+  static RunFolder begin(const RunPaths& paths, bool made_here);
 
   RunPaths paths_;
   std::unique_ptr<Lock> lock_;

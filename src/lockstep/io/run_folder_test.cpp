@@ -57,9 +57,25 @@ TEST_F(RunFolderTest, CreateRefusesSomebodyElsesFolderAndLeavesItAlone) {
 }
 
 TEST_F(RunFolderTest, AFolderWithNothingButALockIsFree) {
-  { const auto run = RunFolder::create(root_ / "x"); }
+  std::filesystem::create_directory(root_ / "x");
+  std::ofstream(root_ / "x" / "lock") << "process 7 on nowhere";
   EXPECT_NO_THROW(RunFolder::create(root_ / "x"));
   EXPECT_NO_THROW(RunFolder::open(root_ / "x"));
+}
+
+TEST_F(RunFolderTest, AFolderMadeForNothingIsTakenAway) {
+  std::filesystem::create_directory(root_ / "mine");
+  { const auto run = RunFolder::create(root_ / "mine"); }
+  EXPECT_TRUE(std::filesystem::exists(root_ / "mine"));
+  { const auto run = RunFolder::create(root_ / "new"); }
+  EXPECT_FALSE(std::filesystem::exists(root_ / "new"));
+  { const auto run = RunFolder::create_numbered("digits", root_ / "runs"); }
+  EXPECT_FALSE(std::filesystem::exists(root_ / "runs" / "digits-001"));
+  {
+    const auto run = RunFolder::create_numbered("digits", root_ / "runs");
+    std::ofstream(run.paths().options()) << "{}";
+  }
+  EXPECT_TRUE(std::filesystem::exists(root_ / "runs" / "digits-001" / "options.json"));
 }
 
 TEST_F(RunFolderTest, OpenNeedsAFolder) { EXPECT_THAT(error_of([&] { RunFolder::open(root_ / "none"); }), HasSubstr("no run folder")); }

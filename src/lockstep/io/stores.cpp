@@ -1,6 +1,7 @@
 // The kinds of stores, in the order in which they are tried. To add one: a file of its own and a line here; folder_store.cpp is the one to read.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -27,10 +28,19 @@ constexpr std::array<StoreKind, 3> kKinds{{
     {fits_folder, fits_folder, open_folder, open_folder_sink},
 }};
 
+// Else a copy to photos.zip would make a folder of that name.
+void refuse_other_archives(const std::string& where) {
+  const std::string name = lower(where);
+  const bool other = name.ends_with(".zip") || name.ends_with(".7z") || name.ends_with(".rar");
+  if (!other || is_address(where) || std::filesystem::is_directory(where)) return;
+  throw Error(ErrorCode::invalid_option, "archives like \"" + where + "\" are neither read nor written", "use a folder, or an archive that ends in .tar or .tar.gz");
+}
+
 }  // namespace
 
 std::shared_ptr<const ByteStore> open_store(const std::string& where, const StoreOptions& options) {
   refuse_secrets(where);
+  refuse_other_archives(where);
   for (const StoreKind& kind : kKinds) {
     if (kind.fits(where)) return kind.open(where, options);
   }
@@ -39,6 +49,7 @@ std::shared_ptr<const ByteStore> open_store(const std::string& where, const Stor
 
 std::unique_ptr<ByteSink> open_sink(const std::string& where) {
   refuse_secrets(where);
+  refuse_other_archives(where);
   for (const StoreKind& kind : kKinds) {
     if (kind.fits_sink(where)) return kind.open_sink(where);
   }

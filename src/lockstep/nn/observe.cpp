@@ -13,7 +13,7 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr size_t kMostNamed = 32;
+constexpr size_t kMostNamed = 12;
 
 std::string names_of(const std::vector<std::string>& known) {
   std::vector<std::string> named;

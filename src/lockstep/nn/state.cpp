@@ -9,6 +9,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/nn/internal/quotes.h"
 #include "lockstep/nn/layer.h"
+#include "lockstep/nn/weights_file.h"
 
 namespace lockstep::nn {
 namespace {
@@ -66,7 +67,13 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
   return result;
 }
 
-std::string hint_of(const Match& match) {
+// Fewer are what another number of classes explains.
+constexpr size_t kMisfitsOfOneNetwork = 2;
+
+std::string hint_of(const Match& match, const NamedTensors& tensors) {
+  const bool other = !match.missing.empty() || !match.unexpected.empty() || match.misfits.size() > kMisfitsOfOneNetwork;
+  const std::string builtin = other ? builtin_network_of(tensors) : "";
+  if (!builtin.empty()) return "the file is of the built-in network " + builtin + " (lockstep train --network " + builtin + ")";
   if (match.missing.empty() || match.unexpected.empty()) {
     return match.misfits.empty() ? "the file is of another network" : "the file is of a network with other sizes or classes; lockstep train --head new takes it but for the last layer";
   }
@@ -75,7 +82,7 @@ std::string hint_of(const Match& match) {
   return "is " + in_quotes(found) + " in the file what the network calls " + in_quotes(match.missing.front()) + "?";
 }
 
-void check(const Match& match, const std::string& source) {
+void check(const Match& match, const SafetensorsFile& file, const std::string& source) {
   std::vector<std::string> problems;
   if (!match.missing.empty()) problems.push_back("missing " + listed(match.missing));
   if (!match.unexpected.empty()) problems.push_back("unexpected " + listed(match.unexpected));
@@ -83,7 +90,7 @@ void check(const Match& match, const std::string& source) {
     problems.push_back(match.misfits.front() + (match.misfits.size() > 1 ? " and " +
         std::to_string(match.misfits.size() - 1) + " more like it" : ""));
   }
-  if (!problems.empty()) throw Error(ErrorCode::corrupt_data, "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "), hint_of(match));
+  if (!problems.empty()) throw Error(ErrorCode::corrupt_data, "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "), hint_of(match, file.tensors));
 }
 
 // The tensors of a module and of those below it; how many there were.
@@ -118,7 +125,7 @@ void load_state(torch::nn::Module& module, const SafetensorsFile& file, const st
   }
   for (const std::string& name : options.dropped) leave_out(chosen.tensors, name);
   const Match found = match(state, chosen);
-  check(found, source);
+  check(found, file, source);
   for (const auto& [to, from] : found.copies) {
     if (from.defined()) {
       to.copy_(from);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
 
 #include <ATen/ops/isfinite.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/builtin.h"
+#include "lockstep/nn/layers.h"
 #include "lockstep/nn/torch_file.h"
 
 namespace lockstep::nn {
@@ -20,6 +22,28 @@ void take_off(NamedTensors& tensors, std::string_view prefix) {
   const bool all = !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first.starts_with(prefix); });
   if (!all) return;
   for (auto& [name, tensor] : tensors) name.erase(0, prefix.size());
+}
+
+// How many have the shapes that they have in the network as it is trained on ImageNet; 0 where names differ.
+size_t fitting_tensors(const Network& network, const NamedTensors& tensors) {
+  std::unordered_map<std::string, Shape> shapes;
+  try {
+    for (const LayerRow& row : inspect_network(network, {.channels = 3, .height = 224, .width = 224, .classes = 1000}).rows) {
+      for (const LayerTensor& tensor : row.learnables) shapes.emplace(row.name + "." + tensor.name, tensor.shape);
+    }
+  } catch (const Error&) {
+    return 0;  // not for pictures
+  }
+  size_t known = 0, fitting = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (const auto found = shapes.find(name); found != shapes.end()) {
+      ++known;
+      fitting += tensor.sizes() == at::IntArrayRef(found->second);
+    } else if (!name.ends_with(".running_mean") && !name.ends_with(".running_var") && !name.ends_with(".num_batches_tracked")) {
+      return 0;
+    }
+  }
+  return known == shapes.size() ? fitting : 0;
 }
 
 }  // namespace
@@ -51,6 +75,18 @@ std::string not_finite(const NamedTensors& tensors) {
     }
   }
   return found + (more == 0 ? "" : ", and such in " + std::to_string(more) + (more == 1 ? " more tensor" : " more tensors"));
+}
+
+std::string builtin_network_of(const NamedTensors& tensors) {
+  std::string best;
+  size_t most = tensors.size() / 4;  // running statistics, which are half of some files, are not compared
+  for (const std::string& name : builtin_network_names()) {
+    const size_t fitting = fitting_tensors(find_network(name), tensors);
+    if (fitting <= most) continue;
+    best = name;
+    most = fitting;
+  }
+  return best;
 }
 
 std::string where_weights_are(const std::string& network) {

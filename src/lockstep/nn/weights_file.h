@@ -15,6 +15,9 @@ SafetensorsFile read_weights(const std::filesystem::path& path);
 /// "1 number in \"fc.bias\" that is NaN or infinite", counted in the first tensor that has such numbers; empty where all are finite.
 std::string not_finite(const NamedTensors& tensors);
 
+/// The built-in network that has tensors of these names, most of them of these shapes; empty where none has.
+std::string builtin_network_of(const NamedTensors& tensors);
+
 /// Where trained weights of a built-in network can be had, a sentence for hints; empty where nobody offers any.
 std::string where_weights_are(const std::string& network);
 

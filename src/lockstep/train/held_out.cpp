@@ -57,4 +57,11 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
   throw Error(ErrorCode::not_found, folder.empty() ? "the run does not say where its images are" : "the run held out no images", hint);
 }
 
+int64_t trained_on(const Model& model, const data::Dataset& dataset) {
+  if (dataset.empty() || model.weights.empty()) return 0;
+  const auto manifest = read_manifest(io::RunPaths{model.weights.parent_path()}.options());
+  if (!manifest || manifest->plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash())) return 0;
+  return manifest->plan.value("train_count", int64_t{0});
+}
+
 }  // namespace lockstep::train

@@ -25,4 +25,7 @@ struct HeldOut {
 /// they are not where they were.
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events, const Model& model);
 
+/// How many of these samples the run that the weights lie in was trained on; 0 where they are not its training data as they were, or the weights lie in no run.
+int64_t trained_on(const Model& model, const data::Dataset& dataset);
+
 }  // namespace lockstep::train

@@ -81,6 +81,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
     while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {
         work(replica, shard, batch->cursor.step * options.mini_batch_size + part_of(batch->global_count, batch->shard_count, shard.index).begin);
+        if (together.done) together.done(shard.count);
       }
     }
   });

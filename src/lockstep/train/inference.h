@@ -19,6 +19,7 @@ struct Together {
   Ranks ranks = {};            ///< as the placement sees them
   bool for_all = false;        ///< else for rank 0
   std::stop_token stop = {};
+  SamplesDone done = {};
 
   bool gets_all() const { return for_all || comm.rank() == 0; }
 };

@@ -8,6 +8,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/device/jpeg_decoder.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/weights_file.h"
 #include "lockstep/train/number_type.h"
 #include "lockstep/train/optimizer.h"
 #include "lockstep/train/sequence_data.h"
@@ -15,13 +16,15 @@
 namespace lockstep::train {
 namespace {
 
+constexpr int64_t kPhotographSide = 64, kFewPhotographs = 10'000;
+
 class Lines {
  public:
   Lines(const Plan& plan, const Options& options, const nn::Network& network, const PlanReasons& reasons) : plan_(plan), options_(options), network_(network), reasons_(reasons) {}
 
   std::vector<PlanLine> make() {
     describe_data();
-    line("network", plan_.network, reasons_.network + "; " + with_commas(plan_.parameter_count) + " learnables");
+    line("network", plan_.network, reasons_.network + "; " + with_commas(plan_.parameter_count) + " learnables" + start_advice());
     describe_transfer();
     line("device", plan_.device == "cpu" ? "cpu" : "gpu " + describe_detail::text_of(plan_.devices), reasons_.device);
     line("workers", std::to_string(plan_.workers), reasons_.workers);
@@ -61,6 +64,12 @@ class Lines {
     line("color", plan_.format.channels == 1 ? "grey" : "rgb", reasons_.color);
     line("decode", field_text(options_, "decode"), decoding());
     line("normalize", options_.normalize, options_.normalize == "mean-std" ? "of the training images" : "pixels / 255");
+  }
+
+  // Of photographs, by networks whose weights can be had.
+  std::string start_advice() const {
+    const bool photographs = std::min(plan_.format.height, plan_.format.width) >= kPhotographSide && plan_.train_count < kFewPhotographs;
+    return photographs && options_.weights.empty() && !nn::where_weights_are(plan_.network).empty() ? "; with so few images better start from trained weights (--weights, --head new)" : "";
   }
 
   std::string decoding() const {

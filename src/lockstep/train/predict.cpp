@@ -201,6 +201,11 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
   return predict_over(model, dataset, options, {.comm = worker->comm(), .ranks = ranks_of(worker->comm(), 0), .for_all = true, .stop = either.token()});
 }
 
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, SamplesDone done) {
+  const auto alone = comm::make_communicator();
+  return predict_over(model, dataset, options, {.comm = *alone, .done = std::move(done)});
+}
+
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, comm::Communicator& comm, int64_t rank_here) {
   return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm, rank_here)});
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -70,6 +71,12 @@ struct Prediction {
 /// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
 /// In a task of a pool it stays on the task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop = {});
+
+/// Told how many samples more are done, by several threads at once.
+using SamplesDone = std::function<void(int64_t count)>;
+
+/// The same outside of a pool, with `done` called as it goes on.
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, SamplesDone done);
 
 /// The same by all ranks of a group, each for its part of the samples: all predictions on rank 0, none on the others. The ranks have the same model,
 /// samples and options, else invalid_option names the first that differs; a rank that throws breaks the group. rank_here: this rank's place among those of

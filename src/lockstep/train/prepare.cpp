@@ -147,7 +147,7 @@ class Preparation {
     format.resize = options_.resize;
     format.decode = options_.decode;
     if (format.decode == data::Decode::gpu) format.jpeg_decoder = open_jpeg_decoder(resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()));
-    const std::string looked = survey.looked_at_all ? "all images" : "the " + std::to_string(survey.looked_at) + " images looked at";
+    const std::string looked = survey.looked_at_all ? "all images" : "the " + with_commas(survey.looked_at) + " images looked at";
     if (options_.image_size != "auto") {
       std::tie(format.height, format.width) = parse_size("image-size", options_.image_size);
       reasons_.image_size = "asked for; other sizes: " + field_text(options_, "resize");
@@ -567,7 +567,8 @@ nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& 
   nn::Instance instance = trainable_instance(network, input, options);
   if (options.weights.empty()) return instance;
   check_weights_are_there(network, options);
-  nn::load_state(*instance.module, nn::read_weights(options.weights), options.weights, load);
+  const nn::SafetensorsFile file = nn::read_weights(options.weights);
+  with_context([&] { return "for network \"" + network.name() + "\""; }, [&] { nn::load_state(*instance.module, file, options.weights, load); });
   return instance;
 }
 

@@ -130,9 +130,9 @@ class Progress final : public View {
     if (!since_row_.empty()) {
       row.train_loss = since_row_.loss();
       row.train_accuracy = since_row_.accuracy();
+      row.images_per_second = since_row_.speed();
     }
     since_row_.clear();
-    row.images_per_second = history_.status().images_per_second;
     row.samples = history_.status().samples;
     if (!terminal_.interactive()) {
       terminal_.print(row_in_words(row, history_.status().max_epochs));

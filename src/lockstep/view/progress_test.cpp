@@ -181,6 +181,14 @@ TEST_F(Progress, TextFromFilesCannotSteerTheTerminal) {
   EXPECT_THAT(on_pipe({}, replay({event})), HasSubstr("bad name ?[2J?.png"));
 }
 
+TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
+  const auto step = [](int64_t number, int64_t samples, double speed) {
+    return io::Event{.epoch = 1, .step = number, .kind = "step", .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};
+  };
+  const io::Event validation{.epoch = 1, .step = 3, .kind = "validation", .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", 10}, {"best", true}, {"images_per_second", 70.0}}};
+  EXPECT_THAT(on_pipe({}, replay({step(1, 128, 1000), step(2, 128, 1000), step(3, 32, 100), validation})), HasSubstr("best  500 images/s\n"));
+}
+
 TEST_F(Progress, AnEpochWithoutValidationHasItsRow) {
   const std::string text = on_pipe({}, replay(synthetic_events({.epochs = 3, .validate = false})));
   EXPECT_THAT(text, testing::ContainsRegex("epoch 2/3  step 142  train loss [0-9.]+  accuracy [0-9.]+  3,"));

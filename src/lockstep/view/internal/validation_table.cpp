@@ -32,6 +32,7 @@ void StepMean::add(const io::Event& step) {
   loss_ += io::number(step, "loss") * samples;
   accuracy_ += io::number(step, "accuracy") * samples;
   samples_ += samples;
+  seconds_ += samples / io::number(step, "images_per_second");
 }
 
 Line table_head(const std::string& samples, int columns, bool colour) {

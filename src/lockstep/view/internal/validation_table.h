@@ -18,11 +18,13 @@ class StepMean {
   bool empty() const { return samples_ == 0; }
   double loss() const { return loss_ / samples_; }
   double accuracy() const { return accuracy_ / samples_; }
+  double speed() const { return samples_ / seconds_; }  ///< samples a second; NaN or infinite where no step said how fast it was
 
  private:
   double loss_ = 0;
   double accuracy_ = 0;
   double samples_ = 0;
+  double seconds_ = 0;
 };
 
 struct ValidationRow {

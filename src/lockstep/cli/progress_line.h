@@ -1,0 +1,41 @@
+// How far a command is that shows nothing until it is done.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "lockstep/cli/console.h"
+
+namespace lockstep::cli {
+
+/// "512 of 1,607 images, 12 s left" on standard error: on a terminal one line that is written over and taken away at the end, elsewhere a line every ten
+/// seconds. Of what takes no second nothing is shown. Safe to use from any thread.
+class ProgressLine {
+ public:
+  /// noun: what is counted, "images"
+  ProgressLine(Console& console, std::string noun, int64_t all);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void add(int64_t count);
+
+ private:
+  void take_away();
+
+  using Clock = std::chrono::steady_clock;
+
+  Console& console_;
+  const std::string noun_;
+  const int64_t all_;
+  const bool terminal_;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  int64_t done_ = 0;
+  bool shown_ = false;
+  Clock::time_point last_ = start_;
+};
+
+}  // namespace lockstep::cli
