@@ -48,9 +48,10 @@ struct RecordFile::Opened {
 
   // Nothing (descriptor -1) when there is no file of this header and full length.
   static Opened find(const std::filesystem::path& path, const Header& header) {
-    Opened file{path, ::open(path.c_str(), O_RDWR | O_CLOEXEC), true, header};
+    // A pipe in its place would have who only may read it wait for a writer.
+    Opened file{path, ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK), true, header};
     if (file.descriptor < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
-      file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
       file.writable = false;
     }
     if (file.descriptor < 0) return file;
