@@ -176,8 +176,10 @@ class Progress final : public View {
     if (std::isfinite(accuracy)) {
       line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ").add(as_accuracy(accuracy), Tint::good).add(" after ");
     }
-    const int64_t epochs = history_.status().epoch;
-    line.add(with_commas(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
+    const int64_t steps = history_.status().step, each = history_.status().steps_per_epoch;
+    const bool whole_epochs = each == 0 || steps % each == 0;
+    const int64_t count = whole_epochs ? history_.status().epoch : steps;
+    line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
     const double speed = io::number(event, "images_per_second");
     if (speed > 0) line.add(", " + as_speed(speed) + " " + history_.status().samples + "/s");
     return line;

@@ -181,6 +181,17 @@ TEST_F(Progress, TextFromFilesCannotSteerTheTerminal) {
   EXPECT_THAT(on_pipe({}, replay({event})), HasSubstr("bad name ?[2J?.png"));
 }
 
+TEST_F(Progress, AnEpochThatWasNotFinishedIsNotCounted) {
+  std::vector<io::Event> events = synthetic_events({.epochs = 2});
+  io::Event end = events.back();
+  std::erase_if(events, [](const io::Event& event) { return event.step > 100; });
+  end.step = 100;
+  end.epoch = 2;
+  end.values["reason"] = "stopped";
+  events.push_back(end);
+  EXPECT_THAT(on_pipe({}, replay(events)), HasSubstr(" after 100 steps in 21.3 s"));
+}
+
 TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
   const auto step = [](int64_t number, int64_t samples, double speed) {
     return io::Event{.epoch = 1, .step = number, .kind = "step", .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};
