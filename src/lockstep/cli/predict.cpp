@@ -1,4 +1,5 @@
 #include <array>
+#include <cerrno>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -47,6 +48,7 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
   for (size_t i = 1; i < call.words.size(); ++i) {
     const std::filesystem::path path = call.words[i];
     if (data::is_picture_name(path.string()) && !std::filesystem::is_directory(path) && !io::is_address(path.string())) {
+      if (!std::filesystem::exists(path)) throw errno_error(ENOENT, "open", path.string());
       files.push_back(path);
       continue;
     }

@@ -40,11 +40,12 @@ void Features::check_file(uint64_t frozen) {
   storage_.file = nullptr;
 }
 
-void Features::compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop) {
+void Features::compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop, const std::function<void(double)>& tell) {
   const int64_t samples = pictures_->size();
   const Range own = part_of(divided_up(samples, kGroup), thread.size, thread.rank);
   const int64_t start = own.count() * rank.rank / rank.size;
   for (int64_t i = 0; i < own.count() && !stop.stop_requested(); ++i) {
+    if (tell) tell(static_cast<double>(i) / static_cast<double>(own.count()));
     const Group group = Group::of(own.begin + (start + i) % own.count(), samples);
     if ((form_was_stored_ || i > 0) && find(group)) continue;
     const at::Tensor output = outputs_of(group, replica);

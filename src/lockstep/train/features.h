@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,7 +41,8 @@ class Features {
 
   /// This worker's part of the samples, with its own replica: what is not in the file, and one group where the file does not tell what an output looks like. Ranks begin at
   /// different places, so that those who share a file find there what others have computed. Stops between groups. Throws what reading a picture throws.
-  void compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop);
+  /// tell: called by this worker before each group, with the share of its part that is done, from 0 to 1.
+  void compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop, const std::function<void(double done)>& tell = {});
 
   /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a barrier that follows compute(). The replica computes again
   /// what a disk did not take, or lost.

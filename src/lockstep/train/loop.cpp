@@ -213,7 +213,17 @@ void Training::compute_features(Worker& worker) {
   if (features_.empty()) return;
   const auto start = Clock::now();
   with_context([] { return std::string("while the frozen layers' output was computed"); }, [&] {
-    for (Features& features : features_) features.compute(worker.thread, setup_.comm.share(), worker.replica, setup_.stop);
+    int64_t before = 0;
+    auto last = start;
+    for (Features& features : features_) {
+      const auto tell = [&](double done) {
+        if (!worker.is_first() || seconds_since(last) < 1) return;
+        last = Clock::now();
+        report_features_so_far(before + static_cast<int64_t>(done * static_cast<double>(features.pictures().size())), seconds_since(start));
+      };
+      features.compute(worker.thread, setup_.comm.share(), worker.replica, setup_.stop, tell);
+      before += features.pictures().size();
+    }
   });
   group_.barrier();
   if (worker.is_first()) report_features(seconds_since(start));

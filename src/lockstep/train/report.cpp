@@ -74,6 +74,12 @@ void Training::report_split() {
   say("message", {{"text", "memory ran out in step " + step + ", so it is computed anew, and from here on each shard in " + pieces + " pieces, as with --accumulate " + pieces}, {"level", "warning"}, {"pieces", state_.pieces}});
 }
 
+void Training::report_features_so_far(int64_t done, double seconds) {
+  int64_t all = 0;
+  for (const Features& features : features_) all += features.pictures().size();
+  say("features", {{"done", done}, {"all", all}, {"seconds_left", seconds * static_cast<double>(all - done) / static_cast<double>(std::max<int64_t>(1, done))}});
+}
+
 void Training::report_features(double seconds) {
   int64_t count = 0, computed = 0, bytes = 0;
   std::string where;

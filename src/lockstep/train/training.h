@@ -134,6 +134,7 @@ class Training {
   void check_losses(int64_t shard_count) const;
   void report_split();
   void report_skip(double factor);
+  void report_features_so_far(int64_t done, double seconds);
   void report_features(double seconds);
   void report_cache_failure();
   void report_step(const StepTimes& times, const Score& score);

@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr auto kPlotInterval = std::chrono::milliseconds(400);
 constexpr auto kLineInterval = std::chrono::seconds(2);
+constexpr auto kFeatureInterval = std::chrono::seconds(10);
 constexpr int kPlotHeight = 14;
 constexpr int kEcho = 2;  // columns: "^C", which the terminal writes behind what is drawn, and which must not fold it
 
@@ -60,6 +61,7 @@ class Progress final : public View {
       print("averaged score " + fixed(io::number(event, "score"), 4) + " after step " + with_commas(event.step) + ", averaging time " +
                 fixed(1000 * io::number(event, "seconds"), 1) + " ms", Tint::dim);
     }
+    if (event.kind == "features") show_features(event);
     if (event.kind == "message") show_message(event);
     if (event.kind == "stopping" && terminal_.is_terminal()) print(printable(io::text(event, "text")), Tint::plain);
     if (event.kind == "end") show_end(event);
@@ -74,6 +76,17 @@ class Progress final : public View {
   }
 
  private:
+  // Before the first step, on a terminal where the bar will be.
+  void show_features(const io::Event& event) {
+    const auto figure = [&](const char* name) { return with_commas(std::llround(io::number(event, name, 0))); };
+    const std::string text = "frozen layers computed for " + figure("done") + " of " + figure("all") + " images, " + as_duration(io::number(event, "seconds_left", 0)) + " left";
+    if (!terminal_.interactive()) {
+      if (feature_pace_.due()) print(text, Tint::plain);
+    } else if (static_cast<int>(text.size()) < terminal_.size().columns - kEcho) {
+      terminal_.draw_block({Line(terminal_.colour()).add(text, Tint::dim)});
+    }
+  }
+
   void show_step(const io::Event& event) {
     since_row_.add(event);
     timing_.add(event);
@@ -152,6 +165,7 @@ class Progress final : public View {
   }
 
   void show_message(const io::Event& event) {
+    if (!drawing_) terminal_.erase_block();
     const bool warning = io::text(event, "level") == "warning";
     Line line(terminal_.colour());
     if (warning) line.add("warning: ", Tint::warning);
@@ -176,8 +190,10 @@ class Progress final : public View {
     if (std::isfinite(accuracy)) {
       line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ").add(as_accuracy(accuracy), Tint::good).add(" after ");
     }
-    const int64_t epochs = history_.status().epoch;
-    line.add(with_commas(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
+    const int64_t steps = history_.status().step, each = history_.status().steps_per_epoch;
+    const bool whole_epochs = each == 0 || steps % each == 0;
+    const int64_t count = whole_epochs ? history_.status().epoch : steps;
+    line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
     const double speed = io::number(event, "images_per_second");
     if (speed > 0) line.add(", " + as_speed(speed) + " " + history_.status().samples + "/s");
     return line;
@@ -200,6 +216,7 @@ class Progress final : public View {
   Pace redraw_pace_{kRedrawInterval};
   Pace plot_pace_{kPlotInterval};
   Pace line_pace_{kLineInterval};
+  Pace feature_pace_{kFeatureInterval};
   std::vector<Line> plot_;
   int plot_columns_ = 0;
   int table_columns_ = 0;

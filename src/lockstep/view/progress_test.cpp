@@ -181,6 +181,25 @@ TEST_F(Progress, TextFromFilesCannotSteerTheTerminal) {
   EXPECT_THAT(on_pipe({}, replay({event})), HasSubstr("bad name ?[2J?.png"));
 }
 
+TEST_F(Progress, AnEpochThatWasNotFinishedIsNotCounted) {
+  std::vector<io::Event> events = synthetic_events({.epochs = 2});
+  io::Event end = events.back();
+  std::erase_if(events, [](const io::Event& event) { return event.step > 100; });
+  end.step = 100;
+  end.epoch = 2;
+  end.values["reason"] = "stopped";
+  events.push_back(end);
+  EXPECT_THAT(on_pipe({}, replay(events)), HasSubstr(" after 100 steps in 21.3 s"));
+}
+
+TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {
+  const std::vector<io::Event> events{{.kind = "features", .values = {{"done", 512}, {"all", 1607}, {"seconds_left", 12.0}}}, {.kind = "message", .values = {{"text", "computed once"}}}};
+  for (const std::string& text : {on_pipe({}, replay(events)), without_escapes(on_terminal(80, {}, replay(events)))}) {
+    EXPECT_THAT(text, HasSubstr("frozen layers computed for 512 of 1,607 images, 12 s left"));
+    EXPECT_THAT(text, HasSubstr("computed once"));
+  }
+}
+
 TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
   const auto step = [](int64_t number, int64_t samples, double speed) {
     return io::Event{.epoch = 1, .step = number, .kind = "step", .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};

@@ -54,6 +54,7 @@ void History::add_plan(const io::Event& event) {
   if (whole(event, "time_steps") > 0) status_.samples = whole(event, "tbptt_length") > 0 ? "pieces" : "sequences";
   status_.max_epochs = whole(event, "max_epochs");
   status_.total_steps = whole(event, "total_steps");
+  status_.steps_per_epoch = whole(event, "steps_per_epoch");
   if (status_.total_steps == 0) {
     const int64_t steps = whole(event, "steps_per_epoch");
     if (steps > 0 && status_.max_epochs <= kMost / steps) status_.total_steps = steps * status_.max_epochs;
