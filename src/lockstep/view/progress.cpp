@@ -53,6 +53,7 @@ class Progress final : public View {
   void show(const io::Event& event) override {
     if (event.kind == "step") close_epoch_before(event);
     history_.add(event);
+    if (event.kind == "plan") show_plan(event);
     if (event.kind == "step") show_step(event);
     if (event.kind == "first_step") print("first step after " + fixed(io::number(event, "seconds"), 2) + " s", Tint::dim);
     if (event.kind == "validation") show_validation(event);
@@ -76,6 +77,19 @@ class Progress final : public View {
   }
 
  private:
+  // What was chosen without being asked for is told before it takes an hour.
+  void show_plan(const io::Event& event) {
+    const auto figure = [&](const char* name) { return std::llround(io::number(event, name, 0)); };
+    const std::string data = figure("time_steps") > 0 ? " sequences" : " images of " + std::to_string(figure("height")) + "x" + std::to_string(figure("width"));
+    const std::string workers = std::to_string(figure("workers")) + (figure("workers") == 1 ? " worker" : " workers");
+    std::string text;
+    for (const std::string& part : {printable(io::text(event, "network")), ", " + with_commas(figure("train_count")) + data, ", " + workers, std::string("; lockstep plan says why")}) {
+      if (terminal_.interactive() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns) break;
+      text += part;
+    }
+    if (!text.empty()) print(text, Tint::dim);
+  }
+
   // Before the first step, on a terminal where the bar will be.
   void show_features(const io::Event& event) {
     const auto figure = [&](const char* name) { return with_commas(std::llround(io::number(event, name, 0))); };

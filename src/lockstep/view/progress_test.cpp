@@ -25,6 +25,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Le;
 using testing::Not;
+using testing::StartsWith;
 
 using Script = std::function<void(View&, int terminal)>;
 
@@ -75,6 +76,7 @@ TEST_F(Progress, PlainOutputIsLines) {
   const std::string text = on_pipe({}, replay(synthetic_events()));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
+  EXPECT_THAT(text, StartsWith("digits_cnn, 9,000 images of 28x28, 2 workers; lockstep plan says why\n"));
   EXPECT_THAT(text, HasSubstr("first step after 0.41 s\n"));
   EXPECT_THAT(text, HasSubstr("epoch 3/8  step 213  train loss "));
   EXPECT_THAT(text, HasSubstr("warning: skipped 1 of 10,000 samples"));

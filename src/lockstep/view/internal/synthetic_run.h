@@ -27,7 +27,7 @@ inline std::vector<io::Event> synthetic_events(const SyntheticRun& run = {}) {
   std::mt19937 random(7);
   std::normal_distribution<double> noise;
   const int64_t total = run.epochs * run.steps_per_epoch;
-  say(0, 0, "plan", {{"network", "digits_cnn"}, {"data", "data/digits-png"}, {"workers", 2}, {"shards", 8}, {"steps_per_epoch", run.steps_per_epoch}, {"max_epochs", run.epochs}});
+  say(0, 0, "plan", {{"network", "digits_cnn"}, {"data", "data/digits-png"}, {"train_count", 9000}, {"height", 28}, {"width", 28}, {"workers", 2}, {"shards", 8}, {"steps_per_epoch", run.steps_per_epoch}, {"max_epochs", run.epochs}});
   double best = 0;
   for (int64_t step = 1; step <= total; ++step) {
     const double progress = static_cast<double>(step) / static_cast<double>(total);
