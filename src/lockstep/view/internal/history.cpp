@@ -56,7 +56,7 @@ void History::add_plan(const io::Event& event) {
   status_.total_steps = whole(event, "total_steps");
   status_.steps_per_epoch = whole(event, "steps_per_epoch");
   if (status_.total_steps == 0) {
-    const int64_t steps = whole(event, "steps_per_epoch");
+    const int64_t steps = status_.steps_per_epoch;
     if (steps > 0 && status_.max_epochs <= kMost / steps) status_.total_steps = steps * status_.max_epochs;
     const int64_t most = whole(event, "max_steps");
     if (most > 0) status_.total_steps = status_.total_steps > 0 ? std::min(status_.total_steps, most) : most;
