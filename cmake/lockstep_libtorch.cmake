@@ -8,7 +8,7 @@ if(NOT _lockstep_cache)
     set(_lockstep_cache "$ENV{HOME}/.cache/lockstep")
   endif()
 endif()
-set(LOCKSTEP_LIBTORCH "${_lockstep_cache}/libtorch-2.11.0" CACHE PATH "Folder that holds torch/ and nvidia/")
+set(LOCKSTEP_LIBTORCH "${_lockstep_cache}/libtorch-2.15.0" CACHE PATH "Folder that holds torch/ and nvidia/")
 
 if(NOT EXISTS "${LOCKSTEP_LIBTORCH}/torch/lib/libtorch_cpu.so")
   message(FATAL_ERROR "LibTorch is not in ${LOCKSTEP_LIBTORCH}. Run scripts/setup first, or pass -DLOCKSTEP_LIBTORCH=FOLDER.")
