@@ -34,7 +34,7 @@ GpuState open_gpu_library(const std::filesystem::path& file) {
                   "build on a machine with the CUDA 13 toolkit: configuring says whether it was found");
     }
     return none("the CUDA plug-in cannot be opened: " + first_line(why),
-                "LibTorch's CUDA half needs NVIDIA's libraries: scripts/setup --peers gets them (then scripts/build), or name the folders of the pip packages nvidia-* of torch 2.11 in LD_LIBRARY_PATH");
+                "LibTorch's CUDA half needs NVIDIA's libraries: scripts/setup --peers gets them (then scripts/build), or name the folders of the pip packages nvidia-* of torch 2.15 in LD_LIBRARY_PATH");
   }
   const auto get = reinterpret_cast<const GpuLibrary* (*)()>(::dlsym(plug_in, kGpuLibrarySymbol));
   if (get == nullptr) return none("the CUDA plug-in \"" + file.string() + "\" is of another version than the program", "build or install both together");

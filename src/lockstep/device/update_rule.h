@@ -1,4 +1,4 @@
-// The arithmetic of the optimizers for one element, PyTorch's (torch/optim: sgd.py, adam.py, adamw.py, rmsprop.py, version 2.11).
+// The arithmetic of the optimizers for one element, PyTorch's (torch/optim: sgd.py, adam.py, adamw.py, rmsprop.py, version 2.15).
 // The CPU kernels and the CUDA plug-in both compile this one text.
 #pragma once
 

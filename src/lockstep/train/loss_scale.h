@@ -1,5 +1,5 @@
 // fp16-mixed: gradients of 16 bits are kept from becoming zero by a factor of the loss, which is taken out again before the update. The rule is that of PyTorch's
-// GradScaler (torch/amp/grad_scaler.py, version 2.11). The factor is a power of two, so it changes no bit of what neither overflows nor becomes too small.
+// GradScaler (torch/amp/grad_scaler.py, version 2.15). The factor is a power of two, so it changes no bit of what neither overflows nor becomes too small.
 #pragma once
 
 #include <cstdint>
