@@ -18,11 +18,13 @@ struct Settings {
   int64_t epochs = 3;
   int64_t workers = 0;
   int64_t processes = 0;
+  train::Precision precision = train::Precision::single;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("folder", self.folder, "of images");
     field("epochs", self.epochs, "passes over them", at_least(1));
     field("workers", self.workers, "threads; 0: one for each core", at_least(0));
     field("processes", self.processes, "instead of threads", at_least(0));
+    field("precision", self.precision, "of the layers: 32-true, 64-true, bf16-mixed, fp16-mixed");
   };
 };
 
@@ -49,16 +51,20 @@ struct Trained {
 // The loop, run by every worker. Each has the shards of worker.share(); exchange adds those of all.
 Trained train_by_hand(Worker& worker, const Settings& settings) {
   const auto [images, held_out] = data::ImageFolder(settings.folder).split(0.8, {.seed = 1});
-  const auto model = train::build(worker, nn::find_network("digits_cnn"), images, {.seed = 1});  // equal weights everywhere
+  // Equal weights everywhere.
+  const train::BuildOptions build{.seed = 1, .precision = settings.precision};
+  const auto model = train::build(worker, nn::find_network("digits_cnn"), images, build);
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
-  // Threads share the pictures, so each is decoded once.
-  const data::QueueOptions options{.mini_batch_size = 128, .order = {.seed = 1}, .epochs = settings.epochs, .shared = train::shared_pictures(worker)};
+  // Threads share the pictures, so each is decoded once. Their pixels have the type of the weights.
+  const data::QueueOptions options{.mini_batch_size = 128, .order = {.seed = 1}, .epochs = settings.epochs,
+                                   .output = {.type = train::number_type(settings.precision)},
+                                   .shared = train::shared_pictures(worker)};
   for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
     const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
       return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
     });
     const auto whole = train::exchange(worker, own);  // loss, gradients and batch norms' statistics of the whole mini-batch
-    sgdm.step(whole.gradients);
+    sgdm.step(whole.gradients);  // fp16-mixed: none where a gradient is not finite, as PyTorch's GradScaler
     if (batch.ends_epoch && worker.rank() == 0) worker.send(Progress{batch.cursor.epoch + 1, whole.loss});
   }
   return {train::accuracy(model, held_out, worker.comm()), held_out.size(), as_hex(model.hash())};
@@ -68,7 +74,10 @@ constexpr auto train_task = task<train_by_hand>("train_by_hand");
 
 void client(Session& session) {
   const auto& words = session.arguments();
-  if (words.size() % 2 == 0) throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N]");
+  if (words.size() % 2 == 0) {
+    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+                "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N] [--precision 32-true]");
+  }
   Settings settings{.folder = words.front()};
   for (size_t i = 1; i < words.size(); i += 2) set_field(settings, words[i].starts_with("--") ? words[i].substr(2) : words[i], words[i + 1]);
   const bool processes = settings.processes > 0;

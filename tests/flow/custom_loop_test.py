@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""examples/custom_loop: equal weights on threads, on processes and on a launcher's ranks, its lines, and the bits of `lockstep train` with the same settings.
+"""examples/custom_loop: equal weights on threads, on processes and on a launcher's ranks, its lines, and the bits of `lockstep train` with the same settings, in each precision.
 
 usage: custom_loop_test.py PROGRAM
 """
@@ -16,6 +16,8 @@ PLACES = [["--workers", 1], ["--workers", 2], ["--workers", 3], ["--processes", 
 # What the example's loop does, in the words of `lockstep train`.
 SAME = ["--network", "digits_cnn", "--seed", 1, "--validation-split", 0.2, "--mini-batch-size", 128, "--max-epochs", EPOCHS, "--patience", 0, "--learning-rate", 0.01,
         "--lr-schedule", "constant", "--weight-decay", 0, "--shards", 8, "--workers", 2]
+# On few images: a processor takes long over float16.
+PRECISIONS = ["64-true", "bf16-mixed", "fp16-mixed"]
 
 
 def custom_loop(*words):
@@ -24,6 +26,26 @@ def custom_loop(*words):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout
+
+
+def trained(digits, output, *options):
+    """What `lockstep train` ends with: accuracy and weights, as the example prints them."""
+    runs.train(digits, output, *SAME, *options)
+    accuracy = runs.of_kind(output, "validation")[-1]["values"]["accuracy"]
+    return f"{accuracy:.3f}", runs.of_kind(output, "hash")[-1]["values"]["weights"]
+
+
+def test_precisions(program, folder):
+    few = folder / "few"
+    runs.write_digits({few: 50})
+    for precision in PRECISIONS:
+        printed = {custom_loop(program, few, *place, "--precision", precision) for place in (PLACES[0], PLACES[2])}
+        if len(printed) != 1:
+            sys.exit(f"{precision} gives several weights or losses:\n{''.join(printed)}")
+        found = re.search(r"accuracy (\S+) on \d+ images held out; weights (\S+)", printed.pop()).groups()
+        expected = trained(few, folder / precision, "--precision", precision)
+        if found != expected:
+            sys.exit(f"{precision}: the example ends with {found}, lockstep train with {expected}")
 
 
 def main():
@@ -43,11 +65,10 @@ def main():
         for place, text in printed.items():
             if text != first:
                 sys.exit(f"{place} gives other weights or losses:\n{text}")
-        runs.train(digits, folder / "run", *SAME)
-        trained = runs.of_kind(folder / "run", "hash")[-1]["values"]["weights"]
-        accuracy = runs.of_kind(folder / "run", "validation")[-1]["values"]["accuracy"]
-        if (f"{accuracy:.3f}", trained) != found.groups():
-            sys.exit(f"lockstep train ends with accuracy {accuracy:.3f} and weights {trained}")
+        same = trained(digits, folder / "run")
+        if same != found.groups():
+            sys.exit(f"lockstep train ends with accuracy and weights {same}")
+        test_precisions(program, folder)
 
 
 main()

@@ -11,6 +11,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/data/picture_share.h"
+#include "lockstep/device/gpu.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/nn/module.h"
@@ -79,11 +80,15 @@ struct Trial {
   int64_t seed = 0;
   int64_t epochs = 2;
   std::string execution = "auto";
+  int64_t shards = 8;  ///< of a loop of one's own, as the next
+  double clip = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("output", self.output, "");
     field("seed", self.seed, "");
     field("epochs", self.epochs, "");
     field("execution", self.execution, "");
+    field("shards", self.shards, "");
+    field("clip", self.clip, "");
   };
 };
 
@@ -124,29 +129,33 @@ void train_shown(pool::Worker& worker, const Trial& trial) {
 struct Scores {
   int64_t count = 0;
   int64_t hash = 0;
+  std::string way{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("count", self.count, "");
     field("hash", self.hash, "");
+    field("way", self.way, "");
   };
 };
 
 Scores scores_of(const std::vector<train::Prediction>& predictions) {
   std::vector<double> all;
   for (const train::Prediction& one : predictions) all.insert(all.end(), one.scores.begin(), one.scores.end());
-  return {static_cast<int64_t>(predictions.size()), static_cast<int64_t>(hash_of(std::as_bytes(std::span(all))))};
+  return {static_cast<int64_t>(predictions.size()), static_cast<int64_t>(hash_of(std::as_bytes(std::span(all)))), {}};
 }
 
 Scores predict_once(pool::Worker&, const Trial& trial) { return scores_of(train::predict(train::model_of_run(trial.output), corners(41), {.mini_batch_size = 16})); }
 
-// A loop of one's own: its steps and the weights.
+// A loop of one's own: its steps, the weights, and what carried the gradients.
 Scores train_by_hand(pool::Worker& worker, const Trial& trial) {
   const train::BuiltModel model = train::build(worker, nn::find_network("mlp"), corners(64), {.seed = trial.seed});
   train::Sgdm sgdm(model.parameters());
   const auto loss = [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); };
-  for (const auto& batch : data::MiniBatchQueue(corners(64), worker.share(), {.mini_batch_size = 16, .epochs = trial.epochs})) {
-    sgdm.step(train::exchange(worker, train::loss_and_gradients(model, batch, loss)).gradients);
+  for (const auto& batch : data::MiniBatchQueue(corners(64), worker.share(), {.mini_batch_size = 16, .shards = trial.shards, .epochs = trial.epochs})) {
+    auto gradients = train::exchange(worker, train::loss_and_gradients(model, batch, loss)).gradients;
+    if (trial.clip > 0) train::clip_gradients(model, gradients, trial.clip);
+    sgdm.step(gradients);
   }
-  return {sgdm.steps(), static_cast<int64_t>(model.hash())};
+  return {sgdm.steps(), static_cast<int64_t>(model.hash()), worker.comm().way()};
 }
 
 constexpr auto by_hand_task = pool::task<train_by_hand>("train_by_hand");
@@ -279,6 +288,40 @@ TEST_F(FitOnPool, ALoopOfOnesOwnGivesTheSameWeightsOnEveryWorker) {
     const pool::Pool pool = open(kind, 2);
     for (const Scores& together : pool.spmd(by_hand_task, trial(""))) EXPECT_EQ(together.hash, expected.hash);
     for (const Scores& alone : pool.parfor(by_hand_task, {trial(""), trial("")})) EXPECT_EQ(alone.hash, expected.hash);
+  }
+}
+
+TEST_F(FitOnPool, ALoopThatClipsHasTheWeightsOfFit) {
+  Trial clipped = trial("clipped");
+  clipped.clip = 0.2;
+  train::Options options = options_of(clipped);
+  options.gradient_clip = clipped.clip;
+  options.learning_rate = train::SgdmOptions{}.learning_rate;
+  options.lr_schedule = train::ScheduleKind::constant;
+  options.weight_decay = options.validation_split = 0;
+  options.shards = clipped.shards;
+  const train::Result result = train::fit(nn::find_network("mlp"), corners(64), options);
+  const pool::Pool pool = open(pool::PoolKind::threads, 2);
+  const auto of_fit = pool.spmd([&](pool::Worker& worker) {
+    const train::BuildOptions trained{.weights = result.weights};
+    return static_cast<int64_t>(train::build(worker, nn::find_network("mlp"), corners(64), trained).hash());
+  });
+  EXPECT_EQ(pool.spmd(by_hand_task, clipped).front().hash, of_fit.front());
+  EXPECT_NE(pool.spmd(by_hand_task, trial("")).front().hash, of_fit.front()) << "nothing was clipped";
+}
+
+// GPUs here are those of the test with stand-ins (gpus_test.py), or a machine's with three of them.
+TEST_F(FitOnPool, ALoopOfOnesOwnSendsItsGradientsFromGpuToGpu) {
+  Trial few = trial("");
+  few.shards = 2;
+  const Scores expected = open(pool::PoolKind::threads, 1).spmd(by_hand_task, few).front();
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    for (const Scores& one : open(kind, 3).spmd(by_hand_task, few)) {
+      EXPECT_EQ(one.hash, expected.hash) << "one worker has no shard";
+      const bool is_linked = one.way.ends_with(", and shared memory");
+      const bool from_gpu_to_gpu = is_linked && !one.way.starts_with("a link between GPUs");
+      EXPECT_EQ(from_gpu_to_gpu, device::inspect_gpus().gpus.size() >= 3) << one.way;
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several GPUs in one run, with stand-ins whose tensors lie on the CPU (stand_in/gpus.cpp): the same weights as on the CPU for any number of GPUs and workers.
 
-LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL the tests of training in tasks.
+LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example.
 """
 
 import json
@@ -16,8 +16,10 @@ import sequences
 
 STAND_IN = pathlib.Path(os.environ.get("LOCKSTEP_STAND_IN", runs.ROOT / "build/release/tests/flow/stand_in"))
 FIT_ON_POOL = pathlib.Path(os.environ.get("LOCKSTEP_FIT_ON_POOL", runs.ROOT / "build/release/bin/lockstep_fit_on_pool_test"))
+CUSTOM_LOOP = pathlib.Path(os.environ.get("LOCKSTEP_CUSTOM_LOOP", runs.ROOT / "build/release/bin/lockstep_example_custom_loop"))
 PLACES = {"one": ["--execution", "gpu"], "all four": ["--execution", "multi-gpu"], "the pool of this machine": ["--execution", "parallel"], "two": ["--devices", "3,1"],
           "two workers each": ["--execution", "multi-gpu", "--workers", "8"], "four workers on one": ["--devices", "2", "--workers", "4"]}
+GRADIENT_BYTES = 4 * 26_000  # about, of digits_cnn
 SETTINGS = {
     "digits_cnn": [],
     "64-true, clipped, accumulated": ["--precision", "64-true", "--gradient-clip", "0.5", "--accumulate", "2"],
@@ -198,6 +200,34 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         shutil.copy(FIT_ON_POOL, program)
         done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=runs.SECONDS_PER_RUN, env={**os.environ, **self.environment})
         self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_a_custom_loop_sends_its_gradients_from_gpu_to_gpu(self):
+        """Between threads by copies (fit_on_pool_test.cpp), between processes over the link, which counts here."""
+        program = self.program.parent / CUSTOM_LOOP.name
+        shutil.copy(CUSTOM_LOOP, program)
+        log = self.folder / "sent"
+        on_gpus = {**os.environ, **self.environment, "STAND_IN_LINK_LOG": str(log)}
+
+        def custom_loop(program, *where, environment=None):
+            command = [program, self.digits, "--epochs", "1", *where]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment,
+                                  timeout=runs.SECONDS_PER_RUN)
+            return done.stdout
+
+        on_cpu = custom_loop(CUSTOM_LOOP, "--workers", "1")
+        for workers in ("1", "2", "3"):
+            with self.subTest(threads=workers):
+                self.assertEqual(custom_loop(program, "--workers", workers, environment=on_gpus), on_cpu)
+        self.assertFalse(log.exists())
+        for processes in ("2", "3"):
+            with self.subTest(processes=processes):
+                log.unlink(missing_ok=True)
+                self.assertEqual(custom_loop(program, "--processes", processes, environment=on_gpus), on_cpu)
+                sent = dict(line.split() for line in log.read_text().splitlines())
+                self.assertEqual(len(sent), int(processes))
+                # In each of two steps a rank sends its shards' sums but for its own part, and its part of the whole.
+                for bytes_sent in sent.values():
+                    self.assertGreater(int(bytes_sent), 2 * GRADIENT_BYTES)
 
     def same_on_several(self, name, *options, data=None):
         on_cpu, _ = self.train(f"{name} cpu", "--execution", "cpu", *options, data=data)

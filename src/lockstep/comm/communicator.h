@@ -33,6 +33,8 @@ struct WaitOptions {
 ///   cancelled  after a stop, or when another rank failed, with that rank's reason
 ///   invalid_option  when ranks called different members, or with tensors that do not fit together
 /// After any of these the group is broken: all its members throw cancelled on every rank, and tensors that were being written are undefined.
+/// Where every rank has a GPU, tensors on these GPUs go from GPU to GPU (gpu_communicator.h). Else all go over the
+/// host, and a rank that gave no node to a tree gets the sum on the CPU.
 class Communicator {
  public:
   virtual ~Communicator() = default;

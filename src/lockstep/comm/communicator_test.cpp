@@ -61,7 +61,7 @@ struct Ground {
   std::atomic<uint16_t>* port = nullptr;  // shared with processes; 0 until the meeting place is open
   CommunicatorKind communicator;
   Link link;
-  mutable std::vector<std::unique_ptr<device::GpuLink>> links;  // of threads; each is taken once, by its rank
+  ThreadLinks links = {};
 
   explicit Ground(const Kind& kind) : communicator(kind.communicator), link(kind.link) {
     if (kind.joins) {
@@ -70,7 +70,6 @@ struct Ground {
       port = new (page) std::atomic<uint16_t>(0);
     } else if (kind.size > 1) {
       memory = GroupMemory::make(kind.size);
-      links = link_threads(std::vector<at::Device>(static_cast<size_t>(kind.size), at::kCPU));
     }
   }
   Ground(const Ground&) = delete;
@@ -87,7 +86,7 @@ struct Ground {
 
 std::unique_ptr<Communicator> gpu_communicator_of(const Ground& ground, int64_t rank, const CommunicatorOptions& options) {
   std::shared_ptr<Communicator> host = make_communicator(ground.memory, rank, options);
-  std::unique_ptr<device::GpuLink> link = ground.link == Link::nccl ? link_gpus(*host, rank) : std::move(ground.links[static_cast<size_t>(rank)]);
+  std::unique_ptr<device::GpuLink> link = ground.link == Link::nccl ? link_gpus(*host, rank) : ground.links.link(rank, at::kCPU);
   const at::Device device = link->device();
   auto comm = make_gpu_communicator({.host = std::move(host), .link = std::move(link)}, options);
   if (device.is_cpu()) return comm;
@@ -329,6 +328,64 @@ TEST_P(CommunicatorContract, AFailureEndsTheGroupForGood) {
     throw std::runtime_error(first);
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank " + std::to_string(GetParam().size - 1) + " failed: the disk is gone");
+}
+
+// A host's line that counts what goes over it.
+class CountedLine : public Communicator {
+ public:
+  explicit CountedLine(std::unique_ptr<Communicator> line) : line_(std::move(line)) {}
+  Share share() const override { return line_->share(); }
+  std::string way() const override { return line_->way(); }
+  void barrier(const WaitOptions& wait) override { line_->barrier(wait); }
+  void all_reduce(const std::vector<at::Tensor>& all, Reduction reduction, const WaitOptions& wait) override {
+    line_->all_reduce(counted(all), reduction, wait);
+  }
+  void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override {
+    line_->broadcast(counted(tensors), root, wait);
+  }
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shards,
+                                   const WaitOptions& wait) override {
+    for (const Node& node : nodes) counted({node.sum});
+    return line_->exchange_nodes(nodes, shards, wait);
+  }
+  void abort(const Error& reason) override { line_->abort(reason); }
+  std::string failure() const override { return line_->failure(); }
+  size_t bytes() const { return bytes_; }
+
+ protected:
+  std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t, const WaitOptions& wait) override {
+    return line_->all_gather(counted({tensor}).front(), wait);
+  }
+
+ private:
+  std::vector<at::Tensor> counted(const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& tensor : tensors) bytes_ += tensor.nbytes();
+    return tensors;
+  }
+  const std::unique_ptr<Communicator> line_;
+  size_t bytes_ = 0;
+};
+
+// One of the three has no shard.
+TEST(GpuCommunicator, SendsNothingButWordsOverTheHost) {
+  constexpr int64_t kElements = 100'000;
+  const auto memory = GroupMemory::make(3);
+  const ThreadLinks links;
+  std::vector<std::jthread> threads;
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto host = std::make_shared<CountedLine>(make_communicator(memory, rank));
+      const auto comm = make_gpu_communicator({.host = host, .link = links.link(rank, at::kCPU)});
+      std::vector<Node> nodes;
+      if (rank > 0) nodes.push_back({single(rank - 1), values_of(rank, kElements, at::kFloat)});
+      const at::Tensor sum = comm->reduce_tree(nodes, 2);
+      EXPECT_TRUE(at::equal(sum, values_of(1, kElements, at::kFloat) + values_of(2, kElements, at::kFloat)));
+      comm->all_reduce({sum}, Reduction::sum);
+      comm->broadcast({sum}, 1);
+      EXPECT_EQ(comm->gather(sum, 0).size(), rank == 0 ? 3U : 0U);
+      EXPECT_LT(host->bytes(), 2000U);
+    });
+  }
 }
 
 class SeveralRanks : public CommunicatorContract {};

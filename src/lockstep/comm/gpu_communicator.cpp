@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <ATen/Functions.h>
 
@@ -286,6 +287,40 @@ std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu, cons
   const std::string token = text_of(host.cat(bytes_of(host.rank() == 0 ? library.link_token() : std::string())));
   Error late(ErrorCode::timeout, "the GPUs of " + std::to_string(host.size()) + " ranks were not linked in time", "NCCL_DEBUG=INFO tells what NCCL does");
   return library.connect({.token = token, .share = host.share(), .gpu = gpu, .check = watch(host, options, Deadline::after(options.timeout, {}), std::move(late))});
+}
+
+namespace {
+
+class LinkAtFirstUse : public device::GpuLink {
+ public:
+  LinkAtFirstUse(std::shared_ptr<Communicator> host, int64_t gpu, CommunicatorOptions options)
+      : host_(std::move(host)),
+        gpu_(gpu),
+        device_(device::gpu_library().device(gpu)),
+        options_(std::move(options)) {}
+
+  at::Device device() const override { return device_; }
+  std::string way() const override { return link_ == nullptr ? "a link between GPUs" : link_->way(); }
+  // All ranks come to every call, also those that neither send nor receive.
+  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
+                const Check& check) override {
+    if (link_ == nullptr) link_ = link_gpus(*host_, gpu_, options_);
+    link_->exchange(sends, receives, check);
+  }
+
+ private:
+  const std::shared_ptr<Communicator> host_;
+  const int64_t gpu_;
+  const at::Device device_;
+  const CommunicatorOptions options_;
+  std::unique_ptr<device::GpuLink> link_;
+};
+
+}  // namespace
+
+std::unique_ptr<device::GpuLink> link_gpus_at_first_use(std::shared_ptr<Communicator> host, int64_t gpu,
+                                                        CommunicatorOptions options) {
+  return std::make_unique<LinkAtFirstUse>(std::move(host), gpu, std::move(options));
 }
 
 }  // namespace lockstep::comm

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/device/gpu_link.h"
@@ -20,11 +19,26 @@ struct GpuPlace {
 /// others; so the bits are those of every other communicator. A call waits until its sums are there. Timeouts and stops of its own are `options`'.
 std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, CommunicatorOptions options = {});
 
-/// The links of ranks that are threads of this process, one for each device: a rank copies what it is sent from where it lies.
-std::vector<std::unique_ptr<device::GpuLink>> link_threads(const std::vector<at::Device>& devices);
+/// The links of ranks that are threads of this process, each with its own device: a rank copies what it is sent
+/// from where it lies.
+class ThreadLinks {
+ public:
+  ThreadLinks();
+  /// Any thread; once for each rank.
+  std::unique_ptr<device::GpuLink> link(int64_t rank, at::Device device) const;
+
+ private:
+  struct Mailboxes;
+  class Link;
+  std::shared_ptr<Mailboxes> boxes_;
+};
 
 /// The link of `host`'s ranks, which may be processes on any machines, each with its own GPU. Every rank calls it. Throws device where there is none,
 /// or where two ranks have the same, and as a call of `host` does when the ranks do not all come.
 std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu, const CommunicatorOptions& options = {});
+
+/// The same, linked in the first call that has tensors on the GPUs: most groups of a pool make none.
+std::unique_ptr<device::GpuLink> link_gpus_at_first_use(std::shared_ptr<Communicator> host, int64_t gpu,
+                                                        CommunicatorOptions options = {});
 
 }  // namespace lockstep::comm

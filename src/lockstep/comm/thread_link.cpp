@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -18,11 +19,6 @@ constexpr std::chrono::milliseconds kLook{5};  // from one call of `check` to th
 
 // What the ranks have sent each other, by sender and receiver.
 using Route = std::pair<int64_t, int64_t>;
-struct Mailboxes {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<Route, std::vector<at::Tensor>> sent;
-};
 
 // A GPU works on while its thread goes ahead; another device must not read before it is done.
 void finish_work(at::Device device) {
@@ -31,9 +27,18 @@ void finish_work(at::Device device) {
   guard.synchronizeStream(guard.getStream(device));
 }
 
-class ThreadLink : public device::GpuLink {
+}  // namespace
+
+struct ThreadLinks::Mailboxes {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<Route, std::vector<at::Tensor>> sent;
+};
+
+class ThreadLinks::Link : public device::GpuLink {
  public:
-  ThreadLink(std::shared_ptr<Mailboxes> boxes, int64_t rank, at::Device device) : boxes_(std::move(boxes)), rank_(rank), device_(device) {}
+  Link(std::shared_ptr<Mailboxes> boxes, int64_t rank, at::Device device)
+      : boxes_(std::move(boxes)), rank_(rank), device_(device) {}
 
   at::Device device() const override { return device_; }
   std::string way() const override { return "copies between threads"; }
@@ -91,13 +96,10 @@ class ThreadLink : public device::GpuLink {
   const at::Device device_;
 };
 
-}  // namespace
+ThreadLinks::ThreadLinks() : boxes_(std::make_shared<Mailboxes>()) {}
 
-std::vector<std::unique_ptr<device::GpuLink>> link_threads(const std::vector<at::Device>& devices) {
-  const auto boxes = std::make_shared<Mailboxes>();
-  std::vector<std::unique_ptr<device::GpuLink>> links;
-  for (const at::Device device : devices) links.push_back(std::make_unique<ThreadLink>(boxes, static_cast<int64_t>(links.size()), device));
-  return links;
+std::unique_ptr<device::GpuLink> ThreadLinks::link(int64_t rank, at::Device device) const {
+  return std::make_unique<Link>(boxes_, rank, device);
 }
 
 }  // namespace lockstep::comm

@@ -126,16 +126,17 @@ void Dispatcher::schedule(Later& later) {
 void Dispatcher::assign(const CallPointer& call) {
   running_[call->number] = call;
   call->record->start();
+  for (size_t worker = 0; worker < slots_.size() && call->at_work.size() < call->results.size(); ++worker) {
+    if (slots_[worker].state == SlotState::idle) call->at_work.insert(worker);
+  }
   int64_t rank = 0;
-  for (size_t worker = 0; worker < slots_.size() && rank < static_cast<int64_t>(call->results.size()); ++worker) {
-    Slot& slot = slots_[worker];
-    if (slot.state != SlotState::idle) continue;
-    slot = {.state = SlotState::busy, .call = call->number, .rank = rank};
-    call->at_work.insert(worker);
+  for (const size_t worker : call->at_work) {
+    slots_[worker] = {.state = SlotState::busy, .call = call->number, .rank = rank};
     crew_->begin(worker, {.call = call->number,
                           .rank = rank,
                           .work = call->work,
                           .group = call->group,
+                          .last_worker = *call->at_work.rbegin(),
                           .credits = call->queue == nullptr ? 0 : call->queue->capacity(),
                           .stop_asked = call->stop_asked});
     ++rank;

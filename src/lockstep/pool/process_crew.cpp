@@ -125,6 +125,7 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"stop_asked", order.stop_asked},
                          {"gpus", gpus_},
                          {"worker", worker},
+                         {"last_worker", order.last_worker},
                          {"input", order.work->input.fields}},
               .bytes = order.work->input.bytes};
   if (order.group != nullptr) frame.descriptor = Descriptor(::fcntl(order.group->descriptor(), F_DUPFD_CLOEXEC, 0));

@@ -17,6 +17,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/credits.h"
@@ -48,10 +49,16 @@ Frame frame_of(const char* kind, int64_t call, Packet packet) {
 }
 
 std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
+  const Json& header = job.frame.header;
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
-  if (job.frame.header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
+  if (header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
   if (!job.frame.descriptor) throw Error(ErrorCode::io, "the memory of its group did not reach a worker", "raise the limit of open files (ulimit -n)");
-  return comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()), job.frame.header.at("rank").get<int64_t>(), options);
+  const auto rank = header.at("rank").get<int64_t>(), gpus = header.at("gpus").get<int64_t>();
+  auto host = comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()), rank, options);
+  if (device_of(header.at("last_worker").get<size_t>(), gpus).is_cpu()) return host;
+  const std::shared_ptr<comm::Communicator> shared = std::move(host);
+  auto link = comm::link_gpus_at_first_use(shared, header.at("worker").get<int64_t>(), options);
+  return comm::make_gpu_communicator({shared, std::move(link)}, options);
 }
 
 class ProcessWorker {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -12,8 +13,10 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/device/gpu.h"
 #include "lockstep/pool/internal/credits.h"
 #include "lockstep/pool/internal/crew.h"
 
@@ -25,6 +28,7 @@ struct Job {
   std::stop_source stop;
   std::stop_source asked;  ///< to end by itself
   Credits credits;
+  std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
   explicit Job(Order given) : order(std::move(given)), credits(order.credits) {
     if (order.stop_asked) asked.request_stop();
   }
@@ -58,6 +62,8 @@ class ThreadCrew : public Crew {
   void start_threads();
   void serve(size_t worker);
   Outcome perform(size_t worker, Job& job);
+  std::unique_ptr<comm::Communicator> communicator_for(size_t worker, Job& job);
+  std::shared_ptr<const comm::ThreadLinks> links_of(int64_t call);
   std::shared_ptr<Job> job_of(size_t worker, int64_t call);
 
   CrewListener& listener_;
@@ -67,6 +73,7 @@ class ThreadCrew : public Crew {
   std::vector<Seat> seats_;
   const std::shared_ptr<SharedThings> shared_ = std::make_shared<SharedThings>();
   std::vector<std::thread::id> threads_;  ///< does not change after construction
+  std::map<int64_t, std::weak_ptr<const comm::ThreadLinks>> links_;  ///< by call
   bool closing_ = false;
 };
 
@@ -123,10 +130,29 @@ void ThreadCrew::serve(size_t worker) {
   }
 }
 
-Outcome ThreadCrew::perform(size_t worker, Job& job) {
+// The same for all ranks of a call, until the last of them has ended.
+std::shared_ptr<const comm::ThreadLinks> ThreadCrew::links_of(int64_t call) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(links_, [](const auto& entry) { return entry.second.expired(); });
+  auto links = links_[call].lock();
+  if (links == nullptr) links_[call] = links = std::make_shared<const comm::ThreadLinks>();
+  return links;
+}
+
+std::unique_ptr<comm::Communicator> ThreadCrew::communicator_for(size_t worker, Job& job) {
   const Order& order = job.order;
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
-  const auto comm = order.group == nullptr ? comm::make_communicator(options) : comm::make_communicator(order.group, order.rank, options);
+  if (order.group == nullptr) return comm::make_communicator(options);
+  auto host = comm::make_communicator(order.group, order.rank, options);
+  if (device_of(order.last_worker, gpus_).is_cpu()) return host;
+  job.links = links_of(order.call);
+  const at::Device device = device::gpu_library().device(static_cast<int64_t>(worker));
+  return comm::make_gpu_communicator({std::move(host), job.links->link(order.rank, device)}, options);
+}
+
+Outcome ThreadCrew::perform(size_t worker, Job& job) {
+  const Order& order = job.order;
+  std::unique_ptr<comm::Communicator> comm;
   const auto deliver = [&](Packet packet) {
     job.credits.take(job.stop.get_token());
     // The task may go on to change them while the handler reads.
@@ -134,6 +160,7 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
     listener_.sent(worker, order.call, std::move(packet));
   };
   try {
+    comm = communicator_for(worker, job);
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
                   .asked = job.asked.get_token(),
@@ -144,7 +171,7 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
     return {.result = order.work->run(place)};
   } catch (...) {
     Error error = device::error_of(std::current_exception());
-    comm->abort(error);
+    if (comm != nullptr) comm->abort(error);
     return {.error = std::move(error)};
   }
 }

@@ -35,6 +35,7 @@ class Worker {
   int64_t size() const { return place_.comm.size(); }
   /// Which part of the work is this rank's: part_of(total, size, rank), or a MiniBatchQueue's share.
   Share share() const { return place_.comm.share(); }
+  /// Where every worker of the group has a GPU, tensors on these GPUs go from GPU to GPU.
   comm::Communicator& comm() const { return place_.comm; }
   /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at it now and then.
   std::stop_token stop_token() const { return place_.stop; }

@@ -14,7 +14,7 @@ namespace lockstep::train {
 
 void on_each_gpu(const std::vector<at::Device>& devices, const std::function<void(comm::Communicator& comm, std::shared_ptr<device::GpuLink> link)>& work) {
   const auto memory = comm::GroupMemory::make(static_cast<int64_t>(devices.size()));
-  auto links = comm::link_threads(devices);
+  const comm::ThreadLinks links;
   const pool::Worker* worker = pool::Worker::current();
   std::vector<std::exception_ptr> failures(devices.size());
   {
@@ -24,7 +24,7 @@ void on_each_gpu(const std::vector<at::Device>& devices, const std::function<voi
       if (worker != nullptr) scope.emplace(*worker);
       const auto comm = comm::make_communicator(memory, static_cast<int64_t>(rank), {.timeout = comm::kAsLongAsItTakes});
       try {
-        work(*comm, std::move(links[rank]));
+        work(*comm, links.link(static_cast<int64_t>(rank), devices[rank]));
       } catch (...) {
         failures[rank] = std::current_exception();
       }

@@ -18,7 +18,9 @@ constexpr double kLeast = 0x1p-24;         // with less, a gradient that still o
 LossScale next(LossScale scale, bool skipped, int64_t step) {
   if (skipped) {
     if (scale.factor <= kLeast) {
-      throw Error(ErrorCode::corrupt_data, "the gradients of step " + std::to_string(step) + " are not finite, however small the loss is scaled", "try --precision bf16-mixed, or a smaller --learning-rate");
+      throw Error(ErrorCode::corrupt_data,
+                  "the gradients of step " + std::to_string(step) + " are not finite, however small the loss is scaled",
+                  "try --precision bf16-mixed (in a custom loop Precision::bf16_mixed), or a smaller learning rate");
     }
     return {scale.factor * kBackoff, 0, scale.skipped + 1};
   }

@@ -1,5 +1,5 @@
 // Stands in for the CUDA plug-in where a test has no GPUs: four GPUs whose tensors lie on the CPU, so that all that is not CUDA itself runs as on a machine with four.
-// Between processes their messages are files in $TMPDIR. JPEGs are decoded by libjpeg's quick ways at full size, which no --decode on the CPU does; where
+// Between processes their messages are files in $TMPDIR; how many bytes a rank sent is added to the file $STAND_IN_LINK_LOG where that is set. JPEGs are decoded by libjpeg's quick ways at full size, which no --decode on the CPU does; where
 // $STAND_IN_WITHOUT_NVJPEG is set they are not.
 #include <chrono>
 #include <cstdlib>
@@ -20,6 +20,12 @@ namespace {
 class FileLink : public device::GpuLink {
  public:
   explicit FileLink(const device::GpuLinkPlace& place) : folder_(place.token), rank_(place.share.rank) {}
+  ~FileLink() override {
+    const char* log = std::getenv("STAND_IN_LINK_LOG");
+    if (log != nullptr) std::ofstream(log, std::ios::app) << rank_ << " " << sent_bytes_ << "\n" << std::flush;
+  }
+  FileLink(const FileLink&) = delete;
+  FileLink& operator=(const FileLink&) = delete;
   at::Device device() const override { return at::kCPU; }
   std::string way() const override { return "files"; }
 
@@ -28,6 +34,7 @@ class FileLink : public device::GpuLink {
       const std::filesystem::path file = next(rank_, message.peer);
       std::ofstream(file.string() + ".part", std::ios::binary).write(static_cast<const char*>(message.values.const_data_ptr()), static_cast<std::streamsize>(message.values.nbytes()));
       std::filesystem::rename(file.string() + ".part", file);
+      sent_bytes_ += message.values.nbytes();
     }
     for (const Message& message : receives) {
       const std::filesystem::path file = next(message.peer, rank_);
@@ -50,6 +57,7 @@ class FileLink : public device::GpuLink {
   const std::filesystem::path folder_;
   const int64_t rank_;
   std::map<std::string, int64_t> count_;
+  size_t sent_bytes_ = 0;
 };
 
 class NoKernels : public device::GpuKernels {

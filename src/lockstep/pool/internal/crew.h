@@ -23,6 +23,7 @@ struct Order {
   int64_t rank = 0;
   std::shared_ptr<const Work> work;
   std::shared_ptr<comm::GroupMemory> group;      ///< none: a group of one
+  size_t last_worker = 0;                        ///< of the group: all of them have a GPU where it has one
   int64_t credits = 0;                           ///< values that may be on their way to the DataQueue; 0: there is none
   bool stop_asked = false;                       ///< already
 };

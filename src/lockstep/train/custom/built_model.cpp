@@ -170,6 +170,9 @@ void BuiltModel::freeze(const std::vector<std::string>& layers) const { freeze_w
 void BuiltModel::freeze_all_but(const std::vector<std::string>& layers) const { freeze_where(*this, learnables_of(*this, layers), false); }
 
 nn::NamedTensors BuiltModel::state() const { return parts_->weights.state(); }
+double BuiltModel::loss_scale() const {
+  return parts_->options.precision == Precision::fp16_mixed ? parts_->loss_scale.factor : 1;
+}
 uint64_t BuiltModel::hash() const { return parts_->weights.hash(); }
 void BuiltModel::save(const std::filesystem::path& path) const { nn::write_safetensors_atomic(path, state()); }
 const nn::NetworkInput& BuiltModel::input() const { return parts_->input; }
@@ -188,10 +191,8 @@ data::SharedPictures shared_pictures(const pool::Worker& worker) {
 
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options) {
   if (options.precision == Precision::auto_) {
-    throw Error(ErrorCode::invalid_option, "a model for a loop of one's own cannot choose its precision by a trial", "say single, double_ or bf16_mixed");
-  }
-  if (options.precision == Precision::fp16_mixed) {
-    throw Error(ErrorCode::invalid_option, "a loop of one's own does not scale the loss, without which gradients of fp16-mixed become zero", "say single, double_ or bf16_mixed");
+    throw Error(ErrorCode::invalid_option, "a model for a loop of one's own cannot choose its precision by a trial",
+                "say single, double_, bf16_mixed or fp16_mixed");
   }
   const at::Device device = open_device(worker.device().is_cpu() ? "cpu" : "cuda", worker.device().index());
   const nn::Instance instance = make_instance(worker, network, input, options);

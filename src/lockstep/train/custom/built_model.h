@@ -16,6 +16,7 @@
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/pool/worker.h"
+#include "lockstep/train/number_type.h"
 #include "lockstep/train/options.h"
 
 namespace lockstep::train {
@@ -24,6 +25,8 @@ struct BuildOptions {
   int64_t seed = 0;                     ///< of the first weights, and of random layers
   std::filesystem::path weights = {};   ///< start from this file, safetensors or of torch.save; read by rank 0 alone
   std::vector<std::string> fresh = {};  ///< layers that start anew all the same, as a new head does; see nn::load_state
+  /// Not auto_. With double_ give the queue .output = {.type = number_type(precision)}: pixels come in 32 bits
+  /// else; with fp16_mixed the loss is scaled and steps may be skipped: see exchange.
   Precision precision = Precision::single;
   Kernels kernels = Kernels::auto_;
 };
@@ -60,6 +63,10 @@ class BuiltModel {
   /// computed. Batch norms' running statistics still follow the data.
   void freeze(const std::vector<std::string>& layers) const;
   void freeze_all_but(const std::vector<std::string>& layers) const;
+
+  /// What backward's start is multiplied with in the next mini-batch, in fp16-mixed; else 1. `exchange` changes
+  /// it, by the rule of PyTorch's GradScaler.
+  double loss_scale() const;
 
   /// Learnables and running statistics by name, as a file holds them; the model's own tensors.
   nn::NamedTensors state() const;

@@ -1,6 +1,8 @@
 // The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, agreement on data.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <tuple>
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
@@ -126,11 +128,89 @@ TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
   }
 }
 
-TEST(CustomLoop, HalfPrecisionIsRefusedForNobodyScalesTheLoss) {
+// What fp16-mixed did: weights, steps, which of them were skipped, and the scale at the end.
+using Scaled = std::tuple<uint64_t, int64_t, std::vector<int64_t>, double>;
+
+// With a loss so much larger that the first scales are too large for 16 bits.
+template <class Updater>
+Scaled train_scaled(pool::Worker& worker) {
+  const BuiltModel model = build(worker, net(), halves(90), {.seed = 3, .precision = Precision::fp16_mixed});
+  Updater updater(model.parameters());
+  std::vector<int64_t> skipped;
+  EXPECT_EQ(model.loss_scale(), 65536);
+  const data::QueueOptions options{.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3};
+  const auto loss = [&](const data::Shard& shard) { return loss_of(model)(shard) * 20; };
+  for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), options)) {
+    const double scale = model.loss_scale();
+    const uint64_t before = model.hash();
+    const MiniBatchSums whole = exchange(worker, loss_and_gradients(model, batch, loss));
+    EXPECT_LT(whole.loss, 100) << "the loss itself is not scaled";
+    updater.step(whole.gradients);
+    EXPECT_EQ(whole.gradients.empty(), whole.skipped);
+    EXPECT_EQ(model.loss_scale(), whole.skipped ? scale / 2 : scale);
+    if (whole.skipped) skipped.push_back(batch.iteration);
+    for (const at::Tensor& gradient : whole.gradients) {
+      EXPECT_LT(gradient.abs().max().item<double>(), 1000) << "the scale is out of it";
+    }
+    EXPECT_NE(before, model.hash()) << "running statistics follow in any case";
+  }
+  return {model.hash(), updater.steps(), skipped, model.loss_scale()};
+}
+
+TEST(CustomLoop, HalfPrecisionScalesTheLossAndSkipsTheSameStepsOnAllRanks) {
+  for (const auto& run : {train_scaled<Sgdm>, train_scaled<Adam>}) {
+    const Scaled expected = on_workers(1, run);
+    const auto& [hash, steps, skipped, scale] = expected;
+    EXPECT_EQ(steps, 15);
+    EXPECT_FALSE(skipped.empty());
+    EXPECT_LT(skipped.size(), 15U);
+    EXPECT_EQ(scale, std::ldexp(65536, -static_cast<int>(skipped.size())));
+    for (const int64_t workers : {2, 3}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
+  }
+}
+
+TEST(CustomLoop, ALossThatNoScaleHelpsIsAnError) {
+  EXPECT_THAT(error_on_workers(2, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(20), {.precision = Precision::fp16_mixed});
+    const auto not_finite = [&](const data::Shard& shard) {
+      return (model.forward(shard.input).to(at::kFloat) * 0).abs().sqrt().sum();
+    };
+    const data::QueueOptions options{.mini_batch_size = 10, .shards = 2, .epochs = 30};
+    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), options)) {
+      exchange(worker, loss_and_gradients(model, batch, not_finite));
+    }
+  }), HasSubstr("the gradients of step 41 are not finite, however small the loss is scaled"));
+}
+
+TEST(CustomLoop, ParametersKeepNoGradientOfOneShard) {
   on_workers(1, [](pool::Worker& worker) {
-    EXPECT_THROW(build(worker, net(), halves(10), {.precision = Precision::fp16_mixed}), Error);
+    const BuiltModel model = build(worker, net(), halves(20));
+    data::MiniBatchQueue queue(halves(20), worker.share(), {.mini_batch_size = 20, .shards = 4});
+    loss_and_gradients(model, *queue.next(), loss_of(model));
+    for (const at::Tensor& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
     return 0;
   });
+}
+
+TEST(CustomLoop, ClippedGradientsHaveTheNormThatWasAskedFor) {
+  const auto run = [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(40), {.seed = 3});
+    data::MiniBatchQueue queue(halves(40), worker.share(), {.mini_batch_size = 40, .shards = 4});
+    auto gradients = exchange(worker, loss_and_gradients(model, *queue.next(), loss_of(model))).gradients;
+    const double norm = clip_gradients(model, gradients, 1e9);
+    EXPECT_EQ(clip_gradients(model, gradients, norm / 2), norm);
+    EXPECT_NEAR(clip_gradients(model, gradients, 1e9), norm / 2, norm * 1e-5);
+    double squares = 0;
+    for (const at::Tensor& gradient : gradients) squares += gradient.to(at::kDouble).pow(2).sum().item<double>();
+    EXPECT_NEAR(std::sqrt(squares), norm / 2, norm * 1e-5);
+    EXPECT_THROW(clip_gradients(model, gradients, 0), Error);
+    gradients.pop_back();
+    EXPECT_THROW(clip_gradients(model, gradients, 1), Error);
+    gradients.clear();
+    EXPECT_EQ(clip_gradients(model, gradients, 1), 0);
+    return norm;
+  };
+  EXPECT_EQ(on_workers(1, run), on_workers(3, run));
 }
 
 TEST(CustomLoop, ALossThatPredictsKeepsItsPrecision) {

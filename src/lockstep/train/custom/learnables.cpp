@@ -1,6 +1,8 @@
 #include "lockstep/train/custom/learnables.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -49,6 +51,11 @@ void check_list(const std::vector<at::Tensor>& parameters, const std::vector<at:
   }
 }
 
+// None: of a step that is skipped.
+void check_gradients(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients) {
+  if (!gradients.empty()) check_list(parameters, gradients, "gradients");
+}
+
 template <class T>
 void apply_on_cpu(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) {
   const auto at = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<T>() : nullptr; };
@@ -62,6 +69,24 @@ void apply(const device::UpdateRule& rule, const at::Tensor& gradient, const at:
   if (weight.scalar_type() == at::kDouble) return apply_on_cpu<double>(rule, dense, weight, first, second);
   if (weight.scalar_type() == at::kFloat) return apply_on_cpu<float>(rule, dense, weight, first, second);
   throw Error(ErrorCode::invalid_option, std::string("learnables of type ") + c10::toString(weight.scalar_type()) + " cannot be updated", "float and double can");
+}
+
+template <class T>
+std::vector<double> block_squares_on_cpu(const at::Tensor& flat) {
+  std::vector<double> squares;
+  for (int64_t begin = 0; begin < flat.numel(); begin += kBlock) {
+    const int64_t count = std::min(kBlock, flat.numel() - begin);
+    squares.push_back(device::kernels<T>().sum_of_squares(flat.const_data_ptr<T>() + begin, count));
+  }
+  return squares;
+}
+
+// One for each block, as the trainer's updaters have them.
+std::vector<double> block_squares(const at::Tensor& flat) {
+  const bool is_double = flat.scalar_type() == at::kDouble;
+  if (flat.is_cpu()) return is_double ? block_squares_on_cpu<double>(flat) : block_squares_on_cpu<float>(flat);
+  const at::Tensor squares = device::gpu_library().kernels().sums_of_squares(flat, kBlock).cpu();
+  return {squares.const_data_ptr<double>(), squares.const_data_ptr<double>() + squares.numel()};
 }
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
@@ -90,9 +115,10 @@ at::Tensor at_or_none(const std::vector<at::Tensor>& list, size_t i) { return li
 
 SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& velocity,
                        const SgdmOptions& options) {
-  check_list(parameters, gradients, "gradients");
+  check_gradients(parameters, gradients);
   if (!velocity.empty()) check_list(parameters, velocity, "velocities");
   const torch::NoGradGuard no_grad;
+  if (gradients.empty()) return {copies(parameters), copies(velocity)};
   SgdmUpdate next{copies(parameters), velocity.empty() ? zeros_like(parameters) : copies(velocity)};
   const device::UpdateRule rule = rule_of(options);
   const std::vector<bool> learned = learned_of(parameters);
@@ -103,10 +129,13 @@ SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vec
 }
 
 AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const AdamMoments& moments, const AdamOptions& options) {
-  check_list(parameters, gradients, "gradients");
+  check_gradients(parameters, gradients);
   if (!moments.mean.empty()) check_list(parameters, moments.mean, "means");
   if (!moments.mean_square.empty()) check_list(parameters, moments.mean_square, "mean squares");
   const torch::NoGradGuard no_grad;
+  if (gradients.empty()) {
+    return {copies(parameters), {moments.iteration, copies(moments.mean), copies(moments.mean_square)}};
+  }
   AdamUpdate next{copies(parameters),
                   {moments.iteration + 1, moments.mean.empty() ? zeros_like(parameters) : copies(moments.mean),
                    moments.mean_square.empty() ? zeros_like(parameters) : copies(moments.mean_square)}};
@@ -120,8 +149,9 @@ AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vec
 
 std::vector<at::Tensor> update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
                                const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& f) {
-  check_list(parameters, gradients, "gradients");
+  check_gradients(parameters, gradients);
   const torch::NoGradGuard no_grad;
+  if (gradients.empty()) return copies(parameters);
   std::vector<at::Tensor> next;
   for (size_t i = 0; i < parameters.size(); ++i) next.push_back(f(parameters[i].detach(), gradients[i]));
   return next;
@@ -132,6 +162,24 @@ void update(const BuiltModel& model, const std::vector<at::Tensor>& gradients,
   const auto names = model.parameter_names();
   auto name = names.begin();
   model.assign(update(model.parameters(), gradients, [&](const at::Tensor& parameter, const at::Tensor& gradient) { return f(*name++, parameter, gradient); }));
+}
+
+double clip_gradients(const BuiltModel& model, std::vector<at::Tensor>& gradients, double most) {
+  if (!(most > 0)) {
+    throw Error(ErrorCode::invalid_option, "gradients cannot be clipped to a norm of " + describe_detail::text_of(most),
+                "give a norm above 0");
+  }
+  check_gradients(model.parameters(), gradients);
+  if (gradients.empty()) return 0;
+  const torch::NoGradGuard no_grad;
+  const SharedWeights& weights = model.parts().weights;
+  const at::Tensor flat = at::zeros_like(weights.flat());
+  weights.put(gradients, flat, /*add=*/false);
+  const double norm = std::sqrt(comm::fold(block_squares(flat), 0, weights.block_count(), std::plus<>()));
+  const double scale = std::min(1.0, most / (norm + 1e-6));
+  if (scale == 1) return norm;
+  for (at::Tensor& gradient : gradients) gradient = gradient.mul(scale);
+  return norm;
 }
 
 std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor, double other) {
@@ -156,8 +204,10 @@ LearnableUpdater::LearnableUpdater(std::vector<at::Tensor> parameters, std::vect
 void LearnableUpdater::step(const std::vector<at::Tensor>& gradients) { step(gradients, rule_.learning_rate); }
 
 void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double learning_rate) {
-  check_list(parameters_, gradients, "gradients");
-  device::UpdateRule rule = corrected(rule_, steps_++);
+  check_gradients(parameters_, gradients);
+  const int64_t made = steps_++ - skipped_;
+  if (gradients.empty()) return void(++skipped_);
+  device::UpdateRule rule = corrected(rule_, made);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].requires_grad()) continue;  // frozen: weight decay would move it still
     rule.learning_rate = learning_rate * factors_[i];

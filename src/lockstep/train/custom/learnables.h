@@ -1,4 +1,5 @@
 // Optimizers for loops of one's own: plain functions over lists of learnables, and objects that keep the state between steps.
+// No gradients at all are those of a step that `exchange` skipped (fp16-mixed): nothing changes then.
 #pragma once
 
 #include <cstdint>
@@ -78,15 +79,22 @@ std::vector<at::Tensor> update(const std::vector<at::Tensor>& parameters, const 
 void update(const BuiltModel& model, const std::vector<at::Tensor>& gradients,
             const std::function<at::Tensor(const std::string& name, const at::Tensor& parameter, const at::Tensor& gradient)>& f);
 
+/// PyTorch's clip_grad_norm_ for what `exchange` gave, with the arithmetic of `lockstep train --gradient-clip`:
+/// where the L2 norm of all gradients together is larger than `most`, they become new tensors, scaled down to it.
+/// Gives the norm that they had. Every rank calls it with the same gradients, and has the same then.
+/// Throws invalid_option unless most is above 0, or when the gradients are not the model's.
+double clip_gradients(const BuiltModel& model, std::vector<at::Tensor>& gradients, double most);
+
 /// Learn-rate factors for a model's learnables: those of the layer `name` (and below) have `factor`, all others `other`.
 std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor, double other);
 
 /// sgdm_update and adam_update in place, with the state kept here. step() changes the parameters that were given: model.parameters() are the model's.
 class LearnableUpdater {
  public:
-  /// One step; all gradients must be there. Without a rate it is that of the options.
+  /// One step; all gradients must be there, or none. Without a rate it is that of the options.
   void step(const std::vector<at::Tensor>& gradients);
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
+  /// Calls of step(), those without gradients too: what a schedule goes by.
   int64_t steps() const { return steps_; }
 
  protected:
@@ -99,6 +107,7 @@ class LearnableUpdater {
   std::vector<at::Tensor> first_;
   std::vector<at::Tensor> second_;
   int64_t steps_ = 0;
+  int64_t skipped_ = 0;
 };
 
 class Sgdm : public LearnableUpdater {

@@ -68,5 +68,31 @@ TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {
   EXPECT_TRUE(at::equal(adam_parameters[0], pure_adam.parameters[0]));
 }
 
+// As of `exchange` in fp16-mixed.
+TEST(Learnables, AStepWithoutGradientsIsNotMade) {
+  const at::Tensor first = at::randn({7});
+  const auto copy = [&] { return std::vector<at::Tensor>{first.clone().requires_grad_()}; };
+  const std::vector<at::Tensor> gradients{at::randn({7})};
+  const auto skipped = copy(), made = copy();
+  Adam with(skipped, {.weight_decay = 0.1}), without(made, {.weight_decay = 0.1});
+  AdamUpdate pure{copy(), {}};
+  SgdmUpdate pure_sgdm{copy(), {}};
+  for (const bool skip : {false, true, false}) {
+    const auto given = skip ? std::vector<at::Tensor>() : gradients;
+    with.step(given);
+    if (!skip) without.step(gradients);
+    pure = adam_update(pure.parameters, given, pure.moments, {.weight_decay = 0.1});
+    pure_sgdm = sgdm_update(pure_sgdm.parameters, given, pure_sgdm.velocity);
+  }
+  EXPECT_EQ(with.steps(), 3);
+  EXPECT_TRUE(at::equal(skipped[0], made[0]));
+  EXPECT_TRUE(at::equal(pure.parameters[0], made[0]));
+  const auto once = sgdm_update(copy(), gradients);
+  const auto twice = sgdm_update(once.parameters, gradients, once.velocity);
+  EXPECT_TRUE(at::equal(pure_sgdm.parameters[0], twice.parameters[0]));
+  const auto minus = [](const at::Tensor& parameter, const at::Tensor& gradient) { return parameter - gradient; };
+  EXPECT_TRUE(at::equal(update(copy(), {}, minus)[0], first));
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -107,12 +107,31 @@ Folded fold_rows(const at::Tensor& rows, const std::vector<BatchNormInfo>& norms
 // What sums are divided by. Pieces at the ends of streams may have no target, and then no loss and no gradient.
 double divisor(double targets) { return std::max(targets, 1.0); }
 
+// Takes the scale out of the gradient, the same on all ranks, and chooses the model's next; false where the
+// step is skipped. The scale is a power of two: no bit changes.
+bool unscale(const ShardSums& sums, at::Tensor& gradient) {
+  auto& parts = sums.model.parts();
+  if (parts.options.precision != Precision::fp16_mixed) return true;
+  const bool finite = gradient.isfinite().all().item<bool>();
+  parts.loss_scale = next(parts.loss_scale, !finite, parts.exchanges);
+  if (finite) gradient = gradient.mul(1 / sums.loss_scale);
+  return finite;
+}
+
 // The mini-batch's numbers out of all ranks' rows; the model's statistics follow.
 MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, double targets, StateAggregation state) {
   auto& parts = sums.model.parts();
+  ++parts.exchanges;
   const Folded all = fold_rows(worker.comm().cat(sums.rows).contiguous(), parts.norms, state);
   if (!parts.norms.empty()) apply_moments(parts.weights, parts.norms, all.moments);
-  return {all.loss / divisor(targets), parts.weights.views(gradient), static_cast<int64_t>(all.count), sums.gradients};
+  // A rank without shards, whose group goes over the host, has the sum on the CPU.
+  gradient = gradient.to(parts.weights.device());
+  const bool made = unscale(sums, gradient);
+  return {.loss = all.loss / divisor(targets),
+          .gradients = made ? parts.weights.views(gradient) : std::vector<at::Tensor>(),
+          .count = static_cast<int64_t>(all.count),
+          .memory = sums.gradients,
+          .skipped = !made};
 }
 
 }  // namespace
@@ -124,7 +143,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   auto& parts = model.parts();
   const at::Device device = parts.weights.device();
   auto parameters = model.parameters();
-  ShardSums sums{model, take_stack(model), batch.shard_count, batch.target_count, {}};
+  ShardSums sums{model, take_stack(model), batch.shard_count, batch.target_count, {}, model.loss_scale()};
   sums.gradients->begin(batch.shard_count);
   sums.gradients->leave_held();
   parts.begin_training();
@@ -141,11 +160,13 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     }
     check_loss(sum);
     measured.push_back(loss_and_statistics(sum, parts.shard_statistics.statistics()));
-    sum.backward(at::full_like(sum, 1.0 / divisor(static_cast<double>(batch.target_count))));
+    sum.backward(at::full_like(sum, sums.loss_scale / divisor(static_cast<double>(batch.target_count))));
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
     sums.gradients->take(single(shard.index), [&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
   }
+  // The last shard's: an optimizer that reads them would go by one shard, another one on each rank.
+  for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   sums.rows = rows_of(batch, measured, parts.norms);
   return sums;
 }

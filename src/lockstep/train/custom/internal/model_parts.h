@@ -7,6 +7,7 @@
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/train/batch_norm.h"
 #include "lockstep/train/custom/built_model.h"
+#include "lockstep/train/loss_scale.h"
 #include "lockstep/train/shared_weights.h"
 
 namespace lockstep::train {
@@ -21,6 +22,8 @@ struct BuiltModel::Parts {
   data::SharedPictures pictures;        ///< of the process
   std::shared_ptr<const data::PictureSet> validated = {};           ///< the last dataset validated on, kept for the next time
   std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks = {};  ///< kept, so that a step finds its memory again
+  LossScale loss_scale = {};  ///< in fp16-mixed
+  int64_t exchanges = 0;
   bool training = true;
 
   void begin_training();
