@@ -242,7 +242,8 @@ std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchN
 
 std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place) {
   if (!at::GradMode::is_enabled()) return std::nullopt;
-  const auto node = std::dynamic_pointer_cast<torch::autograd::CppNode<FusedBatchNorm>>(output.grad_fn());
+  const auto function = output.grad_fn();  // which kind of pointer depends on LibTorch's version
+  auto* const node = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(function.get());
   // Once its backward ran, what the batch norm saved may be gone; a changed output (without gradients, else it has another grad_fn) is not what it made.
   if (node == nullptr || node->ctx_.saved_data.at("relu").toBool() || node->ctx_.saved_data.at("ran").toBool() || output._version() != 0) return std::nullopt;
   const auto saved = node->ctx_.get_saved_variables();
