@@ -126,6 +126,19 @@ class Resume(runs.TestFolders, unittest.TestCase):
                     self.assertEqual({name: ends[0]["values"].get(name) for name in told}, {name: before["values"].get(name) for name in told})
                 self.assertEqual(len(runs.of_kind(output, "validation")), 3 if ranks == 1 else 1, "nothing else was said anew")
 
+    def test_a_run_that_was_stopped_where_its_patience_ends(self):
+        # A rate that changes no answer: the second validation is no better than the first, and the third is not made.
+        options = ["--network", "mlp", "--learning-rate", "1e-30", "--validate-every", "1", "--patience", "1"]
+        whole, parts = self.folder / "patience-whole", self.stopped("patience-parts", *options)
+        self.train_run(whole, *options)
+        runs.train(self.digits, parts, "--resume", "--max-time", "0.001")
+        self.assertEqual([(event["step"], event["values"]["reason"]) for event in runs.of_kind(parts, "end")], [(1, "max-time"), (2, "max-time")])
+        runs.train(self.digits, parts, "--resume")
+        for output in (whole, parts):
+            end = runs.of_kind(output, "end")[-1]
+            self.assertEqual((end["step"], end["values"]["reason"]), (2, "patience"))
+        self.assertEqual(runs.weights(parts), runs.weights(whole))
+
     def test_before_the_first_checkpoint_options_may_change(self):
         damaged = self.folder / "damaged"
         shutil.copytree(self.digits, damaged)

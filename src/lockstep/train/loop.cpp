@@ -85,6 +85,8 @@ Range slots_of_rank(const TrainingSetup& setup) {
   return {part_of(slots, shards, own.begin).begin, part_of(slots, shards, own.end - 1).end};
 }
 
+bool patience_is_over(const Plan& plan, const RunState& state) { return plan.patience > 0 && state.validations_since_best >= plan.patience; }
+
 int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
 
 }  // namespace
@@ -283,6 +285,8 @@ void Training::walk(Worker& worker) {
     validate(worker);
     if (worker.is_first()) save_if_due();
   }
+  // One that was stopped or killed after its last validation, before it said so, has ended there.
+  if (worker.is_first() && patience_is_over(setup_.plan, state_)) end_with(EndReason::patience);
   while (!is_last(worker.step)) {
     if (!train_step(worker)) break;
     if (validation_is_due(worker.step)) validate(worker);
@@ -508,7 +512,7 @@ void Training::validate(Worker& worker) {
   const double seconds = seconds_since(start);
   note_validation(result);
   say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});
-  if (setup_.plan.patience > 0 && state_.validations_since_best >= setup_.plan.patience) end_with(EndReason::patience);
+  if (patience_is_over(setup_.plan, state_)) end_with(EndReason::patience);
 }
 
 void Training::note_validation(const Score& score) {
