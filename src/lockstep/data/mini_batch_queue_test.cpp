@@ -79,7 +79,8 @@ TEST(MiniBatchQueue, ARankHasTheSameShardsForAnyNumberOfItsWorkers) {
       std::vector<int64_t> shards;
       for (int64_t worker = 0; worker < workers; ++worker) {
         MiniBatchQueue queue(numbers(101), Share{rank * workers + worker, kRanks * workers}, options);
-        for (const Shard& shard : queue.next()->shards) shards.push_back(shard.index);
+        const std::optional<Batch> batch = queue.next();
+        for (const Shard& shard : batch->shards) shards.push_back(shard.index);
       }
       std::vector<int64_t> expected;
       for (int64_t shard = rank * 3; shard < std::min<int64_t>(8, rank * 3 + 3); ++shard) expected.push_back(shard);
