@@ -29,7 +29,7 @@ TEST(Checkpoint, ReadsBackWhatItWrote) {
 
 TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
   const test::TemporaryFolder run;
-  Snapshot snapshot{.weights = {{"w", at::ones({2})}}};
+  Snapshot snapshot{.fingerprint = Json::object(), .weights = {{"w", at::ones({2})}}};
   snapshot.state.step = 3;
   snapshot.state.weights_hash = tensors_hash({{"w", at::zeros({2})}});
   const std::filesystem::path own = write_checkpoint(run.path(), snapshot) / "model.safetensors", last = run.path() / "model.safetensors";
