@@ -70,8 +70,13 @@ class Kills:
         half = bool(half_made(output))
         complete = runs.checkpoints(output)
         step = runs.checkpoint_step(complete[-1]) if complete else 0
-        printed = runs.train(self.train, output, "--validation", self.held_out, *ARGUMENTS, "--resume", "--workers", after)
+        again = ["--validation", self.held_out, *ARGUMENTS, "--workers", after]
+        begun = (output / "options.json").exists()
+        printed = runs.train(self.train, output, *again, "--resume", status=0 if begun else 1)
         wanted = f"going on after step {step}" if complete else "the run has no checkpoint yet, so it starts anew"
+        if not begun:
+            wanted = "ended before it had written its options.json"
+            runs.train(self.train, output, *again)
         said = wanted in printed or "is finished" in printed
         same = runs.weights(output) == self.expected
         rest = [path.name for path in output.rglob("*") if path.name.endswith(".part") or path.name.startswith(".unfinished")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gradients in fewer bits: ranks keep equal weights and learn, and the plan says that their number counts."""
+"""Gradients in fewer bits: ranks keep equal weights and learn, and the plan says that their number counts; the number of their workers does not."""
 
 import unittest
 
@@ -19,13 +19,26 @@ class Compression(runs.TestFolders, unittest.TestCase):
 
     def test_learns_as_well(self):
         whole = self.train("tree", "shared")
-        for exchange in ("bf16", "powersgd"):
+        for exchange in ("bf16", "fp16", "powersgd"):
             with self.subTest(exchange=exchange):
                 output = self.train(exchange, "shared")
                 self.assertTrue(runs.plan_line(output, "same weights").startswith("no "))
                 self.assertNotEqual(runs.weights(output), runs.weights(whole))
                 self.assertGreater(self.accuracy(output), self.accuracy(whole) - 0.1)
                 self.assertEqual(runs.weights(self.train(exchange, "gloo")), runs.weights(output), "over any wire")
+
+    def test_the_workers_of_a_rank_change_no_bit(self):
+        options = [*OPTIONS, "--max-epochs", "1", "--max-steps", "3", "--normalize", "mean-std", "--gradient-clip", "1"]
+        for exchange in ("bf16", "fp16", "powersgd"):
+            expected = {}
+            for ranks, workers in ((1, 1), (1, 2), (1, 3), (1, 5), (3, 1), (3, 2)):  # 8 shards over 3 ranks: 3, 3 and 2
+                with self.subTest(exchange=exchange, ranks=ranks, workers=workers):
+                    output = self.folder / f"{exchange}-{ranks}-{workers}"
+                    launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
+                    runs.run(*launcher, "train", self.digits, "--validation", self.held_out, "--output", output, *options, "--exchange", exchange, "--workers", workers)
+                    self.assertEqual(runs.weights(output), expected.setdefault(ranks, runs.weights(output)))
+                    self.assertIn("for any number of workers of a rank", runs.plan_line(output, "same weights"))
+            self.assertNotEqual(expected[1], expected[3], "a rank rounds its own sum")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,68 @@ class Resume(runs.TestFolders, unittest.TestCase):
         (output / "options.json").write_bytes(kept)
         runs.train(self.digits, output, "--resume")
 
+    def test_a_run_keeps_its_instructions(self):
+        whole, options = self.folder / "avx2-whole", ["--isa", "avx2", "--max-epochs", "1"]
+        self.train_run(whole, *options)
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                parts = self.stopped(f"avx2-{ranks}", *options)
+                for isa in ("auto", "avx512"):  # not every processor has the second, and says so
+                    printed = runs.train(self.digits, parts, "--resume", "--isa", isa, status=2)
+                    self.assertRegex(printed, f"--isa {isa} differs from the run's avx2, and must not change at resume|this processor has no such unit")
+                launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
+                printed = runs.run(*launcher, "train", self.digits, "--output", parts, "--resume")
+                self.assertNotIn("the arithmetic differs", printed)
+                self.assertIn("isa avx2; ", runs.plan_line(parts, "arithmetic"))
+                self.assertEqual(runs.weights(parts), runs.weights(whole))
+        self.assertIn("--isa avx2 differs from the run's auto", runs.train(self.digits, self.stopped("auto-isa"), "--resume", "--isa", "avx2", status=2))
+
+    def test_a_run_that_had_not_begun(self):
+        whole, output = self.folder / "begun", self.folder / "not-begun"
+        self.train_run(whole, "--seed", "3")
+        output.mkdir()
+        for name in ("lock", "listing.jsonl", "listing.jsonl.part", "options.json.part"):  # what a kill may leave
+            (output / name).write_text("[")
+        for launcher in ((), ("run", "-n", 2, runs.PROGRAM)):
+            printed = runs.run(*launcher, "train", self.digits, "--output", output, "--resume", status=1)
+            self.assertIn("ended before it had written its options.json, so there is nothing to go on with", printed)
+            self.assertIn("hint: give its command again without --resume", printed)
+        self.train_run(output, "--seed", "3")
+        self.assertEqual(runs.weights(output), runs.weights(whole))
+
+    def test_a_finished_run_whose_end_was_not_said(self):
+        told = ("reason", "accuracy", "loss", "best_accuracy", "best_step", "test_accuracy", "test_loss", "skipped_steps", "loss_scale", "weights_path")
+        for ranks, more in ((1, ["--test", self.held_out]), (2, ["--precision", "fp16-mixed", "--max-steps", "3"])):
+            with self.subTest(ranks=ranks):
+                output = self.folder / f"unsaid-{ranks}"
+                self.train_run(output, *more)
+                before = runs.of_kind(output, "end")[0]
+                log = next((output / "events").iterdir())
+                lines = log.read_text().splitlines(keepends=True)
+                place = next(i for i, line in enumerate(lines) if '"kind":"end"' in line)
+                log.write_text("".join(lines[:place]) + lines[place][:20])  # as a kill after the last checkpoint leaves it
+                launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
+                for _ in range(2):
+                    self.assertIn("is finished: ", runs.run(*launcher, "train", self.digits, "--output", output, "--resume"))
+                    ends = [event for event in runs.of_kind(output, "end")]
+                    self.assertEqual(len(ends), 1)
+                    self.assertEqual((ends[0]["step"], ends[0]["epoch"]), (before["step"], before["epoch"]))
+                    self.assertEqual({name: ends[0]["values"].get(name) for name in told}, {name: before["values"].get(name) for name in told})
+                self.assertEqual(len(runs.of_kind(output, "validation")), 3 if ranks == 1 else 1, "nothing else was said anew")
+
+    def test_a_run_that_was_stopped_where_its_patience_ends(self):
+        # A rate that changes no answer: the second validation is no better than the first, and the third is not made.
+        options = ["--network", "mlp", "--learning-rate", "1e-30", "--validate-every", "1", "--patience", "1"]
+        whole, parts = self.folder / "patience-whole", self.stopped("patience-parts", *options)
+        self.train_run(whole, *options)
+        runs.train(self.digits, parts, "--resume", "--max-time", "0.001")
+        self.assertEqual([(event["step"], event["values"]["reason"]) for event in runs.of_kind(parts, "end")], [(1, "max-time"), (2, "max-time")])
+        runs.train(self.digits, parts, "--resume")
+        for output in (whole, parts):
+            end = runs.of_kind(output, "end")[-1]
+            self.assertEqual((end["step"], end["values"]["reason"]), (2, "patience"))
+        self.assertEqual(runs.weights(parts), runs.weights(whole))
+
     def test_before_the_first_checkpoint_options_may_change(self):
         damaged = self.folder / "damaged"
         shutil.copytree(self.digits, damaged)

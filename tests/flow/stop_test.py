@@ -80,6 +80,35 @@ class Stop(runs.TestFolders, unittest.TestCase):
         runs.train(self.digits, output, "--resume", "--workers", "2")
         self.assertEqual(runs.weights(output), runs.weights(whole))
 
+    def test_weights_that_were_swapped_are_noticed_however_the_run_ended(self):
+        doubt = "is not as the run saved it"
+        other = self.folder / "other-weights"
+        runs.train(self.digits, other, *runs.SMALL, "--max-steps", "2", "--seed", "9")
+        output = self.folder / "swapped"
+
+        def noticed(file, *arguments):
+            printed = runs.run("evaluate", *arguments, self.held_out)
+            self.assertNotIn(doubt, printed)
+            kept = file.read_bytes()
+            file.write_bytes((other / "model.safetensors").read_bytes())
+            printed = runs.run("evaluate", *arguments, self.held_out)
+            self.assertIn(f'warning: "{file}" {doubt}', printed)
+            file.write_bytes(kept)
+
+        process = self.train(output, "--max-time", "0.001")
+        process.communicate(timeout=120)
+        noticed(output / "model.safetensors", output)
+        process = self.train(output, "--resume")
+        wait_for(lambda: len(runs.of_kind(output, "best")) + len(runs.of_kind(output, "checkpoint")) > 1 or process.poll() is not None)
+        _, printed = self.interrupt(process)
+        self.assertEqual(process.returncode, 130, printed)
+        noticed(output / "model.safetensors", output)  # still that of --max-time
+        noticed(output / "best.safetensors", output, "--weights", "best")
+        noticed(runs.checkpoints(output)[-1] / "model.safetensors", runs.checkpoints(output)[-1] / "model.safetensors")
+        runs.train(self.digits, output, "--resume", "--patience", "1")
+        noticed(output / "model.safetensors", output)
+        noticed(output / "best.safetensors", output, "--weights", "best")
+
     def test_before_the_first_step(self):
         output = self.folder / "early"
         process = self.train(output, "--workers", "2", "--network", "squeezenet", "--image-size", "224x224", "--mini-batch-size", "200")

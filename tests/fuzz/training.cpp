@@ -65,7 +65,7 @@ void read_checkpoint(std::string_view input) {
   const Json fingerprint{{"network", "mlp"}, {"images", 100}, {"arithmetic", "avx2"}};
   static const std::filesystem::path folder = train::write_checkpoint("run", {.state = {.step = 7, .finished = "finished"}, .fingerprint = fingerprint, .weights = weights, .optimizer = weights});
   written(input, folder / "manifest.json");
-  train::final_weights_doubt("run", weights);
+  train::weights_doubt("run/model.safetensors", weights);
   const auto checkpoint = train::last_checkpoint("run");
   for (const char* file : {"model.safetensors", "optimizer.safetensors"}) train::read_tensors(*checkpoint, file);
   train::compare_fingerprints(checkpoint->fingerprint, fingerprint);

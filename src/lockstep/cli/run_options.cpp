@@ -8,6 +8,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/device/isa.h"
+#include "lockstep/io/run_folder.h"
+#include "lockstep/train/run_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,7 +35,7 @@ constexpr std::array<InferenceOption, 10> kInferenceOptions{{
     {"shards"},
     {"devices"},
     {"precision", "of arithmetic; auto: 32-true, also for a run that was trained in bf16-mixed"},
-    {"isa"},
+    {"isa", "vector instructions that the CPU libraries may use; auto: all that there are, also for a run that was trained with --isa"},
     {"kernels"},
 }};
 constexpr int64_t kMostConfigBytes = 1 << 20;
@@ -55,6 +57,15 @@ std::vector<std::string> read_options_file(const std::filesystem::path& path, tr
 
 bool has(const std::vector<std::string>& names, std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); }
 
+// Of a resume, the run's own: the libraries look for their instructions once, before anything else of the run is read.
+void pin_isa(const train::Options& options, const std::vector<std::string>& given) {
+  if (options.resume && !options.output.empty() && !has(given, "isa")) {
+    const auto run = train::read_manifest(io::RunPaths{options.output}.options());
+    if (run) return with_context([&] { return "as the run in \"" + options.output + "\" began with"; }, [&] { device::pin_isa(field_text(run->options, "isa")); });
+  }
+  device::pin_isa(field_text(options, "isa"));
+}
+
 }  // namespace
 
 std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more) {
@@ -73,7 +84,7 @@ AskedOptions training_options(const Call& call) {
 
   const bool drops = has(names, "lr-drop-factor") || has(names, "lr-drop-period");
   if (drops && !has(names, "lr-schedule")) options.lr_schedule = train::ScheduleKind::piecewise;
-  device::pin_isa(field_text(options, "isa"));
+  pin_isa(options, names);
   return {options, names};
 }
 

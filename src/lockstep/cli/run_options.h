@@ -33,7 +33,8 @@ std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vecto
 std::vector<FieldInfo> training_fields();
 
 /// The options of a run that is resumed, then those of --config, then those of the command line: the later ones win. A drop factor or
-/// period without --lr-schedule means piecewise. Holds the CPU libraries to --isa.
+/// period without --lr-schedule means piecewise. Holds the CPU libraries to --isa; at a resume
+/// without it, to the run's.
 struct AskedOptions {
   train::Options options;
   std::vector<std::string> given;  ///< the names that were set, in a file or on the command line

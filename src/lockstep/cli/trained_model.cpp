@@ -90,7 +90,7 @@ train::Model open_model(const Call& call, Console& console, const comm::Communic
 void examine_weights(train::Model& model, Console& console) {
   if (model.state.empty()) model.state = nn::read_weights(model.weights).tensors;
   const auto warn = [&](const std::string& text) { console.note("warning: " + printable(text) + "\n"); };
-  const std::string doubt = model.weights.filename() == io::RunPaths{}.weights() ? train::final_weights_doubt(model.weights.parent_path(), model.state) : "";
+  const std::string doubt = train::weights_doubt(model.weights, model.state);
   if (!doubt.empty()) warn(doubt);
   const std::string bad = nn::not_finite(model.state);
   if (!bad.empty()) warn("the weights in \"" + model.weights.string() + "\" have " + bad + ": scores by them mean little");

@@ -57,10 +57,18 @@ Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_coun
   return {begin, index + 1 == shard_count ? count : begin + options.shard_size};
 }
 
+// A worker's part of its rank's part.
+Range part_of_worker(int64_t count, int64_t ranks, Share share) {
+  const int64_t workers = share.size / ranks;
+  const Range of_rank = part_of(count, ranks, share.rank / workers);
+  const Range own = part_of(of_rank.count(), workers, share.rank % workers);
+  return {of_rank.begin + own.begin, of_rank.begin + own.end};
+}
+
 // A worker's shards. Those of one size stay where they are: a mini-batch that has less leaves out the last.
 Range owned_shards(const QueueOptions& options, int64_t shard_count, Share share) {
-  if (options.shard_size == 0) return part_of(shard_count, share.size, share.rank);
-  const Range range = part_of(shards_of(options, options.mini_batch_size), share.size, share.rank);
+  if (options.shard_size == 0) return part_of_worker(shard_count, options.ranks, share);
+  const Range range = part_of_worker(shards_of(options, options.mini_batch_size), options.ranks, share);
   return {std::min(range.begin, shard_count), std::min(range.end, shard_count)};
 }
 

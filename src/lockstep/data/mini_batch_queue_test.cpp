@@ -70,6 +70,25 @@ TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
   EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
 }
 
+TEST(MiniBatchQueue, ARankHasTheSameShardsForAnyNumberOfItsWorkers) {
+  constexpr int64_t kRanks = 3;  // 8 shards: 3, 3 and 2
+  for (const int64_t workers : {1, 2, 5}) {
+    QueueOptions options = options_of(1);
+    options.ranks = kRanks;
+    for (int64_t rank = 0; rank < kRanks; ++rank) {
+      std::vector<int64_t> shards;
+      for (int64_t worker = 0; worker < workers; ++worker) {
+        MiniBatchQueue queue(numbers(101), Share{rank * workers + worker, kRanks * workers}, options);
+        const std::optional<Batch> batch = queue.next();
+        for (const Shard& shard : batch->shards) shards.push_back(shard.index);
+      }
+      std::vector<int64_t> expected;
+      for (int64_t shard = rank * 3; shard < std::min<int64_t>(8, rank * 3 + 3); ++shard) expected.push_back(shard);
+      EXPECT_EQ(shards, expected) << workers << " workers of rank " << rank;
+    }
+  }
+}
+
 TEST(MiniBatchQueue, ShardsThatFollowEachOtherCanBeJoined) {
   MiniBatchQueue queue(numbers(101), Share{1, 2}, options_of(1));
   const std::vector<Shard> shards = queue.next()->shards;

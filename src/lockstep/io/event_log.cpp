@@ -162,6 +162,16 @@ int64_t next_attempt(const std::filesystem::path& run_folder) {
   return next;
 }
 
+std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder) {
+  const int64_t last = next_attempt(run_folder) - 1;
+  std::vector<Event> events;
+  for (const auto& [name, path] : log_files(run_folder)) {
+    if (name.attempt == last) read_file_into(events, path);
+  }
+  const auto end = std::find_if(events.rbegin(), events.rend(), [](const Event& event) { return event.kind == "end"; });
+  return end == events.rend() ? std::nullopt : std::optional(*end);
+}
+
 std::vector<Event> read_events(const std::filesystem::path& run_folder) {
   const auto files = log_files(run_folder);
   if (files.empty()) {

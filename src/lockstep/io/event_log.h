@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/io/event.h"
@@ -31,6 +32,9 @@ class EventLog {
 
 /// The attempt that a new start in this folder has: one more than the highest there, 0 in a new folder.
 int64_t next_attempt(const std::filesystem::path& run_folder);
+
+/// What the newest attempt of this run said at its end; nothing where it was killed or has not ended yet, and without an event log. Throws as read_events.
+std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder);
 
 /// Every event of all ranks, in order of step, attempt, then time. An attempt replaces what earlier attempts said of its first step and of
 /// all later ones, for it went back to a checkpoint before them.

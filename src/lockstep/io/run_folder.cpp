@@ -21,12 +21,18 @@ namespace {
 
 std::string quoted(const std::filesystem::path& path) { return "\"" + path.string() + "\""; }
 
-// A lone lock is what a program leaves that was killed before it wrote anything.
+// What a program leaves that was killed before it had written its options: the run has not begun, and all of this is written anew.
+bool is_left_over(const RunPaths& paths, const std::filesystem::path& file) {
+  const auto beside = [](std::filesystem::path whole) { return whole += ".part"; };
+  return file == paths.lock() || file == paths.listing() || file == beside(paths.listing()) || file == beside(paths.options());
+}
+
 bool is_used(const RunPaths& paths) {
+  if (std::filesystem::exists(paths.options())) return true;
   std::error_code code;
   std::filesystem::directory_iterator entries(paths.folder, code);
   for (; !code && entries != std::filesystem::directory_iterator(); entries.increment(code)) {
-    if (entries->path().filename() != paths.lock().filename()) return true;
+    if (!is_left_over(paths, entries->path())) return true;
   }
   if (code) throw errno_error(code.value(), "list", paths.folder.string());
   return false;

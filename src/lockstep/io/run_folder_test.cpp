@@ -63,6 +63,14 @@ TEST_F(RunFolderTest, AFolderWithNothingButALockIsFree) {
   EXPECT_NO_THROW(RunFolder::open(root_ / "x"));
 }
 
+TEST_F(RunFolderTest, AFolderWithWhatStandsBeforeTheOptionsIsFree) {
+  std::filesystem::create_directory(root_ / "x");
+  for (const char* name : {"lock", "listing.jsonl", "listing.jsonl.part", "options.json.part"}) std::ofstream(root_ / "x" / name) << "[";
+  EXPECT_NO_THROW(RunFolder::create(root_ / "x"));
+  std::ofstream(root_ / "x" / "options.json") << "{}";
+  EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }), HasSubstr("holds a run already"));
+}
+
 TEST_F(RunFolderTest, AFolderMadeForNothingIsTakenAway) {
   std::filesystem::create_directory(root_ / "mine");
   { const auto run = RunFolder::create(root_ / "mine"); }

@@ -9,6 +9,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/io/event_log.h"
+#include "lockstep/io/run_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -45,16 +47,6 @@ fs::path free_folder(const fs::path& wanted) {
   return folder;
 }
 
-std::string tensors_hash(const nn::NamedTensors& tensors) {
-  uint64_t hash = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor values = tensor.contiguous();
-    hash = hash_of(name, hash);
-    hash = hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), hash);
-  }
-  return as_hex(hash);
-}
-
 std::string manifest_hash(const Json& manifest) { return as_hex(hash_of(manifest.dump(-1, ' ', false, Json::error_handler_t::replace))); }
 
 constexpr const char* kHint = "remove the folder to go on from an earlier checkpoint or anew";
@@ -77,6 +69,41 @@ Json parsed(const fs::path& path) {
   }
 }
 
+Checkpoint read_checkpoint(const fs::path& folder) {
+  const fs::path path = folder / "manifest.json";
+  Json manifest = parsed(path);
+  const std::string hash = manifest.is_object() && manifest.contains("hash") ? manifest["hash"].dump() : "";
+  if (manifest.is_object()) manifest.erase("hash");
+  if (hash != Json(manifest_hash(manifest)).dump() || !is_whole(manifest)) damaged(path);
+  Checkpoint checkpoint{folder, {}, manifest["fingerprint"], manifest["tensors"]};
+  read_json(manifest["state"], checkpoint.state, "\"" + path.string() + "\"");
+  return checkpoint;
+}
+
+bool is_complete(const fs::path& folder) { return folder.filename().string().starts_with("step-") && fs::exists(folder / "DONE"); }
+
+// What the tensors in this file must be, and where else they are. Nothing where that is not known.
+struct Expected {
+  std::string hash{};
+  fs::path copy{};
+};
+
+Expected expected_in(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const fs::path folder = file.parent_path();
+  if (is_complete(folder)) return {.hash = read_checkpoint(folder).hashes.value(name, "")};
+  const auto checkpoint = last_checkpoint(folder);
+  if (!checkpoint) return {};
+  const RunState& state = checkpoint->state;
+  if (state.finished.empty() && !io::end_of_last_attempt(folder)) return {};
+  const std::string last = checkpoint->hashes.value("model.safetensors", "");
+  const io::RunPaths paths{folder};
+  if (file == paths.best_weights()) return {.hash = state.best_weights_hash};
+  if (file != paths.weights()) return {};
+  const std::string hash = state.weights_hash.empty() && !state.finished.empty() ? last : state.weights_hash;
+  return {.hash = hash, .copy = hash == last ? checkpoint->folder / "model.safetensors" : fs::path()};
+}
+
 }  // namespace
 
 fs::path checkpoint_folder(const fs::path& run, int64_t step) {
@@ -88,15 +115,7 @@ fs::path checkpoint_folder(const fs::path& run, int64_t step) {
 std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
   const auto folders = folders_in(run / "checkpoints");
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    if (!folder->filename().string().starts_with("step-") || !fs::exists(*folder / "DONE")) continue;
-    const fs::path path = *folder / "manifest.json";
-    Json manifest = parsed(path);
-    const std::string hash = manifest.is_object() && manifest.contains("hash") ? manifest["hash"].dump() : "";
-    if (manifest.is_object()) manifest.erase("hash");
-    if (hash != Json(manifest_hash(manifest)).dump() || !is_whole(manifest)) damaged(path);
-    Checkpoint checkpoint{*folder, {}, manifest["fingerprint"], manifest["tensors"]};
-    read_json(manifest["state"], checkpoint.state, "\"" + path.string() + "\"");
-    return checkpoint;
+    if (is_complete(*folder)) return read_checkpoint(*folder);
   }
   return std::nullopt;
 }
@@ -108,14 +127,24 @@ nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& f
   return tensors;
 }
 
-std::string final_weights_doubt(const fs::path& run, const nn::NamedTensors& weights) {
-  const std::string file = "\"" + (run / "model.safetensors").string() + "\"";
+std::string tensors_hash(const nn::NamedTensors& tensors) {
+  uint64_t hash = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor values = tensor.contiguous();
+    hash = hash_of(name, hash);
+    hash = hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), hash);
+  }
+  return as_hex(hash);
+}
+
+std::string weights_doubt(const fs::path& file, const nn::NamedTensors& weights) {
+  const std::string quoted = "\"" + file.string() + "\"";
   try {
-    const auto checkpoint = last_checkpoint(run);
-    if (!checkpoint || checkpoint->state.finished.empty() || checkpoint->hashes.value("model.safetensors", "") == tensors_hash(weights)) return "";
-    return file + " is not as the run saved it: its tensors have changed since; \"" + (checkpoint->folder / "model.safetensors").string() + "\" should have them as they were";
+    const Expected expected = expected_in(file);
+    if (expected.hash.empty() || expected.hash == tensors_hash(weights)) return "";
+    return quoted + " is not as the run saved it: its tensors have changed since" + (expected.copy.empty() ? "" : "; \"" + expected.copy.string() + "\" should have them as they were");
   } catch (const Error& error) {
-    return file + " cannot be compared with what the run saved: " + error.message();
+    return quoted + " cannot be compared with what the run saved: " + error.message();
   }
 }
 

@@ -32,6 +32,10 @@ struct RunState {
   int64_t loss_scale_steps = 0;
   int64_t skipped_steps = 0;
   std::string finished;          ///< why the run ended for good; empty while it can go on
+  double test_accuracy = -1;     ///< at the end; -1 before it, and without test data
+  double test_loss = 0;
+  std::string weights_hash{};       ///< of the tensors in model.safetensors; empty before there is one
+  std::string best_weights_hash{};  ///< of those in best.safetensors
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("step", self.step, "");
@@ -48,6 +52,10 @@ struct RunState {
     field("loss-scale-steps", self.loss_scale_steps, "");
     field("skipped-steps", self.skipped_steps, "");
     field("finished", self.finished, "");
+    field("test-accuracy", self.test_accuracy, "");
+    field("test-loss", self.test_loss, "");
+    field("weights-hash", self.weights_hash, "");
+    field("best-weights-hash", self.best_weights_hash, "");
   };
 
   LossScale scale() const { return {loss_scale, loss_scale_steps, skipped_steps}; }
@@ -84,9 +92,12 @@ std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
 /// The tensors in one of a checkpoint's files. Throws corrupt_data when they are not those that were written.
 nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
 
-/// What speaks against the weights in RUN/model.safetensors, a sentence: they are not the tensors that the run had at its end, which its last checkpoint knows. Empty where nothing
-/// does, and for a run that has not ended for good.
-std::string final_weights_doubt(const std::filesystem::path& run, const nn::NamedTensors& weights);
+/// What identifies tensors in a checkpoint's manifest and state. On the CPU.
+std::string tensors_hash(const nn::NamedTensors& tensors);
+
+/// What speaks against the tensors of a weights file, a sentence: they are not those that the run saved there, which its last checkpoint knows. Empty where nothing does.
+///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended, however it did (others may be newer than the last checkpoint), or a file of a checkpoint
+std::string weights_doubt(const std::filesystem::path& file, const nn::NamedTensors& weights);
 
 /// Removes what a kill left half-written. Called with the run's lock held.
 void remove_unfinished(const std::filesystem::path& run);

@@ -18,18 +18,18 @@ class TreeWay : public GradientWay {
   comm::Communicator& comm_;
 };
 
-// This rank's shards, in order.
-at::Tensor own_sum(const std::vector<comm::Node>& nodes, const SharedWeights& weights) {
+// This rank's shards: the largest nodes that they make, each finished in the tree, in order. Which thread holds which part of them changes no bit.
+at::Tensor own_sum(const std::vector<comm::Node>& nodes, const SharedWeights& weights, int64_t shard_count) {
   at::Tensor sum = at::zeros_like(weights.flat());
-  for (const comm::Node& node : nodes) sum.add_(node.sum);
+  for (const Range node : comm::whole_nodes(comm::shards_of(nodes), shard_count)) sum.add_(comm::finish_whole(nodes, node));
   return sum;
 }
 
-class Bf16Way : public GradientWay {
+class HalfWay : public GradientWay {
  public:
-  Bf16Way(comm::Communicator& comm, const SharedWeights& weights) : comm_(comm), weights_(weights) {}
+  HalfWay(comm::Communicator& comm, const SharedWeights& weights, at::ScalarType type) : comm_(comm), weights_(weights), type_(type) {}
   std::vector<comm::Node> exchange(const std::vector<comm::Node>& nodes, int64_t shard_count) override {
-    const at::Tensor half = own_sum(nodes, weights_).to(at::kBFloat16);
+    const at::Tensor half = own_sum(nodes, weights_, shard_count).to(type_);
     comm_.all_reduce({half}, comm::Reduction::sum);
     return {{{0, shard_count}, half.to(weights_.type())}};
   }
@@ -37,6 +37,7 @@ class Bf16Way : public GradientWay {
  private:
   comm::Communicator& comm_;
   const SharedWeights& weights_;
+  const at::ScalarType type_;
 };
 
 class PowerSgdWay : public GradientWay {
@@ -50,7 +51,7 @@ class PowerSgdWay : public GradientWay {
   }
 
   std::vector<comm::Node> exchange(const std::vector<comm::Node>& nodes, int64_t shard_count) override {
-    const at::Tensor sum = own_sum(nodes, weights_).add_(left_out_);
+    const at::Tensor sum = own_sum(nodes, weights_, shard_count).add_(left_out_);
     std::vector<at::Tensor> parts = weights_.views(sum), left, travelling;
     for (size_t i = 0; i < parts.size(); ++i) {
       if (right_[i].defined()) left.push_back(matrix(parts[i]).mm(right_[i]));
@@ -95,7 +96,8 @@ class PowerSgdWay : public GradientWay {
 }  // namespace
 
 std::unique_ptr<GradientWay> make_gradient_way(ExchangeKind kind, comm::Communicator& comm, const SharedWeights& weights, int64_t rank) {
-  if (kind == ExchangeKind::bf16) return std::make_unique<Bf16Way>(comm, weights);
+  if (kind == ExchangeKind::bf16) return std::make_unique<HalfWay>(comm, weights, at::kBFloat16);
+  if (kind == ExchangeKind::fp16) return std::make_unique<HalfWay>(comm, weights, at::kHalf);
   if (kind == ExchangeKind::powersgd) return std::make_unique<PowerSgdWay>(comm, weights, rank);
   return std::make_unique<TreeWay>(comm);
 }

@@ -33,6 +33,8 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
+const char* name_of(EndReason reason) { return enum_names(reason)[static_cast<size_t>(reason)]; }
+
 std::string run_name(const Job& job) {
   if (job.folder.empty()) return job.network.empty() ? "run" : job.network.name();
   const std::filesystem::path where = io::public_name(job.folder.string());
@@ -80,6 +82,7 @@ class Run {
     const Json start = broadcast_json(comm_, {{"options", lockstep::to_json(options_)}, {"state", lockstep::to_json(checkpoint_ ? checkpoint_->state : RunState{})}});
     read_json(start["options"], options_, "the options of rank 0");
     read_json(start["state"], state_, "the state of rank 0");
+    device::check_isa(field_text(options_, "isa"));  // of a resume, the run's
     paths_ = {options_.output};
   }
 
@@ -117,14 +120,19 @@ class Run {
     if (asked.resume) {
       manifest_ = read_manifest(folder_->paths().options());
       checkpoint_ = last_checkpoint(folder_->paths().folder);
-      if (checkpoint_ && !manifest_) {
-        throw Error(ErrorCode::not_found, "the run in \"" + folder_->paths().folder.string() + "\" has a checkpoint and no options.json, so nobody can tell how it was trained",
-                    "put the file back, or start a new run with another --output");
-      }
-      if (manifest_) resume_with(asked);
+      if (!manifest_) refuse_without_options();
+      resume_with(asked);
       remove_unfinished(folder_->paths().folder);
     }
     options_.output = folder_->paths().folder.string();
+  }
+
+  [[noreturn]] void refuse_without_options() const {
+    const std::string run = "the run in \"" + folder_->paths().folder.string() + "\" ";
+    if (checkpoint_) {
+      throw Error(ErrorCode::not_found, run + "has a checkpoint and no options.json, so nobody can tell how it was trained", "put the file back, or start a new run with another --output");
+    }
+    throw Error(ErrorCode::not_found, run + "ended before it had written its options.json, so there is nothing to go on with", "give its command again without --resume");
   }
 
   // Before the first checkpoint nothing was learned that other options could spoil; what the run had resolved is then resolved anew.
@@ -153,10 +161,22 @@ class Run {
     compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], job_.folder.string(), decided["folder"].get<std::string>());
   }
 
-  Result finished_already() const {
-    const RunState& state = state_;
-    return {.reason = EndReason::already_finished, .accuracy = state.validation_accuracy, .best_accuracy = state.best_accuracy, .test_accuracy = kNone,
-            .loss = state.validation_loss, .steps = state.step, .seconds = state.seconds, .output = paths_.folder, .weights = paths_.weights()};
+  Result finished_already() {
+    if (leads_) complete_log();
+    return result_at(state_, EndReason::already_finished);
+  }
+
+  // One that was killed after its last checkpoint had no time to say its end. What only the killed process knew (speed, memory) is left out.
+  void complete_log() {
+    const int64_t attempt = io::next_attempt(paths_.folder);
+    if (attempt == 0 || io::end_of_last_attempt(paths_.folder)) return;
+    std::vector<std::unique_ptr<view::View>> views;
+    if (job_.listener) views.push_back(std::make_unique<Told>(job_.listener));
+    Reporter reporter(std::make_unique<io::EventLog>(paths_.folder, 0, attempt), std::move(views), attempt);
+    const int64_t steps_per_epoch = manifest_->plan.value("steps_per_epoch", int64_t{0});
+    Json values = values_at(state_, state_.finished, manifest_->plan.value("precision", "") == "fp16-mixed");
+    reporter.say({.epoch = steps_per_epoch > 0 ? divided_up(state_.step, steps_per_epoch) : 0, .step = state_.step, .kind = "end", .values = std::move(values)});
+    reporter.finish();
   }
 
   void message(const std::string& text, const char* level) { say({.kind = "message", .values = {{"text", text}, {"level", level}}}); }
@@ -248,6 +268,7 @@ class Run {
     load(training);
     training.share_start();
     const EndReason reason = run_together(training);
+    note_end(training, reason);
     if (writer) {
       writer->finish();
       save_end(training, reason);
@@ -268,33 +289,53 @@ class Run {
 
   // The weights first: a kill between the two makes the resume repeat the end, with the same bits.
   void save_end(Training& training, EndReason reason) {
+    Snapshot end = training.snapshot(/*checkpoint=*/true, /*best=*/false);
+    if (reason != EndReason::stopped) {
+      nn::write_safetensors_atomic(paths_.weights(), end.weights);
+      end.state.weights_hash = tensors_hash(end.weights);
+    }
+    if (end.state.step > 0) write_checkpoint(paths_.folder, end);
+  }
+
+  // What the end says, and what a resume must know of it to say it again.
+  static void note_end(Training& training, EndReason reason) {
     RunState& state = training.state();
-    if (reason != EndReason::stopped) nn::write_safetensors_atomic(paths_.weights(), training.weights().state());
-    if (reason == EndReason::finished || reason == EndReason::patience) state.finished = enum_names(reason)[static_cast<size_t>(reason)];
-    if (state.step > 0) write_checkpoint(paths_.folder, training.snapshot(/*checkpoint=*/true, /*best=*/false));
+    const Score& test = training.test_score();
+    if (reason == EndReason::finished || reason == EndReason::patience) state.finished = name_of(reason);
+    state.test_accuracy = test.count > 0 ? test.accuracy : -1;
+    state.test_loss = test.loss;
+  }
+
+  Result result_at(const RunState& state, EndReason reason) const {
+    const bool validated = state.validation_accuracy >= 0;
+    return {.reason = reason,
+            .accuracy = validated ? state.validation_accuracy : kNone,
+            .best_accuracy = validated ? state.best_accuracy : kNone,
+            .test_accuracy = state.test_accuracy >= 0 ? state.test_accuracy : kNone,
+            .loss = validated ? state.validation_loss : kNone,
+            .steps = state.step,
+            .seconds = state.seconds,
+            .output = paths_.folder,
+            .weights = paths_.weights()};
+  }
+
+  // Of an `end` event: what a checkpoint knows.
+  Json values_at(const RunState& state, const std::string& reason, bool scales_loss) const {
+    Json values{{"reason", reason}, {"seconds", state.seconds}, {"best_step", state.best_step}};
+    if (state.validation_accuracy >= 0) values.update({{"accuracy", state.validation_accuracy}, {"loss", state.validation_loss}, {"best_accuracy", state.best_accuracy}});
+    if (state.test_accuracy >= 0) values.update({{"test_accuracy", state.test_accuracy}, {"test_loss", state.test_loss}});
+    if (scales_loss) values.update({{"skipped_steps", state.skipped_steps}, {"loss_scale", state.loss_scale}});
+    if (reason != name_of(EndReason::stopped)) values["weights_path"] = paths_.weights().string();
+    return values;
   }
 
   Result result_of(Training& training, EndReason reason) {
     const RunState& state = training.state();
-    const bool validated = state.validation_accuracy >= 0;
-    const Score& test = training.test_score();
-    Result result{.reason = reason,
-                  .accuracy = validated ? state.validation_accuracy : kNone,
-                  .best_accuracy = validated ? state.best_accuracy : kNone,
-                  .test_accuracy = test.count > 0 ? test.accuracy : kNone,
-                  .loss = validated ? state.validation_loss : kNone,
-                  .steps = state.step,
-                  .epochs = divided_up(state.step, prepared_.plan.steps_per_epoch),
-                  .seconds = state.seconds,
-                  .images_per_second = training.images_per_second(),
-                  .output = paths_.folder,
-                  .weights = paths_.weights()};
-    Json values{{"reason", enum_names(reason)[static_cast<size_t>(reason)]}, {"seconds", result.seconds}, {"images_per_second", result.images_per_second},
-                {"best_step", state.best_step}, {"skipped_checkpoints", training.skipped_checkpoints()}, {"peak_memory_bytes", device::peak_memory_bytes()}};
-    if (validated) values.update({{"accuracy", result.accuracy}, {"loss", result.loss}, {"best_accuracy", result.best_accuracy}});
-    if (test.count > 0) values.update({{"test_accuracy", test.accuracy}, {"test_loss", test.loss}});
-    if (prepared_.plan.precision == Precision::fp16_mixed) values.update({{"skipped_steps", state.skipped_steps}, {"loss_scale", state.loss_scale}});
-    if (reason != EndReason::stopped) values["weights_path"] = result.weights.string();
+    Result result = result_at(state, reason);
+    result.epochs = divided_up(state.step, prepared_.plan.steps_per_epoch);
+    result.images_per_second = training.images_per_second();
+    Json values = values_at(state, name_of(reason), prepared_.plan.precision == Precision::fp16_mixed);
+    values.update({{"images_per_second", result.images_per_second}, {"skipped_checkpoints", training.skipped_checkpoints()}, {"peak_memory_bytes", device::peak_memory_bytes()}});
     say({.epoch = result.epochs, .step = state.step, .kind = "end", .values = std::move(values)});
     return result;
   }
@@ -359,7 +400,6 @@ struct GiveBack {
 
 Result train_over(const Job& job, const Options& options) {
   device::keep_freed_memory();
-  if (!options.resume) device::check_isa(field_text(options, "isa"));
   const GiveBack at_end;
   // Before anything of them is written down.
   for (const std::string& where : {job.folder.string(), options.validation, options.test}) io::refuse_secrets(where);

@@ -77,7 +77,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
                      .padded_left = model.padding == data::PaddingSide::left, .frozen_steps = feature_steps});
     replica.begin_evaluation();
     const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
-    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .order = {.shuffle = data::Shuffle::never}, .pinned = device.is_cuda()});
+    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .ranks = together.comm.size(), .order = {.shuffle = data::Shuffle::never}, .pinned = device.is_cuda()});
     while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {
         work(replica, shard, batch->cursor.step * options.mini_batch_size + part_of(batch->global_count, batch->shard_count, shard.index).begin);

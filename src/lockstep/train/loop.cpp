@@ -30,10 +30,13 @@ using Clock = std::chrono::steady_clock;
 
 at::Device device_of(const Plan& plan) { return open_device(plan.device, plan.gpu); }
 
-data::QueueOptions queue_options(const Plan& plan, const Options& options, int64_t step, bool resident) {
+data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, bool resident) {
+  const Plan& plan = setup.plan;
+  const Options& options = setup.options;
   return {.mini_batch_size = plan.mini_batch_size,
           .shards = plan.shards,
           .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
+          .ranks = setup.comm.size(),
           .order = {.seed = options.seed, .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle},
           .augment = data::Augment::parse(options.augment),
           .cut_out = queue_cut(plan, options),
@@ -63,26 +66,26 @@ CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, con
   return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat()) : CarriedStates();
 }
 
-std::vector<int64_t> owners_of(const Plan& plan) {
+std::vector<int64_t> owners_of(const TrainingSetup& setup) {
+  const int64_t ranks = setup.comm.size(), threads = setup.plan.workers / ranks, shards = setup.plan.shards;
   std::vector<int64_t> owners;
-  for (int64_t shard = 0; shard < plan.shards; ++shard) owners.push_back(owner_of(plan.shards, plan.workers, shard));
+  for (int64_t shard = 0; shard < shards; ++shard) {
+    const int64_t rank = owner_of(shards, ranks, shard);
+    const Range own = part_of(shards, ranks, rank);
+    owners.push_back(rank * threads + owner_of(own.count(), threads, shard - own.begin));
+  }
   return owners;
 }
 
-// The part of a mini-batch's `count` shards that the workers of a rank have.
-Range shards_of_rank(int64_t count, const TrainingSetup& setup, int64_t rank) {
-  const int64_t threads = setup.plan.workers / setup.comm.size();
-  const int64_t first = rank * threads;
-  return {part_of(count, setup.plan.workers, first).begin, part_of(count, setup.plan.workers, first + threads - 1).end};
-}
-
-// The same in slots; there the mini-batch is always full.
+// The slots that the workers of this rank have; there the mini-batch is always full.
 Range slots_of_rank(const TrainingSetup& setup) {
   const int64_t slots = setup.plan.mini_batch_size, shards = used_shards(setup.plan.shards, slots);
-  const Range own = shards_of_rank(shards, setup, setup.comm.rank());
+  const Range own = part_of(shards, setup.comm.size(), setup.comm.rank());
   if (own.count() == 0) return {};
   return {part_of(slots, shards, own.begin).begin, part_of(slots, shards, own.end - 1).end};
 }
+
+bool patience_is_over(const Plan& plan, const RunState& state) { return plan.patience > 0 && state.validations_since_best >= plan.patience; }
 
 int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
 
@@ -113,7 +116,7 @@ struct Training::Worker {
       : thread(own_thread),
         all(of_all),
         replica(std::move(instance), training.weights_, training.norms_, training.options_of_replicas()),
-        queue(training.setup_.train, of_all, queue_options(training.setup_.plan, training.setup_.options, training.state_.step, !training.resident_.empty())),
+        queue(training.setup_.train, of_all, queue_options(training.setup_, training.state_.step, !training.resident_.empty())),
         step(training.state_.step) {
     replica.set_pieces(training.state_.pieces);
   }
@@ -138,7 +141,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       carried_(carried_states(setup_.plan, prototype_, weights_)),
       deal_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
-      owners_(owners_of(setup_.plan)),
+      owners_(owners_of(setup_)),
       shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
   if (setup_.plan.keep_features) {
@@ -146,7 +149,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
     if (setup_.validation != nullptr) features_.emplace_back(setup_.validation, setup_.validation_features);
   }
   if (setup_.options.exchange != ExchangeKind::average) return;
-  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) { return shards_of_rank(setup_.plan.shards, setup_, rank); }};
+  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) { return part_of(setup_.plan.shards, setup_.comm.size(), rank); }};
   averaging_ = std::make_unique<Averaging>(workers, Averaging::Masters{weights_, optimizer_, norms_}, averaging_options(setup_), [this] { return make_instance(setup_); });
 }
 
@@ -282,6 +285,8 @@ void Training::walk(Worker& worker) {
     validate(worker);
     if (worker.is_first()) save_if_due();
   }
+  // One that was stopped or killed after its last validation, before it said so, has ended there.
+  if (worker.is_first() && patience_is_over(setup_.plan, state_)) end_with(EndReason::patience);
   while (!is_last(worker.step)) {
     if (!train_step(worker)) break;
     if (validation_is_due(worker.step)) validate(worker);
@@ -471,7 +476,7 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = device_of(plan).is_cuda(), .pictures_wanted = features == nullptr && resident == nullptr});
+  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .ranks = setup_.comm.size(), .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = device_of(plan).is_cuda(), .pictures_wanted = features == nullptr && resident == nullptr});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (auto batch = queue.next(setup_.stop)) {
     if (resident != nullptr) resident->fill(batch->shards);
@@ -507,7 +512,7 @@ void Training::validate(Worker& worker) {
   const double seconds = seconds_since(start);
   note_validation(result);
   say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});
-  if (setup_.plan.patience > 0 && state_.validations_since_best >= setup_.plan.patience) end_with(EndReason::patience);
+  if (patience_is_over(setup_.plan, state_)) end_with(EndReason::patience);
 }
 
 void Training::note_validation(const Score& score) {
@@ -545,7 +550,11 @@ void Training::save_if_due() {
     ++skipped_checkpoints_;
     due = false;
   }
-  if (due || best) setup_.writer->submit(snapshot(due, best));
+  if (due || best) {
+    Snapshot saved = snapshot(due, best);
+    if (best) saved.state.best_weights_hash = state_.best_weights_hash = tensors_hash(saved.weights);
+    setup_.writer->submit(std::move(saved));
+  }
   checkpoint_seconds_ += seconds_since(start);
 }
 

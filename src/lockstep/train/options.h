@@ -24,8 +24,8 @@ constexpr std::array<const char*, 3> enum_names(ScaleWithWorkers) { return {"non
 
 /// How the shards' work becomes one network's: gradients added in the tree at every step, or replicas averaged every few steps, or gradients added
 /// that travel between ranks in fewer bits (compression.h).
-enum class ExchangeKind { tree, average, bf16, powersgd };
-constexpr std::array<const char*, 4> enum_names(ExchangeKind) { return {"tree", "average", "bf16", "powersgd"}; }
+enum class ExchangeKind { tree, average, bf16, fp16, powersgd };
+constexpr std::array<const char*, 5> enum_names(ExchangeKind) { return {"tree", "average", "bf16", "fp16", "powersgd"}; }
 
 /// What is made of an average of replicas: the new weights, or the gradient of a step (DiLoCo, arXiv:2311.08105).
 enum class OuterOptimizer { none, nesterov };
@@ -210,7 +210,7 @@ struct Options {
     field("isa", self.isa, "vector instructions that the CPU libraries may use; machines of a group must use the same for equal bits");
     field("kernels", self.kernels, "on a CPU: convolutions of this project where they are faster, or the engine's (oneDNN) everywhere");
     field("Averaging mode");
-    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged; bf16, powersgd: as tree, in fewer bits between ranks, whose number then decides the weights");
+    field("exchange", self.exchange, "tree: the shards' gradients are added at every step; average: each shard is a replica that trains by itself, and replicas are averaged; bf16, fp16, powersgd: as tree, in fewer bits between ranks; the number of ranks then decides the weights, and the number of workers of a rank does not");
     field("overlap", self.overlap, "tree, over several ranks: exchange gradients in buckets while backward makes the others; the weights are the same without");
     field("powersgd-rank", self.powersgd_rank, "--exchange powersgd: columns of the two factors that a matrix of gradients becomes", between(1, 1024));
     field("averaging-frequency", self.averaging_frequency, "average: steps from one average to the next; there is one at the end too", at_least(1));

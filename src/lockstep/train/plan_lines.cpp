@@ -36,6 +36,7 @@ class Lines {
     }
     if (options_.out_of_memory == OutOfMemory::split) line("out of memory", "split", "each shard in twice as many pieces from then on; so nothing is exchanged beside backward");
     if (options_.exchange == ExchangeKind::bf16) describe_compression("gradients travel as bfloat16, and are added in 32 bits");
+    if (options_.exchange == ExchangeKind::fp16) describe_compression("gradients travel as float16, and are added in 32 bits");
     if (options_.exchange == ExchangeKind::powersgd) describe_compression("matrices of gradients travel as two factors of " + std::to_string(options_.powersgd_rank) + " columns");
     line("steps", with_commas(plan_.total_steps) + " in " + std::to_string(plan_.max_epochs) + " epochs", steps_reason());
     line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan_.learning_rate) + ", " + field_text(options_, "lr-schedule"));
@@ -106,7 +107,7 @@ class Lines {
 
   void describe_compression(const std::string& how) {
     line("exchange", field_text(options_, "exchange"), how);
-    line("same weights", "no", std::string("another number of ranks rounds other sums") + (options_.exchange == ExchangeKind::powersgd ? ", and a resume begins without what was left out before" : ""));
+    line("same weights", "no", std::string("for any number of workers of a rank; another number of ranks rounds other sums") + (options_.exchange == ExchangeKind::powersgd ? ", and a resume begins without what was left out before" : ""));
   }
 
   void describe_memory() {

@@ -62,7 +62,8 @@ class StepMeasurement {
     for (const int64_t threads : counts) measure_together(threads, shards);
     // A core that is shared is no faster than one alone: where it seems so, another had the machine.
     for (size_t threads = costs_.shard.size(); threads-- > 1;) costs_.shard[threads - 1] = std::min(costs_.shard[threads - 1], costs_.shard[threads]);
-    const int64_t bytes = options_.exchange == ExchangeKind::bf16 ? 2 : number_bytes(plan_.precision);
+    const bool half = options_.exchange == ExchangeKind::bf16 || options_.exchange == ExchangeKind::fp16;
+    const int64_t bytes = half ? 2 : number_bytes(plan_.precision);
     costs_.gradient_bytes = options_.exchange == ExchangeKind::powersgd ? powersgd_bytes() : plan_.learned_count * bytes;
     return costs_;
   }
