@@ -22,6 +22,7 @@ class RanksState(runs.TestFolders, unittest.TestCase):
         cls.network.write_text(json.dumps(LAYERS))
         cls.settings = {"averages": (cls.digits, ["--validation", cls.held_out, *AVERAGE]),
                         "outer steps, states kept": (cls.digits, ["--validation", cls.held_out, *AVERAGE, *OUTER, "--checkpoint-every", "1"]),
+                        "warm-up, PyTorch's order": (cls.digits, ["--validation", cls.held_out, *AVERAGE, *OUTER, "--averaging-warmup-steps", "4", "--sample-order", "distributed-sampler"]),
                         "carried states": (cls.streams, ["--network", cls.network, *PIECES])}
 
     def over(self, ranks, folder, output, *options):

@@ -42,6 +42,8 @@ SETTINGS = {
     "averaged lenet": ["--exchange", "average", "--averaging-frequency", "2", "--shards", "4", "--mini-batch-size", "8", "--network", "lenet", "--image-size", "20x20"],
     "averaged, all else": ["--exchange", "average", "--shards", "5", "--mini-batch-size", "7", "--averaging-frequency", "4", "--average-updaters=false", "--outer-optimizer",
                            "nesterov", "--optimizer", "adamw", "--augment", "flip,shift", "--accumulate", "2", "--precision", "bf16-mixed", "--patience", "1"],
+    "averaged, warm-up": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9", "--averaging-frequency", "3", "--averaging-warmup-steps", "5", "--average-updaters=false", "--optimizer", "adam"],
+    "averaged, PyTorch's order": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9", "--averaging-frequency", "2", "--sample-order", "distributed-sampler"],
     "everything": ["--augment", "flip,shift=1", "--gradient-clip", "1", "--accumulate", "2", "--normalize", "mean-std", "--optimizer", "adamw", "--weight-decay", "0.1",
                    "--precision", "bf16-mixed", "--validate-every", "5"],
 }
@@ -80,6 +82,19 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
 
     def test_run_to_run(self):
         self.assertEqual(self.outcome("everything", 2, " again")[:2], self.outcome("everything", 2, " and again")[:2])
+
+    def test_pytorchs_order_is_dealt_to_the_workers_that_began(self):
+        options = ["--validation", self.held_out, *runs.SMALL, "--shards", "4", "--sample-order", "distributed-sampler", "--lr-schedule", "constant"]
+        threads, ranks, one, parts = (self.folder / f"dealt to {who}" for who in ("threads", "ranks", "one", "parts"))
+        runs.train(self.digits, threads, *options, "--workers", 2)
+        runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--output", ranks, *options)
+        runs.train(self.digits, one, *options, "--workers", 1)
+        runs.train(self.digits, parts, *options, "--workers", 2, "--max-time", "0.001")
+        runs.train(self.digits, parts, "--resume", "--workers", 3)
+        self.assertEqual(runs.weights(ranks), runs.weights(threads))
+        self.assertEqual(runs.weights(parts), runs.weights(threads), "resumed by others")
+        self.assertNotEqual(runs.weights(one), runs.weights(threads))
+        self.assertTrue(runs.plan_line(threads, "same weights").startswith("no "))
 
     def test_patience_ends_the_run_early(self):
         output = self.folder / "early"

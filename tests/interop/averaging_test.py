@@ -1,4 +1,5 @@
-"""Averaging mode against replicas in PyTorch: three of them, a few steps, in double precision.
+"""Averaging mode against replicas in PyTorch: three of them, a few steps, in double precision. With a warm-up torch's own PeriodicModelAverager says when
+they are averaged, and until then their gradients are, as DistributedDataParallel does.
 
 usage: averaging_test.py PATH-OF-lockstep     (needs torch, safetensors and Pillow)
 """
@@ -14,6 +15,7 @@ import peer  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.distributed.algorithms.model_averaging import averagers  # noqa: E402
 
 REPLICAS = 3
 STEPS = 8
@@ -27,6 +29,9 @@ CASES = [
     (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 3, "average-updaters": False, "outer-optimizer": "nesterov"}),
     (7, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 3}),
     (8, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 1, "outer-optimizer": "nesterov", "outer-learning-rate": 0.5, "outer-momentum": 0.8}),
+    (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3, "averaging-warmup-steps": 3}),
+    (8, "digits_cnn", {"optimizer": "adam", "gradient-clip": 0.5}, {"averaging-frequency": 2, "averaging-warmup-steps": 4, "average-updaters": False}),
+    (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 2, "averaging-warmup-steps": 2, "outer-optimizer": "nesterov"}),
 ]
 
 
@@ -53,22 +58,32 @@ class Group:
             self.outer = torch.optim.SGD(self.average_model.parameters(), averaging.get("outer-learning-rate", 0.7), averaging.get("outer-momentum", 0.9), nesterov=True)
         self.samples = [0] * REPLICAS
 
-    def step(self, replica, inputs, labels):
-        model, optimizer = self.models[replica], self.optimizers[replica]
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs), labels).backward()
-        if self.clip:
-            nn.utils.clip_grad_norm_(model.parameters(), self.clip)
-        optimizer.step()
+    def backward(self, replica, inputs, labels):
+        self.optimizers[replica].zero_grad()
+        nn.functional.cross_entropy(self.models[replica](inputs), labels).backward()
         self.samples[replica] += len(labels)
 
+    def step(self, replica):
+        if self.clip:
+            nn.utils.clip_grad_norm_(self.models[replica].parameters(), self.clip)
+        self.optimizers[replica].step()
+
+    def step_together(self):
+        """DistributedDataParallel's step, with gradients weighted by samples."""
+        for parameters in zip(*(model.parameters() for model in self.models)):
+            mean = sum(parameter.grad * count for parameter, count in zip(parameters, self.samples) if count) / sum(self.samples)
+            for parameter in parameters:
+                parameter.grad = mean.clone()
+        for replica in range(REPLICAS):
+            self.step(replica)
+
     @torch.no_grad()
-    def average(self):
+    def average(self, is_warm=True):
         taking_part = [i for i in range(REPLICAS) if self.samples[i]]
         samples = [self.samples[i] for i in taking_part]
         states = [self.models[i].state_dict() for i in taking_part]
         mean = {name: mean_of([state[name] for state in states], samples) for name in states[0]}
-        if self.outer:
+        if self.outer and is_warm:
             for name, parameter in self.average_model.named_parameters():
                 parameter.grad = parameter - mean[name]
             self.outer.step()
@@ -90,20 +105,43 @@ class Group:
                     state[key].copy_(mean)
 
 
+def average_rule(averaging):
+    """Whether there is an average after a step; called once for each, in order."""
+    frequency, warmup = averaging["averaging-frequency"], averaging.get("averaging-warmup-steps", 0)
+    if warmup == 0:
+        return lambda step: (step + 1) % frequency == 0
+    averager = averagers.PeriodicModelAverager(frequency, warmup, process_group=object())
+    calls = []
+
+    def rule(_):
+        calls.clear()
+        averager.average_parameters([])
+        return bool(calls)
+
+    averagers.utils.average_parameters_or_parameter_groups = lambda *_: calls.append(True)
+    return rule
+
+
 def pytorch(mini_batch, network, start, training, averaging, pictures, labels):
     group = Group(network, start, training, averaging)
     inputs = pictures.double() / 255
     count, size = len(labels), REPLICAS * mini_batch
     steps_per_epoch = -(-count // size)
+    is_average = average_rule(averaging)
     for step in range(STEPS):
+        warming = step < averaging.get("averaging-warmup-steps", 0)
         epoch, place = divmod(step, steps_per_epoch)
         order = torch.tensor(peer.permutation(count, peer.seed_of([0, epoch]))[place * size:(place + 1) * size])
         for replica, batch in enumerate(order.split(mini_batch)):
-            group.step(replica, inputs[batch], labels[batch])
+            group.backward(replica, inputs[batch], labels[batch])
+            if not warming:
+                group.step(replica)
+        if warming:
+            group.step_together()
         for schedule in group.schedules:
             schedule.step()
-        if (step + 1) % averaging["averaging-frequency"] == 0 or step + 1 == STEPS:
-            group.average()
+        if is_average(step) or warming or step + 1 == STEPS:
+            group.average(is_warm=not warming)
     return group.average_model.state_dict()
 
 

@@ -61,6 +61,15 @@ struct Share {
   int64_t size = 1;
 };
 
+/// A worker's part when `count` items are cut over the ranks first, then each rank's part over its workers, which every rank has
+/// equally many of: what a rank has does not depend on how many workers it has. `share` counts the workers of all ranks.
+constexpr Range part_of_worker(int64_t count, int64_t ranks, Share share) {
+  const int64_t workers = share.size / ranks;
+  const Range of_rank = part_of(count, ranks, share.rank / workers);
+  const Range own = part_of(of_rank.count(), workers, share.rank % workers);
+  return {of_rank.begin + own.begin, of_rank.begin + own.end};
+}
+
 /// How many shards a mini-batch of `count` samples is cut into when `shards` were asked for. No shard has a single sample
 /// unless the mini-batch has, for batch norm has no variance over one.
 constexpr int64_t used_shards(int64_t shards, int64_t count) {

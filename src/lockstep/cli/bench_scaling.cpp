@@ -94,7 +94,8 @@ class ScalingBench {
     return plan;
   }
 
-  bool weights_follow_workers() const { return options_.scale_with_workers != train::ScaleWithWorkers::none; }
+  bool deals_by_workers() const { return options_.sample_order != data::SampleOrder::lockstep && options_.exchange != train::ExchangeKind::average; }
+  bool weights_follow_workers() const { return options_.scale_with_workers != train::ScaleWithWorkers::none || deals_by_workers(); }
 
   // False when the user stopped it.
   bool train_with(int64_t workers) {
@@ -162,6 +163,7 @@ class ScalingBench {
 
   std::string verdict() const {
     if (same_weights()) return "same weights: yes\n";
+    if (deals_by_workers()) return "same weights: no, for --sample-order distributed-sampler deals out other samples\n";
     return weights_follow_workers() ? "same weights: no, for --scale-with-workers makes other mini-batches\n" : "same weights: NO, and they should be\n";
   }
 

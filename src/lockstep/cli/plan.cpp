@@ -52,6 +52,10 @@ int run_plan(const Call& call, Console& console) {
   train::Job job;
   job.folder = call.words.front();
   const train::Prepared prepared = train::prepare(job, options, /*dry=*/true);
+  for (const std::string& warning : prepared.plan.warnings) {
+    const std::string text = "warning: " + warning;
+    if (!json) console.print((console.is_terminal() ? wrap(text, std::max(kNarrowest, console.width()), 0) : text) + "\n");
+  }
   if (!json) console.print(plan_text(prepared.plan.lines, console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
   Json printed = to_json(prepared.plan);
   if (!asked.forecast.empty()) {

@@ -43,26 +43,22 @@ struct Filling {
   int64_t pieces() const { return divided_up(count(), piece_samples); }
 };
 
+// The replicas of a sampler have equal parts of the last mini-batch too.
+int64_t shard_size_of(const QueueOptions& options, int64_t count) { return options.order.sampler_replicas > 0 ? count / options.order.sampler_replicas : options.shard_size; }
+
 // Into how many shards a mini-batch of `count` samples is cut.
 int64_t shards_of(const QueueOptions& options, int64_t count) {
   if (options.shard_size == 0) return used_shards(options.shards, count);
-  const bool single = options.shard_size > 1 && count > 1 && count % options.shard_size == 1;
-  return divided_up(count, options.shard_size) - single;
+  const int64_t size = shard_size_of(options, count);
+  const bool single = size > 1 && count > 1 && count % size == 1;
+  return divided_up(count, size) - single;
 }
 
 // The samples of one of them, counted from the mini-batch's first.
 Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_count, int64_t index) {
   if (options.shard_size == 0) return part_of(count, shard_count, index);
-  const int64_t begin = index * options.shard_size;
-  return {begin, index + 1 == shard_count ? count : begin + options.shard_size};
-}
-
-// A worker's part of its rank's part.
-Range part_of_worker(int64_t count, int64_t ranks, Share share) {
-  const int64_t workers = share.size / ranks;
-  const Range of_rank = part_of(count, ranks, share.rank / workers);
-  const Range own = part_of(of_rank.count(), workers, share.rank % workers);
-  return {of_rank.begin + own.begin, of_rank.begin + own.end};
+  const int64_t size = shard_size_of(options, count), begin = index * size;
+  return {begin, index + 1 == shard_count ? count : begin + size};
 }
 
 // A worker's shards. Those of one size stay where they are: a mini-batch that has less leaves out the last.
@@ -157,9 +153,10 @@ struct MiniBatchQueue::State {
     throw Error(ErrorCode::invalid_option, "pieces of streams in " + std::to_string(slots) + " slots cannot come in mini-batches of " + std::to_string(options.mini_batch_size), "set the mini-batch size to the slots");
   }
 
+  int64_t epoch_size() const { return options.order.epoch_size(pictures->size()); }
   int64_t steps() const {
-    if (options.partial == PartialBatch::discard) return pictures->size() / options.mini_batch_size;
-    return steps_per_epoch(pictures->size(), options.mini_batch_size);
+    if (options.partial == PartialBatch::discard) return epoch_size() / options.mini_batch_size;
+    return steps_per_epoch(epoch_size(), options.mini_batch_size);
   }
   // Where each read waits for a network, many at once hide the wait; the store's number is for all workers.
   int64_t waiting_reads() const { return divided_up(pictures->parallel_reads(), share.size); }
@@ -184,7 +181,7 @@ struct MiniBatchQueue::State {
   }
 
   std::shared_ptr<Filling> open_filling() const {
-    const Range range = mini_batch_range(pictures->size(), options.mini_batch_size, cursor.step);
+    const Range range = mini_batch_range(epoch_size(), options.mini_batch_size, cursor.step);
     auto filling = std::make_shared<Filling>();
     if (waiting_reads() > 0) filling->piece_samples = 1;
     Batch& batch = filling->batch;

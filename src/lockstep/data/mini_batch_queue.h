@@ -69,7 +69,8 @@ struct QueueOptions {
   int64_t mini_batch_size = 128;
   int64_t shards = 8;           ///< even parts (used_shards, part_of)
   int64_t shard_size = 0;       ///< above 0: instead of even parts, shards of so many samples each, as far as the mini-batch goes; a single sample
-                                ///< that is left joins the last of them. A shard has the same worker in every mini-batch
+                                ///< that is left joins the last of them. A shard has the same worker in every mini-batch; with
+                                ///< order.sampler_replicas, which are then the shards, all have equal parts of the last one
   int64_t ranks = 1;            ///< that the workers are in, equally many in each and in order: a rank has the same shards for any number of its workers
   Order order = {};             ///< seed and shuffle rule
   Augment augment = {};         ///< applied to the u8 pictures, seeded by (seed, epoch, sample)

@@ -12,6 +12,10 @@ namespace lockstep::data {
 enum class Shuffle { never, once, every_epoch };
 constexpr std::array<const char*, 3> enum_names(Shuffle) { return {"never", "once", "every-epoch"}; }
 
+/// Who draws the order: this project, or torch.utils.data.DistributedSampler, whose samples depend on its number of replicas.
+enum class SampleOrder { lockstep, distributed_sampler };
+constexpr std::array<const char*, 2> enum_names(SampleOrder) { return {"lockstep", "distributed-sampler"}; }
+
 /// A place in a run: step counts mini-batches within the epoch, both from 0.
 struct Cursor {
   int64_t epoch = 0;
@@ -22,9 +26,15 @@ struct Cursor {
 struct Order {
   int64_t seed = 0;
   Shuffle shuffle = Shuffle::every_epoch;
+  int64_t sampler_replicas = 0;        ///< above 0: the order of DistributedSampler with so many replicas
+  int64_t replica_mini_batch_size = 1; ///< of each of them
 
   /// The samples of one epoch in the order in which they are used; `never` gives 0..count-1, `once` the order of epoch 0 in every epoch.
+  /// With sampler replicas each mini-batch is the replicas' mini-batches one after the other.
   std::vector<int64_t> of_epoch(int64_t count, int64_t epoch) const;
+
+  /// How many there are: `count`, and what makes it a multiple of the sampler's replicas.
+  int64_t epoch_size(int64_t count) const { return sampler_replicas == 0 ? count : divided_up(count, sampler_replicas) * sampler_replicas; }
 };
 
 /// Mini-batches in an epoch; the last one may be smaller.

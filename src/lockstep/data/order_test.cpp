@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/datastore.h"
+#include "lockstep/data/distributed_sampler.h"
 
 namespace lockstep::data {
 namespace {
@@ -19,6 +20,23 @@ TEST(Order, IsAPureFunctionOfSeedAndEpoch) {
   EXPECT_EQ(once.of_epoch(100, 5), order.of_epoch(100, 0));
   const auto plain = Order{.seed = 3, .shuffle = Shuffle::never}.of_epoch(4, 5);
   EXPECT_EQ(plain, (std::vector<int64_t>{0, 1, 2, 3}));
+}
+
+// interop_sampler compares with torch.utils.data.DistributedSampler.
+TEST(Order, OfASamplersReplicasGoesMiniBatchByMiniBatch) {
+  const Order order{.seed = 1, .sampler_replicas = 3, .replica_mini_batch_size = 3};
+  EXPECT_EQ(order.epoch_size(10), 12);
+  const auto samples = order.of_epoch(10, 2);
+  ASSERT_EQ(samples.size(), 12U);
+  const auto drawn = distributed_samples(10, 3, 3);
+  EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.begin() + 10).size(), 10U);
+  EXPECT_EQ(std::vector<int64_t>(drawn.begin() + 10, drawn.end()), (std::vector<int64_t>{drawn[0], drawn[1]}));
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(samples[static_cast<size_t>(rank * 3 + i)], drawn[static_cast<size_t>(i * 3 + rank)]);
+    EXPECT_EQ(samples[static_cast<size_t>(9 + rank)], drawn[static_cast<size_t>(9 + rank)]);
+  }
+  const Order plain{.shuffle = Shuffle::never, .sampler_replicas = 2, .replica_mini_batch_size = 2};
+  EXPECT_EQ(plain.of_epoch(5, 0), (std::vector<int64_t>{0, 2, 1, 3, 4, 0}));
 }
 
 TEST(Order, MiniBatchesCoverTheEpoch) {

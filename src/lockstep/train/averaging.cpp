@@ -47,9 +47,21 @@ Averaging::Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions o
     replica = std::make_unique<Replica>(make_instance(), masters_, norms_, optimizer_);
     replica->updater = make_updater(workers_.group, replica->weights, replica->optimizer, options_.gradient_clip);
   }
+  if (options_.warmup_rounds > 0) mean_gradient_ = at::zeros_like(masters_.flat());
   if (options_.outer == OuterOptimizer::none) return;
   anchor_ = masters_.flat().clone();
   outer_momentum_ = at::zeros_like(anchor_);
+}
+
+bool Averaging::is_average(int64_t round) const {
+  if (round <= options_.warmup_rounds || round == options_.first_round || (options_.last_round > 0 && round >= options_.last_round)) return true;
+  return options_.warmup_rounds > 0 ? (round - 1 - options_.warmup_rounds) % options_.frequency == 0 : round % options_.frequency == 0;
+}
+
+int64_t Averaging::last_average_before(int64_t round) const {
+  do --round;
+  while (!is_average(round));
+  return round;
 }
 
 void Averaging::begin(int64_t round) {
@@ -78,6 +90,21 @@ void Averaging::keep_gradients(int64_t replica) {
   }
 }
 
+// The batch norms' statistics stay each replica's own until the average.
+int64_t Averaging::share_gradients(Share thread, int64_t round, const std::vector<int64_t>& samples) {
+  if (round > options_.warmup_rounds) return static_cast<int64_t>(samples.size());
+  const at::NoGradGuard no_grad;
+  workers_.group.barrier([&] { mean_ = plan_mean(samples); });
+  const Averaged gradients{mean_gradient_, [](const Replica& replica) { return replica.gradient; }};
+  size_t turn = 0;
+  for (int64_t begin = 0; begin < masters_.element_count(); begin += chunk_size(masters_)) {
+    average_chunk(thread, gradients, {begin, std::min(begin + chunk_size(masters_), masters_.element_count())}, turn, /*spread=*/true);
+    turn = 1 - turn;
+  }
+  workers_.group.barrier();
+  return workers_.replicas;
+}
+
 void Averaging::update(Share share, int64_t count, const device::UpdateRule& rule) {
   for (int64_t i = 0; i < count; ++i) {
     const auto& replica = replicas_[static_cast<size_t>(i)];
@@ -96,10 +123,9 @@ void Averaging::note(const std::vector<ShardResult>& results, int64_t count, int
 }
 
 // A replica that is alone is not even rounded.
-Averaging::Mean Averaging::plan_mean() const {
+Averaging::Mean Averaging::plan_mean(std::span<const int64_t> samples) const {
   Mean mean;
-  const int64_t* samples = samples_.const_data_ptr<int64_t>();
-  for (size_t i = 0; i < replicas_.size(); ++i) {
+  for (size_t i = 0; i < samples.size(); ++i) {
     if (samples[i] == 0) continue;
     mean.replicas.push_back(i);
     mean.weights.push_back(static_cast<double>(samples[i]));
@@ -126,8 +152,10 @@ at::Tensor Averaging::sum_of(Range terms, const PartOf& part) const {
   return comm::fold(leaves, terms.begin, terms.end, [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
 }
 
-std::vector<Averaging::Averaged> Averaging::averaged() const {
-  std::vector<Averaged> all{{masters_.flat(), [](const Replica& replica) { return replica.weights.flat(); }, anchor_.defined()}};
+// The outer optimizer begins after the warm-up, from where that ended.
+std::vector<Averaging::Averaged> Averaging::averaged(int64_t round) const {
+  const bool outer = anchor_.defined() && round > options_.warmup_rounds;
+  std::vector<Averaged> all{{masters_.flat(), [](const Replica& replica) { return replica.weights.flat(); }, outer, outer ? at::Tensor() : anchor_}};
   for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) {
     all.push_back({optimizer_.value(i), [i](const Replica& replica) { return replica.optimizer.value(i); }});
   }
@@ -137,9 +165,9 @@ std::vector<Averaging::Averaged> Averaging::averaged() const {
 void Averaging::average(Share thread, int64_t round) {
   const at::NoGradGuard no_grad;
   const bool spread = is_average(round);
-  workers_.group.barrier([&] { mean_ = plan_mean(); });
+  workers_.group.barrier([&] { mean_ = plan_mean(samples_so_far()); });
   size_t turn = 0;
-  for (const Averaged& vector : averaged()) {
+  for (const Averaged& vector : averaged(round)) {
     for (int64_t begin = 0; begin < masters_.element_count(); begin += chunk_size(masters_)) {
       average_chunk(thread, vector, {begin, std::min(begin + chunk_size(masters_), masters_.element_count())}, turn, spread);
       turn = 1 - turn;
@@ -172,6 +200,7 @@ void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk,
     const at::Tensor mean = comm::finish_whole(narrowed(mean_.nodes, at, count), terms).div(mean_.total);
     const at::Tensor value = vector.outer ? outer_step(mean.to(masters_.type()), begin, count, spread) : mean.to(masters_.type());
     vector.master.narrow(0, begin, count).copy_(value);
+    if (vector.anchor.defined()) vector.anchor.narrow(0, begin, count).copy_(value);
     for (const auto& replica : replicas_) {
       if (spread && replica != nullptr) vector.of(*replica).narrow(0, begin, count).copy_(value);
     }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lockstep/base/share.h"
@@ -26,7 +27,9 @@ namespace lockstep::train {
 
 struct AveragingOptions {
   int64_t frequency = 1;           ///< rounds from one average to the next
-  int64_t last_round = 0;          ///< after which there is an average too
+  int64_t warmup_rounds = 0;       ///< first rounds, each of which ends with an average, and in which all replicas take the step of their mean gradient
+  int64_t first_round = 0;         ///< after which the replicas are an average, whatever the frequency: an earlier training ended there
+  int64_t last_round = 0;          ///< after which there is an average too; 0: end_after() says it
   bool average_updaters = true;    ///< the optimizer's state too; else each replica keeps its own
   OuterOptimizer outer = OuterOptimizer::none;
   double outer_learning_rate = 0.7;
@@ -60,8 +63,13 @@ class Averaging {
   /// make_instance: of the masters' network.
   Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions options, const std::function<nn::Instance()>& make_instance);
 
-  /// Whether all replicas are the average after this round.
-  bool is_average(int64_t round) const { return round % options_.frequency == 0 || round >= options_.last_round; }
+  /// Whether all replicas are the average after this round. After a warm-up the periods begin as PyTorch's PeriodicModelAverager counts them.
+  bool is_average(int64_t round) const;
+  /// The last round before `round` of which that is so, or 0.
+  int64_t last_average_before(int64_t round) const;
+
+  /// In a barrier: `round` is the last one.
+  void end_after(int64_t round) { options_.last_round = round; }
 
   /// Before the first round after `round`, on one thread: after an average the replicas begin from the masters.
   void begin(int64_t round);
@@ -71,6 +79,10 @@ class Averaging {
 
   /// After the replica's backward: keeps the gradients for update().
   void keep_gradients(int64_t replica);
+
+  /// After a barrier, every worker: in a round of the warm-up the gradients of the first replicas, which had so many of the round's samples each, become
+  /// their mean, and that of all replicas; ends with a barrier then. Returns how many replicas take the round's step.
+  int64_t share_gradients(Share thread, int64_t round, const std::vector<int64_t>& samples);
 
   /// After a barrier, every worker: updates those of the first `count` replicas that are here with their gradients, each worker its own blocks.
   void update(Share share, int64_t count, const device::UpdateRule& rule);
@@ -116,12 +128,14 @@ class Averaging {
     at::Tensor master;
     std::function<at::Tensor(const Replica&)> of;
     bool outer = false;                                  // by the outer optimizer
+    at::Tensor anchor = {};                              // becomes it too
   };
   using PartOf = std::function<at::Tensor(const Replica&)>;
 
-  Mean plan_mean() const;
+  Mean plan_mean(std::span<const int64_t> samples) const;
+  std::span<const int64_t> samples_so_far() const { return {samples_.const_data_ptr<int64_t>(), replicas_.size()}; }
   at::Tensor sum_of(Range terms, const PartOf& part) const;
-  std::vector<Averaged> averaged() const;
+  std::vector<Averaged> averaged(int64_t round) const;
   void average_chunk(Share thread, const Averaged& vector, Range chunk, size_t turn, bool spread);
   void average_buffers(bool spread);
   at::Tensor outer_step(const at::Tensor& mean, int64_t begin, int64_t count, bool spread);
@@ -140,6 +154,7 @@ class Averaging {
   at::Tensor samples_;                 // int64 [replicas], since the last average
   at::Tensor anchor_;                  // flat masters at the last average; with an outer optimizer only
   at::Tensor outer_momentum_;          // flat
+  at::Tensor mean_gradient_;           // flat; in a warm-up only
 };
 
 }  // namespace lockstep::train

@@ -22,6 +22,9 @@ struct RunState {
   double best_accuracy = -1;
   double best_loss = 0;
   int64_t best_step = 0;
+  int64_t first_step = 0;        ///< Plan::first_step
+  int64_t first_epoch = 0;       ///< Plan::first_epoch
+  int64_t averaged_step = 0;     ///< after which all replicas became their average, the last time
   int64_t validations_since_best = 0;
   int64_t validated_step = 0;    ///< of the last validation
   double validation_accuracy = -1;  ///< of the last validation; -1 before the first
@@ -42,6 +45,9 @@ struct RunState {
     field("best-accuracy", self.best_accuracy, "");
     field("best-loss", self.best_loss, "");
     field("best-step", self.best_step, "");
+    field("first-step", self.first_step, "");
+    field("first-epoch", self.first_epoch, "");
+    field("averaged-step", self.averaged_step, "");
     field("validations-since-best", self.validations_since_best, "");
     field("validated-step", self.validated_step, "");
     field("validation-accuracy", self.validation_accuracy, "");
@@ -74,6 +80,14 @@ struct Snapshot {
   nn::NamedTensors optimizer;
   bool checkpoint = true;        ///< write a checkpoint folder
   bool best = false;             ///< write best.safetensors
+};
+
+/// Where a training stands that several calls of fit make, each of which goes on where the one before ended (Job::standing).
+struct Standing {
+  Snapshot snapshot;             ///< at the end of the last one; without weights before the first
+  std::filesystem::path output;  ///< the run folder of all
+  bool more_passes = false;      ///< said by who calls: the next call belongs to this one, so that its last step is one like any other, without an average of its own
+  bool begun() const { return !snapshot.weights.empty(); }
 };
 
 struct Checkpoint {

@@ -43,7 +43,10 @@ std::string run_name(const Job& job) {
   return name.empty() ? "run" : name;
 }
 
+bool goes_on(const Job& job) { return job.standing != nullptr && job.standing->begun(); }
+
 io::RunFolder open_run_folder(const Job& job, const Options& options) {
+  if (goes_on(job)) return io::RunFolder::open(job.standing->output);
   if (options.resume) {
     if (options.output.empty()) throw Error(ErrorCode::invalid_option, "--resume needs to know which run to go on with", "add --output RUN");
     return io::RunFolder::open(options.output);
@@ -52,7 +55,7 @@ io::RunFolder open_run_folder(const Job& job, const Options& options) {
 }
 
 Resolved resolved_of(const Json& plan) {
-  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("precision", ""), plan.value("keep_features", false)};
+  return {plan.value("mini_batch_size", int64_t{0}), plan.value("learning_rate", 0.0), plan.value("shards", int64_t{0}), plan.value("sampler_replicas", int64_t{0}), plan.value("precision", ""), plan.value("keep_features", false)};
 }
 
 class Told : public view::View {
@@ -79,7 +82,7 @@ class Run {
  public:
   Run(const Job& job, const Options& asked, comm::Communicator& comm) : job_(job), comm_(comm), leads_(comm.rank() == 0), options_(asked) {
     if (leads_) open();
-    const Json start = broadcast_json(comm_, {{"options", lockstep::to_json(options_)}, {"state", lockstep::to_json(checkpoint_ ? checkpoint_->state : RunState{})}});
+    const Json start = broadcast_json(comm_, {{"options", lockstep::to_json(options_)}, {"state", lockstep::to_json(first_state())}});
     read_json(start["options"], options_, "the options of rank 0");
     read_json(start["state"], state_, "the state of rank 0");
     device::check_isa(field_text(options_, "isa"));  // of a resume, the run's
@@ -114,6 +117,12 @@ class Run {
   }
 
  private:
+  // Rank 0's.
+  RunState first_state() const {
+    if (checkpoint_) return checkpoint_->state;
+    return leads_ && goes_on(job_) ? job_.standing->snapshot.state : RunState{};
+  }
+
   void open() {
     folder_.emplace(open_run_folder(job_, options_));
     const Options asked = options_;
@@ -122,8 +131,8 @@ class Run {
       checkpoint_ = last_checkpoint(folder_->paths().folder);
       if (!manifest_) refuse_without_options();
       resume_with(asked);
-      remove_unfinished(folder_->paths().folder);
     }
+    if (asked.resume || goes_on(job_)) remove_unfinished(folder_->paths().folder);
     options_.output = folder_->paths().folder.string();
   }
 
@@ -146,6 +155,7 @@ class Run {
   void prepare_together() {
     const auto prepare_here = [&](const Resolved* earlier) {
       prepared_ = prepare(job_, options_, /*dry=*/false, earlier);
+      if (job_.standing != nullptr) begin_where_it_stands();
       fingerprint_ = fingerprint_of(options_, prepared_);
     };
     Json decided;
@@ -159,6 +169,38 @@ class Run {
     const Resolved resolved = resolved_of(decided["plan"]);
     prepare_here(&resolved);
     compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], job_.folder.string(), decided["folder"].get<std::string>());
+  }
+
+  // Steps and passes count on, over all calls of fit.
+  void begin_where_it_stands() {
+    Plan& plan = prepared_.plan;
+    plan.first_step = state_.first_step;
+    plan.first_epoch = state_.first_epoch;
+    if (plan.steps_per_epoch > 0) plan.total_steps = plan.first_step + plan.max_epochs * plan.steps_per_epoch;
+    if (plan.max_steps > 0) plan.total_steps = plan.total_steps > 0 ? std::min(plan.total_steps, plan.max_steps) : plan.max_steps;
+    plan.schedule_steps = plan.max_steps > 0 ? plan.max_steps : plan.total_steps;
+    if (plan.lr_schedule != ScheduleKind::cosine || plan.max_steps > 0 || (plan.first_step == 0 && plan.total_steps > 0)) return;
+    throw Error(ErrorCode::invalid_option,
+                plan.first_step > 0 ? "the learning rate has fallen to 0: its cosine schedule ended with the first fit, after " + std::to_string(plan.first_step) + " steps"
+                                    : "the learning rate's cosine schedule needs to know the number of steps, and the iterator does not tell it",
+                "set Options::max_steps to the number of steps of all fits together, or lr_schedule to constant or piecewise");
+  }
+
+  // From 1.
+  int64_t epoch_of(int64_t step) const {
+    const Plan& plan = prepared_.plan;
+    return plan.first_epoch + 1 + (plan.steps_per_epoch == 0 ? 0 : (step - 1 - plan.first_step) / plan.steps_per_epoch);
+  }
+
+  // What the next call of fit goes on from.
+  void leave(Training& training) const {
+    if (job_.standing == nullptr || !leads_) return;
+    Standing ended{training.snapshot(/*checkpoint=*/true, /*best=*/false), paths_.folder};
+    RunState& state = ended.snapshot.state;
+    state.finished.clear();
+    state.first_epoch = training.epochs_begun();
+    state.first_step = state.step;
+    *job_.standing = std::move(ended);
   }
 
   Result finished_already() {
@@ -191,6 +233,7 @@ class Run {
 
   void say_start() {
     Json plan = to_json(prepared_.plan);
+    for (const std::string& warning : prepared_.plan.warnings) message(warning, "warning");
     plan["folder"] = job_.folder.string();
     plan["output"] = paths_.folder.string();
     Json lines = Json::array();
@@ -214,23 +257,25 @@ class Run {
   }
 
   void load(Training& training) const {
-    if (!checkpoint_) return;
-    const auto copy_into = [&](const nn::NamedTensors& targets, const char* file) {
-      const auto path = checkpoint_->folder / file;
-      const auto stored = read_tensors(*checkpoint_, file);
-      if (stored.size() != targets.size()) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network");
+    const auto copy_into = [](const nn::NamedTensors& targets, const nn::NamedTensors& stored, const std::string& where) {
+      if (stored.size() != targets.size()) throw Error(ErrorCode::corrupt_data, where + " is of another network");
       for (size_t i = 0; i < targets.size(); ++i) {
         const auto& [name, tensor] = stored[i];
         at::Tensor target = targets[i].second;
         if (name != targets[i].first || tensor.sizes() != target.sizes()) {
-          throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of another network: \"" + name + "\" stands where \"" + targets[i].first + "\" is expected");
+          throw Error(ErrorCode::corrupt_data, where + " is of another network: \"" + name + "\" stands where \"" + targets[i].first + "\" is expected");
         }
         target.copy_(tensor);
       }
     };
-    copy_into(training.weights().state(), "model.safetensors");
-    training.state() = checkpoint_->state;
-    copy_into(training.optimizer_state(), "optimizer.safetensors");
+    if (checkpoint_) {
+      const auto read_into = [&](const nn::NamedTensors& targets, const char* file) { copy_into(targets, read_tensors(*checkpoint_, file), "\"" + (checkpoint_->folder / file).string() + "\""); };
+      read_into(training.weights().state(), "model.safetensors");
+      read_into(training.optimizer_state(), "optimizer.safetensors");
+    } else if (leads_ && goes_on(job_)) {
+      copy_into(training.weights().state(), job_.standing->snapshot.weights, "the training that this fit goes on with");
+      copy_into(training.optimizer_state(), job_.standing->snapshot.optimizer, "the training that this fit goes on with");
+    }
   }
 
   // The ranks' line between their GPUs, where they have some.
@@ -246,12 +291,13 @@ class Run {
     const std::unique_ptr<comm::Communicator> linked = link_gpus();
     std::optional<CheckpointWriter> writer;
     if (leads_) writer.emplace(paths_.folder, [&](const Snapshot& saved, const std::filesystem::path& path, double seconds) {
-      say({.epoch = (saved.state.step - 1) / prepared_.plan.steps_per_epoch + 1, .step = saved.state.step, .kind = saved.checkpoint ? "checkpoint" : "best", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
+      say({.epoch = epoch_of(saved.state.step), .step = saved.state.step, .kind = saved.checkpoint ? "checkpoint" : "best", .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
     });
     Training training({.plan = prepared_.plan,
                        .options = options_,
                        .network = prepared_.network,
                        .train = prepared_.train,
+                       .stream = job_.stream,
                        .validation = prepared_.validation,
                        .test = prepared_.test,
                        .train_features = prepared_.train_features,
@@ -260,6 +306,8 @@ class Run {
                        .observer = leads_ ? job_.observer : io::Observer(),
                        .writer = writer ? &*writer : nullptr,
                        .fingerprint = fingerprint_,
+                       .state = state_,
+                       .more_passes = job_.standing != nullptr && job_.standing->more_passes,
                        .stop = job_.stop,
                        .enough = leads_ ? job_.enough : std::stop_token(),
                        .began = began_,
@@ -273,6 +321,7 @@ class Run {
       writer->finish();
       save_end(training, reason);
     }
+    leave(training);
     comm_.barrier();  // whoever returns finds the weights there
     return result_of(training, reason);
   }
@@ -332,7 +381,7 @@ class Run {
   Result result_of(Training& training, EndReason reason) {
     const RunState& state = training.state();
     Result result = result_at(state, reason);
-    result.epochs = divided_up(state.step, prepared_.plan.steps_per_epoch);
+    result.epochs = training.epochs_begun();
     result.images_per_second = training.images_per_second();
     Json values = values_at(state, name_of(reason), prepared_.plan.precision == Precision::fp16_mixed);
     values.update({{"images_per_second", result.images_per_second}, {"skipped_checkpoints", training.skipped_checkpoints()}, {"peak_memory_bytes", device::peak_memory_bytes()}});

@@ -18,7 +18,13 @@ namespace lockstep::device {
 class GpuLink;
 }
 
+namespace lockstep::data {
+class MiniBatchStream;
+}
+
 namespace lockstep::train {
+
+struct Standing;
 
 /// Hears what a run tells its log, on a thread of its own: it may take its time.
 using Listener = std::function<void(const io::Event&)>;
@@ -27,6 +33,9 @@ using Listener = std::function<void(const io::Event&)>;
 struct Job {
   std::filesystem::path folder;        ///< the training data; used when `dataset` is empty
   data::Dataset dataset;               ///< training data made by the caller
+  std::shared_ptr<data::MiniBatchStream> stream{};  ///< training data in place of both: one pass over them, in averaging mode only. On each rank the same ones
+  std::shared_ptr<Standing> standing{};  ///< a training that several calls of fit make: this one goes on where it stands, in its run folder, by max_epochs passes (max_steps is
+                                         ///< for all together), and leaves there where it ended; a call that throws leaves it as it was. Null: a training by itself. Rank 0's counts
   data::Dataset validation;            ///< held-out data made by the caller; else --validation, else the split
   data::Dataset test;                  ///< tested once, at the end
   nn::Network network;                 ///< a network of the caller's own; empty: options.network
@@ -55,7 +64,7 @@ struct Result {
   double best_accuracy = 0;            ///< on the validation data
   double test_accuracy = 0;            ///< NaN without test data
   double loss = 0;                     ///< on the validation data, last step
-  int64_t steps = 0;
+  int64_t steps = 0;                   ///< with Job::standing of all calls together, as epochs and seconds
   int64_t epochs = 0;
   double seconds = 0;
   double images_per_second = 0;        ///< over all steps but the first of this attempt

@@ -49,8 +49,12 @@ class Model {
     row_.workers = workers;
     row_.machines = divided_up(workers, each);
     row_.mini_batch_size = plan.mini_batch_size;
-    if (options.scale_with_workers != ScaleWithWorkers::none) row_.mini_batch_size = std::min(plan.mini_batch_size / plan.workers * workers, plan.train_count);
-    shards_ = used_shards(plan.shards, row_.mini_batch_size);
+    int64_t shards = plan.shards;
+    if (options.scale_with_workers != ScaleWithWorkers::none) {
+      row_.mini_batch_size = std::min(plan.mini_batch_size / plan.workers * workers, plan.train_count);
+      shards = plan.shards / plan.workers * workers;
+    }
+    shards_ = used_shards(shards, row_.mini_batch_size);
     here_ = part_of(workers, row_.machines, 0).count();  // the largest part comes first
     on_gpu_ = plan.device != "cpu";
     cores_ = on_gpu_ ? costs.cores : std::max(costs.cores, here_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,11 +38,11 @@ data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, bool 
           .shards = plan.shards,
           .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
           .ranks = setup.comm.size(),
-          .order = {.seed = options.seed, .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle},
+          .order = sample_order(plan, options),
           .augment = data::Augment::parse(options.augment),
           .cut_out = queue_cut(plan, options),
-          .start = {step / plan.steps_per_epoch, step % plan.steps_per_epoch},
-          .epochs = plan.max_epochs,
+          .start = {plan.first_epoch + (step - plan.first_step) / plan.steps_per_epoch, (step - plan.first_step) % plan.steps_per_epoch},
+          .epochs = plan.first_epoch + plan.max_epochs,
           .read_ahead = plan.read_ahead,
           .least_steps = options.sequence_length,
           .pinned = device_of(plan).is_cuda(),
@@ -53,7 +54,9 @@ nn::Instance make_instance(const TrainingSetup& setup) { return trainable_instan
 AveragingOptions averaging_options(const TrainingSetup& setup) {
   const Options& options = setup.options;
   return {.frequency = options.averaging_frequency,
-          .last_round = setup.plan.total_steps,
+          .warmup_rounds = options.averaging_warmup_steps,
+          .first_round = setup.state.averaged_step,
+          .last_round = setup.more_passes ? setup.plan.max_steps : setup.plan.total_steps,
           .average_updaters = options.average_updaters,
           .outer = options.outer_optimizer,
           .outer_learning_rate = options.outer_learning_rate,
@@ -75,6 +78,14 @@ std::vector<int64_t> owners_of(const TrainingSetup& setup) {
     owners.push_back(rank * threads + owner_of(own.count(), threads, shard - own.begin));
   }
   return owners;
+}
+
+// In averaging mode, of each replica that has some.
+std::vector<int64_t> samples_of_replicas(const data::Batch& batch, const Plan& plan) {
+  const int64_t each = plan.sampler_replicas > 0 ? batch.global_count / batch.shard_count : plan.mini_batch_size / plan.shards;
+  std::vector<int64_t> samples(static_cast<size_t>(batch.shard_count), each);
+  samples.back() = batch.global_count - each * (batch.shard_count - 1);
+  return samples;
 }
 
 // The slots that the workers of this rank have; there the mini-batch is always full.
@@ -106,7 +117,7 @@ struct Training::Worker {
   Share thread;                 // of the workers of its process
   Share all;                    // of the workers of all ranks
   Replica replica;
-  data::MiniBatchQueue queue;
+  std::unique_ptr<data::MiniBatchQueue> queue;  // null where mini-batches are streamed
   int64_t step;                 // steps done, equal on all workers
   StepTimes times;              // of this step
 
@@ -116,9 +127,14 @@ struct Training::Worker {
       : thread(own_thread),
         all(of_all),
         replica(std::move(instance), training.weights_, training.norms_, training.options_of_replicas()),
-        queue(training.setup_.train, of_all, queue_options(training.setup_, training.state_.step, !training.resident_.empty())),
         step(training.state_.step) {
     replica.set_pieces(training.state_.pieces);
+    const TrainingSetup& setup = training.setup_;
+    if (!setup.plan.streamed) queue = std::make_unique<data::MiniBatchQueue>(setup.train, all, queue_options(setup, step, !training.resident_.empty()));
+  }
+
+  std::optional<data::Batch> next_batch(const TrainingSetup& setup) {
+    return queue ? queue->next(setup.stop) : setup.stream->next(step - setup.plan.first_step, all, setup.comm.size(), setup.stop);
   }
 };
 
@@ -129,7 +145,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
       optimizer_(resolve_rule(setup_.options), weights_, rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options, setup_.plan.fresh_layers))),
       schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
-                setup_.plan.steps_per_epoch, setup_.plan.total_steps, setup_.options.warmup_steps},
+                setup_.plan.steps_per_epoch, setup_.plan.schedule_steps, setup_.plan.first_step, setup_.plan.first_epoch, setup_.options.warmup_steps},
       group_(setup_.plan.workers / setup_.comm.size()),
       exchange_(group_, setup_.comm, weights_, optimizer_,
                 {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
@@ -138,6 +154,8 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                  .in_place = !prototype_.steps.empty(),
                  .overlap = overlaps(setup_.options),
                  .agree = [this] { return agree(); }}),
+      state_(setup_.state),
+      last_step_(setup_.plan.total_steps > 0 ? setup_.plan.total_steps : std::numeric_limits<int64_t>::max()),
       carried_(carried_states(setup_.plan, prototype_, weights_)),
       deal_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
       shard_results_(static_cast<size_t>(setup_.plan.shards)),
@@ -309,17 +327,23 @@ void Training::walk(Worker& worker) {
   }
 }
 
-bool Training::is_last(int64_t step) const { return step >= setup_.plan.total_steps; }
+// Of the whole training, as far as is known.
+bool Training::is_end(int64_t step) const { return is_last(step) && (!setup_.more_passes || (setup_.plan.max_steps > 0 && step >= setup_.plan.max_steps)); }
 
-// In averaging mode what is due waits for the next average.
+int64_t Training::epochs_begun() const {
+  const Plan& plan = setup_.plan;
+  return state_.step == plan.first_step ? plan.first_epoch : schedule_.epoch_of(state_.step - 1) + 1;
+}
+
+// In averaging mode what is due waits for the next average. At the end of an epoch of unknown length, 0, the run ends.
 bool Training::is_due(int64_t step, int64_t every) const {
+  if (every == 0) return false;
   if (!averaging_) return step % every == 0;
-  const int64_t frequency = setup_.options.averaging_frequency;
-  return averaging_->is_average(step) && step / every > (step - 1) / frequency * frequency / every;
+  return averaging_->is_average(step) && step / every > averaging_->last_average_before(step) / every;
 }
 
 bool Training::validation_is_due(int64_t step) const {
-  return setup_.validation != nullptr && step > 0 && (is_due(step, setup_.plan.validate_every) || is_last(step));
+  return setup_.validation != nullptr && step > 0 && (is_due(step, setup_.plan.validate_every) || is_end(step));
 }
 
 // One optimizer step. False when the run has ended; the step is then not made.
@@ -327,7 +351,7 @@ bool Training::train_step(Worker& worker) {
   const auto start = Clock::now();
   worker.times = {};
   const LossScale scale = state_.scale();
-  auto batch = worker.queue.next(setup_.stop);
+  auto batch = worker.next_batch(setup_);
   if (const ResidentPictures* resident = resident_of(*setup_.train); batch && resident != nullptr) resident->fill(batch->shards);
   worker.times.queue = seconds_since(start);
   if (!batch) {
@@ -337,6 +361,7 @@ bool Training::train_step(Worker& worker) {
   do {
     if (batch) train_part(worker, *batch);
     group_.barrier([&] {
+      if (setup_.plan.streamed && batch && batch->ends_epoch) end_after(worker.step + 1);
       if (averaging_) return void(agree());
       exchange_.meet(batch ? batch->shard_count : 0);
     });
@@ -347,7 +372,8 @@ bool Training::train_step(Worker& worker) {
   device::UpdateRule rule = optimizer_.rule_at(worker.step - scale.skipped, schedule_.at(worker.step));
   if (scales_loss()) rule.gradient_scale = 1 / scale.factor;
   if (averaging_) {
-    averaging_->update(worker.thread, batch->shard_count, rule);
+    const int64_t stepping = averaging_->share_gradients(worker.thread, worker.step + 1, samples_of_replicas(*batch, setup_.plan));
+    averaging_->update(worker.thread, stepping, rule);
   } else {
     exchange_.step(worker.thread, batch->shard_count, rule);
   }
@@ -395,6 +421,12 @@ void Training::train_part(Worker& worker, const data::Batch& batch) {
       out_of_memory_ = true;
     }
   }
+}
+
+// In a barrier: the stream gives no more.
+void Training::end_after(int64_t step) {
+  last_step_ = step;
+  if (!setup_.more_passes) averaging_->end_after(step);
 }
 
 // After a meeting, every worker: whether the step was dropped to be computed in more pieces.
@@ -446,6 +478,7 @@ void Training::train_node(Worker& worker, const std::vector<data::Shard>& shards
 void Training::average(Worker& worker, const Score& score) {
   const auto start = Clock::now();
   averaging_->average(worker.thread, worker.step);
+  if (worker.is_first()) state_.averaged_step = worker.step;
   group_.barrier();
   if (worker.is_first()) report_average(seconds_since(start), score);
 }
@@ -534,7 +567,7 @@ void Training::save_if_due() {
   const Plan& plan = setup_.plan;
   const auto start = Clock::now();
   state_.seconds = now_seconds() - started_;
-  if (is_due(state_.step, plan.hash_every) || is_last(state_.step)) {
+  if (is_due(state_.step, plan.hash_every) || is_end(state_.step)) {
     const uint64_t hash = weights_.hash();
     compare_hashes(setup_.comm, hash, state_.step);
     say("hash", {{"weights", as_hex(hash)}});

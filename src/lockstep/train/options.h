@@ -94,6 +94,7 @@ struct Options {
   data::Labels labels = data::Labels::folder;
   std::string augment = "none";
   data::Shuffle shuffle = data::Shuffle::every_epoch;
+  data::SampleOrder sample_order = data::SampleOrder::lockstep;
   data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   double memory_share = 0.5;
   std::string cache = "auto";
@@ -123,6 +124,7 @@ struct Options {
   bool overlap = true;
   int64_t powersgd_rank = 4;
   int64_t averaging_frequency = 1;
+  int64_t averaging_warmup_steps = 0;
   bool average_updaters = true;
   OuterOptimizer outer_optimizer = OuterOptimizer::none;
   double outer_learning_rate = 0.7;
@@ -188,6 +190,7 @@ struct Options {
     field("labels", self.labels, "the label is the folder that directly holds the file, or the top folder");
     field("augment", self.augment, "random changes of training images, in torchvision's words: none, or a comma list of random-resized-crop[=LEAST] or random-crop (out of the larger images of --resize-to, which random-crop needs), flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, "when the order of the samples is drawn anew");
+    field("sample-order", self.sample_order, "who draws the order of the samples: lockstep; or distributed-sampler: the indices of PyTorch's DistributedSampler, whose replicas are the workers (in averaging mode the replicas) that the run begins with, so their number then decides the weights");
     field("on-bad-sample", self.on_bad_sample, "an unreadable image ends the run, or is left out, named and counted");
     field("memory-share", self.memory_share, "keep decoded images in memory while they take no more than this share of it", between(0, 1));
     field("cache", self.cache, "decoded images on disk: off; auto: the cache that lockstep cache made (in the data's folder; of archives and object stores in ~/.cache/lockstep/pictures), while it is of these images; where every epoch would decode them again, one in ~/.cache/lockstep/pictures is made; or a folder, where one is made and filled");
@@ -202,7 +205,7 @@ struct Options {
     field("workers", self.workers, "how many train side by side; 0: one for each core, at most one a shard, or for each GPU that is used; under a launcher: on each rank, 0 for one", between(0, 4096));
     field("shards", self.shards, "parts that a mini-batch is cut into; with equal shards the weights are the same for any number of workers; 0: by network and mini-batch", between(0, 65536));
     field("devices", self.devices, "which GPUs to use, e.g. 0,2; empty: as --execution says; workers take them in turn", at_least(0));
-    field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch (and the learning rate) by the number of workers");
+    field("scale-with-workers", self.scale_with_workers, "multiply the mini-batch and the shards (and the learning rate) by the number of workers, so that each worker has what one had");
     field("prefetch", self.prefetch, "mini-batches read ahead; 0: 4, and 16 over all replicas in averaging mode", at_least(0));
     field("resident", self.resident, "on a GPU: all images in its memory, where mini-batches are gathered from them; auto: where they take no more than a quarter of what is free there, and neither augmentation nor kept features stand against it");
     field("cuda-graphs", self.cuda_graphs, "on a GPU: record forward and backward of a shard once and replay them, where the network allows it; the plan says whether. Not measured on a GPU yet, so off unless asked for");
@@ -214,6 +217,7 @@ struct Options {
     field("overlap", self.overlap, "tree, over several ranks: exchange gradients in buckets while backward makes the others; the weights are the same without");
     field("powersgd-rank", self.powersgd_rank, "--exchange powersgd: columns of the two factors that a matrix of gradients becomes", between(1, 1024));
     field("averaging-frequency", self.averaging_frequency, "average: steps from one average to the next; there is one at the end too", at_least(1));
+    field("averaging-warmup-steps", self.averaging_warmup_steps, "average: number of first steps in which replicas stay equal, for their gradients are averaged in each; as PyTorch's PeriodicModelAverager with post-local SGD, the first average comes one step after them, then one every --averaging-frequency steps; 0: averages at the multiples of --averaging-frequency", at_least(0));
     field("average-updaters", self.average_updaters, "average: the optimizer's state is averaged too; false: each replica keeps its own");
     field("outer-optimizer", self.outer_optimizer, "average: none: the average is the new weights; nesterov: it is the gradient of an SGD step (DiLoCo)");
     field("outer-learning-rate", self.outer_learning_rate, "outer optimizer: step size", at_least(0));

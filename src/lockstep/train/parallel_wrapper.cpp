@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/train/checkpoint.h"
 
 namespace lockstep::train {
 namespace {
@@ -43,6 +45,17 @@ ParallelWrapper::Builder& ParallelWrapper::Builder::averaging_frequency(int64_t 
   return *this;
 }
 
+ParallelWrapper::Builder& ParallelWrapper::Builder::averaging_warmup_steps(int64_t steps) {
+  if (steps < 0) throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot have " + std::to_string(steps) + " averaging warm-up steps: it must be at least 0");
+  options_.averaging_warmup_steps = steps;
+  return *this;
+}
+
+ParallelWrapper::Builder& ParallelWrapper::Builder::classes(int64_t count) {
+  classes_ = at_least_one(count, "classes");
+  return *this;
+}
+
 ParallelWrapper::Builder& ParallelWrapper::Builder::average_updaters(bool average) {
   options_.average_updaters = average;
   return *this;
@@ -58,26 +71,47 @@ ParallelWrapper::Builder& ParallelWrapper::Builder::listener(io::Observer listen
   return *this;
 }
 
-ParallelWrapper::ParallelWrapper(nn::Network network, Options options, std::vector<io::Observer> listeners)
-    : network_(std::move(network)), options_(std::move(options)), listeners_(std::move(listeners)) {}
+ParallelWrapper::ParallelWrapper(nn::Network network, Options options, int64_t classes, std::vector<io::Observer> listeners)
+    : network_(std::move(network)), options_(std::move(options)), classes_(classes), listeners_(std::move(listeners)), standing_(std::make_shared<Standing>()) {}
 
-Result ParallelWrapper::fit(const data::Dataset& dataset) { return fit(dataset, options_); }
-
-Result ParallelWrapper::fit(const data::NextMiniBatch& next) {
-  const data::Collected collected = data::collect(next);
-  Options options = options_;
-  options.mini_batch_size = collected.mini_batch_size;
-  options.max_epochs = std::max<int64_t>(1, options.max_epochs);
-  options.shuffle = data::Shuffle::never;
-  options.validation_split = 0;
-  return fit(collected.dataset, options);
-}
-
-Result ParallelWrapper::fit(const data::Dataset& dataset, const Options& options) {
+Result ParallelWrapper::fit(const data::Dataset& dataset) {
   stop_ = false;
+  standing_->more_passes = false;
   Job job;
   job.dataset = dataset;
+  return fit_one(std::move(job), options_);
+}
+
+// A run for each pass, for only its end says how many steps it has.
+Result ParallelWrapper::fit_stream(const data::NextMiniBatch& next, int64_t mini_batches) {
+  stop_ = false;
+  const int64_t passes = std::max<int64_t>(1, options_.max_epochs);
+  Options options = options_;
+  options.max_epochs = 1;
+  options.shuffle = data::Shuffle::never;
+  options.validation_split = 0;
+  if (epochs_ == 0 && options.max_steps == 0) options.max_steps = passes * divided_up(mini_batches, options.shards);
+  Result result;
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    Job job;
+    job.stream = std::make_shared<data::MiniBatchStream>(next, data::StreamOptions{.replicas = options.shards,
+                                                                                  .read_ahead = options.prefetch,
+                                                                                  .classes = classes_,
+                                                                                  .mini_batches = mini_batches,
+                                                                                  .augment = data::Augment::parse(options.augment),
+                                                                                  .seed = options.seed,
+                                                                                  .epoch = epochs_});
+    classes_ = job.stream->classes();
+    standing_->more_passes = pass + 1 < passes;
+    result = fit_one(std::move(job), options);
+    if (result.reason != EndReason::finished || (options.max_steps > 0 && result.steps >= options.max_steps)) break;
+  }
+  return result;
+}
+
+Result ParallelWrapper::fit_one(Job job, const Options& options) {
   job.network = network_;
+  job.standing = standing_;
   job.console = options.report_score_after_averaging;
   job.observer = [this](const io::Event& event) {
     io::Control control = io::Control::go;
@@ -86,7 +120,9 @@ Result ParallelWrapper::fit(const data::Dataset& dataset, const Options& options
     }
     return stop_ ? io::Control::stop : control;
   };
-  return train::fit(job, options);
+  Result result = train::fit(job, options);
+  epochs_ = result.epochs;
+  return result;
 }
 
 }  // namespace lockstep::train

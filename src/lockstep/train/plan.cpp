@@ -9,6 +9,13 @@ std::vector<int64_t> queue_cut(const Plan& plan, const Options& options) {
   return {plan.format.height, plan.format.width};
 }
 
+data::Order sample_order(const Plan& plan, const Options& options) {
+  return {.seed = options.seed,
+          .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle,
+          .sampler_replicas = plan.sampler_replicas,
+          .replica_mini_batch_size = plan.sampler_replicas > 0 ? plan.mini_batch_size / plan.sampler_replicas : 1};
+}
+
 Json to_json(const Plan& plan) {
   return {{"network", plan.network},
           {"parameters", plan.parameter_count},
@@ -34,11 +41,15 @@ Json to_json(const Plan& plan) {
           {"learning_rate", plan.learning_rate},
           {"lr_schedule", enum_names(plan.lr_schedule)[static_cast<size_t>(plan.lr_schedule)]},
           {"shards", plan.shards},
+          {"sampler_replicas", plan.sampler_replicas},
           {"read_ahead", plan.read_ahead},
           {"precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)]},
           {"max_epochs", plan.max_epochs},
           {"steps_per_epoch", plan.steps_per_epoch},
           {"total_steps", plan.total_steps},
+          {"first_step", plan.first_step},
+          {"first_epoch", plan.first_epoch},
+          {"streamed", plan.streamed},
           {"patience", plan.patience},
           {"validate_every", plan.validate_every},
           {"checkpoint_every", plan.checkpoint_every},
@@ -51,6 +62,7 @@ Json to_json(const Plan& plan) {
           {"cached_pictures", plan.cached_pictures},
           {"resident", plan.resident},
           {"cuda_graphs", plan.cuda_graphs},
+          {"warnings", plan.warnings},
           {"fingerprint", plan.fingerprint}};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/data/order.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options.h"
@@ -35,7 +36,8 @@ struct Plan {
   std::vector<double> mean;          ///< of pixels / 255, per channel; empty: none
   std::vector<double> deviation;
   std::vector<std::string> classes;
-  int64_t train_count = 0;
+  int64_t train_count = 0;           ///< 0 where streamed
+  bool streamed = false;             ///< one pass over mini-batches that a program gives (Job::stream), which ends the run
   int64_t validation_count = 0;
   int64_t test_count = 0;
   uint64_t listing_hash = 0;             ///< of the training images, before the split
@@ -46,11 +48,15 @@ struct Plan {
   double learning_rate = 0.01;       ///< after scaling with workers
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   int64_t shards = 8;                ///< in averaging mode replicas
+  int64_t sampler_replicas = 0;      ///< of --sample-order distributed-sampler: workers when the run began, in averaging mode replicas; 0: no such order
   Precision precision = Precision::single;  ///< never auto_
   int64_t max_epochs = 8;
   int64_t max_steps = 0;             ///< 0: no limit of its own
-  int64_t total_steps = 0;           ///< the schedule's length: max_epochs * steps_per_epoch, or max_steps when that is smaller
-  int64_t steps_per_epoch = 0;
+  int64_t first_step = 0;            ///< steps that earlier calls of fit have made of the same training (Job::standing)
+  int64_t first_epoch = 0;           ///< and passes over their data
+  int64_t total_steps = 0;           ///< first_step and max_epochs * steps_per_epoch, or max_steps when that is smaller; 0: not known, see streamed
+  int64_t schedule_steps = 0;        ///< over which the learning rate's cosine falls: total_steps, or max_steps where further calls of fit may follow
+  int64_t steps_per_epoch = 0;       ///< 0: not known
   int64_t validate_every = 0;        ///< steps
   int64_t patience = 0;              ///< validations without a better accuracy that end the run; 0: none do
   int64_t checkpoint_every = 0;      ///< steps
@@ -67,8 +73,12 @@ struct Plan {
   bool cuda_graphs = false;          ///< shards are recorded and replayed
   bool resident = false;             ///< training and held-out pictures lie on this rank's GPU
   std::string fingerprint;           ///< arithmetic: instruction set, libraries, build
+  std::vector<std::string> warnings; ///< what a user should change before a long run, a sentence each; told first
   std::vector<PlanLine> lines;       ///< all of it for people, in order
 };
+
+/// In which order the training samples come.
+data::Order sample_order(const Plan& plan, const Options& options);
 
 /// {height, width} that the queue cuts out of training pictures, which are then kept as large as plan.resize_to (data::QueueOptions::cut_out): where the
 /// augmentation chooses the part. Empty: the training pictures have plan.format's size, as all others always do.

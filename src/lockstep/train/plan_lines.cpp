@@ -16,6 +16,7 @@
 namespace lockstep::train {
 namespace {
 
+constexpr int64_t kLeastShard = 2;  // samples, as in used_shards
 constexpr int64_t kPhotographSide = 64, kFewPhotographs = 10'000;
 
 class Lines {
@@ -35,10 +36,15 @@ class Lines {
       line("mini-batch", std::to_string(plan_.mini_batch_size), batch_reason());
     }
     if (options_.out_of_memory == OutOfMemory::split) line("out of memory", "split", "each shard in twice as many pieces from then on; so nothing is exchanged beside backward");
+    if (plan_.sampler_replicas > 0) describe_sampler();
     if (options_.exchange == ExchangeKind::bf16) describe_compression("gradients travel as bfloat16, and are added in 32 bits");
     if (options_.exchange == ExchangeKind::fp16) describe_compression("gradients travel as float16, and are added in 32 bits");
     if (options_.exchange == ExchangeKind::powersgd) describe_compression("matrices of gradients travel as two factors of " + std::to_string(options_.powersgd_rank) + " columns");
-    line("steps", with_commas(plan_.total_steps) + " in " + std::to_string(plan_.max_epochs) + " epochs", steps_reason());
+    if (plan_.steps_per_epoch > 0) {
+      line("steps", with_commas(plan_.total_steps) + " in " + std::to_string(plan_.max_epochs) + " epochs", steps_reason());
+    } else {
+      line("steps", "not known", "as many as the iterator has mini-batches for");
+    }
     line("optimizer", field_text(options_, "optimizer"), "learning rate " + shortest(plan_.learning_rate) + ", " + field_text(options_, "lr-schedule"));
     line("precision", enum_names(plan_.precision)[static_cast<size_t>(plan_.precision)], reasons_.precision);
     if (plan_.device == "cpu") line("kernels", field_text(options_, "kernels"), kernels_reason());
@@ -54,7 +60,7 @@ class Lines {
 
   void describe_data() {
     const std::string noun = !sequences() ? " images" : plan_.tbptt_length > 0 ? " pieces of sequences" : " sequences";
-    line("data", with_commas(plan_.train_count) + noun + ", " + std::to_string(plan_.classes.size()) + " classes", reasons_.source.empty() ? "given" : reasons_.source);
+    line("data", (plan_.streamed ? "streamed" : with_commas(plan_.train_count)) + noun + ", " + std::to_string(plan_.classes.size()) + " classes", reasons_.source.empty() ? "given" : reasons_.source);
     line("held out", with_commas(plan_.validation_count) + noun, reasons_.validation);
     if (plan_.test_count > 0) line("test", with_commas(plan_.test_count) + noun, options_.test.empty() ? "given" : "from " + options_.test);
     if (sequences()) {
@@ -101,8 +107,15 @@ class Lines {
                            ? "weighted by samples"
                            : "outer Nesterov step, rate " + shortest(options_.outer_learning_rate) + ", momentum " + shortest(options_.outer_momentum);
     rule += options_.average_updaters ? "; the optimizer's state is averaged too" : "; each replica keeps its optimizer's state";
+    if (options_.averaging_warmup_steps > 0) rule += "; gradients are averaged in the first " + with_commas(options_.averaging_warmup_steps) + " steps, and the replicas one step after them";
     line("exchange", options_.averaging_frequency == 1 ? "average at every step" : "average every " + std::to_string(options_.averaging_frequency) + " steps", rule);
     line("same weights", "yes", asked ? "for any number of workers: the replicas decide the weights" : "for any number of workers with --shards " + count + "; without it, other workers mean other replicas and other weights");
+  }
+
+  void describe_sampler() {
+    const bool averages = options_.exchange == ExchangeKind::average;
+    line("sample order", "distributed-sampler", "PyTorch's DistributedSampler, " + std::to_string(plan_.sampler_replicas) + (averages ? " replicas" : " workers") + " with " + std::to_string(plan_.mini_batch_size / plan_.sampler_replicas) + " samples each in a step");
+    if (!averages) line("same weights", "no", "another number of workers deals other samples to a step");
   }
 
   void describe_compression(const std::string& how) {
@@ -113,7 +126,7 @@ class Lines {
   void describe_memory() {
     if (!sequences()) {
       const auto allowed = static_cast<int64_t>(static_cast<double>(reasons_.memory_bytes) * options_.memory_share);
-      line("images in memory", plan_.keep_pictures ? "all, once decoded" : "none", as_bytes(plan_.train_count * reasons_.picture_bytes) + " of " + as_bytes(allowed) + " allowed (--memory-share)");
+      if (!plan_.streamed) line("images in memory", plan_.keep_pictures ? "all, once decoded" : "none", as_bytes(plan_.train_count * reasons_.picture_bytes) + " of " + as_bytes(allowed) + " allowed (--memory-share)");
     }
     if (!reasons_.resident.empty()) line("images on the GPU", plan_.resident ? "all" : "none", reasons_.resident);
     if (!reasons_.cache_file.empty()) {
@@ -182,6 +195,19 @@ class Lines {
 };
 
 }  // namespace
+
+std::vector<std::string> plan_warnings(const Plan& plan, const Options& options) {
+  const bool averages = options.exchange == ExchangeKind::average;
+  const int64_t workers = plan.workers, used = averages ? plan.shards : used_shards(plan.shards, plan.mini_batch_size), idle = workers - used;
+  if (idle <= 0) return {};
+  const std::string what = averages ? " replicas" : used == 1 ? " shard" : " shards";
+  const std::string have = used == plan.shards ? std::to_string(used) + what : "a mini-batch of " + std::to_string(plan.mini_batch_size) + " samples fills only " + std::to_string(used) + what;
+  const std::string text = std::to_string(workers) + " workers, but " + have + ": " + std::to_string(idle) + (idle == 1 ? " worker has" : " workers have") + " nothing to do; ";
+  const int64_t samples = kLeastShard * workers;
+  if (options.resume || (!averages && !plan.streamed && plan.train_count < samples)) return {text + "fewer --workers are as fast, with the same weights"};
+  const std::string larger = averages || plan.mini_batch_size >= samples ? "" : "--mini-batch-size " + std::to_string(samples) + " ";
+  return {text + larger + "--shards " + std::to_string(workers) + " gives each one something (and other weights)"};
+}
 
 std::vector<PlanLine> plan_lines(const Plan& plan, const Options& options, const nn::Network& network, const PlanReasons& reasons) { return Lines(plan, options, network, reasons).make(); }
 

@@ -33,6 +33,9 @@ struct PlanReasons {
   int64_t memory_bytes = 0;  ///< of the machine
 };
 
+/// What is told before all lines: workers that would have nothing to do, and the options that give them something.
+std::vector<std::string> plan_warnings(const Plan& plan, const Options& options);
+
 /// All lines of the resolved `plan`, in order. Reads a network that is a layer graph once more, for its convolutions.
 std::vector<PlanLine> plan_lines(const Plan& plan, const Options& options, const nn::Network& network, const PlanReasons& reasons);
 

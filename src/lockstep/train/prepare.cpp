@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/isa.h"
@@ -59,11 +60,12 @@ class Preparation {
 
   Prepared make() {
     check_exchange();
+    check_sample_order();
     open_data();
     choose_format();
     cut_out_parts();
     open_caches();
-    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences()) leave_out_bad_samples();
+    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences() && !plan().streamed) leave_out_bad_samples();
     split();
     if (sequences()) {
       arrange_sequences(train_, validation_, test_, plan(), options_, earlier_);
@@ -99,6 +101,25 @@ class Preparation {
 
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
+  // A sample of a stream is there once, when its turn comes.
+  void check_stream() {
+    const auto refuse = [](const std::string& what, const std::string& hint) { throw Error(ErrorCode::invalid_option, what + " does not go with the mini-batches of an iterator", hint); };
+    if (!averages()) throw Error(ErrorCode::internal, "a stream of mini-batches is for averaging mode");
+    if (options_.normalize == "mean-std") refuse("--normalize mean-std", "it looks at all samples first; give the numbers, M,S for each channel");
+    if (options_.image_size != "auto" || !options_.resize_to.empty() || options_.color != Color::auto_) refuse("--image-size, --resize-to or --color", "let the iterator give images as the network takes them");
+    if (options_.keep_features == KeepFeatures::always) refuse("--keep-features always", "leave it out");
+    if (options_.resident == Resident::on) refuse("--resident on", "leave it out");
+    if (options_.sample_order != data::SampleOrder::lockstep) refuse("--sample-order", "the iterator has the order");
+    if (job_.stream->gives_floats() && options_.decode == data::Decode::gpu) refuse("--decode gpu", "leave it out");
+  }
+
+  void check_sample_order() const {
+    if (options_.sample_order == data::SampleOrder::lockstep) return;
+    const auto refuse = [](const std::string& why) { throw Error(ErrorCode::invalid_option, "--sample-order distributed-sampler cannot go with " + why, "leave one of them out"); };
+    if (options_.tbptt_length > 0) refuse("--tbptt-length, whose pieces have an order of their own");
+    if (options_.scale_with_workers != ScaleWithWorkers::none) refuse("--scale-with-workers: name the --mini-batch-size of all workers together");
+  }
+
   void check_exchange() const {
     if (options_.precision == Precision::fp16_mixed && (averages() || options_.exchange == ExchangeKind::powersgd)) {
       throw Error(ErrorCode::invalid_option, "--precision fp16-mixed does not go with --exchange " + field_text(options_, "exchange") + ": " +
@@ -109,7 +130,7 @@ class Preparation {
       throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");
     }
     const Options defaults;
-    for (const char* name : {"averaging-frequency", "average-updaters", "outer-optimizer", "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
+    for (const char* name : {"averaging-frequency", "averaging-warmup-steps", "average-updaters", "outer-optimizer", "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
       if (field_text(options_, name) != field_text(defaults, name)) {
         throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange " + field_text(options_, "exchange"), "add --exchange average, or leave it out");
       }
@@ -117,7 +138,14 @@ class Preparation {
   }
 
   void open_data() {
-    train_ = job_.dataset.empty() ? open(job_.folder.string(), {}) : job_.dataset;
+    plan().streamed = job_.stream != nullptr;
+    if (plan().streamed) {
+      check_stream();
+      train_ = job_.stream->outline();
+      reasons_.source = "mini-batches of an iterator, each read once";
+    } else {
+      train_ = job_.dataset.empty() ? open(job_.folder.string(), {}) : job_.dataset;
+    }
     const auto& classes = train_.classes();
     if (!job_.validation.empty()) {
       validation_ = job_.validation;
@@ -137,6 +165,12 @@ class Preparation {
     if (train_.store().kind() == data::SampleKind::sequence) {
       plan().format = sequence_format(train_, options_);
       if (!options_.resize_to.empty()) throw Error(ErrorCode::invalid_option, "--resize-to is for images, and the data are sequences", "leave it out");
+      return;
+    }
+    if (plan().streamed) {
+      const data::ImageSize size = train_.store().image_size(0);
+      plan().format = {size.channels, size.height, size.width};
+      reasons_.image_size = reasons_.color = "as the iterator gives them";
       return;
     }
     const data::SizeSurvey survey = data::survey_sizes(train_, inventory_.cores);
@@ -219,7 +253,7 @@ class Preparation {
     } else {
       reasons_.validation = "--validation-split 0";
     }
-    plan().train_count = train_.size();
+    plan().train_count = plan().streamed ? 0 : train_.size();
     plan().validation_count = validation_.size();
     plan().test_count = test_.size();
   }
@@ -302,6 +336,10 @@ class Preparation {
       if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always has nothing to keep: no first layers of the network are frozen", "freeze them, e.g. --freeze 'features.*'");
       return;
     }
+    if (plan.streamed) {
+      reasons_.features = "an iterator gives each image once";
+      return;
+    }
     const std::string layer = prepared_.prototype.steps[plan.frozen_steps - 1].name;
     const int64_t copies = job_.gpu_link == nullptr ? 1 : ranks().count;  // a rank keeps its own
     const int64_t bytes = (plan.train_count + plan.validation_count) * feature_bytes();
@@ -356,33 +394,63 @@ class Preparation {
     Plan& plan = this->plan();
     const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch : averages() ? kReplicaPrefetch : kPrefetch;
     plan.read_ahead = prefetch;
-    if (plan.tbptt_length == 0) plan.mini_batch_size = options_.mini_batch_size.is_auto() ? fitting_size() : int64_t{options_.mini_batch_size};
+    if (plan.streamed) {
+      plan.mini_batch_size = train_.size();
+    } else if (plan.tbptt_length == 0) {
+      plan.mini_batch_size = std::min(options_.mini_batch_size.is_auto() ? fitting_size() : int64_t{options_.mini_batch_size}, plan.train_count);
+    }
     plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_, plan.format.kind);
     plan.lr_schedule = options_.lr_schedule;
-    if (plan.mini_batch_size > plan.train_count) plan.mini_batch_size = plan.train_count;
     plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.learned_count, plan.mini_batch_size);
     if (averages()) plan.mini_batch_size *= plan.shards;
-    if (earlier_ == nullptr && options_.scale_with_workers != ScaleWithWorkers::none) {
-      const auto workers = resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
-      plan.mini_batch_size = std::min(plan.mini_batch_size * workers, plan.train_count);
-      if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate) plan.learning_rate *= static_cast<double>(workers);
-    }
     if (earlier_ != nullptr) {
       plan.mini_batch_size = earlier_->mini_batch_size;
       plan.learning_rate = earlier_->learning_rate;
       plan.shards = earlier_->shards;
+      plan.sampler_replicas = earlier_->sampler_replicas;
+    } else {
+      scale_with_workers();
+      deal_as_sampler();
     }
-    plan.steps_per_epoch = data::steps_per_epoch(plan.train_count, plan.mini_batch_size);
-    plan.max_epochs = options_.max_epochs;
-    if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? divided_up(options_.max_steps, plan.steps_per_epoch) : default_epochs(plan.steps_per_epoch);
-    plan.max_steps = options_.max_steps;
-    plan.total_steps = plan.max_epochs * plan.steps_per_epoch;
-    if (plan.max_steps > 0) plan.total_steps = std::min(plan.total_steps, plan.max_steps);
+    resolve_length();
     plan.validate_every = options_.validate_every > 0 ? options_.validate_every : plan.steps_per_epoch;
-    plan.patience = options_.patience >= 0 ? options_.patience : default_patience(plan.validate_every);
+    plan.patience = options_.patience >= 0 ? options_.patience : default_patience(std::max<int64_t>(1, plan.validate_every));
     plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
     plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
     if (averages()) plan.read_ahead = divided_up(plan.read_ahead, plan.shards);
+  }
+
+  // Each worker then has what one has alone: as many samples in as many shards.
+  void scale_with_workers() {
+    if (options_.scale_with_workers == ScaleWithWorkers::none) return;
+    const int64_t workers = resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()).workers;
+    plan().mini_batch_size = std::min(plan().mini_batch_size * workers, plan().train_count);
+    plan().shards *= workers;
+    if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate) plan().learning_rate *= static_cast<double>(workers);
+  }
+
+  // A sampler's replica for each worker, with as many shards as any other unless somebody says how many there are.
+  void deal_as_sampler() {
+    Plan& plan = this->plan();
+    if (options_.sample_order == data::SampleOrder::lockstep) return;
+    plan.sampler_replicas = averages() ? plan.shards : resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
+    const int64_t replicas = plan.sampler_replicas, whole_epoch = divided_up(plan.train_count, replicas) * replicas;
+    if (options_.shards == 0) plan.shards = divided_up(plan.shards, replicas) * replicas;
+    if (plan.mini_batch_size == plan.train_count) plan.mini_batch_size = whole_epoch;
+    if (plan.mini_batch_size % replicas == 0) return;
+    throw Error(ErrorCode::invalid_option, "a mini-batch of " + std::to_string(plan.mini_batch_size) + " samples cannot be dealt evenly to " + std::to_string(replicas) + " workers, as --sample-order distributed-sampler does",
+                "--mini-batch-size " + std::to_string(divided_up(plan.mini_batch_size, replicas) * replicas));
+  }
+
+  void resolve_length() {
+    Plan& plan = this->plan();
+    plan.steps_per_epoch = plan.streamed ? divided_up(job_.stream->mini_batches(), plan.shards) : data::steps_per_epoch(sample_order(plan, options_).epoch_size(plan.train_count), plan.mini_batch_size);
+    plan.max_epochs = plan.streamed ? 1 : options_.max_epochs;
+    if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? divided_up(options_.max_steps, plan.steps_per_epoch) : default_epochs(plan.steps_per_epoch);
+    plan.max_steps = options_.max_steps;
+    plan.total_steps = plan.max_epochs * plan.steps_per_epoch;
+    if (plan.max_steps > 0 && plan.total_steps > 0) plan.total_steps = std::min(plan.total_steps, plan.max_steps);
+    plan.schedule_steps = plan.total_steps;
   }
 
   // Rank 0's, or the one of the run's beginning, where there is one.
@@ -432,6 +500,7 @@ class Preparation {
 
   // What is free is asked once: trials take some of it, and what was reckoned with stays.
   ResidentChoice resident_choice(const Plan& plan) {
+    if (plan.streamed) return {};
     if (plan.device != "cpu" && !free_on_gpu_) free_on_gpu_ = device::gpu_library().memory(plan.gpu).free;
     return choose_resident(plan, options_, free_on_gpu_.value_or(0));
   }
@@ -507,6 +576,10 @@ class Preparation {
     plan().precision = options_.precision;
     if (options_.precision != Precision::auto_) return note_slow_precision();
     plan().precision = Precision::single;
+    if (plan().streamed) {
+      reasons_.precision = "a trial would take mini-batches from the iterator";
+      return;
+    }
     if (sequences()) {
       reasons_.precision = "recurrent layers run in float32";
       return;
@@ -542,6 +615,7 @@ class Preparation {
     reasons_.dry = dry_;
     reasons_.picture_bytes = prepared_.train->picture_bytes();
     reasons_.memory_bytes = inventory_.memory_bytes;
+    plan().warnings = plan_warnings(plan(), options_);
     plan().lines = plan_lines(plan(), options_, prepared_.network, reasons_);
   }
 

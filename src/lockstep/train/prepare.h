@@ -32,6 +32,7 @@ struct Resolved {
   int64_t mini_batch_size = 0;
   double learning_rate = 0;
   int64_t shards = 0;
+  int64_t sampler_replicas = 0;
   std::string precision;  ///< as --precision names it
   bool keep_features = false;
 };

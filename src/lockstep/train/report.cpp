@@ -1,6 +1,7 @@
 // What rank 0 says, and the ends that follow from it. Called between steps.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -12,7 +13,8 @@ namespace lockstep::train {
 namespace {
 
 // The first ten steps, then about fifty an epoch: a pure function of the step, so that two runs' logs can be compared.
-bool is_logged(int64_t step, int64_t steps_per_epoch) { return step <= 10 || step % std::max<int64_t>(1, steps_per_epoch / 50) == 0; }
+// Of an epoch of unknown length, 0, every tenth.
+bool is_logged(int64_t step, int64_t steps_per_epoch) { return step <= 10 || step % (steps_per_epoch == 0 ? 10 : std::max<int64_t>(1, steps_per_epoch / 50)) == 0; }
 
 std::string bad_loss_hint(int64_t steps_done, const Options& options) {
   if (steps_done > 0) return "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step";
@@ -25,7 +27,7 @@ std::string bad_loss_hint(int64_t steps_done, const Options& options) {
 void Training::say(const char* kind, Json values, bool log) {
   io::Event event;
   event.step = state_.step;
-  event.epoch = state_.step == 0 ? 0 : (state_.step - 1) / setup_.plan.steps_per_epoch + 1;
+  event.epoch = epochs_begun();
   event.kind = kind;
   event.values = std::move(values);
   const bool refused = setup_.observer && setup_.observer(event) == io::Control::stop;
@@ -129,7 +131,7 @@ void Training::report_step(const StepTimes& times, const Score& score) {
   const bool log = is_logged(state_.step, plan.steps_per_epoch);
   if (log || setup_.observer) {
     const double rate = static_cast<double>(unlogged_images_) / unlogged_seconds_;
-    const double left = static_cast<double>(plan.total_steps - state_.step) * static_cast<double>(plan.mini_batch_size) / (timed_seconds_ > 0 ? images_per_second() : rate);
+    const double left = plan.total_steps == 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(plan.total_steps - state_.step) * static_cast<double>(plan.mini_batch_size) / (timed_seconds_ > 0 ? images_per_second() : rate);
     say("step",
         {{"loss", score.loss}, {"accuracy", score.accuracy}, {"learning_rate", schedule_.at(state_.step - 1)}, {"samples", score.count},
          {"images_per_second", rate}, {"seconds_left", left}, {"queue_seconds", times.queue}, {"forward_seconds", times.forward},
@@ -148,7 +150,8 @@ void Training::report_step(const StepTimes& times, const Score& score) {
 // As often in the log as steps are, if not asked for.
 void Training::report_average(double seconds, const Score& score) {
   const int64_t frequency = setup_.options.averaging_frequency;
-  const bool log = setup_.options.report_score_after_averaging || is_logged(state_.step / frequency, setup_.plan.steps_per_epoch / frequency);
+  const int64_t each = setup_.plan.steps_per_epoch;
+  const bool log = setup_.options.report_score_after_averaging || is_logged(state_.step / frequency, each == 0 ? 0 : std::max<int64_t>(1, each / frequency));
   if (log || setup_.observer) say("average", {{"score", score.loss}, {"seconds", seconds}}, log);
 }
 

@@ -167,6 +167,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared) {
   for (const auto& [name, value] : asked.items()) {
     if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
   }
+  if (plan.sampler_replicas > 0) json["replicas of the sampler"] = plan.sampler_replicas;
   if (const std::vector<int64_t> part = queue_cut(plan, options); !part.empty()) json["part cut out of larger images"] = part;
   json["arithmetic"] = plan.fingerprint;
   return json;

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/thread_group.h"
+#include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/data/picture_set.h"
 #include "lockstep/io/event.h"
 #include "lockstep/train/averaging.h"
@@ -46,6 +47,7 @@ struct TrainingSetup {
   const Options& options;
   const nn::Network& network;
   std::shared_ptr<const data::PictureSet> train;
+  std::shared_ptr<data::MiniBatchStream> stream = {};       ///< in its place where plan.streamed
   std::shared_ptr<const data::PictureSet> validation = {};  ///< may be null
   std::shared_ptr<const data::PictureSet> test = {};        ///< may be null
   FeatureStorage train_features = {};                        ///< where plan.keep_features
@@ -54,6 +56,8 @@ struct TrainingSetup {
   io::Observer observer = {};                                ///< may be empty
   CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
   Json fingerprint = {};                                     ///< for checkpoints
+  RunState state = {};                                       ///< where the run begins, equal on all ranks
+  bool more_passes = false;                                  ///< Standing::more_passes
   std::stop_token stop = {};
   std::stop_token enough = {};                               ///< Job::enough; rank 0's
   double began = now_seconds();                              ///< when the run was asked for
@@ -94,6 +98,7 @@ class Training {
 
   double images_per_second() const;  ///< over all steps but the first of this run()
   const Score& test_score() const { return test_score_; }
+  int64_t epochs_begun() const;              ///< over all calls of fit of this training
   int64_t skipped_checkpoints() const { return skipped_checkpoints_; }
   Snapshot snapshot(bool checkpoint, bool best);
 
@@ -120,10 +125,12 @@ class Training {
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
   bool scales_loss() const { return setup_.plan.precision == Precision::fp16_mixed; }
-  bool is_last(int64_t step) const;
+  bool is_last(int64_t step) const { return step >= last_step_; }
+  bool is_end(int64_t step) const;
   bool is_due(int64_t step, int64_t every) const;
   bool validation_is_due(int64_t step) const;
   void end_with(EndReason reason);
+  void end_after(int64_t step);
   bool agree();
   bool may_split(int64_t samples) const;
   Error step_error(const Error& error, int64_t steps_done, const std::vector<data::Shard>& shards, int64_t shard_count) const;
@@ -154,6 +161,7 @@ class Training {
   Exchange exchange_;                            // of the tree
   std::unique_ptr<Averaging> averaging_;         // null: the tree
   RunState state_;
+  int64_t last_step_;                            // after which the run ends; of a stream with its last mini-batch
   std::deque<Features> features_;                // of frozen layers, where they are kept: training data, held-out data
   std::vector<ResidentPictures> resident_;       // training data and held-out data, where they lie on the GPU
   CarriedStates carried_;                        // recurrent state of the training data's streams

@@ -80,10 +80,11 @@ class Progress final : public View {
   // What was chosen without being asked for is told before it takes an hour.
   void show_plan(const io::Event& event) {
     const auto figure = [&](const char* name) { return std::llround(io::number(event, name, 0)); };
-    const std::string data = figure("time_steps") > 0 ? " sequences" : " images of " + std::to_string(figure("height")) + "x" + std::to_string(figure("width"));
+    const std::string count = event.values.value("streamed", false) ? "streamed" : with_commas(figure("train_count"));
+    const std::string data = count + (figure("time_steps") > 0 ? " sequences" : " images of " + std::to_string(figure("height")) + "x" + std::to_string(figure("width")));
     const std::string workers = std::to_string(figure("workers")) + (figure("workers") == 1 ? " worker" : " workers");
     std::string text;
-    for (const std::string& part : {printable(io::text(event, "network")), ", " + with_commas(figure("train_count")) + data, ", " + workers, std::string("; lockstep plan says why")}) {
+    for (const std::string& part : {printable(io::text(event, "network")), ", " + data, ", " + workers, std::string("; lockstep plan says why")}) {
       if (terminal_.interactive() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns) break;
       text += part;
     }
