@@ -48,10 +48,10 @@ std::vector<WorkerInfo> Dispatcher::workers() const {
   std::vector<WorkerInfo> infos;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const SlotState state = slots_[i].state;
-    infos.push_back({.index = static_cast<int64_t>(i),
-                     .process = crew_ == nullptr ? 0 : crew_->process(i),
-                     .ready = state == SlotState::idle || state == SlotState::busy,
-                     .busy = state == SlotState::busy});
+    WorkerInfo& info = infos.emplace_back(make_worker_info(static_cast<int64_t>(i), crew_ == nullptr ? -1 : crew_->gpu(i)));
+    info.process = crew_ == nullptr ? 0 : crew_->process(i);
+    info.ready = state == SlotState::idle || state == SlotState::busy;
+    info.busy = state == SlotState::busy;
   }
   return infos;
 }

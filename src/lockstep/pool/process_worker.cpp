@@ -137,7 +137,8 @@ Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
   Worker worker({.comm = comm,
                  .stop = job.stop.get_token(),
                  .asked = job.asked.get_token(),
-                 .device = device_of(header.at("worker").get<size_t>(), header.at("gpus").get<int64_t>()),
+                 .index = header.at("worker").get<int64_t>(),
+                 .device = device_of(header.at("gpu").get<int64_t>()),
                  .deliver = has_queue ? deliver : std::function<void(Packet)>(),
                  .shared = shared_,
                  .same_process = comm.size() == 1});
