@@ -12,6 +12,7 @@
 namespace lockstep::train {
 
 struct BuiltModel::Parts {
+  nn::Network network;
   nn::NetworkInput input;
   BuildOptions options;
   nn::Instance instance;
@@ -21,6 +22,7 @@ struct BuiltModel::Parts {
   data::SharedPictures pictures;        ///< of the process
   std::shared_ptr<const data::PictureSet> validated = {};           ///< the last dataset validated on, kept for the next time
   std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks = {};  ///< kept, so that a step finds its memory again
+  std::vector<std::string> classes = {};  ///< of the dataset that it was built for
   bool training = true;
 
   void begin_training();
