@@ -30,7 +30,7 @@ void client(Session& session) {
   }
   const Pool pool = session.open_pool({.kind = PoolKind::processes, .workers = 3, .quiet = true});
   const auto future = spins ? pool.parfeval(spin_task, {}, {.workers = 3}) : pool.parfeval(circle_task, {}, {.workers = 3});
-  for (const WorkerInfo& worker : pool.workers()) std::printf("%d ", worker.process);
+  for (const WorkerInfo& worker : pool.workers()) std::printf("%lld ", static_cast<long long>(worker.process));
   std::printf("\n");
   std::fflush(stdout);
   future.get();

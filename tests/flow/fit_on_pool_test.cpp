@@ -10,15 +10,22 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/test_folder.h"
+#include "lockstep/base/host.h"
 #include "lockstep/data/picture_share.h"
+#include "lockstep/data/sequences.h"
+#include "lockstep/data/sources.h"
 #include "lockstep/device/gpu.h"
+#include "lockstep/device/gpus.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/pool/run.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/shard_sums.h"
+#include "lockstep/train/custom/validate.h"
+#include "lockstep/train/layer_outputs.h"
 #include "lockstep/train/on_pool.h"
+#include "lockstep/train/run.h"
 #include "lockstep/train/trained_network.h"
 #include "lockstep/train/trial_progress.h"
 
@@ -74,6 +81,26 @@ struct BrokenNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(BrokenNet);
 BrokenNet make_broken_net(const nn::NetworkInput& input) { return BrokenNet(input); }
+
+// As a user writes it, without a graph that could travel.
+struct PlainNetImpl : torch::nn::Module {
+  explicit PlainNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  torch::Tensor forward(const torch::Tensor& x) { return head(x.flatten(1)); }
+  torch::nn::Linear head;
+};
+TORCH_MODULE(PlainNet);
+PlainNet make_plain_net(const nn::NetworkInput& input) { return PlainNet(input); }
+
+// Series of 3 to 8 time steps, of which the class is in the level.
+data::Dataset series(int64_t count) {
+  std::vector<data::Sequence> sequences;
+  for (int64_t i = 0; i < count; ++i) {
+    data::Sequence& one = sequences.emplace_back();
+    one.label = i % 2;
+    for (int64_t step = 0; step < 2 * (3 + i % 6); ++step) one.values.push_back(static_cast<float>((i % 2) * 2 - 1) + 0.1F * static_cast<float>((i * 7 + step * 3) % 5));
+  }
+  return data::make_sequences(2, {"low", "high"}, std::move(sequences));
+}
 
 struct Trial {
   std::string output{};
@@ -158,6 +185,39 @@ Scores train_by_hand(pool::Worker& worker, const Trial& trial) {
   return {sgdm.steps(), static_cast<int64_t>(model.hash()), worker.comm().way()};
 }
 
+struct ByHand {
+  int64_t hash = 0;
+  double accuracy = 0;
+  train::TrainedNetwork network{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("hash", self.hash, "");
+    field("accuracy", self.accuracy, "");
+    field("network", self.network, "");
+  };
+};
+
+// The same for samples of a sort, with its network given back.
+ByHand train_and_return(pool::Worker& worker, const Trial& trial) {
+  const bool sequences = trial.output == "sequences";
+  const data::Dataset samples = sequences ? series(64) : corners(64);
+  const nn::Network network = trial.output == "module" ? nn::network<make_plain_net>("plain_net") : nn::find_network(sequences ? "lstm_classifier" : "mlp");
+  const std::vector<double> mean(static_cast<size_t>(sequences ? 2 : 1), 0.25), deviation(mean.size(), 0.5);
+  const train::BuiltModel model = train::build(worker, network, samples, {.seed = trial.seed});
+  train::Sgdm sgdm(model.parameters());
+  const auto loss = [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard), shard.target); };
+  for (const auto& batch : data::MiniBatchQueue(samples, worker.share(), {.mini_batch_size = 16, .epochs = trial.epochs, .output = {.mean = mean, .deviation = deviation}})) {
+    sgdm.step(train::exchange(worker, train::loss_and_gradients(model, batch, loss)).gradients);
+  }
+  const double accuracy = train::accuracy(model, sequences ? series(41) : corners(41), worker.comm(), {.mean = mean, .deviation = deviation});
+  ByHand made{static_cast<int64_t>(model.hash()), accuracy, train::trained_network(model, {.mean = mean, .deviation = deviation})};
+  model.parameters().front().detach().zero_();  // of what was returned nothing is touched
+  return made;
+}
+
+pool::WorkerInfo tell_info(pool::Worker& worker) { return worker.info(); }
+constexpr auto info_task = pool::task<tell_info>("tell_info");
+constexpr auto return_task = pool::task<train_and_return>("train_and_return");
+constexpr auto plain_net_task = train::network_task<make_plain_net>("plain_net");
 constexpr auto by_hand_task = pool::task<train_by_hand>("train_by_hand");
 constexpr auto predict_task = pool::task<predict_once>("predict_once");
 constexpr auto shown_task = pool::task<train_shown>("train_shown");
@@ -171,6 +231,73 @@ Error error_from(const std::function<void()>& work) {
   }
   return {ErrorCode::internal, "nothing was thrown"};
 }
+
+// All that a trained network is asked for: its weights, and what they give for samples that it has not seen, by bits.
+struct Answers {
+  std::string weights{};
+  int64_t scores = 0;
+  double loss = 0;
+  double accuracy = 0;
+  int64_t outputs = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("weights", self.weights, "");
+    field("scores", self.scores, "");
+    field("loss", self.loss, "");
+    field("accuracy", self.accuracy, "");
+    field("outputs", self.outputs, "");
+  };
+  friend bool operator==(const Answers&, const Answers&) = default;
+  friend void PrintTo(const Answers& answers, std::ostream* out) { *out << lockstep::to_json(answers).dump(); }
+};
+
+int64_t hash_of_tensor(const at::Tensor& tensor) { return static_cast<int64_t>(hash_of(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()))); }
+
+struct Asked {
+  const char* name;
+  const char* network;
+  const char* layer;
+  data::Dataset (*samples)(int64_t count);
+};
+const Asked kPictures{"pictures", "mlp", "2", corners};
+const Asked kSequences{"sequences", "lstm_classifier", "lstm", series};
+
+// Where: nothing for the calling thread, which may be one of a task; else the session.
+template <class... Where>
+Answers ask_for_all(const Asked& asked, const Trial& trial, Where&... where) {
+  train::fit(where..., nn::find_network(asked.network), asked.samples(64), options_of(trial));
+  const train::Model model = train::model_of_run(trial.output);
+  train::Options options{.mini_batch_size = 16};
+  set_field(options, "execution", trial.execution);
+  const data::Dataset samples = asked.samples(41);
+  const auto predictions = train::predict(where..., model, samples, options);
+  const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
+  return {.weights = as_hex(hash_of(read_file(std::filesystem::path(trial.output) / "model.safetensors", 1 << 24))),
+          .scores = scores_of(predictions).hash,
+          .loss = evaluation.loss,
+          .accuracy = evaluation.accuracy,
+          .outputs = hash_of_tensor(train::layer_outputs(where..., model, asked.layer, samples, options))};
+}
+
+Answers ask_here(pool::Worker&, const Trial& trial) { return ask_for_all(trial.output.ends_with(kSequences.name) ? kSequences : kPictures, trial); }
+constexpr auto ask_task = pool::task<ask_here>("ask_here");
+
+// One row of the table: on a pool of this kind, or on the launcher's ranks.
+struct Place {
+  const char* name;
+  std::vector<Answers> (*ask)(const pool::Pool& pool, const Asked& asked, Trial trial);
+};
+
+const std::vector<Place> kPlaces{
+    {"the session", [](const pool::Pool&, const Asked& asked, Trial trial) {
+       trial.execution = "parallel";
+       return std::vector{ask_for_all(asked, trial, *session)};
+     }},
+    {"spmd", [](const pool::Pool& pool, const Asked&, Trial trial) { return pool.spmd(ask_task, trial); }},
+    {"parfor", [](const pool::Pool& pool, const Asked&, Trial trial) { return pool.parfor(ask_task, std::vector<Trial>{trial}); }},
+    {"parfeval on two", [](const pool::Pool& pool, const Asked&, Trial trial) { return std::vector{pool.parfeval(ask_task, trial, {.workers = 2}).get()}; }},
+};
+
+bool launched() { return std::getenv("WORLD_SIZE") != nullptr; }
 
 class FitOnPool : public testing::Test {
  protected:
@@ -196,6 +323,96 @@ TEST_F(FitOnPool, ParallelTakesAllWorkersOfTheOpenPool) {
   EXPECT_EQ(weights("three"), weights("alone"));
 }
 
+TEST_F(FitOnPool, EveryPlaceGivesWhatOneProcessGives) {
+  for (const Asked* asked : {&kPictures, &kSequences}) {
+    const std::string sort = asked->name;
+    const Answers expected = ask_for_all(*asked, trial("alone-" + sort));
+    for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+      const std::string kind_name = enum_names(kind)[static_cast<size_t>(kind)];
+      const pool::Pool pool = open(kind, launched() ? 0 : 3);
+      for (const Place& place : kPlaces) {
+        SCOPED_TRACE(kind_name + ", " + place.name + ", " + sort);
+        const auto answers = place.ask(pool, *asked, trial(kind_name + "-" + place.name + "-" + sort));
+        EXPECT_FALSE(answers.empty());
+        for (const Answers& one : answers) EXPECT_EQ(one, expected);
+      }
+    }
+  }
+}
+
+TEST_F(FitOnPool, ProcessesTrainWhatTheClientOpenedAndWhatItWrote) {
+  const auto options = [&](const std::string& run) {
+    Trial parallel = trial(run);
+    parallel.execution = "parallel";
+    return options_of(parallel);
+  };
+  for (int64_t i = 0; i < 24; ++i) {
+    const std::filesystem::path path = folder_ / "pictures" / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm");
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << "P5 8 8 255\n" << std::string(64, static_cast<char>(i % 2 == 0 ? 20 + i : 220 - i));
+  }
+  const auto [images, held_out] = data::ImageFolder(folder_ / "pictures").split(0.75);
+  train::Job job;
+  job.dataset = images;
+  job.validation = held_out;
+  job.network = nn::network<make_plain_net>("plain_net");
+  const double alone = train::fit(job, options_of(trial("alone"))).accuracy;
+  open(pool::PoolKind::processes, 2);
+  EXPECT_EQ(train::fit(*session, job, options("together")).accuracy, alone);
+  EXPECT_EQ(weights("together"), weights("alone"));
+  // The same folder, named in the job; the network by its options.
+  train::Job named;
+  named.folder = folder_ / "pictures";
+  train::fit(named, options_of(trial("named-alone")));
+  train::fit(*session, named, options("named"));
+  EXPECT_EQ(weights("named"), weights("named-alone"));
+  job.network = nn::network<make_broken_net>("nobody knows it");
+  const Error error = error_from([&] { train::fit(*session, job, options("unknown")); });
+  EXPECT_THAT(error.message(), HasSubstr("cannot make the network \"nobody knows it\", which is a C++ module"));
+  EXPECT_THAT(error.hint(), HasSubstr("train::network_task<make>"));
+}
+
+TEST_F(FitOnPool, ProcessesAskTheClientsObserverAndTellItsListener) {
+  const auto train_with_observer = [&](const std::string& run, const char* execution) {
+    train::Job job;
+    job.dataset = corners(64);
+    job.network = nn::find_network("mlp");
+    std::vector<std::string> kinds;
+    job.listener = [&](const io::Event& event) { kinds.push_back(event.kind); };
+    job.observer = [&](const io::Event& event) { return event.kind == "step" && event.step == 3 ? io::Control::stop : io::Control::go; };
+    Trial watched = trial(run);
+    watched.execution = execution;
+    const train::Result result = execution == std::string("parallel") ? train::fit(*session, job, options_of(watched)) : train::fit(job, options_of(watched));
+    EXPECT_EQ(result.reason, train::EndReason::observer);
+    EXPECT_EQ(result.steps, 3);
+    EXPECT_THAT(kinds, testing::Contains("end"));
+  };
+  train_with_observer("alone", "auto");
+  open(pool::PoolKind::processes, 2);
+  train_with_observer("together", "parallel");
+  EXPECT_EQ(weights("together"), weights("alone"));
+}
+
+TEST_F(FitOnPool, TheClientsStopReachesProcesses) {
+  open(pool::PoolKind::processes, 2);
+  for (const bool is_stop : {true, false}) {
+    std::stop_source source;
+    train::Job job;
+    job.dataset = corners(64);
+    job.network = nn::find_network("mlp");
+    (is_stop ? job.stop : job.enough) = source.get_token();
+    job.listener = [&](const io::Event& event) {
+      if (event.kind == "first_step") source.request_stop();
+    };
+    Trial endless = trial(is_stop ? "stop" : "enough");
+    endless.epochs = 1'000'000;
+    endless.execution = "parallel";
+    const train::Result result = train::fit(*session, job, options_of(endless));
+    EXPECT_EQ(result.reason, is_stop ? train::EndReason::stopped : train::EndReason::observer);
+    EXPECT_EQ(std::filesystem::exists(folder_ / (is_stop ? "stop" : "enough") / "model.safetensors"), !is_stop);
+  }
+}
+
 TEST_F(FitOnPool, ParallelOpensTheDefaultPoolByItselfAndAutoOpensNone) {
   train::fit(*session, nn::find_network("mlp"), corners(64), options_of(trial("auto")));
   EXPECT_FALSE(session->current_pool().has_value());
@@ -216,7 +433,9 @@ TEST_F(FitOnPool, AnErrorOfTheTrainingIsTheClients) {
   EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("5 workers in a pool of 2"));
   session->close_pool();
   open(pool::PoolKind::processes, 2);
-  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).hint(), HasSubstr("pool of threads"));
+  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("5 workers in a pool of 2"));
+  options.workers = 0;
+  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("--image-size"));
 }
 
 TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
@@ -325,6 +544,92 @@ TEST_F(FitOnPool, ALoopOfOnesOwnSendsItsGradientsFromGpuToGpu) {
   }
 }
 
+TEST_F(FitOnPool, WhatALoopOfOnesOwnHasTrainedPredictsAtTheClient) {
+  for (const char* sort : {"pictures", "sequences", "module"}) {
+    SCOPED_TRACE(sort);
+    std::vector<Scores> all;
+    for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+      for (const ByHand& made : open(kind, 2).spmd(return_task, {.output = sort})) {
+        const train::Model model = train::model_of(made.network, sort == std::string("module") ? nn::network<make_plain_net>("plain_net") : nn::Network());
+        const auto predictions = train::predict(model, sort == std::string("sequences") ? series(41) : corners(41), {.mini_batch_size = 16});
+        EXPECT_EQ(train::evaluate(predictions, model.classes).accuracy, made.accuracy);
+        all.push_back(scores_of(predictions));
+      }
+    }
+    ASSERT_EQ(all.size(), 4U);
+    for (const Scores& one : all) EXPECT_EQ(one.hash, all.front().hash);
+  }
+}
+
+TEST_F(FitOnPool, ClientAndTasksAskWhereAWorkerIs) {
+  const auto there = device::gpus();
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    const pool::Pool pool = open(kind, 2);
+    const auto told = pool.spmd(info_task);
+    const auto known = pool.workers();
+    for (size_t i = 0; i < 2; ++i) {
+      const bool has_gpu = i < there.size();
+      for (const pool::WorkerInfo& info : {told[i], known[i]}) {
+        EXPECT_EQ(info.index, static_cast<int64_t>(i));
+        EXPECT_EQ(info.process, known[i].process);
+        EXPECT_EQ(info.process == ::getpid(), kind == pool::PoolKind::threads);
+        EXPECT_EQ(info.host, host_name());
+        EXPECT_EQ(info.gpu, has_gpu ? static_cast<int64_t>(i) : -1);
+        EXPECT_EQ(info.gpu_name, has_gpu ? there[i].name : "");
+      }
+      EXPECT_TRUE(told[i].busy);
+    }
+  }
+}
+
+TEST_F(FitOnPool, APoolIsOnTheGpusThatWereNamed) {
+  const auto open_on = [](pool::PoolKind kind, std::vector<int64_t> gpus, int64_t workers = 0) {
+    return session->open_pool({.kind = kind, .workers = workers, .gpus = std::move(gpus), .quiet = true});
+  };
+  const auto threads = pool::PoolKind::threads;
+  const auto there = device::gpus();
+  if (there.empty()) {
+    EXPECT_THAT(error_from([&] { open_on(threads, {0, 2}); }).message(), HasSubstr("a pool cannot be opened on GPU 0: there is no GPU to use: "));
+    return;
+  }
+  ASSERT_EQ(there.size(), 4U) << "the stand-ins of gpus_test.py";
+  EXPECT_EQ(there[2].index, 2);
+  EXPECT_EQ(there[2].memory_bytes, int64_t{1} << 30);
+  EXPECT_EQ(there[2].free_memory_bytes, int64_t{1} << 30);
+  train_alone("alone");
+  for (const auto kind : {threads, pool::PoolKind::processes}) {
+    const std::string run = std::string("two-") + enum_names(kind)[static_cast<size_t>(kind)];
+    const pool::Pool pool = open_on(kind, {0, 2});
+    ASSERT_EQ(pool.size(), 2);
+    EXPECT_EQ(session->open_pool({.quiet = true}).size(), 2) << "nothing is asked for";
+    const auto infos = pool.spmd(info_task);
+    EXPECT_EQ(infos[0].gpu, 0);
+    EXPECT_EQ(infos[1].gpu, 2);
+    EXPECT_EQ(pool.workers()[1].gpu, 2);
+    EXPECT_EQ(infos[1].gpu_name, there[2].name);
+    Trial parallel = trial(run);
+    parallel.execution = "parallel";
+    train::fit(*session, nn::find_network("mlp"), corners(64), options_of(parallel));
+    EXPECT_EQ(weights(run), weights("alone"));
+  }
+  const pool::Pool four = open_on(threads, {2, 0}, 4);
+  std::vector<int64_t> gpus;
+  for (const pool::WorkerInfo& info : four.workers()) gpus.push_back(info.gpu);
+  EXPECT_THAT(gpus, testing::ElementsAre(2, 2, 0, 0));
+  Trial shared = trial("shared");
+  shared.execution = "parallel";
+  train::fit(*session, nn::find_network("mlp"), corners(64), options_of(shared));
+  EXPECT_EQ(workers_of(folder_ / "shared"), 4);
+  EXPECT_EQ(weights("shared"), weights("alone"));
+
+  const Error absent = error_from([&] { open_on(threads, {0, 7}); });
+  EXPECT_THAT(absent.message(), AllOf(HasSubstr("on GPU 7, which is not there"), HasSubstr("0 (stand-in), 1 (stand-in), 2 (stand-in), 3 (stand-in)")));
+  EXPECT_THAT(error_from([&] { open_on(threads, {1, 1}); }).message(), HasSubstr("name GPU 1 twice"));
+  const Error uneven = error_from([&] { open_on(threads, {0, 2}, 3); });
+  EXPECT_THAT(uneven.message(), HasSubstr("3 workers cannot share the 2 GPUs of a pool evenly"));
+  EXPECT_THAT(uneven.hint(), HasSubstr(".workers = 4"));
+}
+
 TEST_F(FitOnPool, MultiGpuNeedsAGroup) {
   Trial alone = trial("alone");
   alone.execution = "multi-gpu";
@@ -406,7 +711,7 @@ TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return pool::run(argc, argv, {train_task, shown_task, predict_task, by_hand_task}, [&](pool::Session& own) {
+  return train::run(argc, argv, {train_task, shown_task, predict_task, by_hand_task, ask_task, return_task, info_task, plain_net_task}, [&](pool::Session& own) {
     session = &own;
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

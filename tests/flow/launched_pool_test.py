@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A program that opens pools, started by launchers: rank 0 is the client, the ranks are its workers. All begin, fail and end together.
 
-usage: launched_pool_test.py CUSTOM_LOOP
+usage: launched_pool_test.py CUSTOM_LOOP FIT_ON_POOL
 """
 
 import os
@@ -16,7 +16,7 @@ import unittest
 
 import runs
 
-CUSTOM_LOOP = str(pathlib.Path(sys.argv[1]).resolve())
+CUSTOM_LOOP, FIT_ON_POOL = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
 SECONDS_TO_END = 10
 
 
@@ -57,6 +57,12 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
         expected = self.alone()
         for count in (1, 3):
             self.assertEqual(self.launch(count, self.digits, "--epochs", 1)[0], expected)
+
+    def test_fit_predict_evaluate_and_layer_outputs(self):
+        """fit_on_pool_test.cpp's table, whose pools are the ranks here."""
+        for count in (2, 3):
+            words = [runs.PROGRAM, "run", "-n", count, FIT_ON_POOL, "--gtest_filter=FitOnPool.EveryPlaceGivesWhatOneProcessGives"]
+            self.assertIn("[  PASSED  ] 1 test", self.end(self.start(words))[0])
 
     def test_mpirun_and_srun(self):
         expected = self.alone()

@@ -31,6 +31,19 @@ class RanksPredict(runs.TestFolders, unittest.TestCase):
                 self.assertEqual(ours.read_bytes(), alone.read_bytes())
                 ours.unlink()
 
+    def test_what_a_layer_gives(self):
+        ours, alone = (self.folder / f"{name}.safetensors" for name in ("ours", "alone"))
+        wide = [self.held_out, self.few, "--layer", "2", "--mini-batch-size", "16"]
+        text = ["predict", self.model, self.few, "--layer", "10", "--format", "csv"]
+        runs.run("predict", self.model, *wide, "--output", alone)
+        rows = runs.run(*text)
+        for ranks, options in [(2, []), (3, ["--workers", "2"])]:
+            with self.subTest(ranks=ranks):
+                self.assertEqual(self.over(ranks, "predict", self.model, *wide, "--output", ours, *options), "")
+                self.assertEqual(ours.read_bytes(), alone.read_bytes())
+                ours.unlink()
+                self.assertEqual(self.over(ranks, *text, *options), rows)
+
     def test_skipped_samples_are_named_once(self):
         folder = self.folder / "damaged"
         shutil.copytree(self.held_out, folder)
@@ -43,8 +56,9 @@ class RanksPredict(runs.TestFolders, unittest.TestCase):
     def test_another_model_on_a_rank(self):
         other = self.folder / "other"
         runs.train(self.digits, other, *runs.SMALL, "--seed", "1")
-        script = f'[ $RANK = 1 ] && set -- "{other}" || set -- "{self.model}"; exec "{runs.PROGRAM}" evaluate "$1" "{self.held_out}"'
-        self.assertRegex(runs.run("run", "-n", 2, "sh", "-c", script, status=2), r"rank 1 on \S+ cannot work with rank 0: its weights is")
+        for words in (f'evaluate "$1" "{self.held_out}"', f'predict "$1" "{self.held_out}" --layer 2 --output "{self.folder / "none"}"'):
+            script = f'[ $RANK = 1 ] && set -- "{other}" || set -- "{self.model}"; exec "{runs.PROGRAM}" {words}'
+            self.assertRegex(runs.run("run", "-n", 2, "sh", "-c", script, status=2), r"rank 1 on \S+ cannot work with rank 0: its weights is")
 
 
 if __name__ == "__main__":

@@ -48,13 +48,14 @@ Samples samples_of(const std::vector<data::Dataset>& inputs) {
 }
 
 // The places are those in all inputs together.
-void compute(const train::LayerOutputs& outputs, const std::vector<data::Dataset>& inputs, const train::SamplesDone& done, const train::TakeRows& take) {
+void compute(const LayerWork& work, const train::LayerOutputs& outputs, const train::TakeRows& take) {
   int64_t begin = 0;
-  for (const data::Dataset& input : inputs) {
-    outputs.compute(input, [&](int64_t first, const at::Tensor& rows) {
+  for (const data::Dataset& input : work.inputs) {
+    const auto take_here = [&](int64_t first, const at::Tensor& rows) {
       take(begin + first, rows);
-      if (done) done(rows.size(0));
-    });
+      if (work.done) work.done(rows.size(0));
+    };
+    work.group == nullptr ? outputs.compute(input, take_here) : outputs.compute(input, take_here, *work.group, work.rank_here);
     begin += input.size();
   }
 }
@@ -69,8 +70,8 @@ nn::Metadata metadata_of(const train::Model& model, const std::string& layer, co
   return {{"layer", layer}, {"files", json_text(files, -1)}, {"classes", json_text(model.classes, -1)}};
 }
 
-void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensors, const nn::Metadata& metadata, const train::LayerOutputs& outputs, const std::vector<data::Dataset>& inputs, const train::SamplesDone& done) {
-  const std::string header = nn::safetensors_header(tensors, metadata);
+void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensors, const LayerWork& work, const train::LayerOutputs& outputs) {
+  const std::string header = nn::safetensors_header(tensors, metadata_of(work.model, work.layer, work.inputs));
   const Json entries = Json::parse(std::string_view(header).substr(sizeof(uint64_t)));
   const auto place_of = [&](const std::string& name) { return static_cast<int64_t>(header.size()) + entries.at(name).at("data_offsets").at(0).get<int64_t>(); };
   OpenFile file(path, O_WRONLY | O_CREAT | O_TRUNC);
@@ -79,7 +80,7 @@ void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensor
     if (!tensor.is_meta()) file.write_at(place_of(name), bytes_of(tensor));
   }
   const int64_t place = place_of("activations");
-  compute(outputs, inputs, done, [&](int64_t first, const at::Tensor& rows) {
+  compute(work, outputs, [&](int64_t first, const at::Tensor& rows) {
     const std::string_view bytes = bytes_of(rows);
     file.write_at(place + first * static_cast<int64_t>(bytes.size()) / rows.size(0), bytes);
   });
@@ -114,34 +115,36 @@ void append_numbers(std::string& text, std::span<const Number> numbers) {
 
 }  // namespace
 
-void write_layer_file(const std::filesystem::path& path, const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options, const train::SamplesDone& done) {
-  const Samples samples = samples_of(inputs);
-  const train::LayerOutputs outputs(model, layer, samples.longest, options);
+void write_layer_file(const std::filesystem::path& path, const LayerWork& work) {
+  const Samples samples = samples_of(work.inputs);
+  const train::LayerOutputs outputs(work.model, work.layer, samples.longest, work.options);
+  if (work.group != nullptr && work.group->rank() > 0) return compute(work, outputs, {});
   nn::Shape shape = outputs.shape();
   shape.insert(shape.begin(), samples.count);
   nn::NamedTensors tensors{{"activations", at::empty(shape, at::TensorOptions(outputs.type()).device(at::kMeta))}, {"targets", samples.targets}};
   if (samples.lengths.defined()) tensors.emplace_back("lengths", samples.lengths);
-  write_aside(path, [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, metadata_of(model, layer, inputs), outputs, inputs, done); });
+  write_aside(path, [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, work, outputs); });
 }
 
-std::string layer_csv(const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs, const train::Options& options, const train::SamplesDone& done) {
-  const Samples samples = samples_of(inputs);
-  const train::LayerOutputs outputs(model, layer, samples.longest, options);
+std::string layer_csv(const LayerWork& work) {
+  const Samples samples = samples_of(work.inputs);
+  const train::LayerOutputs outputs(work.model, work.layer, samples.longest, work.options);
   const int64_t row_size = c10::multiply_integers(outputs.shape());
   if (row_size * samples.count > kMostTextNumbers) {
-    throw Error(ErrorCode::invalid_option, "layer \"" + layer + "\" gives " + with_commas(row_size) + " numbers for each of " + with_commas(samples.count) + " " + "samples, too many for CSV",
+    throw Error(ErrorCode::invalid_option, "layer \"" + work.layer + "\" gives " + with_commas(row_size) + " numbers for each of " + with_commas(samples.count) + " " + "samples, too many for CSV",
                 "--output FILE.safetensors");
   }
+  if (work.group != nullptr && work.group->rank() > 0) return compute(work, outputs, {}), "";
   const at::Tensor all = at::empty({samples.count, row_size}, outputs.type());
-  compute(outputs, inputs, done, [&](int64_t first, const at::Tensor& rows) { all.narrow(0, first, rows.size(0)).copy_(rows.reshape({rows.size(0), -1})); });
+  compute(work, outputs, [&](int64_t first, const at::Tensor& rows) { all.narrow(0, first, rows.size(0)).copy_(rows.reshape({rows.size(0), -1})); });
 
   std::string text = "file,target";
   for (const std::string& name : place_names(outputs.shape())) text += "," + name;
   text += "\n";
   int64_t row = 0;
-  for (const data::Dataset& input : inputs) {
+  for (const data::Dataset& input : work.inputs) {
     for (int64_t i = 0; i < input.size(); ++i, ++row) {
-      text += csv_cell(input.store().source(i)) + "," + csv_cell(class_name(model.classes, input.store().label(i)));
+      text += csv_cell(input.store().source(i)) + "," + csv_cell(class_name(work.model.classes, input.store().label(i)));
       if (all.scalar_type() == at::kDouble) {
         append_numbers(text, std::span(all.const_data_ptr<double>() + row * row_size, static_cast<size_t>(row_size)));
       } else {

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -88,14 +89,20 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
   print_or_write(json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes), output.output, console);
 }
 
-void write_layer(const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console) {
+void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
   if (output.format == Format::json) throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
   const bool csv = output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
-  ProgressLine line(console, noun_of(model), std::accumulate(inputs.begin(), inputs.end(), int64_t{0}, [](int64_t count, const data::Dataset& input) { return count + input.size(); }));
-  const auto done = [&](int64_t count) { line.add(count); };
-  if (csv) return print_or_write(layer_csv(model, output.layer, inputs, options, done), output.output, console);
-  if (output.output.empty()) throw Error(ErrorCode::invalid_option, "--layer writes a safetensors file, which is not for standard output", "add --output FILE, or --format csv");
-  write_layer_file(output.output, model, output.layer, inputs, options, done);
+  if (!csv && output.output.empty()) throw Error(ErrorCode::invalid_option, "--layer writes a safetensors file, which is not for standard output", "add --output FILE, or --format csv");
+  const int64_t samples = std::accumulate(asked.inputs.begin(), asked.inputs.end(), int64_t{0}, [](int64_t count, const data::Dataset& input) { return count + input.size(); });
+  std::optional<ProgressLine> line;
+  LayerWork work = asked;
+  if (leads(work.group)) {
+    line.emplace(console, noun_of(work.model), samples);
+    work.done = [&](int64_t count) { line->add(count); };
+  }
+  if (!csv) return write_layer_file(output.output, work);
+  const std::string text = layer_csv(work);
+  if (leads(work.group)) print_or_write(text, output.output, console);
 }
 
 }  // namespace
@@ -110,8 +117,8 @@ int run_predict(const Call& call, Console& console) {
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
     if (output.layer.empty()) {
       write_labels(call, model, inputs, options, output, console, group);
-    } else if (leads(group)) {
-      write_layer(model, inputs, options, output, console);
+    } else {
+      write_layer({.model = model, .layer = output.layer, .inputs = inputs, .options = options, .group = group, .rank_here = call.launch ? call.launch->local_rank : 0}, output, console);
     }
     return 0;
   });

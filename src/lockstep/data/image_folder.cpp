@@ -13,6 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/data/internal/reopened.h"
 #include "lockstep/io/address.h"
 
 namespace lockstep::data {
@@ -223,9 +224,10 @@ void put_in_order(const std::string& root, Listing& listing, const SourceOptions
   listing.class_places.clear();
 }
 
-class ImageFolderStore : public Datastore {
+class ImageFolderStore : public Datastore, public Reopened {
  public:
-  ImageFolderStore(std::shared_ptr<const io::ByteStore> store, Listing listing) : store_(std::move(store)), listing_(std::move(listing)) {}
+  ImageFolderStore(std::shared_ptr<const io::ByteStore> store, Listing listing, const SourceOptions& options)
+      : store_(std::move(store)), listing_(std::move(listing)), options_(options) {}
 
   int64_t size() const override { return static_cast<int64_t>(listing_.entries.size()); }
   const std::vector<std::string>& classes() const override { return listing_.classes; }
@@ -268,9 +270,12 @@ class ImageFolderStore : public Datastore {
     return all_known ? sum : 0;
   }
 
-  std::string identity() const override {
+  std::string identity() const override { return opened_from() + "/" + as_hex(listing_hash()); }
+
+  const SourceOptions& opened_with() const override { return options_; }
+  std::string opened_from() const override {
     const std::string& root = store_->name();
-    return (io::is_address(root) ? root : std::filesystem::absolute(root).lexically_normal().string()) + "/" + as_hex(listing_hash());
+    return io::is_address(root) ? root : std::filesystem::absolute(root).lexically_normal().string();
   }
 
  private:
@@ -289,6 +294,7 @@ class ImageFolderStore : public Datastore {
 
   const std::shared_ptr<const io::ByteStore> store_;
   const Listing listing_;
+  const SourceOptions options_;
 };
 
 }  // namespace
@@ -308,7 +314,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   std::sort(skipped.begin(), skipped.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
   std::string kind = files.described("image folder");
   if (listing.splits.size() > 1) kind += "; its " + join(listing.splits, ", ") + " are taken as one set; to keep them apart: lockstep train " + apart(root, listing.splits);
-  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing))), kind, std::move(skipped)};
+  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)), kind, std::move(skipped)};
 }
 
 }  // namespace lockstep::data

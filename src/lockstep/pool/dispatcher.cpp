@@ -48,10 +48,10 @@ std::vector<WorkerInfo> Dispatcher::workers() const {
   std::vector<WorkerInfo> infos;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const SlotState state = slots_[i].state;
-    infos.push_back({.index = static_cast<int64_t>(i),
-                     .process = crew_ == nullptr ? 0 : crew_->process(i),
-                     .ready = state == SlotState::idle || state == SlotState::busy,
-                     .busy = state == SlotState::busy});
+    WorkerInfo& info = infos.emplace_back(make_worker_info(static_cast<int64_t>(i), crew_ == nullptr ? -1 : crew_->gpu(i)));
+    info.process = crew_ == nullptr ? 0 : crew_->process(i);
+    info.ready = state == SlotState::idle || state == SlotState::busy;
+    info.busy = state == SlotState::busy;
   }
   return infos;
 }
@@ -129,6 +129,8 @@ void Dispatcher::assign(const CallPointer& call) {
   for (size_t worker = 0; worker < slots_.size() && call->at_work.size() < call->results.size(); ++worker) {
     if (slots_[worker].state == SlotState::idle) call->at_work.insert(worker);
   }
+  std::vector<int64_t> gpus;
+  for (const size_t worker : call->at_work) gpus.push_back(crew_->gpu(worker));
   int64_t rank = 0;
   for (const size_t worker : call->at_work) {
     slots_[worker] = {.state = SlotState::busy, .call = call->number, .rank = rank};
@@ -136,7 +138,7 @@ void Dispatcher::assign(const CallPointer& call) {
                           .rank = rank,
                           .work = call->work,
                           .group = call->group,
-                          .last_worker = *call->at_work.rbegin(),
+                          .gpus = gpus,
                           .credits = call->queue == nullptr ? 0 : call->queue->capacity(),
                           .stop_asked = call->stop_asked});
     ++rank;

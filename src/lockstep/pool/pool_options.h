@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 #include "lockstep/pool/data_queue.h"
+#include "lockstep/pool/worker_info.h"
 
 namespace lockstep::pool {
 
@@ -20,6 +19,8 @@ constexpr std::array<const char*, 2> enum_names(PoolKind) { return {"threads", "
 struct PoolOptions {
   std::optional<PoolKind> kind{};            ///< threads share the client's memory and take lambdas; processes are safe from each other's crashes; empty: what is open, else threads
   int64_t workers = 0;                       ///< 0: one for each GPU, without GPUs one for each core
+  std::vector<int64_t> gpus{};               ///< the indices of the GPUs that the workers compute on (device::gpus()), one worker each, or equally many where `workers` says
+                                             ///< more; empty: worker i computes on GPU i, and where there are fewer, on the CPU
   bool quiet = false;                        ///< without the lines that say that the pool starts and is connected
   std::chrono::milliseconds silence{3000};   ///< a process that says nothing for so long is ended and replaced
   std::chrono::milliseconds start_time{60'000};  ///< how long processes may take to start
@@ -33,14 +34,6 @@ struct CallOptions {
   int64_t workers = 0;  ///< ranks of the group: 0 is all workers of the pool for spmd, and one for parfeval
   AnyDataQueue queue{}; ///< where Worker::send sends to
   std::string name{};   ///< how messages call a lambda; a task has its own name
-};
-
-/// One worker of a pool, as it is now.
-struct WorkerInfo {
-  int64_t index = 0;
-  pid_t process = 0;   ///< the client's own for a pool of threads
-  bool ready = false;  ///< false while a process starts
-  bool busy = false;
 };
 
 }  // namespace lockstep::pool

@@ -48,14 +48,14 @@ struct Member {
 
 class ProcessCrew : public Crew {
  public:
-  ProcessCrew(const PoolOptions& options, int64_t gpus, GetProcess get_process, CrewListener& listener)
-      : listener_(listener),
+  ProcessCrew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process, CrewListener& listener)
+      : Crew(std::move(gpus)),
+        listener_(listener),
         options_(options),
         get_process_(std::move(get_process)),
-        gpus_(gpus),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        members_(static_cast<size_t>(options.workers)),
-        processes_(static_cast<size_t>(options.workers)) {
+        members_(workers()),
+        processes_(workers()) {
     if (!wake_) throw errno_error(errno, "make", "an event");
     thread_ = std::thread([this] { serve(); });
   }
@@ -94,7 +94,6 @@ class ProcessCrew : public Crew {
   CrewListener& listener_;
   const PoolOptions options_;
   const GetProcess get_process_;
-  const int64_t gpus_;
   const Descriptor wake_;
   std::vector<Member> members_;
   std::vector<std::atomic<pid_t>> processes_;
@@ -123,9 +122,8 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"size", order.group == nullptr ? 1 : order.group->size()},
                          {"credits", order.credits},
                          {"stop_asked", order.stop_asked},
-                         {"gpus", gpus_},
+                         {"gpus", order.gpus},
                          {"worker", worker},
-                         {"last_worker", order.last_worker},
                          {"input", order.work->input.fields}},
               .bytes = order.work->input.bytes};
   if (order.group != nullptr) frame.descriptor = Descriptor(::fcntl(order.group->descriptor(), F_DUPFD_CLOEXEC, 0));
@@ -318,8 +316,8 @@ void ProcessCrew::end_all() {
 
 }  // namespace
 
-std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, int64_t gpus, GetProcess get_process, CrewListener& listener) {
-  return std::make_unique<ProcessCrew>(options, gpus, std::move(get_process), listener);
+std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process, CrewListener& listener) {
+  return std::make_unique<ProcessCrew>(options, std::move(gpus), std::move(get_process), listener);
 }
 
 }  // namespace lockstep::pool

@@ -11,9 +11,11 @@
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
+#include <set>
 #include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <ATen/Parallel.h>
 
@@ -48,16 +50,20 @@ Frame frame_of(const char* kind, int64_t call, Packet packet) {
   return frame;
 }
 
+int64_t gpu_of(const Json& header) { return header.at("gpus").at(header.at("rank").get<size_t>()).get<int64_t>(); }
+
 std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
   const Json& header = job.frame.header;
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
   if (header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
   if (!job.frame.descriptor) throw Error(ErrorCode::io, "the memory of its group did not reach a worker", "raise the limit of open files (ulimit -n)");
-  const auto rank = header.at("rank").get<int64_t>(), gpus = header.at("gpus").get<int64_t>();
+  const auto rank = header.at("rank").get<int64_t>();
   auto host = comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()), rank, options);
-  if (device_of(header.at("last_worker").get<size_t>(), gpus).is_cpu()) return host;
+  const auto gpus = header.at("gpus").get<std::vector<int64_t>>();
+  const std::set<int64_t> distinct(gpus.begin(), gpus.end());
+  if (distinct.contains(-1) || distinct.size() < gpus.size()) return host;  // NCCL links no two processes on one GPU
   const std::shared_ptr<comm::Communicator> shared = std::move(host);
-  auto link = comm::link_gpus_at_first_use(shared, header.at("worker").get<int64_t>(), options);
+  auto link = comm::link_gpus_at_first_use(shared, gpu_of(header), options);
   return comm::make_gpu_communicator({shared, std::move(link)}, options);
 }
 
@@ -144,7 +150,8 @@ Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
   Worker worker({.comm = comm,
                  .stop = job.stop.get_token(),
                  .asked = job.asked.get_token(),
-                 .device = device_of(header.at("worker").get<size_t>(), header.at("gpus").get<int64_t>()),
+                 .index = header.at("worker").get<int64_t>(),
+                 .device = device_of(gpu_of(header)),
                  .deliver = has_queue ? deliver : std::function<void(Packet)>(),
                  .shared = shared_,
                  .same_process = comm.size() == 1});

@@ -1,4 +1,4 @@
-// The main of a program that has tasks:
+// The main of a program that has tasks, and leaves training on pools of processes to them; else that of train/run.h:
 //
 //   int main(int argc, char** argv) { return run(argc, argv, {digits_task}, client); }
 #pragma once

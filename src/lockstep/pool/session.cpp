@@ -1,10 +1,12 @@
 #include "lockstep/pool/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "lockstep/base/host.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/device/memory.h"
@@ -17,12 +19,24 @@ namespace {
 constexpr int64_t kMostWorkers = 4096;
 constexpr std::chrono::milliseconds kLeastSilence{1000};  // four beats
 
-struct Resources {
-  int64_t workers;
-  int64_t gpus;
-};
+// Throws unless each is there, once.
+void check_gpus(const std::vector<int64_t>& wanted, const device::Inventory& machine) {
+  std::vector<std::string> there;
+  for (const device::Gpu& gpu : machine.gpus) there.push_back(std::to_string(gpu.index) + " (" + gpu.name + ")");
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const std::string gpu = "GPU " + std::to_string(wanted[i]);
+    if (machine.gpus.empty()) throw Error(ErrorCode::device, "a pool cannot be opened on " + gpu + ": there is no GPU to use: " + machine.gpu_note, join({machine.gpu_hint, "a pool without .gpus works without"}, "; "));
+    if (std::none_of(machine.gpus.begin(), machine.gpus.end(), [&](const device::Gpu& one) { return one.index == wanted[i]; })) {
+      throw Error(ErrorCode::device, "a pool cannot be opened on " + gpu + ", which is not there: this machine has GPU " + join(there, ", "), "name one of them in .gpus");
+    }
+    if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), wanted[i]) != wanted.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw Error(ErrorCode::invalid_option, "a pool's .gpus name " + gpu + " twice", "for two workers on a GPU say .workers");
+    }
+  }
+}
 
-Resources resources_for(const PoolOptions& options) {
+// The GPU of each worker, -1 for none.
+std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
   if (options.workers < 0 || options.workers > kMostWorkers) {
     throw Error(ErrorCode::invalid_option, "a pool cannot have " + std::to_string(options.workers) + " workers",
                 "from 1 to 4096, or 0 for one on each GPU or core");
@@ -31,12 +45,27 @@ Resources resources_for(const PoolOptions& options) {
     throw Error(ErrorCode::invalid_option, "a worker's silence of " + std::to_string(options.silence.count()) + " ms is too short to tell that it hangs",
                 "1 s or more");
   const device::Inventory machine = device::inspect();
-  const auto gpus = static_cast<int64_t>(machine.gpus.size());
-  return {options.workers > 0 ? options.workers : gpus > 0 ? gpus : machine.cores, gpus};
+  check_gpus(options.gpus, machine);
+  std::vector<int64_t> gpus = options.gpus;
+  if (gpus.empty()) {
+    for (const device::Gpu& gpu : machine.gpus) gpus.push_back(gpu.index);
+  }
+  const auto count = static_cast<int64_t>(gpus.size());
+  const int64_t workers = options.workers > 0 ? options.workers : count > 0 ? count : machine.cores;
+  if (!options.gpus.empty() && workers % count != 0) {
+    throw Error(ErrorCode::invalid_option, std::to_string(workers) + " workers cannot share the " + std::to_string(count) + " GPUs of a pool evenly", ".workers = " + std::to_string(divided_up(workers, count) * count) + ", or leave the number out");
+  }
+  std::vector<int64_t> of_workers;
+  for (int64_t worker = 0; worker < workers; ++worker) {
+    const int64_t place = options.gpus.empty() ? worker : owner_of(workers, count, worker);
+    of_workers.push_back(place < count ? gpus[static_cast<size_t>(place)] : -1);
+  }
+  return of_workers;
 }
 
 bool fits(const Pool& pool, const PoolOptions& opened_with, const PoolOptions& asked) {
   return pool.is_open() && asked.kind == pool.kind() && (asked.workers == 0 || asked.workers == pool.size()) &&
+         (asked.gpus.empty() || asked.gpus == opened_with.gpus) &&
          (asked.environment.empty() || asked.environment == opened_with.environment);
 }
 
@@ -64,16 +93,16 @@ GetProcess processes_of(const PoolOptions& options, LaunchedRanks* ranks) {
 
 Pool open(PoolOptions options, LaunchedRanks* ranks) {
   device::keep_freed_memory();
-  const Resources resources = resources_for(options);
-  options.workers = resources.workers;
+  const std::vector<int64_t> gpus = gpus_of_workers(options);
+  options.workers = static_cast<int64_t>(gpus.size());
   const PoolKind kind = *options.kind;
-  const auto dispatcher = std::make_shared<Dispatcher>(resources.workers);
+  const auto dispatcher = std::make_shared<Dispatcher>(options.workers);
   const auto start = std::chrono::steady_clock::now();
-  const std::string what = size_text(resources.workers, kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
+  const std::string what = size_text(options.workers, kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
   if (!options.quiet) std::fprintf(stderr, "starting a pool of %s on %s\n", what.c_str(), host_name().c_str());
   const auto make_crew = [&](CrewListener& listener) {
-    return kind == PoolKind::threads ? make_thread_crew(resources.workers, resources.gpus, listener)
-                                     : make_process_crew(options, resources.gpus, processes_of(options, ranks), listener);
+    return kind == PoolKind::threads ? make_thread_crew(gpus, listener)
+                                     : make_process_crew(options, gpus, processes_of(options, ranks), listener);
   };
   dispatcher->open(make_crew, options.start_time);
   const double seconds = seconds_since(start);

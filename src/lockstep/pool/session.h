@@ -23,10 +23,10 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  /// The pool that is open, if it is what was asked for (no kind, 0 workers and no environment ask for nothing); else closes it and opens one. Waits
+  /// The pool that is open, if it is what was asked for (no kind, 0 workers, no GPUs and no environment ask for nothing); else closes it and opens one. Waits
   /// until all workers are ready; a line on standard error says that it starts, and one that it is connected.
   /// Under a launcher the workers are its ranks, one process each, whatever kind is asked for.
-  /// Throws what a worker that could not start ended with, or timeout; under a launcher also for another number of workers than its ranks.
+  /// Throws device for GPUs that are not there, with those that are; what a worker that could not start ended with, or timeout; under a launcher also for another number of workers than its ranks.
   Pool open_pool(const PoolOptions& options = {});
   /// The pool that is open; opens nothing.
   std::optional<Pool> current_pool() const;

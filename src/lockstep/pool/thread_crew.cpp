@@ -36,7 +36,7 @@ struct Job {
 
 class ThreadCrew : public Crew {
  public:
-  ThreadCrew(int64_t workers, int64_t gpus, CrewListener& listener) : listener_(listener), gpus_(gpus), seats_(static_cast<size_t>(workers)) {
+  ThreadCrew(std::vector<int64_t> gpus, CrewListener& listener) : Crew(std::move(gpus)), listener_(listener), seats_(workers()) {
     start_threads();
     for (const Seat& seat : seats_) threads_.push_back(seat.thread.get_id());
     for (size_t worker = 0; worker < seats_.size(); ++worker) listener_.ready(worker);
@@ -67,7 +67,6 @@ class ThreadCrew : public Crew {
   std::shared_ptr<Job> job_of(size_t worker, int64_t call);
 
   CrewListener& listener_;
-  const int64_t gpus_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Seat> seats_;
@@ -144,9 +143,9 @@ std::unique_ptr<comm::Communicator> ThreadCrew::communicator_for(size_t worker, 
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
   if (order.group == nullptr) return comm::make_communicator(options);
   auto host = comm::make_communicator(order.group, order.rank, options);
-  if (device_of(order.last_worker, gpus_).is_cpu()) return host;
+  if (std::ranges::find(order.gpus, -1) != order.gpus.end()) return host;
   job.links = links_of(order.call);
-  const at::Device device = device::gpu_library().device(static_cast<int64_t>(worker));
+  const at::Device device = device::gpu_library().device(gpu(worker));
   return comm::make_gpu_communicator({std::move(host), job.links->link(order.rank, device)}, options);
 }
 
@@ -164,7 +163,8 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
                   .asked = job.asked.get_token(),
-                  .device = device_of(worker, gpus_),
+                  .index = static_cast<int64_t>(worker),
+                  .device = device_of(gpu(worker)),
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),
                   .shared = shared_});
     const Worker::Scope scope(place);
@@ -194,10 +194,8 @@ void ThreadCrew::close() {
 
 }  // namespace
 
-at::Device device_of(size_t worker, int64_t gpus) {
-  return static_cast<int64_t>(worker) < gpus ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(worker)) : at::Device(at::kCPU);
-}
+at::Device device_of(int64_t gpu) { return gpu < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu)); }
 
-std::unique_ptr<Crew> make_thread_crew(int64_t workers, int64_t gpus, CrewListener& listener) { return std::make_unique<ThreadCrew>(workers, gpus, listener); }
+std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener) { return std::make_unique<ThreadCrew>(std::move(gpus), listener); }
 
 }  // namespace lockstep::pool

@@ -11,6 +11,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/pool/packet.h"
 #include "lockstep/pool/shared_things.h"
+#include "lockstep/pool/worker_info.h"
 
 namespace lockstep::pool {
 
@@ -22,6 +23,7 @@ class Worker {
     comm::Communicator& comm;
     std::stop_token stop{};
     std::stop_token asked{};              ///< to end by itself
+    int64_t index = 0;                    ///< in the pool
     at::Device device = at::kCPU;
     std::function<void(Packet)> deliver{};///< empty when the call has no DataQueue
     std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
@@ -44,8 +46,10 @@ class Worker {
   bool stop_asked() const { return place_.asked.stop_requested() || place_.stop.stop_requested(); }
   /// Requested when the client asks; not when the stop is.
   std::stop_token asked_token() const { return place_.asked; }
-  /// GPU i for worker i on a machine that has GPUs, else the CPU.
+  /// The GPU of this worker (PoolOptions::gpus), else the CPU.
   at::Device device() const { return place_.device; }
+  /// Which worker of the pool this is, on which machine, with which GPU: MATLAB's gpuDevice.
+  WorkerInfo info() const { return make_worker_info(place_.index, place_.device.is_cpu() ? -1 : int64_t{place_.device.index()}); }
 
   /// Whether all ranks of the group are threads of one process, which can then share what lies in memory.
   bool same_process() const { return place_.same_process; }

@@ -24,6 +24,9 @@ struct Together {
   bool gets_all() const { return for_all || comm.rank() == 0; }
 };
 
+/// The ranks of a group as the placement sees them. here: this rank's place among those of its machine.
+inline Ranks ranks_of(const comm::Communicator& comm, int64_t here) { return {true, comm.size(), comm.way(), here}; }
+
 /// Called by several threads at once, each with its own replica in evaluation mode; `first` is the place of the shard's first sample in the dataset.
 using ShardWork = std::function<void(Replica& replica, const data::Shard& shard, int64_t first)>;
 

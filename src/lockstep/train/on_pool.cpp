@@ -1,18 +1,14 @@
 #include "lockstep/train/on_pool.h"
 
-#include "lockstep/base/error.h"
+#include "lockstep/train/layer_outputs.h"
+#include "lockstep/train/on_processes.h"
 
 namespace lockstep::train {
 namespace {
 
 // All ranks call `work`, which finds itself in a task of the group (on_worker.h).
 template <class Work>
-auto on_all_workers(pool::Session& session, const Options& options, const char* name, Work work) {
-  const pool::Pool pool = session.pool();
-  if (pool.kind() == pool::PoolKind::processes) {
-    throw Error(ErrorCode::invalid_option, std::string(name) + " with --execution parallel cannot use a pool of processes, and one is open",
-                "call " + std::string(name) + " in a task that all workers run, pool.spmd<f>(): it trains and predicts with the task's workers, whatever they are; or open a pool of threads where no launcher started the ranks");
-  }
+auto on_all_threads(const pool::Pool& pool, const Options& options, const char* name, Work work) {
   return pool.spmd({.workers = options.workers, .name = name}, [&](pool::Worker&) { return work(); }).front();
 }
 
@@ -20,7 +16,9 @@ auto on_all_workers(pool::Session& session, const Options& options, const char* 
 
 Result fit(pool::Session& session, const Job& job, const Options& options) {
   if (options.execution != Execution::parallel) return fit(job, options);
-  return on_all_workers(session, options, "fit", [&] { return fit(job, options); });
+  const pool::Pool pool = session.pool();
+  if (pool.kind() == pool::PoolKind::processes) return fit_on_processes(pool, job, options);
+  return on_all_threads(pool, options, "fit", [&] { return fit(job, options); });
 }
 
 Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer) {
@@ -33,7 +31,16 @@ Result fit(pool::Session& session, const nn::Network& network, const data::Datas
 
 std::vector<Prediction> predict(pool::Session& session, const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
   if (options.execution != Execution::parallel) return predict(model, dataset, options, std::move(stop));
-  return on_all_workers(session, options, "predict", [&] { return predict(model, dataset, options, stop); });
+  const pool::Pool pool = session.pool();
+  if (pool.kind() == pool::PoolKind::processes) return predict_on_processes(pool, model, dataset, options, stop);
+  return on_all_threads(pool, options, "predict", [&] { return predict(model, dataset, options, stop); });
+}
+
+at::Tensor layer_outputs(pool::Session& session, const Model& model, const std::string& layer, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+  if (options.execution != Execution::parallel) return layer_outputs(model, layer, dataset, options, std::move(stop));
+  const pool::Pool pool = session.pool();
+  if (pool.kind() == pool::PoolKind::processes) return layer_outputs_on_processes(pool, model, layer, dataset, options, stop);
+  return on_all_threads(pool, options, "layer_outputs", [&] { return layer_outputs(model, layer, dataset, options, stop); });
 }
 
 }  // namespace lockstep::train

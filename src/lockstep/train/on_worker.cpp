@@ -47,7 +47,12 @@ std::vector<int64_t> gpus_of_group(const pool::Worker& worker) {
 }
 
 Options with_gpus(Options options, const std::vector<int64_t>& gpus) {
-  if (options.devices.empty() && options.execution != Execution::cpu) options.devices = gpus;
+  if (!options.devices.empty() || options.execution == Execution::cpu || gpus.empty()) return options;
+  for (const int64_t gpu : gpus) {
+    if (std::find(options.devices.begin(), options.devices.end(), gpu) == options.devices.end()) options.devices.push_back(gpu);
+  }
+  const bool shared = options.devices.size() < gpus.size() && gpus.size() % options.devices.size() == 0;
+  if (options.workers == 0 && shared) options.workers = static_cast<int64_t>(gpus.size());
   return options;
 }
 

@@ -23,10 +23,10 @@ namespace lockstep::train {
 /// Throws invalid_option for an execution or devices that the task cannot have.
 device::Inventory machine_here(const Options& options);
 
-/// The GPUs of a group's workers, in the order of its ranks; empty where one has none. Every rank of the group calls it.
+/// The GPUs of a group's workers, in the order of its ranks, one that several share as often; empty where one has none. Every rank of the group calls it.
 std::vector<int64_t> gpus_of_group(const pool::Worker& worker);
 
-/// The options with these GPUs as devices, where they neither name some nor want the CPU.
+/// The options with these GPUs, of a worker each, as devices and workers, where they neither name some nor want the CPU.
 Options with_gpus(Options options, const std::vector<int64_t>& gpus);
 
 /// Is stopped as soon as one of two is. Not to be moved.

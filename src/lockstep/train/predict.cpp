@@ -186,8 +186,6 @@ std::vector<Prediction> predict_alone(const Model& model, const data::Dataset& d
   return predict_over(model, dataset, options, {.comm = *alone, .ranks = {}, .stop = std::move(stop)});
 }
 
-Ranks ranks_of(const comm::Communicator& comm, int64_t here) { return {true, comm.size(), comm.way(), here}; }
-
 }  // namespace
 
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {

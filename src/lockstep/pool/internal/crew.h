@@ -23,7 +23,7 @@ struct Order {
   int64_t rank = 0;
   std::shared_ptr<const Work> work;
   std::shared_ptr<comm::GroupMemory> group;      ///< none: a group of one
-  size_t last_worker = 0;                        ///< of the group: all of them have a GPU where it has one
+  std::vector<int64_t> gpus;                     ///< of the call's workers, by rank; -1 for none
   int64_t credits = 0;                           ///< values that may be on their way to the DataQueue; 0: there is none
   bool stop_asked = false;                       ///< already
 };
@@ -47,6 +47,8 @@ class CrewListener {
 /// Any thread may call any member; none waits for a worker but close.
 class Crew {
  public:
+  /// gpus: the GPU of each worker, -1 for none.
+  explicit Crew(std::vector<int64_t> gpus) : gpus_(std::move(gpus)) {}
   virtual ~Crew() = default;
   /// Makes what can be made ready of the work before it is given to anybody. Throws when this crew cannot do it.
   virtual void prepare(Work& work) const = 0;
@@ -59,20 +61,25 @@ class Crew {
   /// A value of the order was handled.
   virtual void credit(size_t worker, int64_t call) = 0;
   virtual pid_t process(size_t worker) const = 0;
+  size_t workers() const { return gpus_.size(); }
+  int64_t gpu(size_t worker) const { return gpus_[worker]; }
   /// Whether the calling thread is one of the workers.
   virtual bool is_worker_thread() const = 0;
   /// Stops all orders and ends all workers. Nothing is called afterwards.
   virtual void close() = 0;
+
+ private:
+  const std::vector<int64_t> gpus_;
 };
 
-std::unique_ptr<Crew> make_thread_crew(int64_t workers, int64_t gpus, CrewListener& listener);
+/// A worker for each of `gpus`.
+std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener);
 
 /// Gets worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which lives as long as the crew.
 using GetProcess = std::function<StartedProcess(size_t worker)>;
-/// options.workers is resolved.
-std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, int64_t gpus, GetProcess get_process, CrewListener& listener);
+std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process, CrewListener& listener);
 
-/// Worker i of a machine with GPUs owns GPU i.
-at::Device device_of(size_t worker, int64_t gpus);
+/// gpu: -1 for the CPU.
+at::Device device_of(int64_t gpu);
 
 }  // namespace lockstep::pool

@@ -203,12 +203,14 @@ BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::Net
   auto norms = probe_batch_norms(instance, input);
   BatchNorms shard_statistics(instance, norms);
   return BuiltModel(std::make_shared<BuiltModel::Parts>(
-      BuiltModel::Parts{input, options, instance, std::move(weights), std::move(norms), std::move(shard_statistics), shared_pictures(worker)}));
+      BuiltModel::Parts{network, input, options, instance, std::move(weights), std::move(norms), std::move(shard_statistics), shared_pictures(worker)}));
 }
 
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const data::Dataset& dataset, const BuildOptions& options) {
   check_same_dataset(worker.comm(), dataset);
-  return build(worker, network, input_of(dataset), options);
+  BuiltModel model = build(worker, network, input_of(dataset), options);
+  model.parts().classes = dataset.classes();
+  return model;
 }
 
 }  // namespace lockstep::train

@@ -13,6 +13,7 @@
 namespace lockstep::train {
 
 struct BuiltModel::Parts {
+  nn::Network network;
   nn::NetworkInput input;
   BuildOptions options;
   nn::Instance instance;
@@ -24,6 +25,7 @@ struct BuiltModel::Parts {
   std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks = {};  ///< kept, so that a step finds its memory again
   LossScale loss_scale = {};  ///< in fp16-mixed
   int64_t exchanges = 0;
+  std::vector<std::string> classes = {};  ///< of the dataset that it was built for
   bool training = true;
 
   void begin_training();

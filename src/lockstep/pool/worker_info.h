@@ -1,0 +1,32 @@
+// What is known of one worker of a pool.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::pool {
+
+/// As it is now. A task may return it.
+struct WorkerInfo {
+  int64_t index = 0;       ///< in the pool, from 0
+  int64_t process = 0;     ///< the client's own for a pool of threads
+  bool ready = false;      ///< false while a process starts
+  bool busy = false;
+  std::string host{};      ///< the name of its machine
+  int64_t gpu = -1;        ///< the index of the GPU that it computes on, as device::gpus() lists it; -1: it computes on the CPU
+  std::string gpu_name{};  ///< e.g. "NVIDIA H200"
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("index", self.index, "in the pool");
+    field("process", self.process, "");
+    field("ready", self.ready, "");
+    field("busy", self.busy, "it runs a task");
+    field("host", self.host, "");
+    field("gpu", self.gpu, "-1: none");
+    field("gpu_name", self.gpu_name, "");
+  };
+};
+
+/// Of a worker that is busy in this process.
+WorkerInfo make_worker_info(int64_t index, int64_t gpu);
+
+}  // namespace lockstep::pool
