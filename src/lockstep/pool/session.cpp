@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kMostWorkers = 4096;
 constexpr std::chrono::milliseconds kLeastSilence{1000};  // four beats
+constexpr std::chrono::milliseconds kLongestWait =
+    std::chrono::hours(24 * 365);  // clocks count nanoseconds, and overflow after 292 years
 
 struct Resources {
   int64_t workers;
@@ -30,6 +32,13 @@ Resources resources_for(const PoolOptions& options) {
   if (options.silence < kLeastSilence)
     throw Error(ErrorCode::invalid_option, "a worker's silence of " + std::to_string(options.silence.count()) + " ms is too short to tell that it hangs",
                 "1 s or more");
+  for (const auto& [time, name] :
+       {std::pair{options.silence, "silence"}, std::pair{options.start_time, "start_time"}}) {
+    if (time > std::chrono::milliseconds(0) && time <= kLongestWait) continue;
+    throw Error(ErrorCode::invalid_option,
+                std::string("a pool's ") + name + " cannot be " + std::to_string(time.count()) + " ms",
+                "more than 0, at most a year");
+  }
   const device::Inventory machine = device::inspect();
   const auto gpus = static_cast<int64_t>(machine.gpus.size());
   return {options.workers > 0 ? options.workers : gpus > 0 ? gpus : machine.cores, gpus};
