@@ -12,6 +12,7 @@
 #include "lockstep/base/bounded_queue.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/nn/safetensors.h"
+#include "lockstep/train/limits.h"
 #include "lockstep/train/loss_scale.h"
 
 namespace lockstep::train {
@@ -34,19 +35,19 @@ struct RunState {
   std::string finished;          ///< why the run ended for good; empty while it can go on
 
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("step", self.step, "");
+    field("step", self.step, "", between(0, kMostSteps));
     field("best-accuracy", self.best_accuracy, "");
     field("best-loss", self.best_loss, "");
-    field("best-step", self.best_step, "");
-    field("validations-since-best", self.validations_since_best, "");
-    field("validated-step", self.validated_step, "");
+    field("best-step", self.best_step, "", between(0, kMostSteps));
+    field("validations-since-best", self.validations_since_best, "", between(0, kMostSteps));
+    field("validated-step", self.validated_step, "", between(0, kMostSteps));
     field("validation-accuracy", self.validation_accuracy, "");
     field("validation-loss", self.validation_loss, "");
     field("seconds", self.seconds, "");
-    field("pieces", self.pieces, "");
+    field("pieces", self.pieces, "", between(0, kMostSamples));
     field("loss-scale", self.loss_scale, "");
-    field("loss-scale-steps", self.loss_scale_steps, "");
-    field("skipped-steps", self.skipped_steps, "");
+    field("loss-scale-steps", self.loss_scale_steps, "", between(0, kMostSteps));
+    field("skipped-steps", self.skipped_steps, "", between(0, kMostSteps));
     field("finished", self.finished, "");
   };
 

@@ -112,6 +112,7 @@ class Run {
 
  private:
   void open() {
+    check_values(options_);
     folder_.emplace(open_run_folder(job_, options_));
     const Options asked = options_;
     if (asked.resume) {

@@ -70,6 +70,7 @@ Result ParallelWrapper::fit(const data::NextMiniBatch& next) {
   options.max_epochs = std::max<int64_t>(1, options.max_epochs);
   options.shuffle = data::Shuffle::never;
   options.validation_split = 0;
+  options.validation_count_per_class = 0;
   return fit(collected.dataset, options);
 }
 
