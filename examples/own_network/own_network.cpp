@@ -8,7 +8,6 @@
 //
 // Its last line: accuracy 0.97 or so on 1000 images it has not seen; the weights are in runs/own_network-001/model.safetensors
 #include <cstdio>
-#include <exception>
 
 #include <torch/nn.h>
 
@@ -33,25 +32,22 @@ struct OwnNetworkImpl : torch::nn::Module {
 };
 TORCH_MODULE(OwnNetwork);
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: own_network FOLDER\n");
-    return 2;
-  }
-  try {
-    const auto network = nn::network("own_network", [](const nn::NetworkInput& input) { return OwnNetwork(input); });
-    const data::ImageFolder images(argv[1]);
-    // Every core trains; the weights are the same bits on one core and on all.
-    const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const io::Event& event) {
-      if (event.kind != "validation") return io::Control::go;
-      const double accuracy = io::number(event, "accuracy");
-      std::printf("epoch %d: accuracy %.3f\n", static_cast<int>(event.epoch), accuracy);
-      return accuracy >= 0.99 ? io::Control::stop : io::Control::go;
-    });
-    std::printf("accuracy %.3f on images it has not seen; the weights are in %s\n", result.accuracy, result.weights.c_str());
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "own_network: %s\n", error.what());
-    return 1;
-  }
+void client(Session& session) {
+  if (session.arguments().size() != 1)
+    throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: own_network FOLDER");
+  const auto network =
+      nn::network("own_network", [](const nn::NetworkInput& input) { return OwnNetwork(input); });
+  const data::ImageFolder images(session.arguments().front());
+  // Every core trains; the weights are the same bits on one core and on all.
+  const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const io::Event& event) {
+    if (event.kind != "validation") return io::Control::go;
+    const double accuracy = io::number(event, "accuracy");
+    std::printf("epoch %d: accuracy %.3f\n", static_cast<int>(event.epoch), accuracy);
+    return accuracy >= 0.99 ? io::Control::stop : io::Control::go;
+  });
+  std::printf("accuracy %.3f on images it has not seen; the weights are in %s\n", result.accuracy,
+              result.weights.c_str());
 }
+
+// Prints what goes wrong, with a hint, and gives the exit status.
+int main(int argc, char** argv) { return run(argc, argv, {}, client); }

@@ -8,50 +8,46 @@
 //
 // Its last line, on MNIST: accuracy 0.976 after 211 averages of 2 replicas
 #include <cstdio>
-#include <exception>
 
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: parallel_wrapper FOLDER\n");
-    return 2;
-  }
-  try {
-    // LeNet of the tutorial: 20 and 50 filters of 5 x 5, each with max pooling, then 500 units; weights by Xavier.
-    const nn::Network lenet = nn::find_network("lenet");
-    const data::Dataset images = data::open_source(argv[1]).dataset;
+void client(Session& session) {
+  if (session.arguments().size() != 1)
+    throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: parallel_wrapper FOLDER");
+  // LeNet of the tutorial: 20 and 50 filters of 5 x 5, each with max pooling, then 500 units; weights by
+  // Xavier.
+  const nn::Network lenet = nn::find_network("lenet");
+  const data::Dataset images = data::open_source(session.arguments().front()).dataset;
 
-    // What a NeuralNetConfiguration says there. The mini-batch is of each replica, as a DataSet is there.
-    const train::Options configuration{.mini_batch_size = 128,
-                                       .max_epochs = 3,
-                                       .optimizer = train::OptimizerKind::sgdm,  // with nesterov: Updater.NESTEROVS
-                                       .learning_rate = 0.01,
-                                       .lr_schedule = train::ScheduleKind::constant,
-                                       .nesterov = true,
-                                       .weight_decay = 0.0005,
-                                       .seed = 123};
+  // What a NeuralNetConfiguration says there. The mini-batch is of each replica, as a DataSet is there.
+  const train::Options configuration{
+      .mini_batch_size = 128,
+      .max_epochs = 3,
+      .optimizer = train::OptimizerKind::sgdm,  // with nesterov: Updater.NESTEROVS
+      .learning_rate = 0.01,
+      .lr_schedule = train::ScheduleKind::constant,
+      .nesterov = true,
+      .weight_decay = 0.0005,
+      .seed = 123};
 
-    int averages = 0;
-    train::ParallelWrapper wrapper = train::ParallelWrapper::Builder(lenet, configuration)
-                                         .workers(2)                          // replicas; they train on as many cores as there are, or in turn on one
-                                         .prefetch_buffer(24)                 // mini-batches read ahead
-                                         .averaging_frequency(3)              // mini-batches of each replica between two averages
-                                         .average_updaters(true)              // the momentum too, not only the weights
-                                         .report_score_after_averaging(true)  // and the averaging's time
-                                         .listener([&](const io::Event& event) {
-                                           averages += event.kind == "average";
-                                           return io::Control::go;  // or stop, as wrapper.stop_fit() does from elsewhere
-                                         })
-                                         .build();
-    const train::Result result = wrapper.fit(images);  // a tenth of the images is held out to validate on
+  int averages = 0;
+  train::ParallelWrapper wrapper =
+      train::ParallelWrapper::Builder(lenet, configuration)
+          .workers(2)              // replicas; they train on as many cores as there are, or in turn on one
+          .prefetch_buffer(24)     // mini-batches read ahead
+          .averaging_frequency(3)  // mini-batches of each replica between two averages
+          .average_updaters(true)  // the momentum too, not only the weights
+          .report_score_after_averaging(true)  // and the averaging's time
+          .listener([&](const io::Event& event) {
+            averages += event.kind == "average";
+            return io::Control::go;  // or stop, as wrapper.stop_fit() does from elsewhere
+          })
+          .build();
+  const train::Result result = wrapper.fit(images);  // a tenth of the images is held out to validate on
 
-    std::printf("accuracy %.3f after %d averages of 2 replicas\n", result.accuracy, averages);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "parallel_wrapper: %s\n", error.what());
-    return 1;
-  }
+  std::printf("accuracy %.3f after %d averages of 2 replicas\n", result.accuracy, averages);
 }
+
+int main(int argc, char** argv) { return run(argc, argv, {}, client); }

@@ -46,7 +46,7 @@ std::vector<data::Sequence> torn(const std::vector<data::Sequence>& streams) {
 
 data::Dataset dataset(std::vector<data::Sequence> sequences) { return data::make_sequences(2, {"low", "high"}, std::move(sequences)); }
 
-int main() {
+void client(Session&) {
   const nn::Network network = nn::read_network(Json::parse(R"([{"name": "lstm", "type": "lstm", "hidden": 16, "output": "last"},
                                                                {"name": "fc", "type": "linear", "features": "classes"}])"), "small_lstm");
   const auto streams = make_streams(120, 1), held_out = make_streams(40, 2);
@@ -69,3 +69,5 @@ int main() {
 
   std::printf("accuracy with state carried over: %.2f; each piece by itself: %.2f\n", with_state, without);
 }
+
+int main(int argc, char** argv) { return run(argc, argv, {}, client); }

@@ -32,7 +32,7 @@ struct Options {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("First");
     field("rate", self.rate, "step size", above(0));
-    field("epochs", self.epochs, "how many", at_least(1));
+    field("epochs", self.epochs, "how many", also("passes", between(1, 100)));
     field("loud", self.loud, "say more");
     field("Second");
     field("name", self.name, "a name");
@@ -68,11 +68,35 @@ TEST(Describe, TextAndJsonReadBackWhatTheyWrote) {
 TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
   Options options;
   EXPECT_NE(error_of([&] { set_field(options, "epoch", "1"); }).find("did you mean --epochs?"), std::string::npos);
-  EXPECT_NE(error_of([&] { set_field(options, "epochs", "0"); }).find("at least 1"), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "epochs", "0"); }).find("from 1 to 100"), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "epochs", "1e3"); }).find("\"1e3\""), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "rate", "nan"); }).find("above 0"), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "colour", "grean"); }).find("did you mean green?"), std::string::npos);
-  EXPECT_EQ(error_of([&] { set_field(options, "rate", "-1"); }), "option --rate cannot be \"-1\": it must be a number above 0");
+  EXPECT_EQ(error_of([&] { set_field(options, "rate", "-1"); }),
+            "option --rate cannot be \"-1\": it must be a number above 0\n  hint: step size");
+}
+
+TEST(Describe, AFieldMayHaveAnotherName) {
+  Options options;
+  set_field(options, "passes", "7");
+  EXPECT_EQ(options.epochs, 7);
+  EXPECT_EQ(read_json(Json::parse(R"({"passes": 8})"), options, ""), std::vector<std::string>{"epochs"});
+  EXPECT_EQ(options.epochs, 8);
+  EXPECT_FALSE(to_json(options).contains("passes"));
+  EXPECT_EQ(fields_of<Options>()[1].alias(), "passes");
+  EXPECT_TRUE(fields_of<Options>()[1].is_option("--passes"));
+}
+
+TEST(Describe, ValuesThatAProgramSetAreChecked) {
+  Options options;
+  check_values(options);
+  options.epochs = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(error_of([&] { check_values(options); }),
+            "option --epochs cannot be \"9223372036854775807\": it must be a whole number from 1 to 100\n  "
+            "hint: how many");
+  options = {.rate = std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_NE(error_of([&] { check_values(options); }).find("\"nan\""), std::string::npos);
+  EXPECT_NE(error_of([] { fields_of<Options>()[0].check("0"); }).find("above 0"), std::string::npos);
 }
 
 TEST(Describe, LimitsArePlainNumbers) {
@@ -82,6 +106,8 @@ TEST(Describe, LimitsArePlainNumbers) {
   };
   EXPECT_TRUE(refusal(between(1, 1e7)).ends_with("from 1 to 10000000"));
   EXPECT_TRUE(refusal(at_least(1e-6)).ends_with("of at least 0.000001"));
+  EXPECT_TRUE(refusal(above(0, 5)).ends_with("above 0, at most 5"));
+  EXPECT_TRUE(refusal(between(0, 0x1p63)).ends_with("from 0 to 9223372036854775807"));
   EXPECT_TRUE(refusal({.high = 1e18}).ends_with("of at most 1000000000000000000"));
 }
 
@@ -89,7 +115,8 @@ TEST(Describe, WhatIsReadIsNamedOnce) {
   Options options;
   const auto refusal = [&](const char* json, std::string_view where) { return error_of([&] { read_json(Json::parse(json), options, where); }); };
   EXPECT_EQ(refusal(R"({"rat": 1})", "\"o.json\""), "there is no option --rat\n  while reading \"o.json\"\n  hint: did you mean --rate?");
-  EXPECT_TRUE(refusal(R"({"rate": -1})", "\"o.json\"").ends_with("above 0\n  while reading \"o.json\""));
+  EXPECT_TRUE(refusal(R"({"rate": -1})", "\"o.json\"")
+                  .ends_with("above 0\n  while reading \"o.json\"\n  hint: step size"));
   EXPECT_TRUE(refusal("[1]", "\"o.json\"").starts_with("this is no JSON object of options\n  while reading \"o.json\""));
   EXPECT_EQ(refusal(R"({"rat": 1})", ""), "there is no option --rat\n  hint: did you mean --rate?");
 }

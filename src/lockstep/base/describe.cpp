@@ -9,8 +9,10 @@ namespace {
   throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" + std::string(value) + "\": it must be " + wanted);
 }
 
-// Without an exponent: 10000000, not 1e+07.
+// Without an exponent: 10000000, not 1e+07. The greatest int64_t has no double of its own.
 std::string plain(double value) {
+  if (std::abs(value) > 1e19) return shortest(value);
+  if (value == 0x1p63) return std::to_string(std::numeric_limits<int64_t>::max());
   std::array<char, 400> buffer{};  // the longest double has 309 digits before the point
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
   return end.ec == std::errc() ? std::string(buffer.data(), end.ptr) : shortest(value);
@@ -20,7 +22,9 @@ std::string limits_text(const char* kind, Limits limits) {
   std::string text = kind;
   const bool low = std::isfinite(limits.low);
   const bool high = std::isfinite(limits.high);
-  if (low && high) return text + " from " + plain(limits.low) + " to " + plain(limits.high);
+  if (low && high)
+    return text + (limits.above_low ? " above " : " from ") + plain(limits.low) +
+           (limits.above_low ? ", at most " : " to ") + plain(limits.high);
   if (low) return text + (limits.above_low ? " above " : " of at least ") + plain(limits.low);
   if (high) return text + " of at most " + plain(limits.high);
   return text;

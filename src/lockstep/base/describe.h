@@ -8,7 +8,8 @@
 //     };
 //   };
 //
-// A call with one text, field("Data"), starts a section. A field is bool, int64_t, double, std::string, std::vector<int64_t> or an
+// A number on a command line has a least and a greatest value: what is larger could overflow where it is multiplied. A test goes
+// over all commands. A call with one text, field("Data"), starts a section. A field is bool, int64_t, double, std::string, std::vector<int64_t> or an
 // enum with `constexpr auto enum_names(Enum)`, an array of its names in order.
 #pragma once
 
@@ -27,15 +28,21 @@
 
 namespace lockstep {
 
-/// What values a number may have.
+/// What values a number may have, and what a field is called beside its name.
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;
+  const char* alias = nullptr;  ///< another name that command line and JSON take; what is written has the field's own
 };
 constexpr Limits at_least(double low) { return {.low = low}; }
 constexpr Limits above(double low) { return {.low = low, .above_low = true}; }
+constexpr Limits above(double low, double high) { return {.low = low, .high = high, .above_low = true}; }
 constexpr Limits between(double low, double high) { return {.low = low, .high = high}; }
+constexpr Limits also(const char* alias, Limits limits = {}) {
+  limits.alias = alias;
+  return limits;
+}
 
 /// One field as help, docs and forms show it.
 struct FieldInfo {
@@ -45,9 +52,30 @@ struct FieldInfo {
   std::string type;  ///< "switch", "integer", "number", "text", "integers", or "a|b|c"
   std::vector<std::string> choices;
   std::string default_text;
+  Limits limits;
+  void (*check_text)(std::string_view name, std::string_view text, Limits limits) = nullptr;
+
+  /// Throws what set_field would for this text.
+  void check(std::string_view text) const;
+  /// Whether a word of a command line names it: "--rate".
+  bool is_option(std::string_view word) const { return word.starts_with("--") && (word.substr(2) == name || (limits.alias != nullptr && word.substr(2) == limits.alias)); }
+  std::string alias() const { return limits.alias == nullptr ? "" : limits.alias; }
 };
 
 namespace describe_detail {
+
+inline bool is_called(std::string_view name, const char* field, const Limits& limits) { return name == field || (limits.alias != nullptr && name == limits.alias); }
+
+// Runs `work`; an Error of it without a hint gets `help`, which says what the field means.
+template <class Work>
+void with_help(const char* help, Work&& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (!error.hint().empty() || *help == 0) throw;
+    throw Error(error.code(), error.message(), help);
+  }
+}
 
 // A field's value to and from text and JSON. Throws invalid_option that names the field, the value and what is allowed.
 std::string text_of(bool value);
@@ -144,8 +172,11 @@ struct ListingVisitor {
   std::string section;
   void operator()(const char* title) { section = title; }
   template <class T>
-  void operator()(const char* name, T& value, const char* help, Limits = {}) {
-    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value)});
+  void operator()(const char* name, T& value, const char* help, Limits limits = {}) {
+    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value), limits, [](std::string_view called, std::string_view text, Limits allowed) {
+                        T any{};
+                        from_text(called, text, allowed, any);
+                      }});
   }
 };
 
@@ -176,6 +207,10 @@ consteval size_t described_count() {
 
 }  // namespace describe_detail
 
+inline void FieldInfo::check(std::string_view text) const {
+  describe_detail::with_help(help.c_str(), [&] { check_text(name, text, limits); });
+}
+
 template <class T>
 concept Described = requires { T::describe; };
 
@@ -205,12 +240,21 @@ std::vector<std::string> field_names() {
 template <Described T>
 void set_field(T& options, std::string_view name, std::string_view text) {
   bool found = false;
-  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits limits) {
-                if (name != field) return;
+  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
+                if (!describe_detail::is_called(name, field, limits)) return;
                 found = true;
-                describe_detail::from_text(name, text, limits, value);
+                describe_detail::with_help(help, [&] { describe_detail::from_text(name, text, limits, value); });
               }});
   if (!found) describe_detail::unknown_field(name, field_names<T>());
+}
+
+/// Throws invalid_option where a field's value is none that set_field takes, for structs that a program filled in.
+template <Described T>
+void check_values(const T& options) {
+  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
+                auto copy = value;
+                describe_detail::with_help(help, [&] { describe_detail::from_text(field, describe_detail::as_text(value), limits, copy); });
+              }});
 }
 
 /// The field's value as text that set_field reads back.
@@ -237,7 +281,7 @@ Json to_json(const T& options) {
 }
 
 /// Sets the fields that `json` (an object) names; the others stay. `where` is for messages: what is read, such as a file's name in quotes;
-/// empty: they do not say. Returns the names that were set.
+/// empty: they do not say. Returns the fields that were set.
 template <Described T>
 std::vector<std::string> read_json(const Json& json, T& options, std::string_view where) {
   std::vector<std::string> names;
@@ -245,13 +289,13 @@ std::vector<std::string> read_json(const Json& json, T& options, std::string_vie
     if (!json.is_object()) describe_detail::no_options();
     for (const auto& [key, item] : json.items()) {
       bool found = false;
-      T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits limits) {
-                    if (key != field) return;
+      T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
+                    if (!describe_detail::is_called(key, field, limits)) return;
                     found = true;
-                    describe_detail::from_json(key, item, limits, value);
+                    describe_detail::with_help(help, [&] { describe_detail::from_json(key, item, limits, value); });
+                    names.push_back(field);
                   }});
       if (!found) describe_detail::unknown_field(key, field_names<T>());
-      names.push_back(key);
     }
   };
   if (where.empty()) {

@@ -15,7 +15,10 @@ std::string help_hint(const Verb& verb) { return "lockstep " + verb.name + " --h
 [[noreturn]] void unknown_option(const Verb& verb, const std::vector<FieldInfo>& fields, const std::string& typed) {
   const std::string option = typed.substr(0, typed.find('='));
   std::vector<std::string> known{"help"};
-  for (const FieldInfo& field : fields) known.push_back(field.name);
+  for (const FieldInfo& field : fields) {
+    known.push_back(field.name);
+    if (!field.alias().empty()) known.push_back(field.alias());
+  }
   const std::string found = nearest(option.substr(std::min(option.find_first_not_of('-'), option.size())), known);
   throw Error(ErrorCode::invalid_option, "there is no option " + option, found.empty() ? help_hint(verb) : "did you mean --" + found + "?");
 }
@@ -33,12 +36,14 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
 }
 
 CLI::Option* add_field(CLI::App& app, const FieldInfo& field) {
-  CLI::Option* option = field.type == "switch" ? app.add_flag("--" + field.name) : app.add_option("--" + field.name);
+  const std::string names = "--" + field.name + (field.alias().empty() ? "" : ",--" + field.alias());
+  CLI::Option* option = field.type == "switch" ? app.add_flag(names) : app.add_option(names);
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 [[noreturn]] void no_value(const std::string& option, const std::vector<FieldInfo>& fields) {
-  const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) { return "--" + one.name == option; });
+  const auto field =
+      std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) { return one.is_option(option); });
   throw Error(ErrorCode::invalid_option, "option " + option + " needs a value", field == fields.end() ? "" : field->help);
 }
 
@@ -46,7 +51,7 @@ CLI::Option* add_field(CLI::App& app, const FieldInfo& field) {
 std::string value_of(const FieldInfo& field, const CLI::Option& option, const std::vector<FieldInfo>& fields) {
   std::string value = option.results().back();
   for (const FieldInfo& other : fields) {
-    if (value == "--" + other.name) no_value("--" + field.name, fields);
+    if (other.is_option(value)) no_value("--" + field.name, fields);
   }
   return value;
 }
@@ -89,7 +94,9 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
     if (unknown != "--") unknown_option(verb, fields, unknown);
   }
   for (size_t i = 0; i < fields.size(); ++i) {
-    if (options[i]->count() > 0) call.settings.push_back({fields[i].name, value_of(fields[i], *options[i], fields)});
+    if (options[i]->count() == 0) continue;
+    call.settings.push_back({fields[i].name, value_of(fields[i], *options[i], fields)});
+    fields[i].check(call.settings.back().text);
   }
   check_words(verb, call.words);
   return call;
@@ -103,7 +110,8 @@ Call read_program_arguments(const Verb& verb, const std::vector<std::string>& ar
     const std::string option = arguments[first] == "-n" ? "--ranks" : arguments[first];
     own.push_back(option);
     ++first;
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) { return "--" + one.name == option; });
+    const auto field = std::find_if(fields.begin(), fields.end(),
+                                    [&](const FieldInfo& one) { return one.is_option(option); });
     if (field != fields.end() && field->type != "switch" && first < arguments.size()) own.push_back(arguments[first++]);
   }
   if (first < arguments.size() && arguments[first] == "--") ++first;

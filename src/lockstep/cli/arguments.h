@@ -8,8 +8,8 @@
 
 namespace lockstep::cli {
 
-/// Reads what stands after the verb's name. Values are checked later, by set_field. Throws invalid_option for an unknown option (with
-/// the nearest), an option without its value, and too few or too many words.
+/// Reads what stands after the verb's name. Throws invalid_option for an unknown option (with the nearest), an option without
+/// its value or with a bad one, and too few or too many words.
 Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments);
 
 /// The same for a verb that starts another program: options stand before the first word, and from there on all are words. -n is --ranks.

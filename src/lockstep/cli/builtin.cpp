@@ -47,9 +47,10 @@ const std::vector<Verb>& builtin_verbs() {
        .fields = report_fields,
        .run = run_report},
       {.name = "network show",
-       .words = "NAME|FILE.json",
+       .words = "NAME|FILE|RUN",
        .summary = "a network's layers, connections, shapes, learnables and state",
-       .details = "NAME is a built-in network, FILE.json a layer graph.",
+       .details = "NAME is a built-in network, shown for the images that it was made for; FILE is a layer graph, "
+                  "FILE.json, and RUN a run folder, whose network is shown with its own input and classes.",
        .fields = network_show_fields,
        .run = run_network_show},
       {.name = "network list",
@@ -96,7 +97,9 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "bench",
        .words = "[NAME...]",
        .summary = "how fast it is here, against PyTorch and the limits of the machine",
-       .details = "Without a NAME it lists the benches; all runs them all. The exit status is 1 when a figure misses its bar. PyTorch's side needs "
+       .details = "Without a NAME it lists the benches. NAME is limits, all-reduce, digits_cnn, digits_cnn-bf16, lenet, "
+                  "wide, resnet18, resnet18-bf16, squeezenet, squeezenet-bf16 or mnist-99; all runs them all. "
+                  "The exit status is 1 when a figure misses its bar. PyTorch's side needs "
                   "scripts/setup --peers.",
        .fields = bench_fields,
        .run = run_bench},

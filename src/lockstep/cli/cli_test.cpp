@@ -72,7 +72,10 @@ TEST(Arguments, FoldersThatLookLikeOptionsFollowTwoDashes) {
   EXPECT_THAT(read_arguments(verb_named("train"), {"--nesterov", "--", "--photos"}).words, ElementsAre("--photos"));
 }
 
-TEST(Arguments, NegativeNumbersAreValues) { EXPECT_EQ(error_of({"f", "--seed", "-1"}).message(), "option --seed cannot be \"-1\": it must be a whole number of at least 0"); }
+TEST(Arguments, NegativeNumbersAreValues) {
+  EXPECT_EQ(error_of({"f", "--seed", "-1"}).message(),
+            "option --seed cannot be \"-1\": it must be a whole number from 0 to 9223372036854775807");
+}
 
 TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   EXPECT_EQ(error_of({"f", "--momentun", "0.9"}).message(), "there is no option --momentun");
@@ -86,6 +89,19 @@ TEST(Arguments, AbsentValuesAndWordsAreNamed) {
   EXPECT_EQ(error_of({"f", "--output", "--resume"}).message(), "option --output needs a value");
   EXPECT_EQ(error_of({}).message(), "lockstep train needs a FOLDER");
   EXPECT_EQ(error_of({"a", "b"}).message(), "lockstep train has no use for \"b\"");
+}
+
+TEST(Arguments, AnotherNameOfAnOptionIsTheOption) {
+  EXPECT_EQ(read_arguments(verb_named("train"), {"f", "--learning-rate-schedule", "constant"})
+                .text_of("lr-schedule"),
+            "constant");
+  EXPECT_EQ(options_of({"f", "--learning-rate-drop-period=3"}).lr_schedule, train::ScheduleKind::piecewise);
+  EXPECT_EQ(error_of({"f", "--learning-rate-shedule", "constant"}).hint(),
+            "did you mean --learning-rate-schedule?");
+  EXPECT_EQ(error_of({"f", "--output", "--learning-rate-schedule"}).message(),
+            "option --output needs a value");
+  EXPECT_EQ(error_of({"f", "--learning-rate-drop-factor", "2"}).message(),
+            "option --lr-drop-factor cannot be \"2\": it must be a number from 0 to 1");
 }
 
 TEST(RunOptions, ADropFactorOrPeriodAloneMeansPiecewise) {

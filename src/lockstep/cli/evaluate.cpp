@@ -26,7 +26,7 @@ struct MistakesOutput {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
     field("mistakes", self.mistakes, "write every misclassified sample to this CSV file, the highest score of a wrong answer first, in the columns of predict");
-    field("mistakes-shown", self.mistakes_shown, "so many of them are printed", at_least(0));
+    field("mistakes-shown", self.mistakes_shown, "so many of them are printed", between(0, 1e6));
   };
 };
 

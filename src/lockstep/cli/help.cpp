@@ -80,6 +80,7 @@ std::string verb_help(const Verb& verb, int width) {
     if (field.section != section) text += "\n" + field.section + ":\n";
     section = field.section;
     std::string help = field.help;
+    if (!field.alias().empty()) help += "; also --" + field.alias();
     if (field.type != "switch" && !field.default_text.empty()) help += " (default: " + field.default_text + ")";
     if (field.type == "switch" && field.default_text == "true") help += " (on by default; --" + field.name + "=false turns it off)";
     text += entry("--" + field.name + value_word(field), help, kOptionColumn, width);

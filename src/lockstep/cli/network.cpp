@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <filesystem>
 #include <tuple>
 
 #include "lockstep/base/error.h"
@@ -11,26 +11,39 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
+#include "lockstep/train/predict.h"
 
 namespace lockstep::cli {
 namespace {
 
-enum class InputColor { grey, rgb };
-constexpr std::array<const char*, 2> enum_names(InputColor) { return {"grey", "rgb"}; }
+enum class InputColor { auto_, grey, rgb };
+constexpr std::array<const char*, 3> enum_names(InputColor) { return {"auto", "grey", "rgb"}; }
 
 struct InputChoice {
-  std::string image_size = "28x28";
-  InputColor color = InputColor::grey;
+  std::string image_size = "auto";
+  InputColor color = InputColor::auto_;
   std::string sequence;
-  int64_t classes = 10;
+  int64_t classes = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Input");
-    field("image-size", self.image_size, "height and width of the images, HxW");
-    field("color", self.color, "one channel, or three");
+    field("Input; a run folder has its own");
+    field("image-size", self.image_size,
+          "height and width of the images, HxW; auto: what the network was made for");
+    field("color", self.color, "one channel, or three; auto: what the network was made for");
     field("sequence", self.sequence, "for sequences instead of images: channels and time steps of the longest, CxT, such as 12x29");
-    field("classes", self.classes, "how many classes are told apart", at_least(2));
+    field("classes", self.classes, "number of classes; 0: what the network was made for", between(0, 1e6));
   };
 };
+
+/// What is shown: a network and its input.
+struct Shown {
+  nn::Network network;
+  nn::NetworkInput input;
+  std::vector<std::string> classes = {};  ///< of a run
+};
+
+constexpr size_t kMostClassesShown = 20;
+constexpr const char* kImageSizeForm = "HxW, such as 28x28";
 
 std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::string& text, const std::string& form) {
   const std::vector<std::string> sides = split(text, 'x');
@@ -41,14 +54,48 @@ std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::st
   return {std::stoll(sides[0]), std::stoll(sides[1])};
 }
 
-nn::NetworkInput input_of(const InputChoice& choice) {
-  nn::NetworkInput input{.channels = choice.color == InputColor::grey ? 1 : 3, .classes = choice.classes};
+// Of a network that is built in, or whose file says what images it is for; others are shown for small grey
+// images.
+nn::NetworkInput own_input(const nn::Network& network, const std::string& name) {
+  if (const auto native = nn::native_input(name)) return *native;
+  nn::NetworkInput input;
+  const Json expected = nn::expected_input(network);
+  if (expected.contains("image-size"))
+    std::tie(input.height, input.width) =
+        two_numbers("image-size", expected["image-size"].get<std::string>(), kImageSizeForm);
+  if (expected.value("color", "") == "rgb") input.channels = 3;
+  return input;
+}
+
+nn::NetworkInput input_of(const InputChoice& choice, nn::NetworkInput input) {
   if (!choice.sequence.empty()) {
     const auto [channels, steps] = two_numbers("sequence", choice.sequence, "CxT, such as 12x29");
-    return {.channels = channels, .height = 1, .width = 1, .classes = choice.classes, .steps = steps};
+    input = {.channels = channels, .height = 1, .width = 1, .classes = input.classes, .steps = steps};
+  } else if (choice.image_size != "auto") {
+    if (input.steps > 0) input = {.classes = input.classes};
+    std::tie(input.height, input.width) = two_numbers("image-size", choice.image_size, kImageSizeForm);
   }
-  std::tie(input.height, input.width) = two_numbers("image-size", choice.image_size, "HxW, such as 28x28");
+  if (choice.color != InputColor::auto_ && input.steps == 0)
+    input.channels = choice.color == InputColor::grey ? 1 : 3;
+  if (choice.classes > 0) input.classes = choice.classes;
   return input;
+}
+
+Shown shown_by(const Call& call) {
+  const auto choice = settings_of<InputChoice>(call);
+  const std::string& name = call.words.front();
+  if (nn::native_input(name) || !std::filesystem::is_directory(name)) {
+    const nn::Network network = nn::find_network(name);
+    return {network, input_of(choice, own_input(network, name))};
+  }
+  for (const std::string& option : field_names<InputChoice>()) {
+    if (call.text_of(option))
+      throw Error(ErrorCode::invalid_option,
+                  "--" + option + " is for a network by its name or file, and a run folder knows its own",
+                  "leave it out");
+  }
+  const train::Model model = train::untrained_model_of_run(name);
+  return {model.network, model.input, model.classes};
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -62,17 +109,29 @@ std::string input_text(const nn::NetworkInput& input) {
   return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " + with_commas(input.classes) + " classes";
 }
 
+std::string classes_text(const std::vector<std::string>& classes) {
+  if (classes.empty()) return "";
+  const std::vector<std::string> first(
+      classes.begin(),
+      classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMostClassesShown)));
+  const size_t more = classes.size() - first.size();
+  return "classes: " + printable(join(first, ", ")) +
+         (more > 0 ? " and " + with_commas(static_cast<int64_t>(more)) + " more" : "") + "\n";
+}
+
 // On a terminal the table is cut where it would be folded; elsewhere its lines stay whole.
-std::string as_text(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table, int width) {
-  const std::string head = network.name() + ", input " + input_text(input) + "\n\n";
+std::string as_text(const Shown& shown, const nn::NetworkTable& table, int width) {
+  const std::string head =
+      shown.network.name() + ", input " + input_text(shown.input) + "\n" + classes_text(shown.classes) + "\n";
   const std::string whole = nn::network_table_text(table);
   const std::vector<std::string> lines = split(whole, '\n');
   if (width == 0 || std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return width_of(line) <= width; })) return head + whole;
   return head + in_columns_within(width, nn::network_table_cells(table), "lllllll") + "\n" + wrap(nn::network_totals_text(table), width, 0);
 }
 
-Json as_json(const nn::Network& network, const nn::NetworkInput& input, const nn::NetworkTable& table) {
-  Json json{{"name", network.name()},
+Json as_json(const Shown& shown, const nn::NetworkTable& table) {
+  const nn::NetworkInput& input = shown.input;
+  Json json{{"name", shown.network.name()},
             {"input", {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes}}},
             {"learnables", table.learnable_count()},
             {"state", table.state_count()}};
@@ -81,23 +140,15 @@ Json as_json(const nn::Network& network, const nn::NetworkInput& input, const nn
   for (const nn::LayerRow& row : table.rows) {
     layers.push_back({{"name", row.name}, {"type", row.type}, {"detail", row.detail}, {"inputs", row.inputs}, {"shape", row.shape}, {"learnables", row.learnable_count}, {"state", row.state_count}});
   }
-  json["graph"] = network.spec();
+  if (!shown.classes.empty()) json["classes"] = shown.classes;
+  json["graph"] = shown.network.spec();
   return json;
 }
 
-// Small inputs first; the large networks have their own size.
-constexpr std::array<nn::NetworkInput, 3> kListInputs{nn::NetworkInput{1, 28, 28, 10}, nn::NetworkInput{3, 224, 224, 1000}, nn::NetworkInput{12, 1, 1, 9, 29}};
-
 std::vector<std::string> list_row(const std::string& name) {
-  const nn::Network network = nn::find_network(name);
-  for (const nn::NetworkInput& input : kListInputs) {
-    try {
-      return {name, with_commas(nn::inspect_network(network, input).learnable_count()), input_text(input)};
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::invalid_option) throw;
-    }
-  }
-  return {name, "-", "takes none of the usual inputs"};
+  const nn::NetworkInput input = nn::native_input(name).value();
+  return {name, with_commas(nn::inspect_network(nn::find_network(name), input).learnable_count()),
+          input_text(input)};
 }
 
 }  // namespace
@@ -105,10 +156,10 @@ std::vector<std::string> list_row(const std::string& name) {
 std::vector<FieldInfo> network_show_fields() { return fields_of<InputChoice>() + fields_of<JsonOutput>(); }
 
 int run_network_show(const Call& call, Console& console) {
-  const nn::NetworkInput input = input_of(settings_of<InputChoice>(call));
-  const nn::Network network = nn::find_network(call.words.front());
-  const nn::NetworkTable table = nn::inspect_network(network, input);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(network, input, table).dump(2) + "\n" : as_text(network, input, table, console.table_width()));
+  const Shown shown = shown_by(call);
+  const nn::NetworkTable table = nn::inspect_network(shown.network, shown.input);
+  console.print(settings_of<JsonOutput>(call).json ? as_json(shown, table).dump(2) + "\n"
+                                                   : as_text(shown, table, console.table_width()));
   return 0;
 }
 

@@ -28,7 +28,8 @@ std::string code(const std::string& text) { return text.empty() ? "" : "`" + tex
 
 std::string row(const FieldInfo& field) {
   const std::string type = field.choices.empty() ? cell(field.type) : code(join(field.choices, "` `"));
-  return "| `--" + field.name + "` | " + type + " | " + code(cell(field.default_text)) + " | " + cell(field.help) + " |\n";
+  return "| `--" + field.name + "` | " + type + " | " + code(cell(field.default_text)) + " | " +
+         cell(field.help) + (field.alias().empty() ? "" : "; also `--" + field.alias() + "`") + " |\n";
 }
 
 std::string resume_paragraph() {

@@ -98,16 +98,39 @@ std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) c
   if (!(share > 0 && share < 1)) {
     throw Error(ErrorCode::invalid_option, "a split's share is " + shortest(share) + ", but must be above 0 and below 1");
   }
+  return split_labels(options.seed, [&](int64_t, int64_t count) { return first_part_count(count, share); });
+}
+
+std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions options) const {
+  if (count < 1)
+    throw Error(ErrorCode::invalid_option,
+                "a split cannot take " + std::to_string(count) + " samples of each class", "take 1 or more");
+  return split_labels(options.seed, [&](int64_t label, int64_t has) {
+    if (has > count) return count;
+    const std::string name = label >= 0 && label < std::ssize(classes())
+                                 ? "class \"" + classes()[static_cast<size_t>(label)] + "\""
+                                 : "label " + std::to_string(label);
+    throw Error(ErrorCode::invalid_option,
+                "a split cannot take " + with_commas(count) + " samples of each class: " + name + " has " +
+                    with_commas(has) + ", and one or more must be left",
+                has > 1 ? "take at most " + with_commas(has - 1) : "add samples of that class");
+  });
+}
+
+std::pair<Dataset, Dataset> Dataset::split_labels(
+    int64_t seed, const std::function<int64_t(int64_t, int64_t)>& taken) const {
   std::map<int64_t, std::vector<int64_t>> of_label;
   for (int64_t i = 0; i < size(); ++i) of_label[store_->label(i)].push_back(i);
 
   std::vector<int64_t> first, second;
   for (const auto& [label, indices] : of_label) {
     const auto count = static_cast<int64_t>(indices.size());
-    const auto drawn = permutation(count, seed_of({static_cast<uint64_t>(options.seed), static_cast<uint64_t>(label)}));
-    const int64_t taken = first_part_count(count, share);
+    const auto drawn =
+        permutation(count, seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(label)}));
+    const int64_t first_count = taken(label, count);
     for (int64_t i = 0; i < count; ++i) {
-      (i < taken ? first : second).push_back(indices[static_cast<size_t>(drawn[static_cast<size_t>(i)])]);
+      (i < first_count ? first : second)
+          .push_back(indices[static_cast<size_t>(drawn[static_cast<size_t>(i)])]);
     }
   }
   std::sort(first.begin(), first.end());

@@ -142,7 +142,13 @@ class Dataset {
   /// two samples or more has at least one in each part; both parts keep the order of the whole.
   std::pair<Dataset, Dataset> split(double share, SplitOptions options = {}) const;
 
+  /// Two parts: `count` samples (1 or more) of each label that has any, drawn at random by the seed, and the rest. Both keep the order of the
+  /// whole. Throws invalid_option, with the class's name, where a label would have none left for the rest.
+  std::pair<Dataset, Dataset> split_by_count(int64_t count, SplitOptions options = {}) const;
+
  private:
+  /// taken(label, samples of it) go to the first part.
+  std::pair<Dataset, Dataset> split_labels(int64_t seed, const std::function<int64_t(int64_t, int64_t)>& taken) const;
   std::shared_ptr<const Datastore> store_;
 };
 

@@ -83,6 +83,36 @@ TEST(Split, DrawsItsShareOfEachLabelAndLosesNothing) {
   EXPECT_EQ(seen.size(), labels.size());
 }
 
+TEST(Split, TakesACountOfEachLabel) {
+  const Dataset whole(
+      std::make_shared<Labelled>(std::vector<int64_t>{0, 0, 0, 2, 2, 2, 2, 2}));  // none of "b"
+  const auto labels_of = [](const Dataset& part) {
+    std::multiset<int64_t> labels;
+    for (int64_t i = 0; i < part.size(); ++i) labels.insert(part.store().label(i));
+    return labels;
+  };
+  const auto [first, rest] = whole.split_by_count(2, {.seed = 3});
+  EXPECT_EQ(labels_of(first), (std::multiset<int64_t>{0, 0, 2, 2}));
+  EXPECT_EQ(labels_of(rest), (std::multiset<int64_t>{0, 2, 2, 2}));
+  EXPECT_EQ(first.store().listing_hash(), whole.split_by_count(2, {.seed = 3}).first.store().listing_hash());
+  std::set<uint64_t> drawn;
+  for (int64_t seed = 0; seed < 10; ++seed)
+    drawn.insert(whole.split_by_count(2, {.seed = seed}).first.store().listing_hash());
+  EXPECT_GT(drawn.size(), 5u);
+  const auto refusal = [&](int64_t count) -> std::string {
+    try {
+      whole.split_by_count(count);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(3),
+            "a split cannot take 3 samples of each class: class \"a\" has 3, and one or more must be left\n  "
+            "hint: take at most 2");
+  EXPECT_EQ(refusal(0), "a split cannot take 0 samples of each class\n  hint: take 1 or more");
+}
+
 TEST(Split, RepeatsBySeedAndKeepsOneOfEachLabelOnBothSides) {
   const Dataset whole(std::make_shared<Labelled>(std::vector<int64_t>{0, 0, 1, 1, 1, 2, 2, 2, 2, 2}));
   EXPECT_EQ(whole.split(0.5, {.seed = 1}).first.store().listing_hash(), whole.split(0.5, {.seed = 1}).first.store().listing_hash());

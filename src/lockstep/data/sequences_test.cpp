@@ -90,6 +90,14 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
   EXPECT_THAT(said("@timeStamps true\n@data\n"), HasSubstr("time stamps"));
   EXPECT_THAT(said("@targetLabel true\n@data\n"), HasSubstr("regression"));
   EXPECT_THAT(said("@data\n1,2\n"), HasSubstr("line 1: the sequences have no classes"));
+  for (const char* count : {"0", "-1", "two", "1.5", "9223372036854775807", "99999999999999999999", ""}) {
+    EXPECT_THAT(said("@dimensions " + std::string(count) + "\n@classLabel true a b\n@data\n1:a\n"),
+                AllOf(HasSubstr("line 1: @dimensions cannot be \"" + std::string(count) +
+                                "\": it must be a whole number from 1 to 1000000"),
+                      HasSubstr("hint: it is the number of channels")));
+  }
+  EXPECT_THAT(said("@dimensions 2\n@classLabel true a b\n@data\n1:a\n"),
+              HasSubstr("line 4: the series has 1 channels, and @dimensions says 2"));
   EXPECT_THAT(said("1,2:a\n"), HasSubstr("line 1: a line of the header begins with @ or #"));
   EXPECT_THAT(said(""), HasSubstr("@data"));
 }

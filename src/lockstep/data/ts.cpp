@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMostClasses = 1'000'000;
 constexpr size_t kMostSequences = 10'000'000;
+constexpr int64_t kMostChannels = 1'000'000;
 
 // At most `most`, for a line can be as long as the file.
 std::vector<std::string_view> words_of(std::string_view line, size_t most) {
@@ -54,9 +55,21 @@ class TsReader {
       }
       if (name == "@timestamps" && value == "true") refuse(place_, "series with time stamps are not read", "give values at equal steps of time");
       if (name == "@targetlabel" && value == "true") refuse(place_, "series with a number as target (regression) are not read", "they need classes");
+      if (name == "@dimensions" || name == "@dimension") read_dimensions(value);
       if (name == "@classlabel" && value == "true") read_classes(std::span(words).subspan(2));
     }
     refuse(place_, "the file ends before its line @data");
+  }
+
+  void read_dimensions(const std::string& value) {
+    const auto number = parse_number<int64_t>(value);
+    if (!number || *number < 1 || *number > kMostChannels) {
+      refuse(place_,
+             "@dimensions cannot be \"" + value.substr(0, 40) + "\": it must be a whole number from 1 to " +
+                 std::to_string(kMostChannels),
+             "it is the number of channels of a series, which colons separate");
+    }
+    channels_ = *number;
   }
 
   void read_classes(std::span<const std::string_view> names) {
@@ -78,8 +91,12 @@ class TsReader {
       line = line.substr(0, colon);
     }
     const int64_t channels = std::count(line.begin(), line.end(), ':') + 1;
-    if (sequences_.empty()) channels_ = channels;
-    if (channels != channels_) refuse(place_, "the series has " + std::to_string(channels) + " channels, and the first has " + std::to_string(channels_));
+    if (channels_ != 0 && channels != channels_) {
+      refuse(place_, "the series has " + std::to_string(channels) + " channels, and " +
+                         (sequences_.empty() ? "@dimensions says " : "the first has ") +
+                         std::to_string(channels_));
+    }
+    channels_ = channels;
     int64_t steps = 0;
     for (int64_t c = 0; c < channels; ++c) {
       const size_t colon = std::min(line.find(':'), line.size());
@@ -110,7 +127,7 @@ class TsReader {
   bool labelled_ = false;
   std::vector<std::string> classes_;
   std::unordered_map<std::string_view, int64_t> labels_;  // keys lie in text_
-  int64_t channels_ = 0;
+  int64_t channels_ = 0;  // 0: not known yet
   int64_t numbers_ = 0;
   std::vector<Sequence> sequences_;
 };

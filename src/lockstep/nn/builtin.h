@@ -6,6 +6,7 @@
 
 #include "lockstep/base/json.h"
 #include "lockstep/nn/layer.h"
+#include "lockstep/nn/network.h"
 
 namespace lockstep::nn {
 
@@ -15,6 +16,7 @@ const std::vector<LayerType>& layer_types();
 struct BuiltinNetwork {
   std::string name;
   Json (*graph)();
+  NetworkInput input;             ///< what it was made for, with as many classes
   const char* weights = nullptr;  ///< where a file of trained ones is offered
 };
 const std::vector<BuiltinNetwork>& builtin_networks();

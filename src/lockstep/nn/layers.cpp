@@ -76,6 +76,13 @@ std::vector<std::string> builtin_network_names() {
   return names;
 }
 
+std::optional<NetworkInput> native_input(const std::string& name) {
+  for (const BuiltinNetwork& network : builtin_networks()) {
+    if (network.name == name) return network.input;
+  }
+  return std::nullopt;
+}
+
 NetworkTable inspect_network(const Network& network, const NetworkInput& input) {
   if (network.spec().is_null()) {
     throw Error(ErrorCode::invalid_option, "network " + in_quotes(network.name()) +

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ Network read_network_file(const std::filesystem::path& path);
 /// A built-in network by name, or the file when `name` ends in .json. Throws invalid_option with the nearest name.
 Network find_network(const std::string& name);
 std::vector<std::string> builtin_network_names();
+
+/// The images or sequences that a built-in network was made for, and how many classes; nothing for other networks.
+std::optional<NetworkInput> native_input(const std::string& name);
 
 /// Checks every layer of a layer graph for this input and gives its table. Throws invalid_option that names the layer that does not fit.
 NetworkTable inspect_network(const Network& network, const NetworkInput& input);

@@ -20,6 +20,8 @@ namespace {
 
 constexpr uint64_t kMostExpansion = 32;  // bytes of tensors for each byte of the file: weights do not compress further
 constexpr size_t kMostDimensions = 64;
+constexpr int64_t kMostRepeatedBytes =
+    int64_t{256} << 20;  // of all tensors of a file that are more numbers than their storage has
 
 struct StorageType {
   std::string_view name;
@@ -168,11 +170,24 @@ class TorchFile {
       too_large |= __builtin_mul_overflow(count, std::max<int64_t>(1, sizes[i]), &count);
       too_large |= __builtin_mul_overflow(std::max<int64_t>(1, sizes[i]) - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last);
     }
-    // No more numbers than its storage has: repeating strides would let a few bytes become any amount.
-    if (too_large || (empty ? offset > whole.numel() : count > whole.numel() || last >= whole.numel())) {
+    if (too_large || (empty ? offset > whole.numel() : last >= whole.numel()))
       corrupt(path_, "tensor " + in_quotes(name) + " reaches over the end of its storage");
+    const at::Tensor view = whole.as_strided(sizes, strides, offset);
+    return empty || count <= whole.numel() ? view : repeated(name, view);
+  }
+
+  // What expand() makes has strides of 0, by which a few bytes could become any amount.
+  at::Tensor repeated(const std::string& name, const at::Tensor& view) {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(view.numel(), static_cast<int64_t>(view.element_size()), &bytes) ||
+        bytes > kMostRepeatedBytes - repeated_bytes_) {
+      corrupt(path_, "tensor " + in_quotes(name) +
+                         " repeats the numbers of its storage, as expand() does, and would have " +
+                         std::to_string(view.numel()) + " of them, where " +
+                         std::to_string(kMostRepeatedBytes >> 20) + " MB are allowed for all such tensors");
     }
-    return whole.as_strided(sizes, strides, offset);
+    repeated_bytes_ += bytes;
+    return view.contiguous();
   }
 
   // Read once, however many tensors lie in it.
@@ -207,6 +222,7 @@ class TorchFile {
   Pickle pickle_;
   std::map<std::string, at::Tensor> storages_;
   uint64_t read_bytes_ = 0;
+  int64_t repeated_bytes_ = 0;
 };
 
 }  // namespace

@@ -107,8 +107,6 @@ TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
 TEST_F(TorchFile, SizesAreHeldAgainstTheFile) {
   EXPECT_THAT(refusal(good(), numbers(5)), HasSubstr("has 20 bytes, and should have 6 numbers"));
   EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(3) + small(3) + "\x86", kStrides))), HasSubstr("reaches over the end"));
-  // Six numbers seen as 200 * 200 by strides of 0.
-  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(-56) + small(-56) + "\x86", small(0) + small(0) + "\x86"))), HasSubstr("reaches over the end"));
   EXPECT_THAT(refusal(state_dict(text("w") + tensor("7", kTwoByThree, kStrides))), HasSubstr("\"archive/data/7\" is missing"));
   const std::string huge = std::string("J") + std::string("\xff\xff\xff\x7f", 4);
   EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", huge + huge + huge + "\x87", huge + huge + huge + "\x87"))), HasSubstr("reaches over the end"));
@@ -130,6 +128,26 @@ TEST_F(TorchFile, TwoNamesMayShareAStorage) {
   const SafetensorsFile file = read_torch_file(path);
   ASSERT_EQ(file.tensors.size(), 2U);
   EXPECT_TRUE(at::equal(file.tensors[0].second, file.tensors[1].second));
+}
+
+// What expand() makes.
+TEST_F(TorchFile, RepeatedNumbersAreReadWithinABound) {
+  const auto expanded = [](const std::string& name, const std::string& sizes) {
+    return text(name) + tensor("0", sizes, small(0) + small(0) + "\x86");
+  };
+  const std::string side = small(-56);
+  const auto path = write(
+      {{"archive/data.pkl", state_dict(expanded("w", side + side + "\x86"))}, {"archive/data/0", numbers()}});
+  const at::Tensor weight = read_torch_file(path).tensors.at(0).second;
+  EXPECT_TRUE(weight.is_contiguous());
+  EXPECT_TRUE(at::equal(weight, torch::full({200, 200}, 0.5F)));
+  const std::string large = std::string("J\0\0\0\x02", 5);  // 2^25 numbers, 128 MB
+  EXPECT_THAT(refusal(state_dict(expanded("w", large + small(3) + "\x86"))),
+              HasSubstr("tensor \"w\" repeats the numbers of its storage, as expand() does, and would have "
+                        "100663296 of them, where 256 MB"));
+  std::string many;
+  for (const char* name : {"a", "b", "c"}) many += expanded(name, large + small(1) + "\x86");
+  EXPECT_THAT(refusal(state_dict(many)), HasSubstr("tensor \"c\" repeats"));
 }
 
 // What a pickle keeps it takes again for two bytes, so a small file could ask for very much.

@@ -135,6 +135,23 @@ TEST(Processes, AnEnvironmentThatCannotBeIsRefused) {
   EXPECT_THAT(error_from([] { session->open_pool({.kind = PoolKind::threads, .workers = 1, .quiet = true, .environment = {"MOOD=calm"}}); }).message(), HasSubstr("a pool of threads cannot have an environment"));
 }
 
+TEST(Processes, TimesAndCountsAreWithinLimits) {
+  const auto refusal = [](PoolOptions options) {
+    options.kind = PoolKind::processes;
+    options.quiet = true;
+    return error_from([&] { session->open_pool(options); });
+  };
+  for (const auto time : {std::chrono::milliseconds::max(), std::chrono::milliseconds(int64_t{1} << 62)}) {
+    EXPECT_THAT(refusal({.workers = 1, .silence = time}).message(),
+                HasSubstr("a pool's silence cannot be " + std::to_string(time.count()) + " ms"));
+    EXPECT_THAT(refusal({.workers = 1, .start_time = time}).message(),
+                HasSubstr("a pool's start_time cannot be " + std::to_string(time.count()) + " ms"));
+    EXPECT_EQ(refusal({.workers = time.count()}).code(), ErrorCode::invalid_option);
+  }
+  EXPECT_THAT(refusal({.workers = 1, .start_time = 0ms}).hint(), HasSubstr("at most a year"));
+  EXPECT_THAT(refusal({.workers = -1}).message(), HasSubstr("-1 workers"));
+}
+
 TEST(Processes, LastWordsAreKept) {
   const Error error = error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "abort", .rank = 1}); });
   EXPECT_THAT(error.message(), HasSubstr("was killed by signal 6 (Aborted)"));

@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kMostWorkers = 4096;
 constexpr std::chrono::milliseconds kLeastSilence{1000};  // four beats
+constexpr std::chrono::milliseconds kLongestWait =
+    std::chrono::hours(24 * 365);  // clocks count nanoseconds, and overflow after 292 years
 
 // Throws unless each is there, once.
 void check_gpus(const std::vector<int64_t>& wanted, const device::Inventory& machine) {
@@ -44,6 +46,13 @@ std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
   if (options.silence < kLeastSilence)
     throw Error(ErrorCode::invalid_option, "a worker's silence of " + std::to_string(options.silence.count()) + " ms is too short to tell that it hangs",
                 "1 s or more");
+  for (const auto& [time, name] :
+       {std::pair{options.silence, "silence"}, std::pair{options.start_time, "start_time"}}) {
+    if (time > std::chrono::milliseconds(0) && time <= kLongestWait) continue;
+    throw Error(ErrorCode::invalid_option,
+                std::string("a pool's ") + name + " cannot be " + std::to_string(time.count()) + " ms",
+                "more than 0, at most a year");
+  }
   const device::Inventory machine = device::inspect();
   check_gpus(options.gpus, machine);
   std::vector<int64_t> gpus = options.gpus;

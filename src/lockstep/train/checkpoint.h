@@ -12,6 +12,7 @@
 #include "lockstep/base/bounded_queue.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/nn/safetensors.h"
+#include "lockstep/train/limits.h"
 #include "lockstep/train/loss_scale.h"
 
 namespace lockstep::train {
@@ -41,22 +42,22 @@ struct RunState {
   std::string best_weights_hash{};  ///< of those in best.safetensors
 
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("step", self.step, "");
+    field("step", self.step, "", between(0, kMostSteps));
     field("best-accuracy", self.best_accuracy, "");
     field("best-loss", self.best_loss, "");
-    field("best-step", self.best_step, "");
-    field("first-step", self.first_step, "");
-    field("first-epoch", self.first_epoch, "");
-    field("averaged-step", self.averaged_step, "");
-    field("validations-since-best", self.validations_since_best, "");
-    field("validated-step", self.validated_step, "");
+    field("best-step", self.best_step, "", between(0, kMostSteps));
+    field("first-step", self.first_step, "", between(0, kMostSteps));
+    field("first-epoch", self.first_epoch, "", between(0, kMostSteps));
+    field("averaged-step", self.averaged_step, "", between(0, kMostSteps));
+    field("validations-since-best", self.validations_since_best, "", between(0, kMostSteps));
+    field("validated-step", self.validated_step, "", between(0, kMostSteps));
     field("validation-accuracy", self.validation_accuracy, "");
     field("validation-loss", self.validation_loss, "");
     field("seconds", self.seconds, "");
-    field("pieces", self.pieces, "");
+    field("pieces", self.pieces, "", between(0, kMostSamples));
     field("loss-scale", self.loss_scale, "");
-    field("loss-scale-steps", self.loss_scale_steps, "");
-    field("skipped-steps", self.skipped_steps, "");
+    field("loss-scale-steps", self.loss_scale_steps, "", between(0, kMostSteps));
+    field("skipped-steps", self.skipped_steps, "", between(0, kMostSteps));
     field("finished", self.finished, "");
     field("test-accuracy", self.test_accuracy, "");
     field("test-loss", self.test_loss, "");

@@ -25,6 +25,7 @@
 #include "lockstep/train/ranks.h"
 #include "lockstep/train/reporter.h"
 #include "lockstep/train/run_files.h"
+#include "lockstep/train/run_length.h"
 #include "lockstep/train/training.h"
 #include "lockstep/view/views.h"
 
@@ -124,6 +125,7 @@ class Run {
   }
 
   void open() {
+    check_values(options_);
     folder_.emplace(open_run_folder(job_, options_));
     const Options asked = options_;
     if (asked.resume) {
@@ -176,7 +178,7 @@ class Run {
     Plan& plan = prepared_.plan;
     plan.first_step = state_.first_step;
     plan.first_epoch = state_.first_epoch;
-    if (plan.steps_per_epoch > 0) plan.total_steps = plan.first_step + plan.max_epochs * plan.steps_per_epoch;
+    if (plan.steps_per_epoch > 0) plan.total_steps = plan.first_step + total_steps(plan.max_epochs, plan.steps_per_epoch, plan.max_steps);
     if (plan.max_steps > 0) plan.total_steps = plan.total_steps > 0 ? std::min(plan.total_steps, plan.max_steps) : plan.max_steps;
     plan.schedule_steps = plan.max_steps > 0 ? plan.max_steps : plan.total_steps;
     if (plan.lr_schedule != ScheduleKind::cosine || plan.max_steps > 0 || (plan.first_step == 0 && plan.total_steps > 0)) return;

@@ -23,8 +23,8 @@ struct ForecastOptions {
     field("Forecast");
     field("forecast", self.forecast, "numbers of workers, e.g. 1,2,4,8: measure a step here for some seconds, and say what time, throughput and efficiency to expect of each", between(1, 4096));
     field("workers-per-machine", self.workers_per_machine, "forecast: more workers than that are on several machines; 0: all are on one", between(0, 4096));
-    field("network-bandwidth", self.network_bandwidth, "forecast: between machines, gigabits a second in each direction", above(0));
-    field("network-latency", self.network_latency, "forecast: between machines, microseconds from one to another", at_least(0));
+    field("network-bandwidth", self.network_bandwidth, "forecast: between machines, gigabits a second in each direction", above(0, 1e6));
+    field("network-latency", self.network_latency, "forecast: between machines, microseconds from one to another", between(0, 1e9));
     field("worker-speeds", self.worker_speeds, "forecast: percent of the speed measured here, of each worker, e.g. 100,100,50; the last one holds for all others", between(1, 10000));
   };
 };

@@ -42,6 +42,11 @@ HeldOut split_off(const std::string& path, const Manifest& manifest, const Model
 }  // namespace
 
 std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset, const Options& options) {
+  if (options.validation_count_per_class > 0) {
+    auto [held_out, rest] =
+        dataset.split_by_count(options.validation_count_per_class, {.seed = options.seed});
+    return {rest, held_out};
+  }
   return dataset.split(1 - options.validation_split, {.seed = options.seed});
 }
 
@@ -52,7 +57,7 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
   const std::string folder = folder_of_run(events);
   const char* const hint = "name labelled images, FOLDER";
   if (!options.validation.empty()) return whole(options.validation, "held-out", options, model);
-  if (options.validation_split > 0 && !folder.empty()) return split_off(folder, *manifest, model);
+  if (holds_out(options) && !folder.empty()) return split_off(folder, *manifest, model);
   if (!options.test.empty()) return whole(options.test, "test", options, model);
   throw Error(ErrorCode::not_found, folder.empty() ? "the run does not say where its images are" : "the run held out no images", hint);
 }

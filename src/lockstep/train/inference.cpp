@@ -41,6 +41,7 @@ void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& data
 }  // namespace
 
 void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options, size_t feature_steps, const Together& together, const ShardWork& work) {
+  check_values(options);
   device::keep_freed_memory();
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
   nn::load_state(*prototype.module, weights_of(model), model.weights.empty() ? model.network.name() : model.weights.string());

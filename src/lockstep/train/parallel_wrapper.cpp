@@ -90,6 +90,7 @@ Result ParallelWrapper::fit_stream(const data::NextMiniBatch& next, int64_t mini
   options.max_epochs = 1;
   options.shuffle = data::Shuffle::never;
   options.validation_split = 0;
+  options.validation_count_per_class = 0;
   if (epochs_ == 0 && options.max_steps == 0) options.max_steps = passes * divided_up(mini_batches, options.shards);
   Result result;
   for (int64_t pass = 0; pass < passes; ++pass) {

@@ -111,7 +111,7 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   placement.cores = inventory.cores;
   const bool asked = options.execution == Execution::gpu || options.execution == Execution::multi_gpu || !options.devices.empty();
   const bool found = options.execution != Execution::cpu && !inventory.gpus.empty();
-  if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none");
+  if (options.execution == Execution::cpu && !options.devices.empty()) throw Error(ErrorCode::invalid_option, "--devices names GPUs, and --execution cpu uses none", "leave out one of them");
   if (asked || found) {
     placement.device = "cuda";
     const bool of_processes = ranks.grouped && !ranks.is_gpu;

@@ -12,7 +12,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr int64_t kFewestSteps = 10;
-constexpr int64_t kMostSteps = 60;
+constexpr int64_t kMostTrialSteps = 60;
 constexpr double kSeconds = 4;               // about, for each precision
 constexpr int64_t kMostHeldOut = 2000;
 constexpr double kLeastGain = 1.1;           // below it a trial so short cannot tell
@@ -82,7 +82,7 @@ PrecisionChoice try_precisions(const Prepared& prepared, const Options& options,
   Trial trial(prepared, options, held_out, ranks, std::move(stop));
   const double speed = trial.run(Precision::single, 3).images_per_second;
   const double fitting = kSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);
-  const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestSteps, kMostSteps);
+  const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestSteps, kMostTrialSteps);
   const PrecisionTrial single = trial.run(Precision::single, steps), half = trial.run_half(steps);
   PrecisionChoice choice = choose_precision(single, half, trial.held_out_count());
   choice.reason += "; a trial of " + std::to_string(steps) + " steps";

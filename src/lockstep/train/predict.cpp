@@ -22,15 +22,11 @@
 
 namespace lockstep::train {
 
-Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights, const nn::Network& own) {
+Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::Network& own) {
   const io::RunPaths paths{run_folder};
   const auto manifest = read_manifest(paths.options());
   if (!manifest) throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run", "name a folder that lockstep train wrote");
   if (manifest->network.is_null() && own.empty()) throw Error(ErrorCode::invalid_option, "the run's network is a C++ module, which only its own program can make", "name it: train::model_of_run(folder, \"last\", network)");
-  const auto file = weights == "best" ? paths.best_weights() : paths.weights();
-  if (!std::filesystem::exists(file)) {
-    throw Error(ErrorCode::not_found, "the run in \"" + run_folder.string() + "\" has no " + file.filename().string() + " yet", "let it finish: lockstep train FOLDER --output " + run_folder.string() + " --resume");
-  }
   const Json& plan = manifest->plan;
   Model model;
   try {
@@ -50,8 +46,19 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   } catch (const Json::exception&) {
     throw Error(ErrorCode::corrupt_data, "\"" + paths.options().string() + "\" is damaged");
   }
-  model.weights = file;
   return model;
+}
+
+Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights,
+                   const nn::Network& own) {
+  const io::RunPaths paths{run_folder};
+  Model model = untrained_model_of_run(run_folder, own);
+  model.weights = weights == "best" ? paths.best_weights() : paths.weights();
+  if (std::filesystem::exists(model.weights)) return model;
+  throw Error(
+      ErrorCode::not_found,
+      "the run in \"" + run_folder.string() + "\" has no " + model.weights.filename().string() + " yet",
+      "let it finish: lockstep train FOLDER --output " + run_folder.string() + " --resume");
 }
 
 namespace {

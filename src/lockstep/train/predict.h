@@ -43,6 +43,10 @@ data::PictureFormat format_of(const nn::NetworkInput& input);
 /// `dataset` and nothing left out; with OnBadSample::skip without the pictures that cannot be read, which are the second.
 std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset, const Model& model, data::OnBadSample on_bad_sample);
 
+/// What a run's manifest says of its model: the network, its input and classes, without weights. Throws not_found where there is no run, and
+/// invalid_option for a C++ module that `own` is not given for.
+Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::Network& own = {});
+
 /// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run has no model yet.
 /// own: the network of a run whose network was a C++ module, which a manifest cannot hold.
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last", const nn::Network& own = {});

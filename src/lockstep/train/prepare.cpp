@@ -22,6 +22,7 @@
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
+#include "lockstep/train/data_checks.h"
 #include "lockstep/train/feature_files.h"
 #include "lockstep/train/fitting_batch.h"
 #include "lockstep/train/held_out.h"
@@ -52,7 +53,13 @@ constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrappe
 class Preparation {
  public:
   Preparation(const Job& job, const Options& options, bool dry, const Resolved* earlier)
-      : job_(job), options_(with_gpus(options, job.gpus)), dry_(dry), earlier_(earlier), inventory_(machine_here(options_)) {
+      : job_(job),
+        asked_(options),
+        options_(with_gpus(options, job.gpus)),
+        dry_(dry),
+        earlier_(earlier),
+        inventory_(machine_here(options_)) {
+    check_values(options);
     if (job_.network.empty() && options.network == "auto") return;
     prepared_.network = job_.network.empty() ? nn::find_network(options.network) : job_.network;
     options_ = with_expected_input(options_, prepared_.network, job.given);
@@ -62,6 +69,7 @@ class Preparation {
     check_exchange();
     check_sample_order();
     open_data();
+    check_kind_of_data(asked_, train_.store().kind());
     choose_format();
     cut_out_parts();
     open_caches();
@@ -164,7 +172,6 @@ class Preparation {
   void choose_format() {
     if (train_.store().kind() == data::SampleKind::sequence) {
       plan().format = sequence_format(train_, options_);
-      if (!options_.resize_to.empty()) throw Error(ErrorCode::invalid_option, "--resize-to is for images, and the data are sequences", "leave it out");
       return;
     }
     if (plan().streamed) {
@@ -234,22 +241,30 @@ class Preparation {
       const auto& cache = caches_[place++].cache;
       if (dataset->empty()) continue;
       auto [good, bad] = data::without_bad_samples(*dataset, dataset == &train_ ? train_format() : plan().format, inventory_.cores, cache);
+      check_classes_left(*dataset, good, bad);
       *dataset = good;
       prepared_.skipped.insert(prepared_.skipped.end(), bad.begin(), bad.end());
     }
-    if (train_.empty()) throw Error(ErrorCode::corrupt_data, "none of the " + std::to_string(prepared_.skipped.size()) + " images can be read");
   }
 
   void split() {
     plan().listing_hash = train_.store().listing_hash();
+    const int64_t of_each = options_.validation_count_per_class;
     if (!validation_.empty()) {
+      if (of_each > 0)
+        throw Error(ErrorCode::invalid_option,
+                    "--validation-count-per-class splits the training data, and there are validation data of "
+                    "their own",
+                    "leave out one of them");
       plan().validation_listing_hash = validation_.store().listing_hash();
       reasons_.validation = options_.validation.empty() ? "given" : "from " + options_.validation;
-    } else if (options_.validation_split > 0) {
+    } else if (holds_out(options_)) {
       whole_ = train_;
       std::tie(train_, validation_) = split_off_held_out(train_, options_);
       if (queue_cuts()) validation_ = data::cut_out_centre(validation_, plan().format, plan().resize_to);
-      reasons_.validation = shortest(options_.validation_split) + " of each label" + (validation_.empty() ? ": no label has images enough for one" : "");
+      reasons_.validation = (of_each > 0 ? with_commas(of_each) : shortest(options_.validation_split)) +
+                            " of each label" +
+                            (validation_.empty() ? ": no label has images enough for one" : "");
     } else {
       reasons_.validation = "--validation-split 0";
     }
@@ -448,8 +463,7 @@ class Preparation {
     plan.max_epochs = plan.streamed ? 1 : options_.max_epochs;
     if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? divided_up(options_.max_steps, plan.steps_per_epoch) : default_epochs(plan.steps_per_epoch);
     plan.max_steps = options_.max_steps;
-    plan.total_steps = plan.max_epochs * plan.steps_per_epoch;
-    if (plan.max_steps > 0 && plan.total_steps > 0) plan.total_steps = std::min(plan.total_steps, plan.max_steps);
+    plan.total_steps = total_steps(plan.max_epochs, plan.steps_per_epoch, plan.max_steps);
     plan.schedule_steps = plan.total_steps;
   }
 
@@ -620,6 +634,7 @@ class Preparation {
   }
 
   const Job& job_;
+  const Options& asked_;
   Options options_;  ///< as asked, and as the network's file has it
   bool dry_;
   const Resolved* earlier_;

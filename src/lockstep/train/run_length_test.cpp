@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -17,6 +19,22 @@ TEST(RunLength, GivesSmallFoldersEnoughSteps) {
   EXPECT_EQ(default_epochs(1), 250);
   EXPECT_EQ(default_patience(2), 30);
   EXPECT_EQ(default_patience(1), 60);
+}
+
+TEST(RunLength, StepsAreWithinALimit) {
+  EXPECT_EQ(total_steps(3, 10, 0), 30);
+  EXPECT_EQ(total_steps(3, 10, 7), 7);
+  EXPECT_EQ(total_steps(1'000'000'000, 100, 0), 100'000'000'000);
+  EXPECT_EQ(total_steps(1'000'000'000, 1'000'000'000'000, 5), 5);
+  try {
+    total_steps(1'000'000'000, 101, 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "--max-epochs 1000000000 of 101 steps each are more than the 100,000,000,000 steps that a run "
+              "may have");
+    EXPECT_EQ(error.hint(), "--max-epochs 990099009, or --max-time");
+  }
 }
 
 TEST(RunLength, EndsLargeFoldersAfterAFewEpochs) {

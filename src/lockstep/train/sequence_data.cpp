@@ -21,7 +21,6 @@ data::Dataset sorted_by_length(const data::Dataset& dataset) {
 }  // namespace
 
 data::PictureFormat sequence_format(const data::Dataset& train, const Options& options) {
-  if (options.augment != "none") throw Error(ErrorCode::invalid_option, "--augment " + options.augment + " is for images, and the data are sequences", "leave it out");
   data::PictureFormat format = data::format_of(train);
   format.padding = options.sequence_padding;
   return format;

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSeconds = 0.4;        // about, for each figure
 constexpr int64_t kBad = -1;
-constexpr int64_t kMostSamples = 512;   // read for the data's rates
+constexpr int64_t kMostRead = 512;   // read for the data's rates
 constexpr int64_t kFewestRounds = 2;
 constexpr int64_t kExchangeRounds = 12;  // the first one warms
 
@@ -94,7 +94,7 @@ class StepMeasurement {
     costs_.parallel_reads = pictures.parallel_reads();
     costs_.first_from = in_memory ? ReadFrom::memory : pictures.cache() != nullptr ? ReadFrom::cache : ReadFrom::decode;
     costs_.later_from = in_memory || pictures.kept() || plan_.keep_features ? ReadFrom::memory : plan_.cached_pictures ? ReadFrom::cache : ReadFrom::decode;
-    const std::vector<int64_t> read = in_memory ? spaced(kMostSamples) : read_for_the_first_time();
+    const std::vector<int64_t> read = in_memory ? spaced(kMostRead) : read_for_the_first_time();
     measure_copy(read);
     // From a cache that is still to be made: out of the system's memory at the price of another copy.
     if (costs_.later_from != ReadFrom::memory) costs_.later_read = costs_.first_from == costs_.later_from ? costs_.first_read : costs_.copy;
@@ -102,7 +102,7 @@ class StepMeasurement {
 
   // Of a store as many at once as its queue has threads. The first sample opens libraries and files, so it counts only when it is alone.
   std::vector<int64_t> read_for_the_first_time() {
-    std::vector<int64_t> indices = spaced(kMostSamples);
+    std::vector<int64_t> indices = spaced(kMostRead);
     const int64_t at_once = std::max<int64_t>(1, costs_.parallel_reads);
     const auto read_some = [&](int64_t first, int64_t count) {
       data::for_each_sample(count, at_once, [&](int64_t i) {

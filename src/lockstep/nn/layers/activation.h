@@ -17,7 +17,7 @@ LayerPlan plan_softmax(const NoOptions& options, const std::vector<LayerInput>& 
 
 struct LeakyRelu {
   double slope = 0.01;
-  static constexpr auto describe = [](auto& self, auto&& field) { field("slope", self.slope, "factor of numbers below 0"); };
+  static constexpr auto describe = [](auto& self, auto&& field) { field("slope", self.slope, "factor of numbers below 0", between(-1e6, 1e6)); };
 };
 LayerPlan plan_leaky_relu(const LeakyRelu& options, const std::vector<LayerInput>& inputs);
 

@@ -11,7 +11,7 @@ struct BatchNorm {
   double momentum = 0.1;
   bool affine = true;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("epsilon", self.epsilon, "added to the variance", above(0));
+    field("epsilon", self.epsilon, "added to the variance", above(0, 1e3));
     field("momentum", self.momentum, "share of the newest batch in the running statistics", between(0, 1));
     field("affine", self.affine, "learn a scale and a shift for each channel");
   };
@@ -26,9 +26,9 @@ struct LocalResponseNorm {
   double k = 1.0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("size", self.size, "neighbouring channels", between(1, 1e6));
-    field("alpha", self.alpha, "factor of the sum");
-    field("beta", self.beta, "exponent");
-    field("k", self.k, "added to the sum");
+    field("alpha", self.alpha, "factor of the sum", between(-1e6, 1e6));
+    field("beta", self.beta, "exponent", between(-1e3, 1e3));
+    field("k", self.k, "added to the sum", between(-1e6, 1e6));
   };
 };
 LayerPlan plan_local_response_norm(const LocalResponseNorm& options, const std::vector<LayerInput>& inputs);

@@ -12,6 +12,7 @@
 #include "lockstep/base/describe.h"
 #include "lockstep/device/update_rule.h"
 #include "lockstep/train/custom/built_model.h"
+#include "lockstep/train/limits.h"
 
 namespace lockstep::train {
 
@@ -22,9 +23,9 @@ struct SgdmOptions {
   bool nesterov = false;
 
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("learning-rate", self.learning_rate, "step size", at_least(0));
+    field("learning-rate", self.learning_rate, "step size", between(0, kMostRate));
     field("momentum", self.momentum, "share of the last update kept", between(0, 1));
-    field("weight-decay", self.weight_decay, "L2 term added to the gradient", at_least(0));
+    field("weight-decay", self.weight_decay, "L2 term added to the gradient", between(0, kMostRate));
     field("nesterov", self.nesterov, "Nesterov's momentum");
   };
 };
@@ -37,11 +38,11 @@ struct AdamOptions {
   double weight_decay = 0;
 
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("learning-rate", self.learning_rate, "step size", at_least(0));
+    field("learning-rate", self.learning_rate, "step size", between(0, kMostRate));
     field("beta1", self.beta1, "decay of the mean gradient", between(0, 1));
     field("beta2", self.beta2, "decay of the mean square", between(0, 1));
-    field("epsilon", self.epsilon, "added to the root", at_least(0));
-    field("weight-decay", self.weight_decay, "L2 term added to the gradient", at_least(0));
+    field("epsilon", self.epsilon, "added to the root", between(0, 1e3));
+    field("weight-decay", self.weight_decay, "L2 term added to the gradient", between(0, kMostRate));
   };
 };
 
