@@ -9,8 +9,8 @@ namespace lockstep {
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
-  int64_t count() const { return end - begin; }
-  bool contains(int64_t index) const { return begin <= index && index < end; }
+  constexpr int64_t count() const { return end - begin; }
+  constexpr bool contains(int64_t index) const { return begin <= index && index < end; }
   friend bool operator==(const Range&, const Range&) = default;
 };
 
