@@ -1,8 +1,11 @@
 // Lockstep's side of bench/decode, and bare TurboJPEG.
 //
-//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (pictures in memory, one thread),
-//                                                       batches-exact, batches-fast (from files, two threads), cache, cache-later (second and seventh epoch, two threads),
-//                                                       copy (as many bytes by read(2) into memory that is used again, two threads)
+//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (pictures in memory, one
+//   thread),
+//                                                       batches-exact, batches-fast (from files, two
+//                                                       threads), cache, cache-later (second and seventh
+//                                                       epoch, two threads), copy (as many bytes by read(2)
+//                                                       into memory that is used again, two threads)
 //
 // Prints a line of JSON: pictures, seconds (of one thread in memory its processor time, else wall).
 #include <chrono>
@@ -30,9 +33,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void say(int64_t pictures, double seconds) { std::printf("%s\n", Json{{"pictures", pictures}, {"seconds", seconds}}.dump().c_str()); }
+void say(int64_t pictures, double seconds) {
+  std::printf("%s\n", Json{{"pictures", pictures}, {"seconds", seconds}}.dump().c_str());
+}
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 double processor_seconds() {
   timespec time{};
@@ -55,7 +62,8 @@ void bare(const Dataset& dataset) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
     int width = 0, height = 0, subsampling = 0, colours = 0;
     tjDecompressHeader3(handle, bytes, file.size(), &width, &height, &subsampling, &colours);
-    if (pixels.size() < static_cast<size_t>(width) * static_cast<size_t>(height) * 3) pixels.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
+    if (pixels.size() < static_cast<size_t>(width) * static_cast<size_t>(height) * 3)
+      pixels.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
     tjDecompress2(handle, bytes, file.size(), pixels.data(), width, 0, height, TJPF_RGB, 0);
   }
   say(dataset.size(), processor_seconds() - start);
@@ -71,7 +79,9 @@ class InMemory : public Datastore {
   int64_t label(int64_t index) const override { return files_.store().label(index); }
   std::string source(int64_t index) const override { return files_.store().source(index); }
   ImageSize image_size(int64_t index) const override { return files_.store().image_size(index); }
-  void read_to(int64_t index, const Placement& placement) const override { data::decode(source(index), bytes_[static_cast<size_t>(index)], placement); }
+  void read_to(int64_t index, const Placement& placement) const override {
+    data::decode(source(index), bytes_[static_cast<size_t>(index)], placement);
+  }
   uint64_t listing_hash() const override { return files_.store().listing_hash(); }
 
  private:
@@ -88,10 +98,12 @@ void decode_all(const Dataset& dataset, const PictureFormat& format) {
 }
 
 // The last of some epochs.
-void batches(const Dataset& dataset, const PictureFormat& format, std::shared_ptr<const RecordFile> cache, int64_t epochs) {
+void batches(const Dataset& dataset, const PictureFormat& format, std::shared_ptr<const RecordFile> cache,
+             int64_t epochs) {
   const auto set = std::make_shared<const PictureSet>(dataset, format, 0, std::move(cache));
   auto start = Clock::now();
-  MiniBatchQueue queue(set, Share{}, {.mini_batch_size = 64, .order = {.seed = 1}, .epochs = epochs, .threads = 2});
+  MiniBatchQueue queue(set, Share{},
+                       {.mini_batch_size = 64, .order = {.seed = 1}, .epochs = epochs, .threads = 2});
   double seconds = 0;
   while (const auto batch = queue.next()) {
     if (!batch->ends_epoch) continue;
@@ -103,7 +115,9 @@ void batches(const Dataset& dataset, const PictureFormat& format, std::shared_pt
 
 void from_cache(const Dataset& dataset, const PictureFormat& format, int64_t epochs) {
   const test::TemporaryFolder folder;
-  batches(dataset, format, open_picture_cache(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache, epochs);
+  batches(dataset, format,
+          open_picture_cache(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache,
+          epochs);
 }
 
 // A second epoch whose pictures come by read(2), and nothing else is done.
@@ -115,7 +129,8 @@ void copies(const Dataset& dataset, const PictureFormat& format) {
   const OpenFile file(path, O_RDONLY);
   constexpr size_t kThreads = 2, kMiniBatch = 64;
   const std::vector<int64_t> order = Order{.seed = 1}.of_epoch(dataset.size(), 1);
-  std::vector<std::string> memory(kThreads * 2, std::string(kMiniBatch * bytes, ' '));  // as many as a queue has under way
+  std::vector<std::string> memory(kThreads * 2,
+                                  std::string(kMiniBatch * bytes, ' '));  // as many as a queue has under way
   const auto start = Clock::now();
   {
     std::vector<std::jthread> threads;
@@ -123,7 +138,8 @@ void copies(const Dataset& dataset, const PictureFormat& format) {
       threads.emplace_back([&, thread] {
         for (size_t i = thread, done = 0; i < order.size(); i += kThreads, ++done) {
           std::string& batch = memory[thread * 2 + done / kMiniBatch % 2];
-          file.read_at(order[i] * static_cast<int64_t>(bytes), std::span(batch).subspan(done % kMiniBatch * bytes, bytes));
+          file.read_at(order[i] * static_cast<int64_t>(bytes),
+                       std::span(batch).subspan(done % kMiniBatch * bytes, bytes));
         }
       });
     }
@@ -143,11 +159,17 @@ int main(int argc, char** argv) {
   const Dataset dataset = ImageFolder(argv[1]);
   PictureFormat format{.channels = 3, .height = std::stoll(argv[2]), .width = std::stoll(argv[3])};
   if (what.ends_with("fast")) format.decode = Decode::fast;
-  if (what == "bare") bare(dataset);
-  else if (what == "exact" || what == "fast") decode_all(dataset, format);
-  else if (what.starts_with("batches")) batches(dataset, format, nullptr, 1);
-  else if (what == "cache") from_cache(dataset, format, 2);
-  else if (what == "cache-later") from_cache(dataset, format, 7);
-  else if (what == "copy") copies(dataset, format);
+  if (what == "bare")
+    bare(dataset);
+  else if (what == "exact" || what == "fast")
+    decode_all(dataset, format);
+  else if (what.starts_with("batches"))
+    batches(dataset, format, nullptr, 1);
+  else if (what == "cache")
+    from_cache(dataset, format, 2);
+  else if (what == "cache-later")
+    from_cache(dataset, format, 7);
+  else if (what == "copy")
+    copies(dataset, format);
   return 0;
 }

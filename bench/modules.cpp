@@ -1,4 +1,5 @@
-// One side of bench/modules: digits_cnn trained as the layer graph that is built in, as a module of torch::nn, or in a loop of one's own.
+// One side of bench/modules: digits_cnn trained as the layer graph that is built in, as a module of
+// torch::nn, or in a loop of one's own.
 //
 //   lockstep_bench_modules FOLDER OUTPUT WORKERS EPOCHS graph|module|loop 32-true|bf16-mixed
 //
@@ -29,13 +30,15 @@ struct DigitsCnnImpl : torch::nn::Module {
 
   explicit DigitsCnnImpl(const nn::NetworkInput& input) {
     const auto same_size = [] { return torch::nn::Conv2dOptions(kFilters, kFilters, 3).padding(1); };
-    conv1 = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, kFilters, 5)));
+    conv1 =
+        register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, kFilters, 5)));
     norm1 = register_module("norm1", torch::nn::BatchNorm2d(kFilters));
     conv2 = register_module("conv2", torch::nn::Conv2d(same_size()));
     norm2 = register_module("norm2", torch::nn::BatchNorm2d(kFilters));
     conv3 = register_module("conv3", torch::nn::Conv2d(same_size()));
     norm3 = register_module("norm3", torch::nn::BatchNorm2d(kFilters));
-    last = register_module("last", torch::nn::Linear(kFilters * (input.height - 4) * (input.width - 4), input.classes));
+    last = register_module(
+        "last", torch::nn::Linear(kFilters * (input.height - 4) * (input.width - 4), input.classes));
   }
   at::Tensor forward(at::Tensor pictures) {
     pictures = torch::relu(norm1(conv1(pictures)));
@@ -56,12 +59,18 @@ struct Settings {
 
 double loop(pool::Worker& worker, const Settings& settings) {
   const data::ImageFolder images(settings.folder);
-  const auto model = train::build(worker, nn::find_network("digits_cnn"), images, {.precision = settings.precision});
+  const auto model =
+      train::build(worker, nn::find_network("digits_cnn"), images, {.precision = settings.precision});
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
   std::chrono::steady_clock::time_point start;
   int64_t counted = 0;
-  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = kMiniBatch, .epochs = settings.epochs, .shared = train::shared_pictures(worker)})) {
-    const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); });
+  for (const auto& batch : data::MiniBatchQueue(images, worker.share(),
+                                                {.mini_batch_size = kMiniBatch,
+                                                .epochs = settings.epochs,
+                                                .shared = train::shared_pictures(worker)})) {
+    const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+      return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+    });
     sgdm.step(train::exchange(worker, own).gradients);
     if (batch.iteration == 0) start = std::chrono::steady_clock::now();
     if (batch.iteration > 0) counted += batch.global_count;
@@ -83,12 +92,19 @@ double fit(const nn::Network& network, const Settings& settings, const std::stri
 
 void client(pool::Session& session) {
   const auto& words = session.arguments();
-  if (words.size() != 6) throw Error(ErrorCode::invalid_option, "six words are needed", "FOLDER OUTPUT WORKERS EPOCHS graph|module|loop PRECISION");
-  const Settings settings{words[0], std::stoll(words[3]), words[5] == "bf16-mixed" ? train::Precision::bf16_mixed : train::Precision::single};
+  if (words.size() != 6)
+    throw Error(ErrorCode::invalid_option, "six words are needed",
+                "FOLDER OUTPUT WORKERS EPOCHS graph|module|loop PRECISION");
+  const Settings settings{words[0], std::stoll(words[3]),
+                          words[5] == "bf16-mixed" ? train::Precision::bf16_mixed : train::Precision::single};
   const int64_t workers = std::stoll(words[2]);
-  const double rate = words[4] == "loop"    ? session.open_pool({.workers = workers}).spmd([&](pool::Worker& worker) { return loop(worker, settings); }).front()
-                      : words[4] == "graph" ? fit(nn::find_network("digits_cnn"), settings, words[1], workers)
-                                            : fit(nn::network<make_digits_cnn>("digits_cnn_module"), settings, words[1], workers);
+  const double rate =
+      words[4] == "loop" ? session.open_pool({.workers = workers})
+                               .spmd([&](pool::Worker& worker) { return loop(worker, settings); })
+                               .front()
+      : words[4] == "graph"
+          ? fit(nn::find_network("digits_cnn"), settings, words[1], workers)
+          : fit(nn::network<make_digits_cnn>("digits_cnn_module"), settings, words[1], workers);
   std::printf("%s\n", Json{{"images_per_second", rate}}.dump().c_str());
 }
 

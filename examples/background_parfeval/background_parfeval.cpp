@@ -1,9 +1,10 @@
-// Trains networks in the background: the program goes on at once, hears of their progress, and takes results as they come. When one network is
-// good enough, the trainings that have not ended are cancelled.
+// Trains networks in the background: the program goes on at once, hears of their progress, and takes results
+// as they come. When one network is good enough, the trainings that have not ended are cancelled.
 //
 //   build/background_parfeval/background_parfeval FOLDER
 //
-// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see examples/own_network). Its last line:
+// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
+// examples/own_network). Its last line:
 //   3 trainings: 2 finished, 1 cancelled
 #include <cstdio>
 
@@ -12,7 +13,8 @@
 using namespace lockstep;
 using namespace lockstep::pool;
 
-// What workers send while they train. Its members are named once more in `describe`, so that it could come from another process too.
+// What workers send while they train. Its members are named once more in `describe`, so that it could come
+// from another process too.
 struct Progress {
   std::string network{};
   int64_t epoch = 0;
@@ -24,33 +26,40 @@ struct Progress {
   };
 };
 
-// Trains one network, and tells the client at each validation. When its call is cancelled, fit ends by itself.
-double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images, int64_t epochs) {
-  const train::Job job{.dataset = images,
-                       .network = nn::find_network(network),
-                       .observer = [&](const io::Event& event) {
-                         if (event.kind == "validation") worker.send(Progress{network, event.epoch, io::number(event, "accuracy")});
-                         return io::Control::go;
-                       }};
+// Trains one network, and tells the client at each validation. When its call is cancelled, fit ends by
+// itself.
+double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images,
+                           int64_t epochs) {
+  const train::Job job{
+      .dataset = images, .network = nn::find_network(network), .observer = [&](const io::Event& event) {
+        if (event.kind == "validation")
+          worker.send(Progress{network, event.epoch, io::number(event, "accuracy")});
+        return io::Control::go;
+      }};
   return train::fit(job, {.mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
 }
 
 void client(Session& session) {
-  if (session.arguments().size() != 1) throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: background_parfeval FOLDER");
+  if (session.arguments().size() != 1)
+    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+                "usage: background_parfeval FOLDER");
   const data::ImageFolder images(session.arguments().front());  // all trainings share it
   const Pool pool = session.open_pool({.workers = 3});
-  const DataQueue<Progress> queue([](const Progress& progress) {  // called here, at the client, for one value at a time
-    std::printf("  %s, epoch %lld: %.3f\n", progress.network.c_str(), static_cast<long long>(progress.epoch), progress.accuracy);
-  });
+  const DataQueue<Progress> queue(
+      [](const Progress& progress) {  // called here, at the client, for one value at a time
+        std::printf("  %s, epoch %lld: %.3f\n", progress.network.c_str(),
+                    static_cast<long long>(progress.epoch), progress.accuracy);
+      });
 
   const std::vector<std::string> networks{"mlp", "lenet", "digits_cnn"};
   const std::vector<int64_t> epochs{2, 2, 1000};  // the last one would take all day
   std::vector<Future<double>> trainings;
   for (size_t i = 0; i < networks.size(); ++i) {
     // Captured by value: when one training's error ends this function, the others may still run.
-    trainings.push_back(pool.parfeval({.queue = queue}, [images, network = networks[i], epochs = epochs[i]](Worker& worker) {
-      return train_in_background(worker, network, images, epochs);
-    }));
+    trainings.push_back(
+        pool.parfeval({.queue = queue}, [images, network = networks[i], epochs = epochs[i]](Worker& worker) {
+          return train_in_background(worker, network, images, epochs);
+        }));
   }
   std::printf("%zu trainings run in the background\n", trainings.size());
 
@@ -62,7 +71,8 @@ void client(Session& session) {
   }
   trainings.back().cancel();
   trainings.back().wait(std::chrono::minutes(1));
-  std::printf("%zu trainings: %zu finished, %d cancelled\n", trainings.size(), finished, trainings.back().state() == FutureState::cancelled);
+  std::printf("%zu trainings: %zu finished, %d cancelled\n", trainings.size(), finished,
+              trainings.back().state() == FutureState::cancelled);
 }
 
 int main(int argc, char** argv) { return run(argc, argv, {}, client); }

@@ -1,10 +1,13 @@
-// Trains a network in a loop of your own, on one worker, on threads or on processes: the loop is the same, and so are the weights, bit for bit.
-// docs/map.md has it beside MATLAB's "Train Network in Parallel with Custom Training Loop".
+// Trains a network in a loop of your own, on one worker, on threads or on processes: the loop is the same,
+// and so are the weights, bit for bit. docs/map.md has it beside MATLAB's "Train Network in Parallel with
+// Custom Training Loop".
 //
 //   build/custom_loop/custom_loop FOLDER --workers 3      three threads; without a number one for each core
 //   build/custom_loop/custom_loop FOLDER --processes 2    two processes
-//   torchrun --no-python --nproc-per-node 2 build/custom_loop/custom_loop FOLDER    the ranks are the workers; so too mpirun, srun and lockstep run
-// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see examples/own_network). Its last line:
+//   torchrun --no-python --nproc-per-node 2 build/custom_loop/custom_loop FOLDER    the ranks are the
+//   workers; so too mpirun, srun and lockstep run
+// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
+// examples/own_network). Its last line:
 //   accuracy 0.875 on 200 images held out; weights 75f7ac9e4aeeb881
 #include <cstdio>
 
@@ -12,7 +15,8 @@
 
 using namespace lockstep;
 
-// What goes to the workers and comes back are structs that tell the names of their members, for a worker may be another process.
+// What goes to the workers and comes back are structs that tell the names of their members, for a worker may
+// be another process.
 struct Settings {
   std::string folder{};
   int64_t epochs = 3;
@@ -56,14 +60,17 @@ Trained train_by_hand(Worker& worker, const Settings& settings) {
   const auto model = train::build(worker, nn::find_network("digits_cnn"), images, build);
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
   // Threads share the pictures, so each is decoded once. Their pixels have the type of the weights.
-  const data::QueueOptions options{.mini_batch_size = 128, .order = {.seed = 1}, .epochs = settings.epochs,
+  const data::QueueOptions options{.mini_batch_size = 128,
+                                   .order = {.seed = 1},
+                                   .epochs = settings.epochs,
                                    .output = {.type = train::number_type(settings.precision)},
                                    .shared = train::shared_pictures(worker)};
   for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
     const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
       return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
     });
-    const auto whole = train::exchange(worker, own);  // loss, gradients and batch norms' statistics of the whole mini-batch
+    const auto whole =
+        train::exchange(worker, own);  // loss, gradients and batch norms' statistics of the whole mini-batch
     sgdm.step(whole.gradients);  // fp16-mixed: none where a gradient is not finite, as PyTorch's GradScaler
     if (batch.ends_epoch && worker.rank() == 0) worker.send(Progress{batch.cursor.epoch + 1, whole.loss});
   }
@@ -79,12 +86,18 @@ void client(Session& session) {
                 "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N] [--precision 32-true]");
   }
   Settings settings{.folder = words.front()};
-  for (size_t i = 1; i < words.size(); i += 2) set_field(settings, words[i].starts_with("--") ? words[i].substr(2) : words[i], words[i + 1]);
+  for (size_t i = 1; i < words.size(); i += 2)
+    set_field(settings, words[i].starts_with("--") ? words[i].substr(2) : words[i], words[i + 1]);
   const bool processes = settings.processes > 0;
-  const Pool pool = session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads, .workers = processes ? settings.processes : settings.workers});
-  const DataQueue<Progress> queue([](const Progress& progress) { std::printf("Epoch: %lld, Loss: %.4f\n", static_cast<long long>(progress.epoch), progress.loss); });
-  const Trained trained = pool.spmd(train_task, settings, {.queue = queue}).front();  // one result for each rank, all equal
-  std::printf("accuracy %.3f on %lld images held out; weights %s\n", trained.accuracy, static_cast<long long>(trained.held_out), trained.weights.c_str());
+  const Pool pool = session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads,
+                                       .workers = processes ? settings.processes : settings.workers});
+  const DataQueue<Progress> queue([](const Progress& progress) {
+    std::printf("Epoch: %lld, Loss: %.4f\n", static_cast<long long>(progress.epoch), progress.loss);
+  });
+  const Trained trained =
+      pool.spmd(train_task, settings, {.queue = queue}).front();  // one result for each rank, all equal
+  std::printf("accuracy %.3f on %lld images held out; weights %s\n", trained.accuracy,
+              static_cast<long long>(trained.held_out), trained.weights.c_str());
 }
 
 int main(int argc, char** argv) { return run(argc, argv, {train_task}, client); }

@@ -1,4 +1,5 @@
-// Trains a network of your own, a plain torch::nn::Module, on a folder that holds a folder of images for each class.
+// Trains a network of your own, a plain torch::nn::Module, on a folder that holds a folder of images for each
+// class.
 //
 //   scripts/build && cmake --install build/release --prefix ~/lockstep
 //   cmake -S examples/own_network -B build/own_network -DCMAKE_PREFIX_PATH=~/lockstep
@@ -6,7 +7,8 @@
 //   mkdir digits && tar -xzf data/digits-png.tar.gz -C digits --strip-components=1
 //   build/own_network/own_network digits
 //
-// Its last line: accuracy 0.97 or so on 1000 images it has not seen; the weights are in runs/own_network-001/model.safetensors
+// Its last line: accuracy 0.97 or so on 1000 images it has not seen; the weights are in
+// runs/own_network-001/model.safetensors
 #include <cstdio>
 
 #include <torch/nn.h>
@@ -17,9 +19,11 @@ using namespace lockstep;
 
 struct OwnNetworkImpl : torch::nn::Module {
   explicit OwnNetworkImpl(const nn::NetworkInput& input)
-      : convolution(register_module("convolution", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 16, 5).padding(2)))),
+      : convolution(register_module(
+            "convolution", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 16, 5).padding(2)))),
         norm(register_module("norm", torch::nn::BatchNorm2d(16))),
-        head(register_module("head", torch::nn::Linear(16 * (input.height / 2) * (input.width / 2), input.classes))) {}
+        head(register_module(
+            "head", torch::nn::Linear(16 * (input.height / 2) * (input.width / 2), input.classes))) {}
 
   torch::Tensor forward(const torch::Tensor& pictures) {
     const auto features = torch::relu(norm(convolution(pictures)));

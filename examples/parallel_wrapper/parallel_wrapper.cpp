@@ -1,10 +1,11 @@
-// Deeplearning4j's tutorial on several devices, in its own words: two replicas of LeNet train side by side on mini-batches of 128 of their
-// own, and after every three of them both become their average.
+// Deeplearning4j's tutorial on several devices, in its own words: two replicas of LeNet train side by side on
+// mini-batches of 128 of their own, and after every three of them both become their average.
 //
 //   scripts/build && cmake --install build/release --prefix ~/lockstep
 //   cmake -S examples/parallel_wrapper -B build/parallel_wrapper -DCMAKE_PREFIX_PATH=~/lockstep
 //   cmake --build build/parallel_wrapper
-//   build/parallel_wrapper/parallel_wrapper mnist          (a folder with MNIST's four files, or with a folder of images for each class)
+//   build/parallel_wrapper/parallel_wrapper mnist          (a folder with MNIST's four files, or with a
+//   folder of images for each class)
 //
 // Its last line, on MNIST: accuracy 0.976 after 211 averages of 2 replicas
 #include <cstdio>

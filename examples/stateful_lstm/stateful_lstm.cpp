@@ -1,10 +1,12 @@
-// Long streams, trained on in pieces (truncated backpropagation through time): what an LSTM saw in an early piece still counts in a later
-// one where its state is carried over, and is lost where each piece is a sequence by itself.
+// Long streams, trained on in pieces (truncated backpropagation through time): what an LSTM saw in an early
+// piece still counts in a later one where its state is carried over, and is lost where each piece is a
+// sequence by itself.
 //
 //   build/stateful_lstm/stateful_lstm
 //
-// A stream is 60 time steps of noise. Its class is the sign of a mark at its very beginning, and is asked for after each piece of 10 steps.
-// Without memory only the first of six pieces can be told, the others are guesses: about (1 + 5/2) / 6 = 0.58. The last line:
+// A stream is 60 time steps of noise. Its class is the sign of a mark at its very beginning, and is asked for
+// after each piece of 10 steps. Without memory only the first of six pieces can be told, the others are
+// guesses: about (1 + 5/2) / 6 = 0.58. The last line:
 //   accuracy with state carried over: 1.00; each piece by itself: 0.54
 #include <cstdio>
 #include <random>
@@ -23,7 +25,8 @@ std::vector<data::Sequence> make_streams(int64_t count, unsigned seed) {
   for (int64_t i = 0; i < count; ++i) {
     data::Sequence stream{.values = std::vector<float>(2 * kSteps), .label = i % 2};
     stream.values[0] = stream.label == 1 ? 1 : -1;
-    for (int64_t t = 0; t < kSteps; ++t) stream.values[static_cast<size_t>(kSteps + t)] = 0.3f * noise(random);
+    for (int64_t t = 0; t < kSteps; ++t)
+      stream.values[static_cast<size_t>(kSteps + t)] = 0.3f * noise(random);
     streams.push_back(std::move(stream));
   }
   return streams;
@@ -44,20 +47,30 @@ std::vector<data::Sequence> torn(const std::vector<data::Sequence>& streams) {
   return pieces;
 }
 
-data::Dataset dataset(std::vector<data::Sequence> sequences) { return data::make_sequences(2, {"low", "high"}, std::move(sequences)); }
+data::Dataset dataset(std::vector<data::Sequence> sequences) {
+  return data::make_sequences(2, {"low", "high"}, std::move(sequences));
+}
 
 void client(Session&) {
-  const nn::Network network = nn::read_network(Json::parse(R"([{"name": "lstm", "type": "lstm", "hidden": 16, "output": "last"},
-                                                               {"name": "fc", "type": "linear", "features": "classes"}])"), "small_lstm");
+  const nn::Network network =
+      nn::read_network(Json::parse(R"([{"name": "lstm", "type": "lstm", "hidden": 16, "output": "last"},
+                                                               {"name": "fc", "type": "linear", "features": "classes"}])"),
+                       "small_lstm");
   const auto streams = make_streams(120, 1), held_out = make_streams(40, 2);
 
-  // 20 slots play streams side by side. A step takes the next 10 time steps of each slot, beginning with the state that the step before left
-  // there (gradients stop at the piece's first step); at a stream's end the slot's state begins with zeros again.
+  // 20 slots play streams side by side. A step takes the next 10 time steps of each slot, beginning with the
+  // state that the step before left there (gradients stop at the piece's first step); at a stream's end the
+  // slot's state begins with zeros again.
   train::Job carried;
   carried.dataset = dataset(streams);
   carried.validation = dataset(held_out);
   carried.network = network;
-  const train::Options options{.tbptt_length = kPiece, .mini_batch_size = 20, .max_epochs = 8, .patience = 0, .optimizer = train::OptimizerKind::adam, .learning_rate = 0.02};
+  const train::Options options{.tbptt_length = kPiece,
+                               .mini_batch_size = 20,
+                               .max_epochs = 8,
+                               .patience = 0,
+                               .optimizer = train::OptimizerKind::adam,
+                               .learning_rate = 0.02};
   const double with_state = train::fit(carried, options).accuracy;
 
   train::Job alone = carried;

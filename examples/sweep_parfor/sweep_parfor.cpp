@@ -1,9 +1,12 @@
-// Trains one network at several learning rates, as many at a time as there are workers, and prints a table in the order of the rates.
+// Trains one network at several learning rates, as many at a time as there are workers, and prints a table in
+// the order of the rates.
 //
 //   build/sweep_parfor/sweep_parfor FOLDER             workers are threads of this program, one for each core
-//   build/sweep_parfor/sweep_parfor FOLDER processes   workers are processes; the task is the same, and so is the table
+//   build/sweep_parfor/sweep_parfor FOLDER processes   workers are processes; the task is the same, and so is
+//   the table
 //
-// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see examples/own_network). Its last line:
+// FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
+// examples/own_network). Its last line:
 //   best: learning rate 0.05, accuracy 0.978 of 4 trials
 #include <algorithm>
 #include <cstdio>
@@ -13,7 +16,8 @@
 using namespace lockstep;
 using namespace lockstep::pool;
 
-// What a trial needs and what it gives are structs that tell the names of their members, so that they can go to another process and back.
+// What a trial needs and what it gives are structs that tell the names of their members, so that they can go
+// to another process and back.
 struct Trial {
   std::string folder{};
   double learning_rate = 0.01;
@@ -34,32 +38,39 @@ struct Score {
   };
 };
 
-// A task: a plain function, run for one trial on one worker. In a task, fit takes that worker's core alone, for the others have trials of their own;
-// trials of one process share the decoded images.
+// A task: a plain function, run for one trial on one worker. In a task, fit takes that worker's core alone,
+// for the others have trials of their own; trials of one process share the decoded images.
 Score train_once(Worker& worker, const Trial& trial) {
   const train::Job job{.folder = trial.folder,
                        .network = nn::find_network("lenet"),
                        .listener = train::tell_client(worker, "rate " + std::to_string(trial.learning_rate))};
-  const auto result = train::fit(job, {.mini_batch_size = 32, .max_epochs = 2, .learning_rate = trial.learning_rate});
+  const auto result =
+      train::fit(job, {.mini_batch_size = 32, .max_epochs = 2, .learning_rate = trial.learning_rate});
   return {trial.learning_rate, result.accuracy, result.seconds};
 }
 
 constexpr auto train_task = task<train_once>("train_once");  // its name is how another process finds it
 
 int client(Session& session) {
-  if (session.arguments().empty()) throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: sweep_parfor FOLDER [processes]");
+  if (session.arguments().empty())
+    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+                "usage: sweep_parfor FOLDER [processes]");
   const bool processes = session.arguments().back() == "processes";
   const Pool pool = session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads});
 
   std::vector<Trial> trials;
   for (const double rate : {0.0005, 0.005, 0.02, 0.05}) trials.push_back({session.arguments().front(), rate});
   const train::TrialProgress progress(stderr);  // a line and a curve for each trial, while they run
-  const std::vector<Score> scores = pool.parfor(train_task, trials, {.queue = progress.queue()});  // waits; the first failure is thrown here
+  const std::vector<Score> scores = pool.parfor(
+      train_task, trials, {.queue = progress.queue()});  // waits; the first failure is thrown here
 
   std::printf("learning rate  accuracy  seconds\n");
-  for (const Score& score : scores) std::printf("%13g %9.3f %8.1f\n", score.learning_rate, score.accuracy, score.seconds);
-  const auto best = *std::max_element(scores.begin(), scores.end(), [](const Score& a, const Score& b) { return a.accuracy < b.accuracy; });
-  std::printf("best: learning rate %g, accuracy %.3f of %zu trials\n", best.learning_rate, best.accuracy, scores.size());
+  for (const Score& score : scores)
+    std::printf("%13g %9.3f %8.1f\n", score.learning_rate, score.accuracy, score.seconds);
+  const auto best = *std::max_element(scores.begin(), scores.end(),
+                                      [](const Score& a, const Score& b) { return a.accuracy < b.accuracy; });
+  std::printf("best: learning rate %g, accuracy %.3f of %zu trials\n", best.learning_rate, best.accuracy,
+              scores.size());
   return 0;
 }
 

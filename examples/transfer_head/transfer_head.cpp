@@ -1,8 +1,10 @@
-// Gives a trained network a new head: its weights come from a safetensors file, the layers named by --head start anew, for other classes than those it
-// was trained on. The other layers stay as they are (--backbone 0), or learn too, at a part of the rate.
+// Gives a trained network a new head: its weights come from a safetensors file, the layers named by --head
+// start anew, for other classes than those it was trained on. The other layers stay as they are (--backbone
+// 0), or learn too, at a part of the rate.
 //
-//   build/transfer_head/transfer_head FOLDER model.safetensors                                  digits_cnn, whose last layer is "10"
-//   build/transfer_head/transfer_head FOLDER squeezenet.safetensors --network squeezenet --head classifier.1 --backbone 0
+//   build/transfer_head/transfer_head FOLDER model.safetensors                                  digits_cnn,
+//   whose last layer is "10" build/transfer_head/transfer_head FOLDER squeezenet.safetensors --network
+//   squeezenet --head classifier.1 --backbone 0
 //
 // FOLDER holds a folder of images for each class. Its last line:
 //   accuracy 0.850 on 100 images held out; 115210 of 123090 learnables are of the new head "10"
@@ -24,7 +26,8 @@ struct Settings {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.network, "the one that the weights are of");
     field("head", self.head, "its layer that starts anew");
-    field("backbone", self.backbone, "learn-rate factor of the other layers; 0: they are frozen", between(0, 1));
+    field("backbone", self.backbone, "learn-rate factor of the other layers; 0: they are frozen",
+          between(0, 1));
     field("learning-rate", self.learning_rate, "of the head", above(0));
     field("mini-batch-size", self.mini_batch_size, "samples in a step", at_least(2));
     field("epochs", self.epochs, "passes over the images", at_least(1));
@@ -32,42 +35,58 @@ struct Settings {
   };
 };
 
-// A rule of our own: momentum-free, and the backbone is drawn back to where it started (L2-SP: Li, Grandvalet, Davoine 2018).
-void step(const train::BuiltModel& model, const std::vector<at::Tensor>& gradients, const std::map<std::string, at::Tensor>& start, const Settings& settings) {
+// A rule of our own: momentum-free, and the backbone is drawn back to where it started (L2-SP: Li,
+// Grandvalet, Davoine 2018).
+void step(const train::BuiltModel& model, const std::vector<at::Tensor>& gradients,
+          const std::map<std::string, at::Tensor>& start, const Settings& settings) {
   constexpr double kDrawn = 0.01;
-  train::update(model, gradients, [&](const std::string& name, const at::Tensor& weight, const at::Tensor& gradient) {
-    if (name.starts_with(settings.head + ".")) return weight - settings.learning_rate * gradient;
-    return weight - settings.backbone * settings.learning_rate * (gradient + kDrawn * (weight - start.at(name)));
-  });
+  train::update(
+      model, gradients, [&](const std::string& name, const at::Tensor& weight, const at::Tensor& gradient) {
+        if (name.starts_with(settings.head + ".")) return weight - settings.learning_rate * gradient;
+        return weight -
+               settings.backbone * settings.learning_rate * (gradient + kDrawn * (weight - start.at(name)));
+      });
 }
 
 void client(Session& session) {
   const auto& words = session.arguments();
-  if (words.size() < 2 || words.size() % 2 != 0) throw Error(ErrorCode::invalid_option, "images and weights are to be named", "usage: transfer_head FOLDER WEIGHTS [--OPTION VALUE]...");
+  if (words.size() < 2 || words.size() % 2 != 0)
+    throw Error(ErrorCode::invalid_option, "images and weights are to be named",
+                "usage: transfer_head FOLDER WEIGHTS [--OPTION VALUE]...");
   Settings settings;
-  for (size_t i = 2; i < words.size(); i += 2) set_field(settings, words[i].starts_with("--") ? words[i].substr(2) : words[i], words[i + 1]);
+  for (size_t i = 2; i < words.size(); i += 2)
+    set_field(settings, words[i].starts_with("--") ? words[i].substr(2) : words[i], words[i + 1]);
   const auto [images, held_out] = data::ImageFolder(words[0]).split(0.8, {.seed = 1});
 
   session.open_pool({.workers = settings.workers}).spmd([&](Worker& worker) {
-    const auto model = train::build(worker, nn::find_network(settings.network), images, {.seed = 1, .weights = words[1], .fresh = {settings.head}});
-    if (settings.backbone == 0) model.freeze_all_but({settings.head});  // no gradients are computed for them either
+    const auto model = train::build(worker, nn::find_network(settings.network), images,
+                                    {.seed = 1, .weights = words[1], .fresh = {settings.head}});
+    if (settings.backbone == 0)
+      model.freeze_all_but({settings.head});  // no gradients are computed for them either
     std::map<std::string, at::Tensor> start;
     int64_t learnables = 0, of_head = 0;
     for (size_t i = 0; i < model.parameters().size(); ++i) {
-      const auto [name, weight] = std::pair(model.parameter_names()[i], model.parameters()[i].detach().clone());
+      const auto [name, weight] =
+          std::pair(model.parameter_names()[i], model.parameters()[i].detach().clone());
       start[name] = weight;
       learnables += weight.numel();
       if (name.starts_with(settings.head + ".")) of_head += weight.numel();
     }
-    const data::QueueOptions options{.mini_batch_size = settings.mini_batch_size, .order = {.seed = 1}, .epochs = settings.epochs, .shared = train::shared_pictures(worker)};
+    const data::QueueOptions options{.mini_batch_size = settings.mini_batch_size,
+                                     .order = {.seed = 1},
+                                     .epochs = settings.epochs,
+                                     .shared = train::shared_pictures(worker)};
     for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
-      const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); });
+      const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+        return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+      });
       step(model, train::exchange(worker, own).gradients, start, settings);
     }
     const double accuracy = train::accuracy(model, held_out, worker.comm());
     if (worker.rank() != 0) return;
-    std::printf("accuracy %.3f on %lld images held out; %lld of %lld learnables are of the new head \"%s\"\n", accuracy, static_cast<long long>(held_out.size()),
-                static_cast<long long>(of_head), static_cast<long long>(learnables), settings.head.c_str());
+    std::printf("accuracy %.3f on %lld images held out; %lld of %lld learnables are of the new head \"%s\"\n",
+                accuracy, static_cast<long long>(held_out.size()), static_cast<long long>(of_head),
+                static_cast<long long>(learnables), settings.head.c_str());
   });
 }
 

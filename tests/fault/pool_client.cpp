@@ -1,4 +1,5 @@
-// Opens a pool of three processes, prints their ids, and lets them go round in a collective until it is killed (pool_test.py).
+// Opens a pool of three processes, prints their ids, and lets them go round in a collective until it is
+// killed (pool_test.py).
 #include <cstdio>
 
 #include "lockstep/pool/run.h"
@@ -29,8 +30,10 @@ void client(Session& session) {
     std::fflush(stdout);
   }
   const Pool pool = session.open_pool({.kind = PoolKind::processes, .workers = 3, .quiet = true});
-  const auto future = spins ? pool.parfeval(spin_task, {}, {.workers = 3}) : pool.parfeval(circle_task, {}, {.workers = 3});
-  for (const WorkerInfo& worker : pool.workers()) std::printf("%lld ", static_cast<long long>(worker.process));
+  const auto future =
+      spins ? pool.parfeval(spin_task, {}, {.workers = 3}) : pool.parfeval(circle_task, {}, {.workers = 3});
+  for (const WorkerInfo& worker : pool.workers())
+    std::printf("%lld ", static_cast<long long>(worker.process));
   std::printf("\n");
   std::fflush(stdout);
   future.get();

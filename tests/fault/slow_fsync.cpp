@@ -1,5 +1,5 @@
-// Preloaded into the program, it makes a slow disk: each fsync first waits LOCKSTEP_FSYNC_MILLISECONDS, so that a test can kill the program
-// while a checkpoint is being written.
+// Preloaded into the program, it makes a slow disk: each fsync first waits LOCKSTEP_FSYNC_MILLISECONDS, so
+// that a test can kill the program while a checkpoint is being written.
 #include <cstdlib>
 #include <ctime>
 #include <sys/syscall.h>

@@ -1,4 +1,5 @@
-// fit, predict and loops of one's own on pools: by a session, and in tasks of threads and processes. This program is its own worker, so main is at the end.
+// fit, predict and loops of one's own on pools: by a session, and in tasks of threads and processes. This
+// program is its own worker, so main is at the end.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -51,7 +52,8 @@ class Corners : public data::Datastore {
   void read_to(int64_t index, const data::Placement& placement) const override {
     ++reads;
     const auto pixels = placement({1, 8, 8});
-    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>((static_cast<size_t>(index) * 31 + i * 7) % 90);
+    for (size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = static_cast<uint8_t>((static_cast<size_t>(index) * 31 + i * 7) % 90);
     const size_t first = (index % 2 == 1 ? 4U : 0U) + (index % 4 >= 2 ? 32U : 0U);
     for (size_t row = 0; row < 4; ++row) {
       for (size_t column = 0; column < 4; ++column) pixels[first + row * 8 + column] = 255;
@@ -71,7 +73,10 @@ data::Dataset corners(int64_t count) { return data::Dataset(std::make_shared<Cor
 
 // Loses its head over one picture, the tenth.
 struct BrokenNetImpl : torch::nn::Module {
-  explicit BrokenNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  explicit BrokenNetImpl(const nn::NetworkInput& input)
+      : head(input.channels * input.height * input.width, input.classes) {
+    register_module("head", head);
+  }
   torch::Tensor forward(const torch::Tensor& x) {
     const torch::Tensor pixels = x.flatten(1);
     const torch::Tensor tenth = (pixels.select(1, 63) * 255 - 31).abs() < 0.5;
@@ -84,7 +89,10 @@ BrokenNet make_broken_net(const nn::NetworkInput& input) { return BrokenNet(inpu
 
 // As a user writes it, without a graph that could travel.
 struct PlainNetImpl : torch::nn::Module {
-  explicit PlainNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  explicit PlainNetImpl(const nn::NetworkInput& input)
+      : head(input.channels * input.height * input.width, input.classes) {
+    register_module("head", head);
+  }
   torch::Tensor forward(const torch::Tensor& x) { return head(x.flatten(1)); }
   torch::nn::Linear head;
 };
@@ -97,7 +105,9 @@ data::Dataset series(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     data::Sequence& one = sequences.emplace_back();
     one.label = i % 2;
-    for (int64_t step = 0; step < 2 * (3 + i % 6); ++step) one.values.push_back(static_cast<float>((i % 2) * 2 - 1) + 0.1F * static_cast<float>((i * 7 + step * 3) % 5));
+    for (int64_t step = 0; step < 2 * (3 + i % 6); ++step)
+      one.values.push_back(static_cast<float>((i % 2) * 2 - 1) +
+                           0.1F * static_cast<float>((i * 7 + step * 3) % 5));
   }
   return data::make_sequences(2, {"low", "high"}, std::move(sequences));
 }
@@ -131,16 +141,25 @@ struct Outcome {
 };
 
 train::Options options_of(const Trial& trial) {
-  train::Options options{.mini_batch_size = 16, .max_epochs = trial.epochs, .patience = 0, .learning_rate = 0.05, .seed = trial.seed, .output = trial.output};
+  train::Options options{.mini_batch_size = 16,
+                         .max_epochs = trial.epochs,
+                         .patience = 0,
+                         .learning_rate = 0.05,
+                         .seed = trial.seed,
+                         .output = trial.output};
   set_field(options, "execution", trial.execution);
   return options;
 }
 
-int64_t workers_of(const std::filesystem::path& run) { return Json::parse(read_file(run / "options.json", 1 << 24)).at("plan").at("workers").get<int64_t>(); }
+int64_t workers_of(const std::filesystem::path& run) {
+  return Json::parse(read_file(run / "options.json", 1 << 24)).at("plan").at("workers").get<int64_t>();
+}
 
 Outcome train_once(pool::Worker&, const Trial& trial) {
   const train::Result result = train::fit(nn::find_network("mlp"), corners(64), options_of(trial));
-  Outcome outcome{.reason = enum_names(result.reason)[static_cast<size_t>(result.reason)], .workers = workers_of(result.output), .network = {}};
+  Outcome outcome{.reason = enum_names(result.reason)[static_cast<size_t>(result.reason)],
+                  .workers = workers_of(result.output),
+                  .network = {}};
   if (result.reason != train::EndReason::stopped) outcome.network = trained_network(result);
   return outcome;
 }
@@ -166,18 +185,28 @@ struct Scores {
 
 Scores scores_of(const std::vector<train::Prediction>& predictions) {
   std::vector<double> all;
-  for (const train::Prediction& one : predictions) all.insert(all.end(), one.scores.begin(), one.scores.end());
-  return {static_cast<int64_t>(predictions.size()), static_cast<int64_t>(hash_of(std::as_bytes(std::span(all)))), {}};
+  for (const train::Prediction& one : predictions)
+    all.insert(all.end(), one.scores.begin(), one.scores.end());
+  return {static_cast<int64_t>(predictions.size()),
+          static_cast<int64_t>(hash_of(std::as_bytes(std::span(all)))),
+          {}};
 }
 
-Scores predict_once(pool::Worker&, const Trial& trial) { return scores_of(train::predict(train::model_of_run(trial.output), corners(41), {.mini_batch_size = 16})); }
+Scores predict_once(pool::Worker&, const Trial& trial) {
+  return scores_of(train::predict(train::model_of_run(trial.output), corners(41), {.mini_batch_size = 16}));
+}
 
 // A loop of one's own: its steps, the weights, and what carried the gradients.
 Scores train_by_hand(pool::Worker& worker, const Trial& trial) {
-  const train::BuiltModel model = train::build(worker, nn::find_network("mlp"), corners(64), {.seed = trial.seed});
+  const train::BuiltModel model =
+      train::build(worker, nn::find_network("mlp"), corners(64), {.seed = trial.seed});
   train::Sgdm sgdm(model.parameters());
-  const auto loss = [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); };
-  for (const auto& batch : data::MiniBatchQueue(corners(64), worker.share(), {.mini_batch_size = 16, .shards = trial.shards, .epochs = trial.epochs})) {
+  const auto loss = [&](const data::Shard& shard) {
+    return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+  };
+  for (const auto& batch :
+       data::MiniBatchQueue(corners(64), worker.share(),
+                            {.mini_batch_size = 16, .shards = trial.shards, .epochs = trial.epochs})) {
     auto gradients = train::exchange(worker, train::loss_and_gradients(model, batch, loss)).gradients;
     if (trial.clip > 0) train::clip_gradients(model, gradients, trial.clip);
     sgdm.step(gradients);
@@ -200,16 +229,25 @@ struct ByHand {
 ByHand train_and_return(pool::Worker& worker, const Trial& trial) {
   const bool sequences = trial.output == "sequences";
   const data::Dataset samples = sequences ? series(64) : corners(64);
-  const nn::Network network = trial.output == "module" ? nn::network<make_plain_net>("plain_net") : nn::find_network(sequences ? "lstm_classifier" : "mlp");
+  const nn::Network network = trial.output == "module"
+                                  ? nn::network<make_plain_net>("plain_net")
+                                  : nn::find_network(sequences ? "lstm_classifier" : "mlp");
   const std::vector<double> mean(static_cast<size_t>(sequences ? 2 : 1), 0.25), deviation(mean.size(), 0.5);
   const train::BuiltModel model = train::build(worker, network, samples, {.seed = trial.seed});
   train::Sgdm sgdm(model.parameters());
-  const auto loss = [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard), shard.target); };
-  for (const auto& batch : data::MiniBatchQueue(samples, worker.share(), {.mini_batch_size = 16, .epochs = trial.epochs, .output = {.mean = mean, .deviation = deviation}})) {
+  const auto loss = [&](const data::Shard& shard) {
+    return nn::cross_entropy_sum(model.forward(shard), shard.target);
+  };
+  for (const auto& batch : data::MiniBatchQueue(samples, worker.share(),
+                                                {.mini_batch_size = 16,
+                                                .epochs = trial.epochs,
+                                                .output = {.mean = mean, .deviation = deviation}})) {
     sgdm.step(train::exchange(worker, train::loss_and_gradients(model, batch, loss)).gradients);
   }
-  const double accuracy = train::accuracy(model, sequences ? series(41) : corners(41), worker.comm(), {.mean = mean, .deviation = deviation});
-  ByHand made{static_cast<int64_t>(model.hash()), accuracy, train::trained_network(model, {.mean = mean, .deviation = deviation})};
+  const double accuracy = train::accuracy(model, sequences ? series(41) : corners(41), worker.comm(),
+                                          {.mean = mean, .deviation = deviation});
+  ByHand made{static_cast<int64_t>(model.hash()), accuracy,
+              train::trained_network(model, {.mean = mean, .deviation = deviation})};
   model.parameters().front().detach().zero_();  // of what was returned nothing is touched
   return made;
 }
@@ -232,7 +270,8 @@ Error error_from(const std::function<void()>& work) {
   return {ErrorCode::internal, "nothing was thrown"};
 }
 
-// All that a trained network is asked for: its weights, and what they give for samples that it has not seen, by bits.
+// All that a trained network is asked for: its weights, and what they give for samples that it has not seen,
+// by bits.
 struct Answers {
   std::string weights{};
   int64_t scores = 0;
@@ -247,10 +286,15 @@ struct Answers {
     field("outputs", self.outputs, "");
   };
   friend bool operator==(const Answers&, const Answers&) = default;
-  friend void PrintTo(const Answers& answers, std::ostream* out) { *out << lockstep::to_json(answers).dump(); }
+  friend void PrintTo(const Answers& answers, std::ostream* out) {
+    *out << lockstep::to_json(answers).dump();
+  }
 };
 
-int64_t hash_of_tensor(const at::Tensor& tensor) { return static_cast<int64_t>(hash_of(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()))); }
+int64_t hash_of_tensor(const at::Tensor& tensor) {
+  return static_cast<int64_t>(
+      hash_of(std::string_view(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes())));
+}
 
 struct Asked {
   const char* name;
@@ -271,14 +315,17 @@ Answers ask_for_all(const Asked& asked, const Trial& trial, Where&... where) {
   const data::Dataset samples = asked.samples(41);
   const auto predictions = train::predict(where..., model, samples, options);
   const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
-  return {.weights = as_hex(hash_of(read_file(std::filesystem::path(trial.output) / "model.safetensors", 1 << 24))),
+  return {.weights =
+              as_hex(hash_of(read_file(std::filesystem::path(trial.output) / "model.safetensors", 1 << 24))),
           .scores = scores_of(predictions).hash,
           .loss = evaluation.loss,
           .accuracy = evaluation.accuracy,
           .outputs = hash_of_tensor(train::layer_outputs(where..., model, asked.layer, samples, options))};
 }
 
-Answers ask_here(pool::Worker&, const Trial& trial) { return ask_for_all(trial.output.ends_with(kSequences.name) ? kSequences : kPictures, trial); }
+Answers ask_here(pool::Worker&, const Trial& trial) {
+  return ask_for_all(trial.output.ends_with(kSequences.name) ? kSequences : kPictures, trial);
+}
 constexpr auto ask_task = pool::task<ask_here>("ask_here");
 
 // One row of the table: on a pool of this kind, or on the launcher's ranks.
@@ -288,13 +335,18 @@ struct Place {
 };
 
 const std::vector<Place> kPlaces{
-    {"the session", [](const pool::Pool&, const Asked& asked, Trial trial) {
+    {"the session",
+     [](const pool::Pool&, const Asked& asked, Trial trial) {
        trial.execution = "parallel";
        return std::vector{ask_for_all(asked, trial, *session)};
      }},
     {"spmd", [](const pool::Pool& pool, const Asked&, Trial trial) { return pool.spmd(ask_task, trial); }},
-    {"parfor", [](const pool::Pool& pool, const Asked&, Trial trial) { return pool.parfor(ask_task, std::vector<Trial>{trial}); }},
-    {"parfeval on two", [](const pool::Pool& pool, const Asked&, Trial trial) { return std::vector{pool.parfeval(ask_task, trial, {.workers = 2}).get()}; }},
+    {"parfor", [](const pool::Pool& pool, const Asked&,
+                  Trial trial) { return pool.parfor(ask_task, std::vector<Trial>{trial}); }},
+    {"parfeval on two",
+     [](const pool::Pool& pool, const Asked&, Trial trial) {
+       return std::vector{pool.parfeval(ask_task, trial, {.workers = 2}).get()};
+     }},
 };
 
 bool launched() { return std::getenv("WORLD_SIZE") != nullptr; }
@@ -302,10 +354,18 @@ bool launched() { return std::getenv("WORLD_SIZE") != nullptr; }
 class FitOnPool : public testing::Test {
  protected:
   void TearDown() override { session->close_pool(); }
-  Trial trial(const std::string& run, int64_t seed = 0) const { return {.output = (folder_ / run).string(), .seed = seed}; }
-  std::string weights(const std::string& run) const { return read_file(folder_ / run / "model.safetensors", 1 << 24); }
-  pool::Pool open(pool::PoolKind kind, int64_t workers) const { return session->open_pool({.kind = kind, .workers = workers, .quiet = true}); }
-  void train_alone(const std::string& run, int64_t seed = 0) const { train::fit(nn::find_network("mlp"), corners(64), options_of(trial(run, seed))); }
+  Trial trial(const std::string& run, int64_t seed = 0) const {
+    return {.output = (folder_ / run).string(), .seed = seed};
+  }
+  std::string weights(const std::string& run) const {
+    return read_file(folder_ / run / "model.safetensors", 1 << 24);
+  }
+  pool::Pool open(pool::PoolKind kind, int64_t workers) const {
+    return session->open_pool({.kind = kind, .workers = workers, .quiet = true});
+  }
+  void train_alone(const std::string& run, int64_t seed = 0) const {
+    train::fit(nn::find_network("mlp"), corners(64), options_of(trial(run, seed)));
+  }
 
   const test::TemporaryFolder temporary_{};
   const std::filesystem::path& folder_ = temporary_.path();
@@ -347,9 +407,11 @@ TEST_F(FitOnPool, ProcessesTrainWhatTheClientOpenedAndWhatItWrote) {
     return options_of(parallel);
   };
   for (int64_t i = 0; i < 24; ++i) {
-    const std::filesystem::path path = folder_ / "pictures" / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm");
+    const std::filesystem::path path =
+        folder_ / "pictures" / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm");
     std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << "P5 8 8 255\n" << std::string(64, static_cast<char>(i % 2 == 0 ? 20 + i : 220 - i));
+    std::ofstream(path) << "P5 8 8 255\n"
+                        << std::string(64, static_cast<char>(i % 2 == 0 ? 20 + i : 220 - i));
   }
   const auto [images, held_out] = data::ImageFolder(folder_ / "pictures").split(0.75);
   train::Job job;
@@ -368,7 +430,8 @@ TEST_F(FitOnPool, ProcessesTrainWhatTheClientOpenedAndWhatItWrote) {
   EXPECT_EQ(weights("named"), weights("named-alone"));
   job.network = nn::network<make_broken_net>("nobody knows it");
   const Error error = error_from([&] { train::fit(*session, job, options("unknown")); });
-  EXPECT_THAT(error.message(), HasSubstr("cannot make the network \"nobody knows it\", which is a C++ module"));
+  EXPECT_THAT(error.message(),
+              HasSubstr("cannot make the network \"nobody knows it\", which is a C++ module"));
   EXPECT_THAT(error.hint(), HasSubstr("train::network_task<make>"));
 }
 
@@ -379,10 +442,14 @@ TEST_F(FitOnPool, ProcessesAskTheClientsObserverAndTellItsListener) {
     job.network = nn::find_network("mlp");
     std::vector<std::string> kinds;
     job.listener = [&](const io::Event& event) { kinds.push_back(event.kind); };
-    job.observer = [&](const io::Event& event) { return event.kind == "step" && event.step == 3 ? io::Control::stop : io::Control::go; };
+    job.observer = [&](const io::Event& event) {
+      return event.kind == "step" && event.step == 3 ? io::Control::stop : io::Control::go;
+    };
     Trial watched = trial(run);
     watched.execution = execution;
-    const train::Result result = execution == std::string("parallel") ? train::fit(*session, job, options_of(watched)) : train::fit(job, options_of(watched));
+    const train::Result result = execution == std::string("parallel")
+                                     ? train::fit(*session, job, options_of(watched))
+                                     : train::fit(job, options_of(watched));
     EXPECT_EQ(result.reason, train::EndReason::observer);
     EXPECT_EQ(result.steps, 3);
     EXPECT_THAT(kinds, testing::Contains("end"));
@@ -409,7 +476,8 @@ TEST_F(FitOnPool, TheClientsStopReachesProcesses) {
     endless.execution = "parallel";
     const train::Result result = train::fit(*session, job, options_of(endless));
     EXPECT_EQ(result.reason, is_stop ? train::EndReason::stopped : train::EndReason::observer);
-    EXPECT_EQ(std::filesystem::exists(folder_ / (is_stop ? "stop" : "enough") / "model.safetensors"), !is_stop);
+    EXPECT_EQ(std::filesystem::exists(folder_ / (is_stop ? "stop" : "enough") / "model.safetensors"),
+              !is_stop);
   }
 }
 
@@ -428,14 +496,22 @@ TEST_F(FitOnPool, AnErrorOfTheTrainingIsTheClients) {
   train::Options options = options_of(trial("bad"));
   options.execution = train::Execution::parallel;
   options.image_size = "0x0";
-  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("--image-size"));
+  EXPECT_THAT(
+      error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(),
+      HasSubstr("--image-size"));
   options.workers = 5;
-  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("5 workers in a pool of 2"));
+  EXPECT_THAT(
+      error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(),
+      HasSubstr("5 workers in a pool of 2"));
   session->close_pool();
   open(pool::PoolKind::processes, 2);
-  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("5 workers in a pool of 2"));
+  EXPECT_THAT(
+      error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(),
+      HasSubstr("5 workers in a pool of 2"));
   options.workers = 0;
-  EXPECT_THAT(error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(), HasSubstr("--image-size"));
+  EXPECT_THAT(
+      error_from([&] { train::fit(*session, nn::find_network("mlp"), corners(64), options); }).message(),
+      HasSubstr("--image-size"));
 }
 
 TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
@@ -445,10 +521,12 @@ TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
   options.shuffle = data::Shuffle::never;
   options.validation_split = 0;
   options.shards = 4;
-  const Error error = error_from([&] { train::fit(*session, nn::network<make_broken_net>("broken"), corners(64), options); });
+  const Error error =
+      error_from([&] { train::fit(*session, nn::network<make_broken_net>("broken"), corners(64), options); });
   // The second worker's, unless the first was done before and took it over.
   EXPECT_THAT(error.message(), MatchesRegex("the loss became NaN in step 1, in shard 2 of rank [01]"));
-  EXPECT_THAT(error.hint(), AllOf(HasSubstr("no learning rate is to blame"), HasSubstr("a network of your own")));
+  EXPECT_THAT(error.hint(),
+              AllOf(HasSubstr("no learning rate is to blame"), HasSubstr("a network of your own")));
 }
 
 TEST_F(FitOnPool, PredictOnAPoolGivesWhatItGivesWithoutOne) {
@@ -464,7 +542,8 @@ TEST_F(FitOnPool, PredictOnAPoolGivesWhatItGivesWithoutOne) {
 
 TEST_F(FitOnPool, AGroupPredictsTogetherAndAllHaveAll) {
   train_alone("alone");
-  const Scores alone = scores_of(train::predict(train::model_of_run(folder_ / "alone"), corners(41), {.mini_batch_size = 16}));
+  const Scores alone =
+      scores_of(train::predict(train::model_of_run(folder_ / "alone"), corners(41), {.mini_batch_size = 16}));
   for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
     const auto outcomes = open(kind, 3).spmd(predict_task, trial("alone"));
     ASSERT_EQ(outcomes.size(), 3U);
@@ -484,7 +563,8 @@ TEST_F(FitOnPool, ATaskTakesOneWorkerAndReturnsItsNetwork) {
     EXPECT_EQ(outcome.workers, 1);
     EXPECT_EQ(weights(run), weights("alone"));
     const auto here = train::predict(train::model_of(outcome.network), corners(40), {.mini_batch_size = 16});
-    const auto there = train::predict(train::model_of_run(folder_ / "alone"), corners(40), {.mini_batch_size = 16});
+    const auto there =
+        train::predict(train::model_of_run(folder_ / "alone"), corners(40), {.mini_batch_size = 16});
     for (size_t i = 0; i < here.size(); ++i) EXPECT_EQ(here[i].scores, there[i].scores);
   }
 }
@@ -506,7 +586,8 @@ TEST_F(FitOnPool, ALoopOfOnesOwnGivesTheSameWeightsOnEveryWorker) {
   for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
     const pool::Pool pool = open(kind, 2);
     for (const Scores& together : pool.spmd(by_hand_task, trial(""))) EXPECT_EQ(together.hash, expected.hash);
-    for (const Scores& alone : pool.parfor(by_hand_task, {trial(""), trial("")})) EXPECT_EQ(alone.hash, expected.hash);
+    for (const Scores& alone : pool.parfor(by_hand_task, {trial(""), trial("")}))
+      EXPECT_EQ(alone.hash, expected.hash);
   }
 }
 
@@ -550,8 +631,11 @@ TEST_F(FitOnPool, WhatALoopOfOnesOwnHasTrainedPredictsAtTheClient) {
     std::vector<Scores> all;
     for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
       for (const ByHand& made : open(kind, 2).spmd(return_task, {.output = sort})) {
-        const train::Model model = train::model_of(made.network, sort == std::string("module") ? nn::network<make_plain_net>("plain_net") : nn::Network());
-        const auto predictions = train::predict(model, sort == std::string("sequences") ? series(41) : corners(41), {.mini_batch_size = 16});
+        const train::Model model = train::model_of(
+            made.network,
+            sort == std::string("module") ? nn::network<make_plain_net>("plain_net") : nn::Network());
+        const auto predictions = train::predict(
+            model, sort == std::string("sequences") ? series(41) : corners(41), {.mini_batch_size = 16});
         EXPECT_EQ(train::evaluate(predictions, model.classes).accuracy, made.accuracy);
         all.push_back(scores_of(predictions));
       }
@@ -589,7 +673,10 @@ TEST_F(FitOnPool, APoolIsOnTheGpusThatWereNamed) {
   const auto threads = pool::PoolKind::threads;
   const auto there = device::gpus();
   if (there.empty()) {
-    EXPECT_THAT(error_from([&] { open_on(threads, {0, 2}); }).message(), HasSubstr("a pool cannot be opened on GPU 0: there is no GPU to use: "));
+    EXPECT_THAT(error_from([&] {
+                  open_on(threads, {0, 2});
+                }).message(),
+                HasSubstr("a pool cannot be opened on GPU 0: there is no GPU to use: "));
     return;
   }
   ASSERT_EQ(there.size(), 4U) << "the stand-ins of gpus_test.py";
@@ -623,7 +710,8 @@ TEST_F(FitOnPool, APoolIsOnTheGpusThatWereNamed) {
   EXPECT_EQ(weights("shared"), weights("alone"));
 
   const Error absent = error_from([&] { open_on(threads, {0, 7}); });
-  EXPECT_THAT(absent.message(), AllOf(HasSubstr("on GPU 7, which is not there"), HasSubstr("0 (stand-in), 1 (stand-in), 2 (stand-in), 3 (stand-in)")));
+  EXPECT_THAT(absent.message(), AllOf(HasSubstr("on GPU 7, which is not there"),
+                                      HasSubstr("0 (stand-in), 1 (stand-in), 2 (stand-in), 3 (stand-in)")));
   EXPECT_THAT(error_from([&] { open_on(threads, {1, 1}); }).message(), HasSubstr("name GPU 1 twice"));
   const Error uneven = error_from([&] { open_on(threads, {0, 2}, 3); });
   EXPECT_THAT(uneven.message(), HasSubstr("3 workers cannot share the 2 GPUs of a pool evenly"));
@@ -644,11 +732,13 @@ TEST_F(FitOnPool, CancelStopsTheTrainingByItself) {
     Trial endless = trial(std::string("endless-") + enum_names(kind)[static_cast<size_t>(kind)]);
     endless.epochs = 1'000'000;
     const auto future = open(kind, 1).parfeval(train_task, endless);
-    while (!std::filesystem::exists(std::filesystem::path(endless.output) / "options.json")) std::this_thread::sleep_for(5ms);
+    while (!std::filesystem::exists(std::filesystem::path(endless.output) / "options.json"))
+      std::this_thread::sleep_for(5ms);
     future.cancel();
     ASSERT_TRUE(future.wait(20s));
     EXPECT_EQ(future.state(), pool::FutureState::cancelled);
-    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(endless.output) / "options.json")) << "what was saved stays";
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(endless.output) / "options.json"))
+        << "what was saved stays";
   }
 }
 
@@ -657,7 +747,8 @@ TEST_F(FitOnPool, AskedToStopTheTrainingEndsWithItsWeights) {
     Trial endless = trial(std::string("asked-") + enum_names(kind)[static_cast<size_t>(kind)]);
     endless.epochs = 1'000'000;
     const auto future = open(kind, 2).parfeval(train_task, endless, {.workers = 2});
-    while (!std::filesystem::exists(std::filesystem::path(endless.output) / "options.json")) std::this_thread::sleep_for(5ms);
+    while (!std::filesystem::exists(std::filesystem::path(endless.output) / "options.json"))
+      std::this_thread::sleep_for(5ms);
     future.ask_to_stop();
     ASSERT_TRUE(future.wait(20s));
     const Outcome outcome = future.get();
@@ -672,7 +763,8 @@ TEST_F(FitOnPool, TheClientShowsALineForEachTrial) {
     std::FILE* out = std::tmpfile();
     {
       const train::TrialProgress progress(out);
-      open(kind, 2).parfor(shown_task, {trial(name + "-1", 1), trial(name + "-2", 2)}, {.queue = progress.queue()});
+      open(kind, 2).parfor(shown_task, {trial(name + "-1", 1), trial(name + "-2", 2)},
+                           {.queue = progress.queue()});
     }
     std::string text(static_cast<size_t>(std::ftell(out)), '\0');
     std::rewind(out);
@@ -700,7 +792,8 @@ TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
     train::fit(job, options_of(trial("shared-" + std::to_string(seed), seed)));
     return 0;
   });
-  EXPECT_LE(Corners::reads, 64 + 3 * 8) << "each picture once, but for those that two trials wanted at the same moment";
+  EXPECT_LE(Corners::reads, 64 + 3 * 8)
+      << "each picture once, but for those that two trials wanted at the same moment";
   EXPECT_EQ(share->kept_bytes(), 64 * 64);
   train_alone("alone", 4);
   EXPECT_EQ(weights("shared-4"), weights("alone"));
@@ -711,9 +804,12 @@ TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return train::run(argc, argv, {train_task, shown_task, predict_task, by_hand_task, ask_task, return_task, info_task, plain_net_task}, [&](pool::Session& own) {
-    session = &own;
-    testing::InitGoogleTest(&argc, argv);
-    return RUN_ALL_TESTS();
-  });
+  return train::run(
+      argc, argv,
+      {train_task, shown_task, predict_task, by_hand_task, ask_task, return_task, info_task, plain_net_task},
+      [&](pool::Session& own) {
+        session = &own;
+        testing::InitGoogleTest(&argc, argv);
+        return RUN_ALL_TESTS();
+      });
 }

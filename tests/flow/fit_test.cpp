@@ -29,7 +29,8 @@ constexpr int64_t kStepsPerEpoch = 9;
 // Noise, with a bright corner for each class.
 class Corners : public data::Datastore {
  public:
-  explicit Corners(int64_t count, uint32_t seed = 1, std::function<void(int64_t)> on_read = {}) : count_(count), seed_(seed), on_read_(std::move(on_read)) {}
+  explicit Corners(int64_t count, uint32_t seed = 1, std::function<void(int64_t)> on_read = {})
+      : count_(count), seed_(seed), on_read_(std::move(on_read)) {}
   int64_t size() const override { return count_; }
   const std::vector<std::string>& classes() const override { return classes_; }
   int64_t label(int64_t index) const override { return index % 3; }
@@ -40,7 +41,8 @@ class Corners : public data::Datastore {
     if (on_read_) on_read_(index);
     const auto pixels = placement(image_size(index));
     uint32_t state = (static_cast<uint32_t>(index) + seed_) * 2654435761U;
-    for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>((state = state * 1664525U + 1013904223U) >> 25);
+    for (uint8_t& pixel : pixels)
+      pixel = static_cast<uint8_t>((state = state * 1664525U + 1013904223U) >> 25);
     pixels[label(index) == 0 ? 0 : label(index) == 1 ? kSide - 1 : kSide * kSide - 1] = 255;
   }
 
@@ -57,8 +59,12 @@ data::Dataset corners(int64_t count, uint32_t seed = 1, std::function<void(int64
 
 struct OwnNetImpl : torch::nn::Module {
   explicit OwnNetImpl(const nn::NetworkInput& input)
-      : convolution(torch::nn::Conv2dOptions(input.channels, 6, 3)), norm(6), cumulative(torch::nn::BatchNormOptions(10).momentum(torch::nullopt)),
-        middle(6 * (input.height - 2) * (input.width - 2), 10), dropout(0.3), head(10, input.classes) {
+      : convolution(torch::nn::Conv2dOptions(input.channels, 6, 3)),
+        norm(6),
+        cumulative(torch::nn::BatchNormOptions(10).momentum(torch::nullopt)),
+        middle(6 * (input.height - 2) * (input.width - 2), 10),
+        dropout(0.3),
+        head(10, input.classes) {
     register_module("convolution", convolution);
     register_module("norm", norm);
     register_module("cumulative", cumulative);
@@ -82,7 +88,8 @@ TORCH_MODULE(OwnNet);
 OwnNet make_own_net(const nn::NetworkInput& input) { return OwnNet(input); }
 
 struct CountingNetImpl : torch::nn::Module {
-  explicit CountingNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) {
+  explicit CountingNetImpl(const nn::NetworkInput& input)
+      : head(input.channels * input.height * input.width, input.classes) {
     register_module("head", head);
     calls = register_buffer("calls", torch::zeros({1}));
   }
@@ -96,7 +103,10 @@ struct CountingNetImpl : torch::nn::Module {
 
 // Its gradients are too large for 16 bits until the loss is scaled by less.
 struct LoudNetImpl : torch::nn::Module {
-  explicit LoudNetImpl(const nn::NetworkInput& input) : head(input.channels * input.height * input.width, input.classes) { register_module("head", head); }
+  explicit LoudNetImpl(const nn::NetworkInput& input)
+      : head(input.channels * input.height * input.width, input.classes) {
+    register_module("head", head);
+  }
   torch::Tensor forward(const torch::Tensor& x) { return head(x.flatten(1)) * 100; }
   torch::nn::Linear head;
 };
@@ -124,7 +134,9 @@ class FitTest : public ::testing::Test {
     return job;
   }
 
-  std::string bytes(const std::string& run, const char* file = "model.safetensors") const { return read_file(folder_ / run / file, 1 << 24); }
+  std::string bytes(const std::string& run, const char* file = "model.safetensors") const {
+    return read_file(folder_ / run / file, 1 << 24);
+  }
   void expect_same(const std::string& a, const std::string& b) const {
     EXPECT_EQ(bytes(a), bytes(b));
     EXPECT_EQ(bytes(a, "best.safetensors"), bytes(b, "best.safetensors"));
@@ -178,7 +190,8 @@ TEST_F(FitTest, TheRanksOfAGroupTrainOneNetwork) {
 
 TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
   train::Job job = own_job();
-  job.network = nn::network("loud", [](const nn::NetworkInput& input) { return std::make_shared<LoudNetImpl>(input); });
+  job.network =
+      nn::network("loud", [](const nn::NetworkInput& input) { return std::make_shared<LoudNetImpl>(input); });
   const auto options_with = [&](const std::string& run, int64_t workers, double clip) {
     train::Options options = options_of(run, workers);
     options.precision = train::Precision::fp16_mixed;
@@ -206,11 +219,14 @@ TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
       EXPECT_EQ(result.steps, 3 * kStepsPerEpoch);
       EXPECT_THAT(skipped, testing::SizeIs(testing::AllOf(count, testing::Ge(3), testing::Le(8))));
       ASSERT_EQ(hashes.size(), 27U);
-      for (int64_t step = 2; step <= 27; ++step) EXPECT_EQ(hashes[step] == hashes[step - 1], skipped.contains(step)) << "step " << step;
+      for (int64_t step = 2; step <= 27; ++step)
+        EXPECT_EQ(hashes[step] == hashes[step - 1], skipped.contains(step)) << "step " << step;
       expect_same(name + "1", name + std::to_string(workers));
     }
     int64_t last_step = 2;
-    job.observer = [&](const io::Event& event) { return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go; };
+    job.observer = [&](const io::Event& event) {
+      return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go;
+    };
     fit(job, options_with(name + "parts", 1, clip));
     train::Options options = options_with(name + "parts", 3, clip);
     options.resume = true;
@@ -245,7 +261,8 @@ TEST_F(FitTest, RunsAtTheSameTimeDoNotDisturbEachOther) {
 
 TEST_F(FitTest, ChangingBufferIsRefusedByName) {
   train::Job job = own_job();
-  job.network = nn::network("counting", [](const nn::NetworkInput& input) { return std::make_shared<CountingNetImpl>(input); });
+  job.network = nn::network(
+      "counting", [](const nn::NetworkInput& input) { return std::make_shared<CountingNetImpl>(input); });
   try {
     fit(job, options_of("counting", 2));
     FAIL() << "a buffer of its own went unnoticed";
@@ -259,7 +276,9 @@ TEST_F(FitTest, ObserverStopsAndResumeWithOtherWorkersGivesTheSameBits) {
   fit(own_job(), options_of("whole", 2));
   train::Job job = own_job();
   int64_t last_step = 4;
-  job.observer = [&](const io::Event& event) { return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go; };
+  job.observer = [&](const io::Event& event) {
+    return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go;
+  };
   EXPECT_EQ(fit(job, options_of("parts", 1)).reason, train::EndReason::observer);
   train::Options options = options_of("parts", 3);
   options.resume = true;
@@ -277,11 +296,12 @@ TEST_F(FitTest, ObserverStopsAndResumeWithOtherWorkersGivesTheSameBits) {
   expect_same("whole", "parts");
 }
 
-// The validation data stop the run while they are read: the step stands, the validation is made again at resume, and the best weights
-// are those of that step.
+// The validation data stop the run while they are read: the step stands, the validation is made again at
+// resume, and the best weights are those of that step.
 TEST_F(FitTest, StopInsideAValidation) {
   for (const int64_t validate_every : {4, 27}) {
-    const std::string whole = "whole" + std::to_string(validate_every), parts = "parts" + std::to_string(validate_every);
+    const std::string whole = "whole" + std::to_string(validate_every),
+                      parts = "parts" + std::to_string(validate_every);
     train::Options options = options_of(whole, 2);
     options.validate_every = validate_every;
     const train::Result expected = fit(own_job(), options);
@@ -342,7 +362,8 @@ TEST_F(FitTest, FolderTooSmallToHoldImagesOutIsTrainedToTheEnd) {
   }
   job.dataset = many.subset(one_of_each);
   job.validation = {};
-  const train::Result result = fit(job, {.workers = 2, .max_epochs = 9, .output = (folder_ / "tiny").string()});
+  const train::Result result =
+      fit(job, {.workers = 2, .max_epochs = 9, .output = (folder_ / "tiny").string()});
   EXPECT_EQ(result.reason, train::EndReason::finished);
   EXPECT_EQ(result.steps, 9);
   EXPECT_TRUE(std::isnan(result.accuracy));

@@ -1,4 +1,5 @@
-// --on-out-of-memory: memory that runs out on one worker splits the shards of all. This program is its own worker, so main is at the end.
+// --on-out-of-memory: memory that runs out on one worker splits the shards of all. This program is its own
+// worker, so main is at the end.
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -30,8 +31,9 @@ pool::Session* session = nullptr;
 constexpr int64_t kSide = 8;
 constexpr int64_t kMarked = 9;  // a pixel; the next has the same mark
 
-// Two bright corners for two classes. Over a batch that has a marked picture, memory runs out where it has more than 255 - mark samples. Pictures 40 and 77 are
-// marked: in order, and 32 in a step, those of the second and third.
+// Two bright corners for two classes. Over a batch that has a marked picture, memory runs out where it has
+// more than 255 - mark samples. Pictures 40 and 77 are marked: in order, and 32 in a step, those of the
+// second and third.
 class MarkedCorners : public data::Datastore {
  public:
   int64_t size() const override { return 100; }
@@ -43,7 +45,8 @@ class MarkedCorners : public data::Datastore {
   void read_to(int64_t index, const data::Placement& placement) const override {
     const auto pixels = placement(image_size(index));
     uint32_t state = static_cast<uint32_t>(index + 1) * 2654435761U;
-    for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>((state = state * 1664525U + 1013904223U) >> 25);
+    for (uint8_t& pixel : pixels)
+      pixel = static_cast<uint8_t>((state = state * 1664525U + 1013904223U) >> 25);
     pixels[label(index) == 0 ? 0 : kSide - 1] = 255;
     if (index == 40) pixels[kMarked] = pixels[kMarked + 1] = 255 - 5;
     if (index == 77) pixels[kMarked] = pixels[kMarked + 1] = 255 - 3;
@@ -71,20 +74,25 @@ struct Trial {
   };
 };
 
-[[noreturn]] void run_out() { TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has less. "); }
+[[noreturn]] void run_out() {
+  TORCH_CHECK_WITH(OutOfMemoryError, false,
+                   "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has less. ");
+}
 
 bool fits(const at::Tensor& pictures, bool hopeless) {
   const at::Tensor pixels = (pictures.detach().flatten(1) * 255).round().cpu();
   for (int64_t i = 0; i < pixels.size(0); ++i) {
     const auto mark = pixels[i][kMarked].item<double>();
-    const bool is_marked = (mark == 255 - 5 || mark == 255 - 3) && pixels[i][kMarked + 1].item<double>() == mark;
+    const bool is_marked =
+        (mark == 255 - 5 || mark == 255 - 3) && pixels[i][kMarked + 1].item<double>() == mark;
     if (is_marked && (hopeless || static_cast<double>(pixels.size(0)) > 255 - mark)) return false;
   }
   return true;
 }
 
 // As if it took memory for its whole batch, in forward or in backward.
-at::Tensor with_memory(const Trial& trial, const at::Tensor& pictures, const std::function<at::Tensor()>& forward) {
+at::Tensor with_memory(const Trial& trial, const at::Tensor& pictures,
+                       const std::function<at::Tensor()>& forward) {
   if (trial.roomy || !at::GradMode::is_enabled() || fits(pictures, trial.hopeless)) return forward();
   if (!trial.in_backward) run_out();
   const at::Tensor logits = forward();
@@ -94,7 +102,11 @@ at::Tensor with_memory(const Trial& trial, const at::Tensor& pictures, const std
 
 struct MarkedNetImpl : torch::nn::Module {
   MarkedNetImpl(const nn::NetworkInput& input, Trial asked)
-      : trial(std::move(asked)), convolution(torch::nn::Conv2dOptions(input.channels, 6, 3)), norm(6), dropout(0.3), head(6 * (input.height - 2) * (input.width - 2), input.classes) {
+      : trial(std::move(asked)),
+        convolution(torch::nn::Conv2dOptions(input.channels, 6, 3)),
+        norm(6),
+        dropout(0.3),
+        head(6 * (input.height - 2) * (input.width - 2), input.classes) {
     register_module("convolution", convolution);
     register_module("norm", norm);
     register_module("dropout", dropout);
@@ -110,18 +122,31 @@ struct MarkedNetImpl : torch::nn::Module {
   torch::nn::Linear head;
 };
 
-// A layer graph, whose shards are computed together and whose gradients are written in place, or a module with batch norm and dropout.
+// A layer graph, whose shards are computed together and whose gradients are written in place, or a module
+// with batch norm and dropout.
 nn::Network network_of(const Trial& trial) {
-  if (trial.network == "module") return nn::network("marked", [trial](const nn::NetworkInput& input) { return std::make_shared<MarkedNetImpl>(input, trial); });
+  if (trial.network == "module")
+    return nn::network("marked", [trial](const nn::NetworkInput& input) {
+      return std::make_shared<MarkedNetImpl>(input, trial);
+    });
   return {"marked graph", [trial](const nn::NetworkInput& input) {
             nn::Instance instance = nn::find_network("mlp").make(input);
-            instance.forward = [trial, forward = instance.forward](const at::Tensor& x) { return with_memory(trial, x, [&] { return forward(x); }); };
+            instance.forward = [trial, forward = instance.forward](const at::Tensor& x) {
+              return with_memory(trial, x, [&] { return forward(x); });
+            };
             return instance;
           }};
 }
 
 train::Options options_of(const Trial& trial) {
-  train::Options options{.shuffle = data::Shuffle::never, .shards = 4, .mini_batch_size = 32, .max_epochs = 3, .patience = 0, .learning_rate = 0.05, .out_of_memory = train::OutOfMemory::split, .output = trial.output};
+  train::Options options{.shuffle = data::Shuffle::never,
+                         .shards = 4,
+                         .mini_batch_size = 32,
+                         .max_epochs = 3,
+                         .patience = 0,
+                         .learning_rate = 0.05,
+                         .out_of_memory = train::OutOfMemory::split,
+                         .output = trial.output};
   read_json(Json::parse(trial.options), options, "the test");
   return options;
 }
@@ -139,22 +164,31 @@ struct Outcome {
   static constexpr auto describe = [](auto& self, auto&& field) { field("steps", self.steps, ""); };
 };
 
-Outcome train_once(pool::Worker&, const Trial& trial) { return {fit(job_of(trial), options_of(trial)).steps}; }
+Outcome train_once(pool::Worker&, const Trial& trial) {
+  return {fit(job_of(trial), options_of(trial)).steps};
+}
 constexpr auto train_task = pool::task<train_once>("train_once");
 
 class OutOfMemory : public testing::Test {
  protected:
   void TearDown() override { session->close_pool(); }
-  Trial trial(const std::string& run, const Json& options = Json::object()) const { return {.output = (folder_ / run).string(), .options = options.dump()}; }
-  std::string weights(const std::string& run) const { return read_file(folder_ / run / "model.safetensors", 1 << 24) + read_file(folder_ / run / "best.safetensors", 1 << 24); }
+  Trial trial(const std::string& run, const Json& options = Json::object()) const {
+    return {.output = (folder_ / run).string(), .options = options.dump()};
+  }
+  std::string weights(const std::string& run) const {
+    return read_file(folder_ / run / "model.safetensors", 1 << 24) +
+           read_file(folder_ / run / "best.safetensors", 1 << 24);
+  }
 
   // Of each event of an attempt that tells of a split: steps done, pieces from then on.
   std::vector<std::pair<int64_t, int64_t>> splits(const std::string& run, int64_t attempt = 0) const {
     std::vector<std::pair<int64_t, int64_t>> splits;
-    std::istringstream lines(read_file(folder_ / run / "events" / ("rank-0-attempt-" + std::to_string(attempt) + ".jsonl"), 1 << 24));
+    std::istringstream lines(read_file(
+        folder_ / run / "events" / ("rank-0-attempt-" + std::to_string(attempt) + ".jsonl"), 1 << 24));
     for (std::string line; std::getline(lines, line);) {
       const Json event = Json::parse(line);
-      if (event["kind"] == "message" && event["values"].contains("pieces")) splits.emplace_back(event["step"], event["values"]["pieces"]);
+      if (event["kind"] == "message" && event["values"].contains("pieces"))
+        splits.emplace_back(event["step"], event["values"]["pieces"]);
     }
     return splits;
   }
@@ -173,7 +207,8 @@ TEST_F(OutOfMemory, SplitsTheShardsOfAllWorkersWithEqualWeights) {
         one.in_backward = in_backward;
         const train::Result result = fit(job_of(one), options_of(one));
         EXPECT_EQ(result.steps, 12);
-        EXPECT_THAT(splits(name + std::to_string(workers)), ElementsAre(Pair(1, 2), Pair(2, 4))) << name << workers;
+        EXPECT_THAT(splits(name + std::to_string(workers)), ElementsAre(Pair(1, 2), Pair(2, 4)))
+            << name << workers;
         EXPECT_EQ(weights(name + std::to_string(workers)), weights(std::string(network) + " forward 1"));
       }
     }
@@ -187,7 +222,8 @@ TEST_F(OutOfMemory, SplitsTheShardsOfAllProcessesWithEqualWeights) {
   for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
     const std::string run = enum_names(kind)[static_cast<size_t>(kind)];
     session->close_pool();
-    EXPECT_THAT(session->open_pool({.kind = kind, .workers = 2, .quiet = true}).spmd(train_task, trial(run)), Each(Field(&Outcome::steps, 12)));
+    EXPECT_THAT(session->open_pool({.kind = kind, .workers = 2, .quiet = true}).spmd(train_task, trial(run)),
+                Each(Field(&Outcome::steps, 12)));
     EXPECT_THAT(splits(run), ElementsAre(Pair(1, 2), Pair(2, 4)));
     EXPECT_EQ(weights(run), weights("alone"));
   }
@@ -242,8 +278,12 @@ TEST_F(OutOfMemory, WithoutTheOptionItIsAnErrorAndAResumeMaySplit) {
     FAIL() << "memory did not run out";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
-    EXPECT_THAT(error.what(), HasSubstr("the GPU's memory is full: CUDA out of memory. Tried to allocate 2.00 GiB\n  in step 2, in shard 1 with 8 samples\n"));
-    EXPECT_THAT(error.hint(), HasSubstr("--shards 8 computes 4 at once, and --accumulate 2 computes 4 at once of the same shards; --on-out-of-memory split does so by itself, also with --resume; or use a smaller"));
+    EXPECT_THAT(error.what(), HasSubstr("the GPU's memory is full: CUDA out of memory. Tried to allocate "
+                                        "2.00 GiB\n  in step 2, in shard 1 with 8 samples\n"));
+    EXPECT_THAT(
+        error.hint(),
+        HasSubstr("--shards 8 computes 4 at once, and --accumulate 2 computes 4 at once of the same shards; "
+                  "--on-out-of-memory split does so by itself, also with --resume; or use a smaller"));
   }
   one.options = R"({"resume": true})";
   fit(job_of(one), options_of(one));
@@ -267,7 +307,11 @@ TEST_F(OutOfMemory, PiecesThatCannotBeSmallerAreAnError) {
 TEST_F(OutOfMemory, ReplicasOfAveragingModeAreSplitToo) {
   for (const int64_t workers : {1, 2, 3}) {
     const std::string run = "average " + std::to_string(workers);
-    const Trial one = trial(run, {{"workers", workers}, {"exchange", "average"}, {"mini-batch-size", 8}, {"averaging-frequency", 2}, {"max-epochs", 2}});
+    const Trial one = trial(run, {{"workers", workers},
+                                  {"exchange", "average"},
+                                  {"mini-batch-size", 8},
+                                  {"averaging-frequency", 2},
+                                  {"max-epochs", 2}});
     fit(job_of(one), options_of(one));
     EXPECT_THAT(splits(run), ElementsAre(Pair(1, 2), Pair(2, 4))) << run;
     EXPECT_EQ(weights(run), weights("average 1"));

@@ -20,12 +20,14 @@ using namespace lockstep::data;
 namespace {
 
 void write(const std::filesystem::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 class SmallTaker : public PixelTaker {
  public:
-  explicit SmallTaker(const PictureFormat& format) : format_(format), pixels_(static_cast<size_t>(format.size().bytes())) {}
+  explicit SmallTaker(const PictureFormat& format)
+      : format_(format), pixels_(static_cast<size_t>(format.size().bytes())) {}
   Decode decode() const override { return format_.decode; }
   double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
   void take(const Pixels& pixels) override { to_format(pixels, format_, pixels_); }
@@ -40,7 +42,9 @@ void read_picture(const char* name, std::string_view input) {
   ImageSize told, found;
   std::string refused;
   try {
-    told = picture_size(name, [&](size_t offset, size_t count) { return offset < input.size() ? input.substr(offset, std::min(count, kMostWindow)) : std::string_view(); });
+    told = picture_size(name, [&](size_t offset, size_t count) {
+      return offset < input.size() ? input.substr(offset, std::min(count, kMostWindow)) : std::string_view();
+    });
   } catch (const DecodeError& error) {
     refused = error.what();
   }
@@ -50,7 +54,11 @@ void read_picture(const char* name, std::string_view input) {
     memory.resize(static_cast<size_t>(size.bytes()));
     return std::span(memory);
   };
-  const PictureFormat format{.channels = input.size() % 2 == 0 ? 3 : 1, .height = 20, .width = 31, .resize = static_cast<Resize>(input.size() % 3), .decode = input.size() % 5 < 3 ? Decode::fast : Decode::exact};
+  const PictureFormat format{.channels = input.size() % 2 == 0 ? 3 : 1,
+                             .height = 20,
+                             .width = 31,
+                             .resize = static_cast<Resize>(input.size() % 3),
+                             .decode = input.size() % 5 < 3 ? Decode::fast : Decode::exact};
   SmallTaker taker(format);
   if (input.size() % 7 < 4) {
     decode(name, input, place);
@@ -58,7 +66,8 @@ void read_picture(const char* name, std::string_view input) {
     decode(name, input, Placement(place, &taker));
   }
   const bool differs = !memory.empty() && found != told;
-  if (!refused.empty() || differs) throw std::runtime_error("the size told beforehand is another: " + refused);
+  if (!refused.empty() || differs)
+    throw std::runtime_error("the size told beforehand is another: " + refused);
 }
 
 fuzz::Reader picture_reader(const char* name, const char* file) {
@@ -75,7 +84,8 @@ void repair_png(std::string& input) {
   for (size_t at = 8; at + 12 <= input.size();) {
     const uint64_t length = number(at);
     if (at + 12 + length > input.size()) return;
-    const auto sum = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(input.data() + at + 4), static_cast<uInt>(length + 4)));
+    const auto sum = static_cast<uint32_t>(
+        crc32(0, reinterpret_cast<const Bytef*>(input.data() + at + 4), static_cast<uInt>(length + 4)));
     for (size_t i = 0; i < 4; ++i) input[at + 8 + length + i] = static_cast<char>(sum >> (24 - 8 * i));
     at += 12 + length;
   }
@@ -89,7 +99,8 @@ void repair_tar(std::string& input) {
     std::fill_n(input.begin() + static_cast<std::ptrdiff_t>(at + kSum), kSumBytes, ' ');
     uint32_t sum = 0;
     for (size_t i = 0; i < kBlock; ++i) sum += static_cast<uint8_t>(input[at + i]);
-    for (size_t digit = 0; digit < 6; ++digit) input[at + kSum + digit] = static_cast<char>('0' + (sum >> (15 - 3 * digit) & 7));
+    for (size_t digit = 0; digit < 6; ++digit)
+      input[at + kSum + digit] = static_cast<char>('0' + (sum >> (15 - 3 * digit) & 7));
     input[at + kSum + 6] = '\0';
   }
 }
@@ -106,10 +117,13 @@ void read_all(const std::filesystem::path& path) {
   }
 }
 
-// The input is the pictures, or, for one in four, the labels beside good pictures; in a folder or in an archive.
+// The input is the pictures, or, for one in four, the labels beside good pictures; in a folder or in an
+// archive.
 void read_idx(std::string_view input) {
   static const std::string labels = [] { return std::string("\0\0\x08\x01\0\0\0\x03\0\1\2", 11); }();
-  static const std::string pictures = [] { return std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + std::string(12, 'x'); }();
+  static const std::string pictures = [] {
+    return std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + std::string(12, 'x');
+  }();
   const auto folder = std::filesystem::path("idx");
   std::filesystem::create_directories(folder);
   const bool as_labels = input.size() % 4 == 3;
@@ -157,7 +171,8 @@ void read_cache(std::string_view input) {
   const auto folder = std::filesystem::path("cache");
   const PictureFormat format{.channels = 1, .height = 2, .width = 2};
   const Three three;
-  static const std::filesystem::path path = open_picture_cache(folder, three, format, CacheUse::make, 1 << 20).cache->path();
+  static const std::filesystem::path path =
+      open_picture_cache(folder, three, format, CacheUse::make, 1 << 20).cache->path();
   static const std::string good = read_file(path);
   // What is not zero in the input damages the file; its length is the file's, too.
   std::string bytes = good.substr(0, input.size());
@@ -168,17 +183,27 @@ void read_cache(std::string_view input) {
   for (int64_t i = 0; i < 3; ++i) {
     opened.cache->read(i, picture);
     opened.cache->write(i, picture);
-    if (!opened.cache->read(i, again) || picture != again) throw std::runtime_error("what was written is not read");
+    if (!opened.cache->read(i, again) || picture != again)
+      throw std::runtime_error("what was written is not read");
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::array readers{picture_reader("png", "a.png"), picture_reader("jpeg", "a.jpg"), picture_reader("bmp", "a.bmp"), picture_reader("ppm", "a.ppm"), picture_reader("tiff", "a.tif"),
-                     picture_reader("webp", "a.webp"), fuzz::Reader{"cache", read_cache}, fuzz::Reader{"idx", read_idx}, fuzz::Reader{"cifar", [](std::string_view input) { read_file_as("data_batch_1.bin", input); }},
-                     fuzz::Reader{"ts", [](std::string_view input) { read_file_as("a.ts", input); }}, fuzz::Reader{"csv", read_csv},
-                     fuzz::Reader{"tar", [](std::string_view input) { read_file_as("a.tar", input); }, repair_tar}};
+  std::array readers{
+      picture_reader("png", "a.png"),
+      picture_reader("jpeg", "a.jpg"),
+      picture_reader("bmp", "a.bmp"),
+      picture_reader("ppm", "a.ppm"),
+      picture_reader("tiff", "a.tif"),
+      picture_reader("webp", "a.webp"),
+      fuzz::Reader{"cache", read_cache},
+      fuzz::Reader{"idx", read_idx},
+      fuzz::Reader{"cifar", [](std::string_view input) { read_file_as("data_batch_1.bin", input); }},
+      fuzz::Reader{"ts", [](std::string_view input) { read_file_as("a.ts", input); }},
+      fuzz::Reader{"csv", read_csv},
+      fuzz::Reader{"tar", [](std::string_view input) { read_file_as("a.tar", input); }, repair_tar}};
   readers[0].repair = repair_png;
   return fuzz::run(argc, argv, readers);
 }

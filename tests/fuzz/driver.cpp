@@ -27,7 +27,9 @@
 #include "lockstep/data/decode.h"
 
 // Read by AddressSanitizer's run time where the program is built with it.
-extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=2048:hard_rss_limit_mb=4096:detect_leaks=0"; }
+extern "C" const char* __asan_default_options() {
+  return "max_allocation_size_mb=2048:hard_rss_limit_mb=4096:detect_leaks=0";
+}
 
 namespace lockstep::fuzz {
 namespace {
@@ -69,7 +71,8 @@ std::vector<std::string> read_seeds(const std::filesystem::path& folder) {
 }
 
 void overwrite(std::string& input, size_t at, uint64_t value, size_t bytes, bool big_endian) {
-  for (size_t i = 0; i < bytes && at + i < input.size(); ++i) input[at + i] = static_cast<char>(value >> 8 * (big_endian ? bytes - 1 - i : i));
+  for (size_t i = 0; i < bytes && at + i < input.size(); ++i)
+    input[at + i] = static_cast<char>(value >> 8 * (big_endian ? bytes - 1 - i : i));
 }
 
 // A place that is near the beginning more often than chance would have it: headers decide most.
@@ -79,21 +82,39 @@ size_t draw_place(const std::string& input, Random& random) {
 }
 
 void change(std::string& input, const std::vector<std::string>& seeds, Random& random) {
-  constexpr std::array<uint64_t, 14> kNumbers{0, 1, 2, 7, 8, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffffffffffff};
+  constexpr std::array<uint64_t, 14> kNumbers{
+      0, 1, 2, 7, 8, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffffffffffff};
   constexpr std::string_view kCharacters = "0123456789-+.eE,:;@#\"{}[]\n \t\\";
   if (input.empty()) input = seeds[random.below(seeds.size())];
   if (input.empty()) return input.push_back('x');
   const size_t at = draw_place(input, random);
   const size_t length = 1 + random.below(std::min<size_t>(input.size() - at, 64));
   switch (random.below(9)) {
-    case 0: input[at] = static_cast<char>(random.next()); break;
-    case 1: input[at] = static_cast<char>(input[at] ^ (1 << random.below(8))); break;
-    case 2: overwrite(input, at, kNumbers[random.below(kNumbers.size())], size_t{1} << random.below(4), random.below(2) == 0); break;
-    case 3: overwrite(input, at, random.below(70000), size_t{1} << random.below(3), random.below(2) == 0); break;
-    case 4: input.erase(at, length); break;
-    case 5: input.insert(at, input.substr(at, length)); break;
-    case 6: input[at] = kCharacters[random.below(kCharacters.size())]; break;
-    case 7: input.resize(at + 1); break;
+    case 0:
+      input[at] = static_cast<char>(random.next());
+      break;
+    case 1:
+      input[at] = static_cast<char>(input[at] ^ (1 << random.below(8)));
+      break;
+    case 2:
+      overwrite(input, at, kNumbers[random.below(kNumbers.size())], size_t{1} << random.below(4),
+                random.below(2) == 0);
+      break;
+    case 3:
+      overwrite(input, at, random.below(70000), size_t{1} << random.below(3), random.below(2) == 0);
+      break;
+    case 4:
+      input.erase(at, length);
+      break;
+    case 5:
+      input.insert(at, input.substr(at, length));
+      break;
+    case 6:
+      input[at] = kCharacters[random.below(kCharacters.size())];
+      break;
+    case 7:
+      input.resize(at + 1);
+      break;
     default: {
       const std::string& other = seeds[random.below(seeds.size())];
       if (other.empty()) break;
@@ -123,7 +144,8 @@ void bound_memory() {
   }
 }
 
-[[noreturn]] void feed(const Reader& reader, const std::vector<std::string>& seeds, const Settings& settings, Shared& shared) {
+[[noreturn]] void feed(const Reader& reader, const std::vector<std::string>& seeds, const Settings& settings,
+                       Shared& shared) {
   bound_memory();
   Random random(settings.seed);
   const auto end = Clock::now() + std::chrono::seconds(settings.seconds);
@@ -178,7 +200,8 @@ End watch(pid_t child, const Shared& shared) {
 
 bool fuzz(const Reader& reader, const Settings& settings) {
   const std::vector<std::string> seeds = read_seeds(settings.seeds / reader.name);
-  void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   auto& shared = *new (memory) Shared;
   const test::TemporaryFolder folder;
@@ -190,13 +213,16 @@ bool fuzz(const Reader& reader, const Settings& settings) {
     feed(reader, seeds, settings, shared);
   }
   const auto [well, most_memory_mb] = watch(child, shared);
-  std::printf("%-12s %9lld inputs, %lld taken, %lld MB at most%s\n", reader.name, static_cast<long long>(shared.inputs), static_cast<long long>(shared.taken), static_cast<long long>(most_memory_mb),
-              well ? "" : ", A FINDING");
+  std::printf("%-12s %9lld inputs, %lld taken, %lld MB at most%s\n", reader.name,
+              static_cast<long long>(shared.inputs), static_cast<long long>(shared.taken),
+              static_cast<long long>(most_memory_mb), well ? "" : ", A FINDING");
   std::fflush(stdout);
   if (!well) {
     const std::string path = std::string(reader.name) + "-finding";
-    std::ofstream(path, std::ios::binary).write(shared.input.data(), static_cast<std::streamsize>(shared.length.load()));
-    std::printf("%s has the input of %zu bytes (--seed %llu)\n", path.c_str(), shared.length.load(), static_cast<unsigned long long>(settings.seed));
+    std::ofstream(path, std::ios::binary)
+        .write(shared.input.data(), static_cast<std::streamsize>(shared.length.load()));
+    std::printf("%s has the input of %zu bytes (--seed %llu)\n", path.c_str(), shared.length.load(),
+                static_cast<unsigned long long>(settings.seed));
   }
   ::munmap(memory, sizeof(Shared));
   return well;
@@ -228,7 +254,8 @@ int run(int argc, char** argv, std::span<const Reader> readers) {
   bool well = true;
   for (const Reader& reader : readers) {
     const auto& chosen = settings.readers;
-    if (chosen.empty() || std::find(chosen.begin(), chosen.end(), reader.name) != chosen.end()) well &= fuzz(reader, settings);
+    if (chosen.empty() || std::find(chosen.begin(), chosen.end(), reader.name) != chosen.end())
+      well &= fuzz(reader, settings);
   }
   return well ? 0 : 1;
 }

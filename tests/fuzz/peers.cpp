@@ -1,4 +1,5 @@
-// What other processes send: the frames of a pool, the control line of ranks on several machines, and what stands in the store where ranks meet.
+// What other processes send: the frames of a pool, the control line of ranks on several machines, and what
+// stands in the store where ranks meet.
 #include <array>
 #include <cstring>
 #include <stdexcept>
@@ -48,7 +49,8 @@ struct Message {
 
 std::array<Descriptor, 2> socket_pair() {
   std::array<int, 2> sockets{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) throw errno_error(errno, "make", "sockets");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+    throw errno_error(errno, "make", "sockets");
   return {Descriptor(sockets[0]), Descriptor(sockets[1])};
 }
 
@@ -58,7 +60,9 @@ void read_frames(std::string_view input) {
   while (!input.empty()) {
     const ssize_t sent = ::send(far.get(), input.data(), input.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) input.remove_prefix(static_cast<size_t>(sent));
-    for (pool::Frame& frame : channel.receive()) pool::unpack<Message>({.fields = std::move(frame.header), .tensors = {}, .bytes = std::move(frame.bytes)});
+    for (pool::Frame& frame : channel.receive())
+      pool::unpack<Message>(
+          {.fields = std::move(frame.header), .tensors = {}, .bytes = std::move(frame.bytes)});
   }
 }
 
@@ -99,7 +103,9 @@ Descriptor listening(sockaddr_un& address, socklen_t& size) {
   address.sun_family = AF_UNIX;
   size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(socket.get(), any, sizeof address.sun_family) != 0 || ::listen(socket.get(), 8) != 0 || ::getsockname(socket.get(), any, &size) != 0) throw errno_error(errno, "listen at", "a socket");
+  if (::bind(socket.get(), any, sizeof address.sun_family) != 0 || ::listen(socket.get(), 8) != 0 ||
+      ::getsockname(socket.get(), any, &size) != 0)
+    throw errno_error(errno, "listen at", "a socket");
   return socket;
 }
 
@@ -120,7 +126,8 @@ void read_control(std::string_view input) {
   const comm::ControlLine line(members, std::move(socket), [] {});
   const auto say = [&](std::string_view bytes) {
     Descriptor far(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(far.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) throw errno_error(errno, "reach", "rank 0");
+    if (::connect(far.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+      throw errno_error(errno, "reach", "rank 0");
     send_all(far, bytes);
     return far;
   };
@@ -140,12 +147,14 @@ void read_meeting(std::string_view input) {
   if (const Json said = comm::introduction_in(text); !said.is_null()) comm::name_of(1, said);
   for (const std::string& rank : comm::roster_in(text).ranks) comm::introduction_in(rank);
   comm::is_door(text);
-  if (comm::unseal(comm::secret_of(kToken), text.substr(0, 4), {input.begin(), input.end()})) throw std::logic_error("what nobody sealed was opened");
+  if (comm::unseal(comm::secret_of(kToken), text.substr(0, 4), {input.begin(), input.end()}))
+    throw std::logic_error("what nobody sealed was opened");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::array readers{fuzz::Reader{"frames", read_frames, repair_frames}, fuzz::Reader{"control", read_control}, fuzz::Reader{"meeting", read_meeting}};
+  const std::array readers{fuzz::Reader{"frames", read_frames, repair_frames},
+                           fuzz::Reader{"control", read_control}, fuzz::Reader{"meeting", read_meeting}};
   return fuzz::run(argc, argv, readers);
 }

@@ -24,26 +24,30 @@ using namespace lockstep;
 namespace {
 
 std::filesystem::path written(std::string_view bytes, const std::filesystem::path& path = "input") {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return path;
 }
 
 uint64_t number_at(const std::string& bytes, size_t at, size_t count) {
   uint64_t value = 0;
-  for (size_t i = count; at + count <= bytes.size() && i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
+  for (size_t i = count; at + count <= bytes.size() && i-- > 0;)
+    value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
   return value;
 }
 
 // The files of a zip are given the checksums that they would need.
 void repair_zip(std::string& input) {
   constexpr size_t kEntry = 46, kLocal = 30;
-  for (size_t entry = input.find("PK\1\2"); entry != std::string::npos && entry + kEntry <= input.size(); entry = input.find("PK\1\2", entry + kEntry)) {
+  for (size_t entry = input.find("PK\1\2"); entry != std::string::npos && entry + kEntry <= input.size();
+       entry = input.find("PK\1\2", entry + kEntry)) {
     const uint64_t bytes = number_at(input, entry + 20, 4);
     const uint64_t local = number_at(input, entry + 42, 4);
     if (local + kLocal > input.size()) continue;
     const uint64_t begin = local + kLocal + number_at(input, local + 26, 2) + number_at(input, local + 28, 2);
     if (begin > input.size() || bytes > input.size() - begin) continue;
-    const auto sum = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(input.data() + begin), static_cast<uInt>(bytes)));
+    const auto sum = static_cast<uint32_t>(
+        crc32(0, reinterpret_cast<const Bytef*>(input.data() + begin), static_cast<uInt>(bytes)));
     for (const size_t place : {entry + 16, static_cast<size_t>(local) + 14}) {
       for (size_t i = 0; i < 4; ++i) input[place + i] = static_cast<char>(sum >> (8 * i));
     }
@@ -63,11 +67,16 @@ void read_options(std::string_view input) {
 void read_checkpoint(std::string_view input) {
   const nn::NamedTensors weights{{"weight", at::zeros({2})}};
   const Json fingerprint{{"network", "mlp"}, {"images", 100}, {"arithmetic", "avx2"}};
-  static const std::filesystem::path folder = train::write_checkpoint("run", {.state = {.step = 7, .finished = "finished"}, .fingerprint = fingerprint, .weights = weights, .optimizer = weights});
+  static const std::filesystem::path folder =
+      train::write_checkpoint("run", {.state = {.step = 7, .finished = "finished"},
+                                      .fingerprint = fingerprint,
+                                      .weights = weights,
+                                      .optimizer = weights});
   written(input, folder / "manifest.json");
   train::weights_doubt("run/model.safetensors", weights);
   const auto checkpoint = train::last_checkpoint("run");
-  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) train::read_tensors(*checkpoint, file);
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    train::read_tensors(*checkpoint, file);
   train::compare_fingerprints(checkpoint->fingerprint, fingerprint);
 }
 
@@ -90,7 +99,9 @@ void read_log(std::string_view input) {
   written(input, "run/events/rank-0-attempt-0.jsonl");
   const std::vector<io::Event> events = io::read_events("run");
   view::Trials trials(nowhere);
-  for (const auto& view : {view::progress(nowhere, {.plot = true, .timing = true, .verbose = true, .averages = true}), view::svg_curves("run"), view::tensorboard("run", 0)}) {
+  for (const auto& view :
+       {view::progress(nowhere, {.plot = true, .timing = true, .verbose = true, .averages = true}),
+        view::svg_curves("run"), view::tensorboard("run", 0)}) {
     for (const io::Event& event : events) view->show(event);
     view->finish();
   }
@@ -105,12 +116,15 @@ void read_log(std::string_view input) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::array readers{fuzz::Reader{"safetensors", [](std::string_view input) { nn::read_safetensors(written(input)); }},
-                           fuzz::Reader{"torch", [](std::string_view input) { nn::read_torch_file(written(input)); }, repair_zip},
-                           fuzz::Reader{"network", [](std::string_view input) { nn::read_graph(nn::parse_network_json(std::string(input))); }},
-                           fuzz::Reader{"manifest", [](std::string_view input) { train::read_manifest(written(input)); }},
-                           fuzz::Reader{"options", read_options},
-                           fuzz::Reader{"checkpoint", read_checkpoint, repair_manifest},
-                           fuzz::Reader{"events", read_log}};
+  const std::array readers{
+      fuzz::Reader{"safetensors", [](std::string_view input) { nn::read_safetensors(written(input)); }},
+      fuzz::Reader{"torch", [](std::string_view input) { nn::read_torch_file(written(input)); }, repair_zip},
+      fuzz::Reader{
+          "network",
+          [](std::string_view input) { nn::read_graph(nn::parse_network_json(std::string(input))); }},
+      fuzz::Reader{"manifest", [](std::string_view input) { train::read_manifest(written(input)); }},
+      fuzz::Reader{"options", read_options},
+      fuzz::Reader{"checkpoint", read_checkpoint, repair_manifest},
+      fuzz::Reader{"events", read_log}};
   return fuzz::run(argc, argv, readers);
 }

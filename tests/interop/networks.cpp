@@ -1,7 +1,8 @@
 // Our half of safetensors_test.py.
-//   networks write FOLDER NAME...   for each built-in network NAME: NAME.safetensors with its weights, NAME.example.safetensors with pictures and scores
-//   networks scores NAME CLASSES WEIGHTS PICTURES OUT   PICTURES has "pictures" [b,C,H,W], and OUT gets "scores", by the network NAME with WEIGHTS
-//   networks copy A B       reads A and writes its tensors and metadata to B
+//   networks write FOLDER NAME...   for each built-in network NAME: NAME.safetensors with its weights,
+//   NAME.example.safetensors with pictures and scores networks scores NAME CLASSES WEIGHTS PICTURES OUT
+//   PICTURES has "pictures" [b,C,H,W], and OUT gets "scores", by the network NAME with WEIGHTS networks copy
+//   A B       reads A and writes its tensors and metadata to B
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -35,13 +36,16 @@ void write_network(const std::string& name, const std::filesystem::path& folder)
   instance.module->eval();
   const at::Tensor pictures = torch::rand({4, input.channels, input.height, input.width});
   nn::write_safetensors(folder / (name + ".safetensors"), nn::state_of(*instance.module));
-  nn::write_safetensors(folder / (name + ".example.safetensors"), {{"pictures", pictures}, {"scores", instance.forward(pictures)}});
+  nn::write_safetensors(folder / (name + ".example.safetensors"),
+                        {{"pictures", pictures}, {"scores", instance.forward(pictures)}});
 }
 
 // As lockstep predict computes them, with this project's kernels.
 void write_scores(char** arguments) {
   const at::Tensor pictures = nn::read_safetensors(arguments[5]).tensors.at(0).second;
-  const nn::Instance instance = nn::find_network(arguments[2]).make({pictures.size(1), pictures.size(2), pictures.size(3), std::stoll(arguments[3])});
+  const nn::Instance instance =
+      nn::find_network(arguments[2])
+          .make({pictures.size(1), pictures.size(2), pictures.size(3), std::stoll(arguments[3])});
   nn::load_state(*instance.module, nn::read_weights(arguments[4]), arguments[4]);
   instance.module->eval();
   const nn::DirectConvolutions kernels(true);
@@ -62,7 +66,9 @@ int main(int argc, char** argv) {
       const nn::SafetensorsFile file = nn::read_safetensors(argv[2]);
       nn::write_safetensors(argv[3], file.tensors, file.metadata);
     } else {
-      std::fprintf(stderr, "usage: %s write FOLDER NAME... | scores NAME CLASSES WEIGHTS PICTURES OUT | copy A B\n", argv[0]);
+      std::fprintf(stderr,
+                   "usage: %s write FOLDER NAME... | scores NAME CLASSES WEIGHTS PICTURES OUT | copy A B\n",
+                   argv[0]);
       return 2;
     }
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
-// Lockstep's side of pictures_test.py: reads lines "PATH CHANNELS HEIGHT WIDTH RESIZE DECODE" from standard input and writes to standard output,
-// for each, a line "CHANNELS HEIGHT WIDTH" or "error: why", then the pixels [C,H,W]. With HEIGHT 0 the picture as it is stored.
+// Lockstep's side of pictures_test.py: reads lines "PATH CHANNELS HEIGHT WIDTH RESIZE DECODE" from standard
+// input and writes to standard output, for each, a line "CHANNELS HEIGHT WIDTH" or "error: why", then the
+// pixels [C,H,W]. With HEIGHT 0 the picture as it is stored.
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -24,7 +25,8 @@ Choice choice_of(const std::string& name) {
 
 class Taker : public PixelTaker {
  public:
-  explicit Taker(const PictureFormat& format) : format_(format), pixels(static_cast<size_t>(format.size().bytes())) {}
+  explicit Taker(const PictureFormat& format)
+      : format_(format), pixels(static_cast<size_t>(format.size().bytes())) {}
   Decode decode() const override { return format_.decode; }
   double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
   void take(const Pixels& given) override { to_format(given, format_, pixels); }
@@ -45,7 +47,8 @@ Image read(const std::string& path, const PictureFormat& format) {
   };
   if (format.height == 0) {
     decode(path, file, memory);
-    if (ImageSize{image.channels, image.height, image.width} != stored_size(path)) throw DecodeError("stored_size is another");
+    if (ImageSize{image.channels, image.height, image.width} != stored_size(path))
+      throw DecodeError("stored_size is another");
     return image;
   }
   Taker taker(format);
@@ -63,7 +66,8 @@ void answer(const std::string& line) {
     format.resize = choice_of<Resize>(resize);
     format.decode = choice_of<Decode>(way);
     const Image image = read(path, format);
-    std::printf("%lld %lld %lld\n", static_cast<long long>(image.channels), static_cast<long long>(image.height), static_cast<long long>(image.width));
+    std::printf("%lld %lld %lld\n", static_cast<long long>(image.channels),
+                static_cast<long long>(image.height), static_cast<long long>(image.width));
     std::fwrite(image.pixels.data(), 1, image.pixels.size(), stdout);
   } catch (const std::exception& error) {
     std::printf("error: %s\n", error.what());

@@ -67,11 +67,13 @@ TEST(Describe, TextAndJsonReadBackWhatTheyWrote) {
 
 TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
   Options options;
-  EXPECT_NE(error_of([&] { set_field(options, "epoch", "1"); }).find("did you mean --epochs?"), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "epoch", "1"); }).find("did you mean --epochs?"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "epochs", "0"); }).find("from 1 to 100"), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "epochs", "1e3"); }).find("\"1e3\""), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "rate", "nan"); }).find("above 0"), std::string::npos);
-  EXPECT_NE(error_of([&] { set_field(options, "colour", "grean"); }).find("did you mean green?"), std::string::npos);
+  EXPECT_NE(error_of([&] { set_field(options, "colour", "grean"); }).find("did you mean green?"),
+            std::string::npos);
   EXPECT_EQ(error_of([&] { set_field(options, "rate", "-1"); }),
             "option --rate cannot be \"-1\": it must be a number above 0\n  hint: step size");
 }
@@ -113,11 +115,15 @@ TEST(Describe, LimitsArePlainNumbers) {
 
 TEST(Describe, WhatIsReadIsNamedOnce) {
   Options options;
-  const auto refusal = [&](const char* json, std::string_view where) { return error_of([&] { read_json(Json::parse(json), options, where); }); };
-  EXPECT_EQ(refusal(R"({"rat": 1})", "\"o.json\""), "there is no option --rat\n  while reading \"o.json\"\n  hint: did you mean --rate?");
+  const auto refusal = [&](const char* json, std::string_view where) {
+    return error_of([&] { read_json(Json::parse(json), options, where); });
+  };
+  EXPECT_EQ(refusal(R"({"rat": 1})", "\"o.json\""),
+            "there is no option --rat\n  while reading \"o.json\"\n  hint: did you mean --rate?");
   EXPECT_TRUE(refusal(R"({"rate": -1})", "\"o.json\"")
                   .ends_with("above 0\n  while reading \"o.json\"\n  hint: step size"));
-  EXPECT_TRUE(refusal("[1]", "\"o.json\"").starts_with("this is no JSON object of options\n  while reading \"o.json\""));
+  EXPECT_TRUE(refusal("[1]", "\"o.json\"")
+                  .starts_with("this is no JSON object of options\n  while reading \"o.json\""));
   EXPECT_EQ(refusal(R"({"rat": 1})", ""), "there is no option --rat\n  hint: did you mean --rate?");
 }
 
@@ -197,35 +203,50 @@ TEST(File, LinksAndDevicesStayWhatTheyAre) {
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_TRUE(std::filesystem::is_symlink(device));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-  EXPECT_NE(error_of([&] { write_file_atomic(folder.path(), "x"); }).find("Is a directory"), std::string::npos);
+  EXPECT_NE(error_of([&] { write_file_atomic(folder.path(), "x"); }).find("Is a directory"),
+            std::string::npos);
 }
 
 TEST(File, APipeInAFolderIsNotWaitedFor) {
   const test::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder.path() / "x.png").c_str(), 0600), 0);
-  EXPECT_NE(error_of([&] { read_file(folder.path() / "x.png"); }).find("is a pipe and no file"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_file(folder.path() / "x.png"); }).find("is a pipe and no file"),
+            std::string::npos);
 }
 
 TEST(Text, Utf8IsToldFromOtherBytes) {
-  for (const char* text : {"", "cat", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"}) EXPECT_TRUE(is_utf8(text)) << text;
-  for (const char* text : {"\xFF", "a\xFE", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"}) EXPECT_FALSE(is_utf8(text)) << text;
+  for (const char* text : {"", "cat", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"})
+    EXPECT_TRUE(is_utf8(text)) << text;
+  for (const char* text :
+       {"\xFF", "a\xFE", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"})
+    EXPECT_FALSE(is_utf8(text)) << text;
 }
 
-TEST(Text, NamesCannotSteerTheTerminal) { EXPECT_EQ(printable("a\x1b[31m\nb\t\x7f\xC3\xA4"), "a?[31m b ?\xC3\xA4"); }
+TEST(Text, NamesCannotSteerTheTerminal) {
+  EXPECT_EQ(printable("a\x1b[31m\nb\t\x7f\xC3\xA4"), "a?[31m b ?\xC3\xA4");
+}
 
 TEST(Dimensions, OrderIsFoundByLetter) {
   EXPECT_EQ(dimension_order("BCSS", "SSCB"), (std::vector<int64_t>{2, 3, 1, 0}));
   EXPECT_EQ(dimension_order("CBT", "CBT"), (std::vector<int64_t>{0, 1, 2}));
-  EXPECT_EQ(error_of([] { dimension_order("BCSS", "SCB"); }), "dimensions \"BCSS\" cannot be put in the order \"SCB\"\n  hint: both must have the same letters");
-  EXPECT_TRUE(error_of([] { check_dimensions("BCXS"); }).starts_with("the dimensions \"BCXS\" have a letter \"X\""));
-  EXPECT_TRUE(error_of([] { check_dimensions("BBSS"); }).starts_with("the dimensions \"BBSS\" have \"B\" twice"));
-  EXPECT_EQ(error_of([] { check_labelled("SSCB", {3, 4}, "the input"); }), "the input has 2 dimensions, and \"SSCB\" names 4");
+  EXPECT_EQ(
+      error_of([] { dimension_order("BCSS", "SCB"); }),
+      "dimensions \"BCSS\" cannot be put in the order \"SCB\"\n  hint: both must have the same letters");
+  EXPECT_TRUE(
+      error_of([] { check_dimensions("BCXS"); }).starts_with("the dimensions \"BCXS\" have a letter \"X\""));
+  EXPECT_TRUE(
+      error_of([] { check_dimensions("BBSS"); }).starts_with("the dimensions \"BBSS\" have \"B\" twice"));
+  EXPECT_EQ(error_of([] {
+              check_labelled("SSCB", {3, 4}, "the input");
+            }),
+            "the input has 2 dimensions, and \"SSCB\" names 4");
 }
 
 TEST(Text, ANumberIsTheWholeText) {
   EXPECT_EQ(parse_number<int64_t>("-12"), -12);
   EXPECT_EQ(parse_number<double>("1e-3"), 0.001);
-  for (const char* text : {"", " 1", "1 ", "+1", "1x", "x", "0x10", "99999999999999999999"}) EXPECT_EQ(parse_number<int64_t>(text), std::nullopt) << text;
+  for (const char* text : {"", " 1", "1 ", "+1", "1x", "x", "0x10", "99999999999999999999"})
+    EXPECT_EQ(parse_number<int64_t>(text), std::nullopt) << text;
   EXPECT_EQ(parse_number<int64_t>("1.5"), std::nullopt);
 }
 

@@ -12,7 +12,8 @@
 
 namespace lockstep {
 
-/// Any thread may call any member. After close() consumers drain what is left, then get nothing (or the error, thrown once to each call).
+/// Any thread may call any member. After close() consumers drain what is left, then get nothing (or the
+/// error, thrown once to each call).
 template <class T>
 class BoundedQueue {
  public:
@@ -21,7 +22,8 @@ class BoundedQueue {
   /// Waits for room. False when stopped or closed; the value is then dropped.
   bool push(T value, std::stop_token stop = {}) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return closed_ || items_.size() < capacity_; }) || closed_) return false;
+    if (!changed_.wait(lock, stop, [&] { return closed_ || items_.size() < capacity_; }) || closed_)
+      return false;
     items_.push_back(std::move(value));
     changed_.notify_all();
     return true;

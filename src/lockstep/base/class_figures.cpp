@@ -8,7 +8,8 @@ namespace lockstep {
 namespace {
 
 double share(int64_t part, int64_t whole) {
-  return whole == 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(part) / static_cast<double>(whole);
+  return whole == 0 ? std::numeric_limits<double>::quiet_NaN()
+                    : static_cast<double>(part) / static_cast<double>(whole);
 }
 
 double mean_of(const std::vector<ClassFigures>& rows, double ClassFigures::*figure) {
@@ -24,7 +25,8 @@ double mean_of(const std::vector<ClassFigures>& rows, double ClassFigures::*figu
 
 }  // namespace
 
-std::vector<ClassFigures> class_figures(const ConfusionMatrix& confusion, const std::vector<std::string>& classes) {
+std::vector<ClassFigures> class_figures(const ConfusionMatrix& confusion,
+                                        const std::vector<std::string>& classes) {
   std::vector<ClassFigures> rows;
   for (size_t i = 0; i < classes.size(); ++i) {
     ClassFigures row{.name = classes[i], .right = confusion[i][i]};
@@ -60,7 +62,8 @@ std::vector<Confusion> confusions(const ConfusionMatrix& confusion) {
       if (i != j && confusion[i][j] > 0) pairs.push_back({confusion[i][j], i, j});
     }
   }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Confusion& a, const Confusion& b) { return a.count > b.count; });
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Confusion& a, const Confusion& b) { return a.count > b.count; });
   return pairs;
 }
 

@@ -21,9 +21,11 @@ struct ClassFigures {
 };
 
 /// A row for each class. `classes` has as many names as `confusion` rows and columns.
-std::vector<ClassFigures> class_figures(const ConfusionMatrix& confusion, const std::vector<std::string>& classes);
+std::vector<ClassFigures> class_figures(const ConfusionMatrix& confusion,
+                                        const std::vector<std::string>& classes);
 
-/// Sums of the counts, and of each figure the mean over the classes that have it, each class with the same weight. Its name is "mean".
+/// Sums of the counts, and of each figure the mean over the classes that have it, each class with the same
+/// weight. Its name is "mean".
 ClassFigures mean_figures(const std::vector<ClassFigures>& rows);
 
 struct Confusion {

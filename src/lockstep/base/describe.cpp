@@ -6,7 +6,8 @@ namespace lockstep::describe_detail {
 namespace {
 
 [[noreturn]] void bad_value(std::string_view name, std::string_view value, const std::string& wanted) {
-  throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" + std::string(value) + "\": it must be " + wanted);
+  throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" +
+                                             std::string(value) + "\": it must be " + wanted);
 }
 
 // Without an exponent: 10000000, not 1e+07. The greatest int64_t has no double of its own.
@@ -14,7 +15,8 @@ std::string plain(double value) {
   if (std::abs(value) > 1e19) return shortest(value);
   if (value == 0x1p63) return std::to_string(std::numeric_limits<int64_t>::max());
   std::array<char, 400> buffer{};  // the longest double has 309 digits before the point
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
   return end.ec == std::errc() ? std::string(buffer.data(), end.ptr) : shortest(value);
 }
 
@@ -31,7 +33,8 @@ std::string limits_text(const char* kind, Limits limits) {
 }
 
 bool within(double value, Limits limits) {
-  return std::isfinite(value) && value <= limits.high && (limits.above_low ? value > limits.low : value >= limits.low);
+  return std::isfinite(value) && value <= limits.high &&
+         (limits.above_low ? value > limits.low : value >= limits.low);
 }
 
 template <class T>
@@ -67,13 +70,15 @@ void parse(std::string_view name, std::string_view text, Limits, bool& value) {
 
 void parse(std::string_view name, std::string_view text, Limits limits, int64_t& value) {
   int64_t number = 0;
-  if (!read_number(text, number) || !within(static_cast<double>(number), limits)) bad_value(name, text, limits_text("a whole number", limits));
+  if (!read_number(text, number) || !within(static_cast<double>(number), limits))
+    bad_value(name, text, limits_text("a whole number", limits));
   value = number;
 }
 
 void parse(std::string_view name, std::string_view text, Limits limits, double& value) {
   double number = 0;
-  if (!read_number(text, number) || !within(number, limits)) bad_value(name, text, limits_text("a number", limits));
+  if (!read_number(text, number) || !within(number, limits))
+    bad_value(name, text, limits_text("a number", limits));
   value = number;
 }
 
@@ -99,7 +104,8 @@ void read(std::string_view name, const Json& json, Limits limits, int64_t& value
 
 void read(std::string_view name, const Json& json, Limits limits, double& value) {
   // What JSON makes of a number that is none; where there are limits it fits none.
-  if (json.is_null() && std::isinf(limits.low) && std::isinf(limits.high)) return void(value = std::numeric_limits<double>::quiet_NaN());
+  if (json.is_null() && std::isinf(limits.low) && std::isinf(limits.high))
+    return void(value = std::numeric_limits<double>::quiet_NaN());
   if (!json.is_number()) bad_value(name, json.dump(), limits_text("a number", limits));
   const double number = json.get<double>();
   if (!within(number, limits)) bad_value(name, json.dump(), limits_text("a number", limits));
@@ -122,7 +128,9 @@ size_t parse_choice(std::string_view name, std::string_view text, const std::vec
   for (size_t i = 0; i < choices.size(); ++i) {
     if (choices[i] == text) return i;
   }
-  throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" + std::string(text) + "\": it must be one of " + join(choices, ", "),
+  throw Error(ErrorCode::invalid_option,
+              "option --" + std::string(name) + " cannot be \"" + std::string(text) +
+                  "\": it must be one of " + join(choices, ", "),
               did_you_mean(text, choices));
 }
 
@@ -133,9 +141,13 @@ std::string text_in(std::string_view name, const Json& json) {
 
 void unknown_field(std::string_view name, const std::vector<std::string>& known) {
   const std::string found = nearest(name, known);
-  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name), found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
+  throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name),
+              found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
 }
 
-void no_options() { throw Error(ErrorCode::invalid_option, "this is no JSON object of options", "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}"); }
+void no_options() {
+  throw Error(ErrorCode::invalid_option, "this is no JSON object of options",
+              "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+}
 
 }  // namespace lockstep::describe_detail

@@ -1,5 +1,5 @@
-// Options described once. A struct of options lists its fields in a static member `describe`; command line, JSON files,
-// manifests, help and docs are all visitors over it:
+// Options described once. A struct of options lists its fields in a static member `describe`; command line,
+// JSON files, manifests, help and docs are all visitors over it:
 //
 //   struct Sgdm {
 //     double learning_rate = 0.01;
@@ -8,9 +8,10 @@
 //     };
 //   };
 //
-// A number on a command line has a least and a greatest value: what is larger could overflow where it is multiplied. A test goes
-// over all commands. A call with one text, field("Data"), starts a section. A field is bool, int64_t, double, std::string, std::vector<int64_t> or an
-// enum with `constexpr auto enum_names(Enum)`, an array of its names in order.
+// A number on a command line has a least and a greatest value: what is larger could overflow where it is
+// multiplied. A test goes over all commands. A call with one text, field("Data"), starts a section. A field
+// is bool, int64_t, double, std::string, std::vector<int64_t> or an enum with `constexpr auto
+// enum_names(Enum)`, an array of its names in order.
 #pragma once
 
 #include <array>
@@ -33,7 +34,8 @@ struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;
-  const char* alias = nullptr;  ///< another name that command line and JSON take; what is written has the field's own
+  const char* alias =
+      nullptr;  ///< another name that command line and JSON take; what is written has the field's own
 };
 constexpr Limits at_least(double low) { return {.low = low}; }
 constexpr Limits above(double low) { return {.low = low, .above_low = true}; }
@@ -58,13 +60,18 @@ struct FieldInfo {
   /// Throws what set_field would for this text.
   void check(std::string_view text) const;
   /// Whether a word of a command line names it: "--rate".
-  bool is_option(std::string_view word) const { return word.starts_with("--") && (word.substr(2) == name || (limits.alias != nullptr && word.substr(2) == limits.alias)); }
+  bool is_option(std::string_view word) const {
+    return word.starts_with("--") &&
+           (word.substr(2) == name || (limits.alias != nullptr && word.substr(2) == limits.alias));
+  }
   std::string alias() const { return limits.alias == nullptr ? "" : limits.alias; }
 };
 
 namespace describe_detail {
 
-inline bool is_called(std::string_view name, const char* field, const Limits& limits) { return name == field || (limits.alias != nullptr && name == limits.alias); }
+inline bool is_called(std::string_view name, const char* field, const Limits& limits) {
+  return name == field || (limits.alias != nullptr && name == limits.alias);
+}
 
 // Runs `work`; an Error of it without a hint gets `help`, which says what the field means.
 template <class Work>
@@ -77,7 +84,8 @@ void with_help(const char* help, Work&& work) {
   }
 }
 
-// A field's value to and from text and JSON. Throws invalid_option that names the field, the value and what is allowed.
+// A field's value to and from text and JSON. Throws invalid_option that names the field, the value and what
+// is allowed.
 std::string text_of(bool value);
 std::string text_of(int64_t value);
 std::string text_of(double value);
@@ -122,7 +130,8 @@ std::string type_of() {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return "text";
   } else {
-    static_assert(std::is_same_v<T, std::vector<int64_t>>, "this type of option is not known; see the head of describe.h");
+    static_assert(std::is_same_v<T, std::vector<int64_t>>,
+                  "this type of option is not known; see the head of describe.h");
     return "integers";
   }
 }
@@ -173,7 +182,8 @@ struct ListingVisitor {
   void operator()(const char* title) { section = title; }
   template <class T>
   void operator()(const char* name, T& value, const char* help, Limits limits = {}) {
-    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value), limits, [](std::string_view called, std::string_view text, Limits allowed) {
+    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value), limits,
+                      [](std::string_view called, std::string_view text, Limits allowed) {
                         T any{};
                         from_text(called, text, allowed, any);
                       }});
@@ -212,11 +222,14 @@ inline void FieldInfo::check(std::string_view text) const {
 }
 
 template <class T>
-concept Described = requires { T::describe; };
+concept Described = requires {
+  T::describe;
+};
 
 template <Described T>
 constexpr void check_described() {
-  static_assert(describe_detail::described_count<T>() == describe_detail::arity<T>(), "every member of the struct needs its line in describe");
+  static_assert(describe_detail::described_count<T>() == describe_detail::arity<T>(),
+                "every member of the struct needs its line in describe");
 }
 
 /// Every field in order, with the defaults of a fresh T.
@@ -236,32 +249,40 @@ std::vector<std::string> field_names() {
   return names;
 }
 
-/// Sets one field from text, as on a command line. Throws invalid_option for an unknown name (with the nearest) or a bad value.
+/// Sets one field from text, as on a command line. Throws invalid_option for an unknown name (with the
+/// nearest) or a bad value.
 template <Described T>
 void set_field(T& options, std::string_view name, std::string_view text) {
   bool found = false;
-  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
-                if (!describe_detail::is_called(name, field, limits)) return;
-                found = true;
-                describe_detail::with_help(help, [&] { describe_detail::from_text(name, text, limits, value); });
-              }});
+  T::describe(
+      options,
+      describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
+        if (!describe_detail::is_called(name, field, limits)) return;
+        found = true;
+        describe_detail::with_help(help, [&] { describe_detail::from_text(name, text, limits, value); });
+      }});
   if (!found) describe_detail::unknown_field(name, field_names<T>());
 }
 
-/// Throws invalid_option where a field's value is none that set_field takes, for structs that a program filled in.
+/// Throws invalid_option where a field's value is none that set_field takes, for structs that a program
+/// filled in.
 template <Described T>
 void check_values(const T& options) {
-  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
-                auto copy = value;
-                describe_detail::with_help(help, [&] { describe_detail::from_text(field, describe_detail::as_text(value), limits, copy); });
-              }});
+  T::describe(
+      options,
+      describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
+        auto copy = value;
+        describe_detail::with_help(
+            help, [&] { describe_detail::from_text(field, describe_detail::as_text(value), limits, copy); });
+      }});
 }
 
 /// The field's value as text that set_field reads back.
 template <Described T>
 std::string field_text(const T& options, std::string_view name) {
   std::string text;
-  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
+  T::describe(options,
+              describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
                 if (name == field) text = describe_detail::as_text(value);
               }});
   return text;
@@ -270,7 +291,8 @@ std::string field_text(const T& options, std::string_view name) {
 template <Described T>
 Json to_json(const T& options) {
   Json json = Json::object();
-  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
+  T::describe(options,
+              describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
                 if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
                   json[field] = describe_detail::as_text(value);
                 } else {
@@ -280,8 +302,8 @@ Json to_json(const T& options) {
   return json;
 }
 
-/// Sets the fields that `json` (an object) names; the others stay. `where` is for messages: what is read, such as a file's name in quotes;
-/// empty: they do not say. Returns the fields that were set.
+/// Sets the fields that `json` (an object) names; the others stay. `where` is for messages: what is read,
+/// such as a file's name in quotes; empty: they do not say. Returns the fields that were set.
 template <Described T>
 std::vector<std::string> read_json(const Json& json, T& options, std::string_view where) {
   std::vector<std::string> names;
@@ -289,12 +311,14 @@ std::vector<std::string> read_json(const Json& json, T& options, std::string_vie
     if (!json.is_object()) describe_detail::no_options();
     for (const auto& [key, item] : json.items()) {
       bool found = false;
-      T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
-                    if (!describe_detail::is_called(key, field, limits)) return;
-                    found = true;
-                    describe_detail::with_help(help, [&] { describe_detail::from_json(key, item, limits, value); });
-                    names.push_back(field);
-                  }});
+      T::describe(
+          options,
+          describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
+            if (!describe_detail::is_called(key, field, limits)) return;
+            found = true;
+            describe_detail::with_help(help, [&] { describe_detail::from_json(key, item, limits, value); });
+            names.push_back(field);
+          }});
       if (!found) describe_detail::unknown_field(key, field_names<T>());
     }
   };

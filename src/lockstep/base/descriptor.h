@@ -28,8 +28,9 @@ class Descriptor {
 /// A file of this path. Errors name it.
 class OpenFile {
  public:
-  /// open(2) with these flags; a program started later does not have it. Throws not_found, io; also for a pipe in a folder that is to be read.
-  /// shown: what errors call a file that has `path` only for the time being.
+  /// open(2) with these flags; a program started later does not have it. Throws not_found, io; also for a
+  /// pipe in a folder that is to be read. shown: what errors call a file that has `path` only for the time
+  /// being.
   OpenFile(std::filesystem::path path, int flags, std::filesystem::path shown = {});
 
   int get() const { return descriptor_.get(); }

@@ -17,11 +17,16 @@ std::string quoted(std::string_view labels) { return "\"" + std::string(labels) 
 void check_dimensions(std::string_view labels) {
   for (const char letter : labels) {
     if (kLetters.find(letter) == std::string_view::npos) {
-      throw Error(ErrorCode::invalid_option, "the dimensions " + quoted(labels) + " have a letter " + quoted({&letter, 1}),
-                  "S is a spatial dimension, C the channels, B the samples, T time, U any other, as in \"SSCB\"");
+      throw Error(
+          ErrorCode::invalid_option,
+          "the dimensions " + quoted(labels) + " have a letter " + quoted({&letter, 1}),
+          "S is a spatial dimension, C the channels, B the samples, T time, U any other, as in \"SSCB\"");
     }
-    if (kOnce.find(letter) != std::string_view::npos && std::count(labels.begin(), labels.end(), letter) > 1) {
-      throw Error(ErrorCode::invalid_option, "the dimensions " + quoted(labels) + " have " + quoted({&letter, 1}) + " twice", "only S and U may stand more than once");
+    if (kOnce.find(letter) != std::string_view::npos &&
+        std::count(labels.begin(), labels.end(), letter) > 1) {
+      throw Error(ErrorCode::invalid_option,
+                  "the dimensions " + quoted(labels) + " have " + quoted({&letter, 1}) + " twice",
+                  "only S and U may stand more than once");
     }
   }
 }
@@ -30,7 +35,9 @@ std::vector<int64_t> dimension_order(std::string_view from, std::string_view to)
   check_dimensions(from);
   check_dimensions(to);
   if (!std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
-    throw Error(ErrorCode::invalid_option, "dimensions " + quoted(from) + " cannot be put in the order " + quoted(to), "both must have the same letters");
+    throw Error(ErrorCode::invalid_option,
+                "dimensions " + quoted(from) + " cannot be put in the order " + quoted(to),
+                "both must have the same letters");
   }
   std::vector<int64_t> order;
   std::string left(from);
@@ -45,7 +52,8 @@ std::vector<int64_t> dimension_order(std::string_view from, std::string_view to)
 void check_labelled(std::string_view labels, const std::vector<int64_t>& shape, const std::string& what) {
   check_dimensions(labels);
   if (labels.size() == shape.size()) return;
-  throw Error(ErrorCode::invalid_option, what + " has " + std::to_string(shape.size()) + " dimensions, and " + quoted(labels) + " names " + std::to_string(labels.size()));
+  throw Error(ErrorCode::invalid_option, what + " has " + std::to_string(shape.size()) + " dimensions, and " +
+                                             quoted(labels) + " names " + std::to_string(labels.size()));
 }
 
 }  // namespace lockstep

@@ -7,17 +7,28 @@ namespace lockstep {
 
 std::string_view name_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_option: return "invalid_option";
-    case ErrorCode::not_found: return "not_found";
-    case ErrorCode::corrupt_data: return "corrupt_data";
-    case ErrorCode::io: return "io";
-    case ErrorCode::out_of_memory: return "out_of_memory";
-    case ErrorCode::device: return "device";
-    case ErrorCode::communication: return "communication";
-    case ErrorCode::timeout: return "timeout";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::cluster: return "cluster";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::invalid_option:
+      return "invalid_option";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::corrupt_data:
+      return "corrupt_data";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::device:
+      return "device";
+    case ErrorCode::communication:
+      return "communication";
+    case ErrorCode::timeout:
+      return "timeout";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::cluster:
+      return "cluster";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "internal";
 }
@@ -45,18 +56,28 @@ void Error::compose() {
 }
 
 Error errno_error(int errno_value, std::string_view verb, std::string_view path) {
-  std::string message = "cannot " + std::string(verb) + " \"" + std::string(path) + "\": " + std::strerror(errno_value);
+  std::string message =
+      "cannot " + std::string(verb) + " \"" + std::string(path) + "\": " + std::strerror(errno_value);
   switch (errno_value) {
-    case ENOENT: return {ErrorCode::not_found, std::move(message), "check the path"};
+    case ENOENT:
+      return {ErrorCode::not_found, std::move(message), "check the path"};
     case EACCES:
-    case EPERM: return {ErrorCode::io, std::move(message), "check the owner and the permissions of the file and its folder"};
+    case EPERM:
+      return {ErrorCode::io, std::move(message),
+              "check the owner and the permissions of the file and its folder"};
     case ENOSPC:
-    case EDQUOT: return {ErrorCode::io, std::move(message), "free some space, or name another --output; what was saved before is intact"};
-    case EROFS: return {ErrorCode::io, std::move(message), "the file system is read-only; name a folder elsewhere"};
+    case EDQUOT:
+      return {ErrorCode::io, std::move(message),
+              "free some space, or name another --output; what was saved before is intact"};
+    case EROFS:
+      return {ErrorCode::io, std::move(message), "the file system is read-only; name a folder elsewhere"};
     case EMFILE:
-    case ENFILE: return {ErrorCode::io, std::move(message), "raise the limit of open files (ulimit -n)"};
-    case ENOMEM: return {ErrorCode::out_of_memory, std::move(message), "use fewer workers or smaller mini-batches"};
-    default: return {ErrorCode::io, std::move(message)};
+    case ENFILE:
+      return {ErrorCode::io, std::move(message), "raise the limit of open files (ulimit -n)"};
+    case ENOMEM:
+      return {ErrorCode::out_of_memory, std::move(message), "use fewer workers or smaller mini-batches"};
+    default:
+      return {ErrorCode::io, std::move(message)};
   }
 }
 

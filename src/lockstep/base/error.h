@@ -26,7 +26,8 @@ enum class ErrorCode {
 /// The code's name as it stands in event logs and tests, e.g. "corrupt_data".
 std::string_view name_of(ErrorCode code);
 
-/// The process's exit status for an error of this kind: 2 for what the user typed, 1 for the rest, 130 for cancelled.
+/// The process's exit status for an error of this kind: 2 for what the user typed, 1 for the rest, 130 for
+/// cancelled.
 int exit_status(ErrorCode code);
 
 /// What could not be done, to what, why, and what to do about it.
@@ -67,7 +68,8 @@ decltype(auto) with_context(Context&& context, Work&& work) {
   }
 }
 
-/// Translates errno: what was tried ("write", "open"), to which path. ENOSPC, EACCES, ENOENT and others get their own hints.
+/// Translates errno: what was tried ("write", "open"), to which path. ENOSPC, EACCES, ENOENT and others get
+/// their own hints.
 [[nodiscard]] Error errno_error(int errno_value, std::string_view verb, std::string_view path);
 
 }  // namespace lockstep

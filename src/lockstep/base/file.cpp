@@ -17,7 +17,9 @@ std::string read_file(const std::filesystem::path& path, int64_t most_bytes) {
   if (::fstat(file.get(), &status) != 0) throw errno_error(errno, "read", path.string());
   if (S_ISDIR(status.st_mode)) throw errno_error(EISDIR, "read", path.string());
   if (status.st_size > most_bytes) {
-    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" has " + as_bytes(status.st_size) + ", more than the " + as_bytes(most_bytes) + " allowed for such a file");
+    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" has " + as_bytes(status.st_size) +
+                                             ", more than the " + as_bytes(most_bytes) +
+                                             " allowed for such a file");
   }
   // Files without a size (pipes, /proc) are read in pieces up to the bound.
   std::string bytes(static_cast<size_t>(status.st_size > 0 ? status.st_size : 4096), '\0');
@@ -25,7 +27,9 @@ std::string read_file(const std::filesystem::path& path, int64_t most_bytes) {
   while (true) {
     if (have == bytes.size()) {
       if (status.st_size > 0) break;
-      if (static_cast<int64_t>(have) >= most_bytes) throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is larger than " + as_bytes(most_bytes));
+      if (static_cast<int64_t>(have) >= most_bytes)
+        throw Error(ErrorCode::corrupt_data,
+                    "\"" + path.string() + "\" is larger than " + as_bytes(most_bytes));
       bytes.resize(bytes.size() * 2);
     }
     const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
@@ -50,7 +54,9 @@ namespace {
 std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as many as the system follows
   std::error_code code;
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(std::filesystem::symlink_status(path, code)); ++links) {
+  for (int links = 0;
+       links < kMostLinks && std::filesystem::is_symlink(std::filesystem::symlink_status(path, code));
+       ++links) {
     path = path.parent_path() / std::filesystem::read_symlink(path, code);
   }
   return path;
@@ -58,7 +64,8 @@ std::filesystem::path behind_links(std::filesystem::path path) {
 
 }  // namespace
 
-void write_aside(const std::filesystem::path& asked, const std::function<void(const std::filesystem::path& neighbour)>& write) {
+void write_aside(const std::filesystem::path& asked,
+                 const std::function<void(const std::filesystem::path& neighbour)>& write) {
   std::error_code code;
   const std::filesystem::file_status status = std::filesystem::status(asked, code);
   if (std::filesystem::is_directory(status)) throw errno_error(EISDIR, "write", asked.string());
@@ -77,7 +84,9 @@ void write_aside(const std::filesystem::path& asked, const std::function<void(co
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
-  write_aside(path, [&](const std::filesystem::path& neighbour) { write_file_synced(neighbour, [&](const Sink& sink) { sink(bytes); }); });
+  write_aside(path, [&](const std::filesystem::path& neighbour) {
+    write_file_synced(neighbour, [&](const Sink& sink) { sink(bytes); });
+  });
 }
 
 void sync_folder(const std::filesystem::path& folder) {

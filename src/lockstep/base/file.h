@@ -12,9 +12,11 @@ namespace lockstep {
 /// The whole file. Throws not_found, io, or corrupt_data when it is larger than `most_bytes`.
 std::string read_file(const std::filesystem::path& path, int64_t most_bytes = int64_t{1} << 40);
 
-/// `write` makes and syncs a file at the path that it is given, a neighbour, which is then renamed over `path`, or over the file that a link there leads to;
-/// syncs the folder. On a throw `path` is as it was, and the neighbour gone. A device or a pipe is written to as it is.
-void write_aside(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& neighbour)>& write);
+/// `write` makes and syncs a file at the path that it is given, a neighbour, which is then renamed over
+/// `path`, or over the file that a link there leads to; syncs the folder. On a throw `path` is as it was, and
+/// the neighbour gone. A device or a pipe is written to as it is.
+void write_aside(const std::filesystem::path& path,
+                 const std::function<void(const std::filesystem::path& neighbour)>& write);
 
 /// The same with these bytes.
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);

@@ -11,7 +11,9 @@ uint64_t hash_of(std::span<const std::byte> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-uint64_t hash_of(std::string_view text, uint64_t seed) { return XXH3_64bits_withSeed(text.data(), text.size(), seed); }
+uint64_t hash_of(std::string_view text, uint64_t seed) {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
 
 std::string as_hex(uint64_t value) {
   std::array<char, 17> buffer{};

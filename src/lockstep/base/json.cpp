@@ -10,18 +10,22 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostDepth = 32;           // a manifest with its network needs about 6
-constexpr size_t kMostKeys = 1'000;         // options have about a hundred; each insertion looks through all keys of its object
-constexpr size_t kMostValues = 2'000'000;   // a plan of a million classes has a value for each
-constexpr size_t kMostReasonBytes = 300;    // the parser quotes the word that it stopped at, however long
+constexpr size_t kMostDepth = 32;  // a manifest with its network needs about 6
+constexpr size_t kMostKeys =
+    1'000;  // options have about a hundred; each insertion looks through all keys of its object
+constexpr size_t kMostValues = 2'000'000;  // a plan of a million classes has a value for each
+constexpr size_t kMostReasonBytes = 300;   // the parser quotes the word that it stopped at, however long
 constexpr size_t kMostQuotedBytes = 80;
 
 [[noreturn]] void refuse_twice(const std::string& name) {
-  const std::string key = name.size() > kMostQuotedBytes ? "a key of " + std::to_string(name.size()) + " bytes" : "\"" + name + "\"";
+  const std::string key = name.size() > kMostQuotedBytes
+                              ? "a key of " + std::to_string(name.size()) + " bytes"
+                              : "\"" + name + "\"";
   throw JsonError(key + " stands twice in one JSON object");
 }
 
-/// nlohmann's SAX interface. Its own builder has no bounds, and with a callback it looks through the whole parent at each end of an object.
+/// nlohmann's SAX interface. Its own builder has no bounds, and with a callback it looks through the whole
+/// parent at each end of an object.
 class Builder {
  public:
   explicit Builder(KeyTwice twice) : twice_(twice) {}
@@ -46,7 +50,8 @@ class Builder {
     const size_t had = fields.size();
     field_ = &fields[name];
     if (fields.size() == had && twice_ == KeyTwice::refused) refuse_twice(name);
-    if (fields.size() > kMostKeys) throw JsonError("an object in it has more than " + with_commas(kMostKeys) + " keys");
+    if (fields.size() > kMostKeys)
+      throw JsonError("an object in it has more than " + with_commas(kMostKeys) + " keys");
     return true;
   }
 
@@ -55,7 +60,8 @@ class Builder {
     if constexpr (std::is_same_v<Exception, Json::parse_error>) {
       std::string reason = error.what();
       reason.erase(0, reason.find("] ") + 2);  // the library's name of the exception
-      if (reason.size() > kMostReasonBytes) reason.resize(std::min(reason.find("; last read: '"), kMostReasonBytes));
+      if (reason.size() > kMostReasonBytes)
+        reason.resize(std::min(reason.find("; last read: '"), kMostReasonBytes));
       throw JsonError(reason, error.byte);
     } else {
       throw JsonError("a number in it is too large");
@@ -78,7 +84,8 @@ class Builder {
   }
 
   bool open(Json value) {
-    if (open_.size() == kMostDepth) throw JsonError("it is nested deeper than " + std::to_string(kMostDepth) + " levels");
+    if (open_.size() == kMostDepth)
+      throw JsonError("it is nested deeper than " + std::to_string(kMostDepth) + " levels");
     open_.push_back(put(std::move(value)));
     return true;
   }

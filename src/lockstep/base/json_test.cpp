@@ -29,7 +29,10 @@ std::string object_of(int keys) {
 }
 
 TEST(ParseJson, GivesWhatTheLibraryGives) {
-  for (const char* text : {"null", "\"text\"", "[]", "{}", R"({"b":[1,-2,3.5,true,null,"x\u00e9",{"c":{}}],"a":18446744073709551615,"b2":[[],[{"d":1}],2]})", R"({"a":1,"b":2,"a":[3]})", " [1e-3, 0.1] "}) {
+  for (const char* text :
+       {"null", "\"text\"", "[]", "{}",
+        R"({"b":[1,-2,3.5,true,null,"x\u00e9",{"c":{}}],"a":18446744073709551615,"b2":[[],[{"d":1}],2]})",
+        R"({"a":1,"b":2,"a":[3]})", " [1e-3, 0.1] "}) {
     EXPECT_EQ(parse_json(text).dump(), Json::parse(text).dump()) << text;
   }
 }
@@ -42,7 +45,8 @@ TEST(ParseJson, SaysWhereATextStopsBeingJson) {
     EXPECT_THAT(error.what(), StartsWith("parse error at line 2"));
     EXPECT_EQ(error.byte, 6U);
   }
-  for (const char* text : {"", "{", "[1]]", "{\"a\" 1}", "nul", "\"\xff\""}) EXPECT_THAT(refusal(text), StartsWith("parse error at line 1")) << text;
+  for (const char* text : {"", "{", "[1]]", "{\"a\" 1}", "nul", "\"\xff\""})
+    EXPECT_THAT(refusal(text), StartsWith("parse error at line 1")) << text;
   EXPECT_EQ(refusal("[1e999]"), "a number in it is too large");
   EXPECT_LT(refusal("[\"" + std::string(100'000, 'x')).size(), 400U);
 }
@@ -69,10 +73,12 @@ TEST(ParseJson, BoundsKeysAndValues) {
 
 TEST(ParseJson, AKeyThatStandsTwiceIsRefusedWhereThatIsAsked) {
   EXPECT_EQ(parse_json(R"({"seed":1,"seed":2})").dump(), R"({"seed":2})");
-  EXPECT_EQ(refusal(R"([{"seed":1,"seed":2}])", KeyTwice::refused), "\"seed\" stands twice in one JSON object");
+  EXPECT_EQ(refusal(R"([{"seed":1,"seed":2}])", KeyTwice::refused),
+            "\"seed\" stands twice in one JSON object");
   EXPECT_EQ(refusal(R"([{"seed":1},{"seed":2}])", KeyTwice::refused), "");
   const std::string key(100'000, 'k');
-  EXPECT_THAT(refusal("{\"" + key + "\":1,\"" + key + "\":2}", KeyTwice::refused), AllOf(HasSubstr("100000 bytes"), Not(HasSubstr("kk"))));
+  EXPECT_THAT(refusal("{\"" + key + "\":1,\"" + key + "\":2}", KeyTwice::refused),
+              AllOf(HasSubstr("100000 bytes"), Not(HasSubstr("kk"))));
 }
 
 }  // namespace

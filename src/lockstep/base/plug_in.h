@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-/// Where the library of this name lies: beside the program, or in an installation's library folder; else the name itself, for the loader to look.
+/// Where the library of this name lies: beside the program, or in an installation's library folder; else the
+/// name itself, for the loader to look.
 std::filesystem::path find_plug_in(const char* file_name);
 
 }  // namespace lockstep

@@ -11,7 +11,8 @@ namespace lockstep {
 /// One seed out of several numbers, e.g. seed_of({seed, epoch, index}); order matters.
 uint64_t seed_of(std::initializer_list<uint64_t> parts);
 
-/// A small generator (SplitMix64, Steele et al. 2014) for data order, splits and augmentation. A value type: copy it to repeat it.
+/// A small generator (SplitMix64, Steele et al. 2014) for data order, splits and augmentation. A value type:
+/// copy it to repeat it.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

@@ -1,4 +1,5 @@
-// How a count is cut into contiguous parts, and which part is whose. Shards, workers and splits all use this one rule.
+// How a count is cut into contiguous parts, and which part is whose. Shards, workers and splits all use this
+// one rule.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ struct Range {
 /// The range of one index.
 constexpr Range single(int64_t index) { return {index, index + 1}; }
 
-/// Part `index` of `total` items cut into `parts`: contiguous, in order, the remainder spread by one over the first parts.
-/// A part may be empty when parts > total.
+/// Part `index` of `total` items cut into `parts`: contiguous, in order, the remainder spread by one over the
+/// first parts. A part may be empty when parts > total.
 constexpr Range part_of(int64_t total, int64_t parts, int64_t index) {
   const int64_t size = total / parts;
   const int64_t extra = total % parts;
@@ -40,7 +41,8 @@ constexpr int64_t owner_of(int64_t total, int64_t parts, int64_t item) {
 /// Where a node (lo, hi) of the tree over shards is cut in two: comm/shard_tree.h.
 constexpr int64_t middle_of(int64_t lo, int64_t hi) { return lo + (hi - lo) / 2; }
 
-/// Folds the shards [lo, hi) in the tree: leaf(shard) for each, and add(left, right) makes `left` the value of every inner node.
+/// Folds the shards [lo, hi) in the tree: leaf(shard) for each, and add(left, right) makes `left` the value
+/// of every inner node.
 template <class Leaf, class Add>
 auto fold_tree(int64_t lo, int64_t hi, const Leaf& leaf, const Add& add) {
   if (hi - lo == 1) return leaf(lo);
@@ -61,8 +63,9 @@ struct Share {
   int64_t size = 1;
 };
 
-/// A worker's part when `count` items are cut over the ranks first, then each rank's part over its workers, which every rank has
-/// equally many of: what a rank has does not depend on how many workers it has. `share` counts the workers of all ranks.
+/// A worker's part when `count` items are cut over the ranks first, then each rank's part over its workers,
+/// which every rank has equally many of: what a rank has does not depend on how many workers it has. `share`
+/// counts the workers of all ranks.
 constexpr Range part_of_worker(int64_t count, int64_t ranks, Share share) {
   const int64_t workers = share.size / ranks;
   const Range of_rank = part_of(count, ranks, share.rank / workers);
@@ -70,8 +73,8 @@ constexpr Range part_of_worker(int64_t count, int64_t ranks, Share share) {
   return {of_rank.begin + own.begin, of_rank.begin + own.end};
 }
 
-/// How many shards a mini-batch of `count` samples is cut into when `shards` were asked for. No shard has a single sample
-/// unless the mini-batch has, for batch norm has no variance over one.
+/// How many shards a mini-batch of `count` samples is cut into when `shards` were asked for. No shard has a
+/// single sample unless the mini-batch has, for batch norm has no variance over one.
 constexpr int64_t used_shards(int64_t shards, int64_t count) {
   const int64_t most = count / 2 > 1 ? count / 2 : 1;
   return shards < most ? shards : most;

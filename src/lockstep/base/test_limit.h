@@ -1,4 +1,5 @@
-// A process that may take little more memory than it has, for tests of what happens when the machine gives no more.
+// A process that may take little more memory than it has, for tests of what happens when the machine gives no
+// more.
 #pragma once
 
 #include <fstream>
@@ -16,14 +17,16 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-/// While it lives, the process's address space can grow by `more_bytes` only: room for some threads' stacks (ulimit -s, 8 MB), not for many. Ours is
-/// a limit that root has too, as that of the number of threads is not.
+/// While it lives, the process's address space can grow by `more_bytes` only: room for some threads' stacks
+/// (ulimit -s, 8 MB), not for many. Ours is a limit that root has too, as that of the number of threads is
+/// not.
 class AddressSpaceLimit {
  public:
   explicit AddressSpaceLimit(rlim_t more_bytes) {
     rlim_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    if (pages == 0 || ::getrlimit(RLIMIT_AS, &before_) != 0) throw std::runtime_error("cannot tell the process's address space");
+    if (pages == 0 || ::getrlimit(RLIMIT_AS, &before_) != 0)
+      throw std::runtime_error("cannot tell the process's address space");
     set({pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + more_bytes, before_.rlim_max});
   }
   AddressSpaceLimit(const AddressSpaceLimit&) = delete;
@@ -32,7 +35,8 @@ class AddressSpaceLimit {
 
  private:
   static void set(const rlimit& limit) {
-    if (::setrlimit(RLIMIT_AS, &limit) != 0) throw std::runtime_error("cannot limit the process's address space");
+    if (::setrlimit(RLIMIT_AS, &limit) != 0)
+      throw std::runtime_error("cannot limit the process's address space");
   }
   rlimit before_{};
 };

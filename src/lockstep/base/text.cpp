@@ -41,7 +41,9 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     }
   }
   if (!best.empty() || word.size() < kLeastPart) return best;
-  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const std::string& candidate) { return candidate.find(word) != std::string::npos; });
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const std::string& candidate) {
+    return candidate.find(word) != std::string::npos;
+  });
   return found == candidates.end() ? best : *found;
 }
 
@@ -74,7 +76,8 @@ std::string as_duration(double seconds) {
   if (whole < 60) return std::to_string(whole) + " s";
   std::array<char, 64> buffer{};
   if (whole < 3600) {
-    std::snprintf(buffer.data(), buffer.size(), "%lld:%02lld", static_cast<long long>(whole / 60), static_cast<long long>(whole % 60));
+    std::snprintf(buffer.data(), buffer.size(), "%lld:%02lld", static_cast<long long>(whole / 60),
+                  static_cast<long long>(whole % 60));
   } else {
     std::snprintf(buffer.data(), buffer.size(), "%lld:%02lld:%02lld", static_cast<long long>(whole / 3600),
                   static_cast<long long>(whole / 60 % 60), static_cast<long long>(whole % 60));
@@ -85,7 +88,8 @@ std::string as_duration(double seconds) {
 std::string fixed(double value, int digits) {
   if (std::isnan(value)) return "nan";  // its sign says nothing
   std::array<char, 64> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
   return end.ec == std::errc() ? std::string(buffer.data(), end.ptr) : shortest(value);
 }
 
@@ -124,7 +128,12 @@ std::string lower(std::string_view text) {
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const auto first = static_cast<unsigned char>(text.front());
-    const size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    const size_t length = first < 0x80   ? 1
+                          : first < 0xC2 ? 0
+                          : first < 0xE0 ? 2
+                          : first < 0xF0 ? 3
+                          : first < 0xF5 ? 4
+                                         : 0;
     if (length == 0 || text.size() < length) return false;
     for (size_t i = 1; i < length; ++i) {
       if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
@@ -139,7 +148,8 @@ bool is_utf8(std::string_view text) {
 }
 
 int width_of(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<int>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string printable(std::string_view text) {

@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// The candidate nearest to `word` by edit distance, else the first that contains it ("epochs" in "max-epochs"), or empty when none is near
-/// enough to be a misspelling.
+/// The candidate nearest to `word` by edit distance, else the first that contains it ("epochs" in
+/// "max-epochs"), or empty when none is near enough to be a misspelling.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "did you mean --momentum?", or empty.
@@ -41,13 +41,15 @@ std::string lower(std::string_view text);
 /// Whether these bytes are text in UTF-8 (RFC 3629).
 bool is_utf8(std::string_view text);
 
-/// Columns on a terminal: code points of UTF-8, which is right for all but combining and double-width characters.
+/// Columns on a terminal: code points of UTF-8, which is right for all but combining and double-width
+/// characters.
 int width_of(std::string_view text);
 
 /// For a terminal: a blank for each end of line and tab, "?" for every other control character.
 std::string printable(std::string_view text);
 
-/// The number that the whole text is, without a sign "+" or blanks; nothing for any other text and for what T cannot hold. "inf" and "nan" are numbers.
+/// The number that the whole text is, without a sign "+" or blanks; nothing for any other text and for what T
+/// cannot hold. "inf" and "nan" are numbers.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value = 0;

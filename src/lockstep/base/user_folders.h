@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-/// $XDG_CACHE_HOME, else $HOME/.cache (XDG Base Directory Specification 0.8): for files that may be removed at any time. Empty where neither is an absolute path.
+/// $XDG_CACHE_HOME, else $HOME/.cache (XDG Base Directory Specification 0.8): for files that may be removed
+/// at any time. Empty where neither is an absolute path.
 std::filesystem::path user_cache_folder();
 
 }  // namespace lockstep

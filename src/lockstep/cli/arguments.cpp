@@ -12,26 +12,34 @@ namespace {
 
 std::string help_hint(const Verb& verb) { return "lockstep " + verb.name + " --help lists all options"; }
 
-[[noreturn]] void unknown_option(const Verb& verb, const std::vector<FieldInfo>& fields, const std::string& typed) {
+[[noreturn]] void unknown_option(const Verb& verb, const std::vector<FieldInfo>& fields,
+                                 const std::string& typed) {
   const std::string option = typed.substr(0, typed.find('='));
   std::vector<std::string> known{"help"};
   for (const FieldInfo& field : fields) {
     known.push_back(field.name);
     if (!field.alias().empty()) known.push_back(field.alias());
   }
-  const std::string found = nearest(option.substr(std::min(option.find_first_not_of('-'), option.size())), known);
-  throw Error(ErrorCode::invalid_option, "there is no option " + option, found.empty() ? help_hint(verb) : "did you mean --" + found + "?");
+  const std::string found =
+      nearest(option.substr(std::min(option.find_first_not_of('-'), option.size())), known);
+  throw Error(ErrorCode::invalid_option, "there is no option " + option,
+              found.empty() ? help_hint(verb) : "did you mean --" + found + "?");
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
-  const std::vector<std::string> wanted = verb.words.empty() ? std::vector<std::string>{} : split(verb.words, ' ');
-  const bool open_end = !wanted.empty() && (wanted.back().ends_with("...") || wanted.back().ends_with("...]"));
-  const std::string hint = "usage: lockstep " + verb.name + " " + verb.words + (verb.words.empty() ? "" : " ") + "[options]";
+  const std::vector<std::string> wanted =
+      verb.words.empty() ? std::vector<std::string>{} : split(verb.words, ' ');
+  const bool open_end =
+      !wanted.empty() && (wanted.back().ends_with("...") || wanted.back().ends_with("...]"));
+  const std::string hint =
+      "usage: lockstep " + verb.name + " " + verb.words + (verb.words.empty() ? "" : " ") + "[options]";
   if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
-    throw Error(ErrorCode::invalid_option, "lockstep " + verb.name + " needs a " + wanted[words.size()], hint);
+    throw Error(ErrorCode::invalid_option, "lockstep " + verb.name + " needs a " + wanted[words.size()],
+                hint);
   }
   if (words.size() > wanted.size() && !open_end) {
-    throw Error(ErrorCode::invalid_option, "lockstep " + verb.name + " has no use for \"" + words[wanted.size()] + "\"", hint);
+    throw Error(ErrorCode::invalid_option,
+                "lockstep " + verb.name + " has no use for \"" + words[wanted.size()] + "\"", hint);
   }
 }
 
@@ -44,11 +52,13 @@ CLI::Option* add_field(CLI::App& app, const FieldInfo& field) {
 [[noreturn]] void no_value(const std::string& option, const std::vector<FieldInfo>& fields) {
   const auto field =
       std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) { return one.is_option(option); });
-  throw Error(ErrorCode::invalid_option, "option " + option + " needs a value", field == fields.end() ? "" : field->help);
+  throw Error(ErrorCode::invalid_option, "option " + option + " needs a value",
+              field == fields.end() ? "" : field->help);
 }
 
 // In `--output --resume` the value was forgotten; CLI11 takes the next word whatever it is.
-std::string value_of(const FieldInfo& field, const CLI::Option& option, const std::vector<FieldInfo>& fields) {
+std::string value_of(const FieldInfo& field, const CLI::Option& option,
+                     const std::vector<FieldInfo>& fields) {
   std::string value = option.results().back();
   for (const FieldInfo& other : fields) {
     if (other.is_option(value)) no_value("--" + field.name, fields);
@@ -56,7 +66,8 @@ std::string value_of(const FieldInfo& field, const CLI::Option& option, const st
   return value;
 }
 
-void parse(CLI::App& app, const Verb& verb, const std::vector<FieldInfo>& fields, const std::vector<std::string>& arguments) {
+void parse(CLI::App& app, const Verb& verb, const std::vector<FieldInfo>& fields,
+           const std::vector<std::string>& arguments) {
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(reversed);
@@ -112,7 +123,8 @@ Call read_program_arguments(const Verb& verb, const std::vector<std::string>& ar
     ++first;
     const auto field = std::find_if(fields.begin(), fields.end(),
                                     [&](const FieldInfo& one) { return one.is_option(option); });
-    if (field != fields.end() && field->type != "switch" && first < arguments.size()) own.push_back(arguments[first++]);
+    if (field != fields.end() && field->type != "switch" && first < arguments.size())
+      own.push_back(arguments[first++]);
   }
   if (first < arguments.size() && arguments[first] == "--") ++first;
   if (first < arguments.size()) own.push_back(arguments[first]);

@@ -28,11 +28,14 @@ std::filesystem::path own_path() { return std::filesystem::read_symlink("/proc/s
 /// Beside the installed program, or else in the sources that this one was built from.
 std::filesystem::path find_script() {
   const std::filesystem::path prefix = own_path().parent_path().parent_path();
-  const std::vector<std::filesystem::path> places{prefix / "share" / "lockstep" / "bench" / "cpu", LOCKSTEP_SOURCE_BENCH "/cpu"};
+  const std::vector<std::filesystem::path> places{prefix / "share" / "lockstep" / "bench" / "cpu",
+                                                  LOCKSTEP_SOURCE_BENCH "/cpu"};
   for (const std::filesystem::path& place : places) {
     if (std::filesystem::exists(place)) return place;
   }
-  throw Error(ErrorCode::not_found, "cannot find the benches: neither \"" + places[0].string() + "\" nor \"" + places[1].string() + "\" is there",
+  throw Error(ErrorCode::not_found,
+              "cannot find the benches: neither \"" + places[0].string() + "\" nor \"" + places[1].string() +
+                  "\" is there",
               "install Lockstep with cmake --install, or run the program where its sources are");
 }
 
@@ -41,7 +44,8 @@ std::filesystem::path find_script() {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   ::execvp(arguments.front(), arguments.data());
-  throw Error(ErrorCode::not_found, "cannot start " + words.front() + ": " + std::strerror(errno), "scripts/setup installs it");
+  throw Error(ErrorCode::not_found, "cannot start " + words.front() + ": " + std::strerror(errno),
+              "scripts/setup installs it");
 }
 
 }  // namespace

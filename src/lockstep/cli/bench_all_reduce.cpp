@@ -1,4 +1,5 @@
-// How long the sum of two workers' gradients takes: the tree of a training step with one shard a worker, against `a += b` by the same threads.
+// How long the sum of two workers' gradients takes: the tree of a training step with one shard a worker,
+// against `a += b` by the same threads.
 #include <array>
 #include <vector>
 
@@ -31,7 +32,8 @@ using Durations = std::array<std::vector<double>, kWorkers>;
 /// The median over the rounds of the slower worker's time.
 double middle(const Durations& durations) {
   std::vector<double> slower;
-  for (size_t round = 0; round < durations[0].size(); ++round) slower.push_back(std::max(durations[0][round], durations[1][round]));
+  for (size_t round = 0; round < durations[0].size(); ++round)
+    slower.push_back(std::max(durations[0][round], durations[1][round]));
   return measure::median(slower);
 }
 
@@ -43,7 +45,9 @@ struct Result {
 
 class Measurement {
  public:
-  explicit Measurement(int64_t bytes) : count_(bytes / static_cast<int64_t>(sizeof(float))), stacks_(kWorkers, comm::NodeStack(count_, at::kFloat, at::kCPU)) {}
+  explicit Measurement(int64_t bytes)
+      : count_(bytes / static_cast<int64_t>(sizeof(float))),
+        stacks_(kWorkers, comm::NodeStack(count_, at::kFloat, at::kCPU)) {}
 
   Result run(int rounds) {
     group_.run([&](Share share) {
@@ -70,34 +74,42 @@ class Measurement {
   void write_gradient(Share share) {
     group_.barrier();
     stack(share.rank).begin(kWorkers);
-    stack(share.rank).take(single(share.rank), [&](const at::Tensor& buffer, bool) { buffer.fill_(static_cast<double>(share.rank + 1)); });
+    stack(share.rank).take(single(share.rank), [&](const at::Tensor& buffer, bool) {
+      buffer.fill_(static_cast<double>(share.rank + 1));
+    });
   }
 
   void add_up(Share share) {
     group_.barrier([&] {  // by one of them, as in a step
       nodes_.clear();
-      for (const comm::NodeStack& one : stacks_) nodes_.insert(nodes_.end(), one.nodes().begin(), one.nodes().end());
+      for (const comm::NodeStack& one : stacks_)
+        nodes_.insert(nodes_.end(), one.nodes().begin(), one.nodes().end());
     });
-    // The tree over two shards is one addition, so the first node can be its scratch: the sum then stands where both workers read it.
+    // The tree over two shards is one addition, so the first node can be its scratch: the sum then stands
+    // where both workers read it.
     float* sum = nodes_.front().sum.data_ptr<float>();
     const Range own = part_of(divided_up(count_, train::kBlock), share.size, share.rank);
     for (int64_t block = own.begin; block < own.end; ++block) {
       const int64_t begin = block * train::kBlock;
-      comm::finish_block<float>(nodes_, kWorkers, begin, std::min(train::kBlock, count_ - begin), sum + begin);
+      comm::finish_block<float>(nodes_, kWorkers, begin, std::min(train::kBlock, count_ - begin),
+                                sum + begin);
     }
     group_.barrier();
   }
 
-  // Not in the time, which ends when both may read: an element that the other core has just written takes as long as a barrier to read.
+  // Not in the time, which ends when both may read: an element that the other core has just written takes as
+  // long as a barrier to read.
   void check_sum() const {
     const float* sum = nodes_.front().sum.const_data_ptr<float>();
-    if (sum[0] != 3 || sum[count_ - 1] != 3) throw Error(ErrorCode::internal, "the sum of two workers' ones and twos is not three");
+    if (sum[0] != 3 || sum[count_ - 1] != 3)
+      throw Error(ErrorCode::internal, "the sum of two workers' ones and twos is not three");
   }
 
   void add_halves(Share share) {
     const Range own = part_of(count_, share.size, share.rank);
     float* sum = stack(0).nodes().front().sum.data_ptr<float>() + own.begin;
-    device::kernels<float>().add(sum, sum, stack(1).nodes().front().sum.const_data_ptr<float>() + own.begin, own.count());
+    device::kernels<float>().add(sum, sum, stack(1).nodes().front().sum.const_data_ptr<float>() + own.begin,
+                                 own.count());
   }
 
   const int64_t count_;
@@ -117,7 +129,8 @@ int run_bench_all_reduce(const Call& call, Console& console) {
   std::vector<std::vector<std::string>> rows{{"size", "all-reduce, us", "a += b, us"}};
   for (const Size& size : kSizes) {
     const Result result = Measurement(size.bytes).run(size.rounds);
-    json.push_back({{"bytes", result.bytes}, {"all_reduce_seconds", result.all_reduce}, {"add_seconds", result.add}});
+    json.push_back(
+        {{"bytes", result.bytes}, {"all_reduce_seconds", result.all_reduce}, {"add_seconds", result.add}});
     rows.push_back({as_bytes(result.bytes), fixed(result.all_reduce * 1e6, 2), fixed(result.add * 1e6, 2)});
   }
   console.print(settings_of<JsonOutput>(call).json ? json.dump(2) + "\n" : in_columns(rows, "lrr"));

@@ -1,4 +1,5 @@
-// What this machine can do at most, for the benches to set their figures against: multiply-adds, matrix products, bytes from memory.
+// What this machine can do at most, for the benches to set their figures against: multiply-adds, matrix
+// products, bytes from memory.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -54,7 +55,8 @@ Piece multiply_add_piece(Share) {
 
 MakePiece matrix_piece(at::ScalarType type) {
   return [type](Share) -> Piece {
-    const at::Tensor left = at::rand({kMatrixSide, kMatrixSide}).to(type), right = at::rand({kMatrixSide, kMatrixSide}).to(type);
+    const at::Tensor left = at::rand({kMatrixSide, kMatrixSide}).to(type),
+                     right = at::rand({kMatrixSide, kMatrixSide}).to(type);
     return [=, product = at::empty_like(left)]() mutable {
       at::mm_out(product, left, right);
       return 2.0 * kMatrixSide * kMatrixSide * kMatrixSide;
@@ -65,10 +67,12 @@ MakePiece matrix_piece(at::ScalarType type) {
 /// `a += b` over `bytes`, each thread its part.
 MakePiece add_piece(int64_t bytes) {
   return [bytes](Share share) -> Piece {
-    const int64_t count = part_of(bytes / static_cast<int64_t>(sizeof(float)), share.size, share.rank).count();
+    const int64_t count =
+        part_of(bytes / static_cast<int64_t>(sizeof(float)), share.size, share.rank).count();
     const at::Tensor sum = at::ones({count}), other = at::ones({count});
     return [=] {
-      device::kernels<float>().add(sum.data_ptr<float>(), sum.data_ptr<float>(), other.data_ptr<float>(), count);
+      device::kernels<float>().add(sum.data_ptr<float>(), sum.data_ptr<float>(), other.data_ptr<float>(),
+                                   count);
       return 3.0 * static_cast<double>(count) * sizeof(float);  // two are read, one is written
     };
   };
@@ -92,7 +96,8 @@ double rate(int64_t threads, const MakePiece& make_piece) {
   });
   std::vector<double> sums(kRounds, 0.0);
   for (const std::vector<double>& of_thread : rates) {
-    for (int round = 0; round < kRounds; ++round) sums[static_cast<size_t>(round)] += of_thread[static_cast<size_t>(round)];
+    for (int round = 0; round < kRounds; ++round)
+      sums[static_cast<size_t>(round)] += of_thread[static_cast<size_t>(round)];
   }
   return measure::median(sums);
 }
@@ -104,9 +109,12 @@ struct Measurement {
 };
 
 const std::vector<Measurement>& measurements() {
-  static const std::vector<Measurement> all{{"multiply_add", "GFLOP/s", multiply_add_piece},         {"sgemm", "GFLOP/s", matrix_piece(at::kFloat)},
-                                            {"bf16_gemm", "GFLOP/s", matrix_piece(at::kBFloat16)}, {"add_64_kb", "GB/s", add_piece(64 << 10)},
-                                            {"add_4_mb", "GB/s", add_piece(4 << 20)},              {"add_64_mb", "GB/s", add_piece(64 << 20)}};
+  static const std::vector<Measurement> all{{"multiply_add", "GFLOP/s", multiply_add_piece},
+                                            {"sgemm", "GFLOP/s", matrix_piece(at::kFloat)},
+                                            {"bf16_gemm", "GFLOP/s", matrix_piece(at::kBFloat16)},
+                                            {"add_64_kb", "GB/s", add_piece(64 << 10)},
+                                            {"add_4_mb", "GB/s", add_piece(4 << 20)},
+                                            {"add_64_mb", "GB/s", add_piece(64 << 20)}};
   return all;
 }
 
@@ -123,14 +131,16 @@ std::vector<Limit> find_limits(int64_t cores, const std::string& only) {
 
 std::string as_text(const std::vector<Limit>& limits, int64_t cores) {
   std::vector<std::vector<std::string>> rows{{"limit", "one core", with_commas(cores) + " cores", "unit"}};
-  for (const Limit& limit : limits) rows.push_back({limit.name, fixed(limit.one, 1), fixed(limit.all, 1), limit.unit});
+  for (const Limit& limit : limits)
+    rows.push_back({limit.name, fixed(limit.one, 1), fixed(limit.all, 1), limit.unit});
   return in_columns(rows, "lrrl");
 }
 
 Json as_json(const std::vector<Limit>& limits, int64_t cores) {
   constexpr std::array<const char*, 3> kUnits{"plain", "avx2", "avx512"};
   Json json{{"cores", cores}, {"vector_unit", kUnits[static_cast<size_t>(device::vector_unit())]}};
-  for (const Limit& limit : limits) json["limits"][limit.name] = {{"one", limit.one}, {"all", limit.all}, {"unit", limit.unit}};
+  for (const Limit& limit : limits)
+    json["limits"][limit.name] = {{"one", limit.one}, {"all", limit.all}, {"unit", limit.unit}};
   return json;
 }
 
@@ -141,7 +151,8 @@ std::vector<FieldInfo> bench_limits_fields() { return fields_of<LimitChoice>() +
 int run_bench_limits(const Call& call, Console& console) {
   const int64_t cores = device::inspect().cores;
   const std::vector<Limit> limits = find_limits(cores, settings_of<LimitChoice>(call).only);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(limits, cores).dump(2) + "\n" : as_text(limits, cores));
+  console.print(settings_of<JsonOutput>(call).json ? as_json(limits, cores).dump(2) + "\n"
+                                                   : as_text(limits, cores));
   return 0;
 }
 

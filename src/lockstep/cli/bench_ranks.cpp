@@ -1,4 +1,5 @@
-// How long ranks take to add what they hold: all_reduce in rank order, and the tree with one shard a rank. Started by a launcher.
+// How long ranks take to add what they hold: all_reduce in rank order, and the tree with one shard a rank.
+// Started by a launcher.
 #include <array>
 #include <functional>
 #include <vector>
@@ -42,13 +43,16 @@ void check(bool holds, const char* what) {
 std::vector<FieldInfo> bench_ranks_fields() { return fields_of<JsonOutput>() + fields_of<RankSettings>(); }
 
 int run_bench_ranks(const Call& call, Console& console) {
-  if (!call.launch) throw Error(ErrorCode::invalid_option, "bench-ranks measures several ranks", "start it as in lockstep run -n 2 lockstep bench-ranks");
+  if (!call.launch)
+    throw Error(ErrorCode::invalid_option, "bench-ranks measures several ranks",
+                "start it as in lockstep run -n 2 lockstep bench-ranks");
   const auto comm = comm::join_group(*call.launch, {}, joining_of(call, console));
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows{{"size", "all_reduce, us", "reduce_tree, us"}};
   for (const Size& size : kSizes) {
     const at::Tensor vector = at::zeros({size.bytes / static_cast<int64_t>(sizeof(float))});
-    const double plain = seconds_of(*comm, size.rounds, [&] { comm->all_reduce({vector}, comm::Reduction::sum); });
+    const double plain =
+        seconds_of(*comm, size.rounds, [&] { comm->all_reduce({vector}, comm::Reduction::sum); });
     vector.fill_(static_cast<double>(comm->rank() + 1));
     const std::vector<comm::Node> nodes{{{comm->rank(), comm->rank() + 1}, vector}};
     at::Tensor sum;
@@ -61,7 +65,8 @@ int run_bench_ranks(const Call& call, Console& console) {
     json.push_back({{"bytes", size.bytes}, {"all_reduce_seconds", plain}, {"reduce_tree_seconds", tree}});
     rows.push_back({as_bytes(size.bytes), fixed(plain * 1e6, 1), fixed(tree * 1e6, 1)});
   }
-  if (comm->rank() == 0) console.print(settings_of<JsonOutput>(call).json ? json.dump() + "\n" : in_columns(rows, "lrr"));
+  if (comm->rank() == 0)
+    console.print(settings_of<JsonOutput>(call).json ? json.dump() + "\n" : in_columns(rows, "lrr"));
   return 0;
 }
 

@@ -27,7 +27,8 @@ struct ScalingOptions {
   double reach = 0.95;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Scaling");
-    field("workers", self.workers, "the numbers of workers to train with, one run after the other", between(1, 4096));
+    field("workers", self.workers, "the numbers of workers to train with, one run after the other",
+          between(1, 4096));
     field("reach", self.reach, "the smoothed accuracy of training whose time is in the table", between(0, 1));
   };
 };
@@ -37,11 +38,15 @@ constexpr std::array<const char*, 4> kNotTaken{"workers", "resume", "max-time", 
 
 std::vector<FieldInfo> fields_of_runs() {
   std::vector<FieldInfo> fields = training_fields();
-  std::erase_if(fields, [](const FieldInfo& field) { return std::find(kNotTaken.begin(), kNotTaken.end(), field.name) != kNotTaken.end(); });
+  std::erase_if(fields, [](const FieldInfo& field) {
+    return std::find(kNotTaken.begin(), kNotTaken.end(), field.name) != kNotTaken.end();
+  });
   return fields;
 }
 
-std::string name_of(int64_t workers) { return std::to_string(workers) + (workers == 1 ? " worker" : " workers"); }
+std::string name_of(int64_t workers) {
+  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+}
 
 struct Finished {
   view::ScalingRun run;
@@ -50,28 +55,42 @@ struct Finished {
 
 class ScalingBench {
  public:
-  ScalingBench(const Call& call, Console& console) : console_(console), asked_(settings_of<ScalingOptions>(call)), folder_(call.words.front()), signals_("stopping; the runs that are complete are drawn") {
+  ScalingBench(const Call& call, Console& console)
+      : console_(console),
+        asked_(settings_of<ScalingOptions>(call)),
+        folder_(call.words.front()),
+        signals_("stopping; the runs that are complete are drawn") {
     Call of_runs = call;
     std::erase_if(of_runs.settings, [](const Setting& setting) { return setting.name == "workers"; });
     options_ = training_options(of_runs).options;
-    if (options_.resume || options_.max_time > 0) throw Error(ErrorCode::invalid_option, "--resume and --max-time are not for bench scaling, whose runs train all steps", "take them out of --config");
-    if (asked_.workers.empty()) throw Error(ErrorCode::invalid_option, "--workers names no number of workers", "for example --workers 1,2,4");
+    if (options_.resume || options_.max_time > 0)
+      throw Error(ErrorCode::invalid_option,
+                  "--resume and --max-time are not for bench scaling, whose runs train all steps",
+                  "take them out of --config");
+    if (asked_.workers.empty())
+      throw Error(ErrorCode::invalid_option, "--workers names no number of workers",
+                  "for example --workers 1,2,4");
     std::sort(asked_.workers.begin(), asked_.workers.end());
     asked_.workers.erase(std::unique(asked_.workers.begin(), asked_.workers.end()), asked_.workers.end());
   }
 
   int run() {
     if (std::filesystem::exists(options_.output) && !std::filesystem::is_empty(options_.output)) {
-      throw Error(ErrorCode::invalid_option, "\"" + options_.output + "\" is not empty", "name another --output");
+      throw Error(ErrorCode::invalid_option, "\"" + options_.output + "\" is not empty",
+                  "name another --output");
     }
     const train::Plan plan = plan_first();
-    const io::RunFolder output = options_.output.empty() ? io::RunFolder::create_numbered("scaling") : io::RunFolder::create(options_.output);
+    const io::RunFolder output = options_.output.empty() ? io::RunFolder::create_numbered("scaling")
+                                                         : io::RunFolder::create(options_.output);
     output_ = output.paths().folder;
     for (const int64_t workers : asked_.workers) {
       if (!train_with(workers)) break;
       write(plan);
     }
-    console_.print(finished_.empty() ? "" : "\n" + table(console_.table_width()) + "\nwritten to " + output_.string() + ": scaling.svg, scaling.csv, scaling.txt, and each run in workers-N\n");
+    console_.print(finished_.empty()
+                       ? ""
+                       : "\n" + table(console_.table_width()) + "\nwritten to " + output_.string() +
+                             ": scaling.svg, scaling.csv, scaling.txt, and each run in workers-N\n");
     if (signals_.signal() != 0) return kSignalStatus + signals_.signal();
     return same_weights() || weights_follow_workers() ? 0 : 1;
   }
@@ -82,24 +101,33 @@ class ScalingBench {
     train::Job job;
     job.folder = folder_;
     options_.workers = asked_.workers.front();
-    if (options_.cache == "auto") options_.cache = "off";  // what the first run keeps would be a gift to the others
+    if (options_.cache == "auto")
+      options_.cache = "off";  // what the first run keeps would be a gift to the others
     train::Plan plan = train::plan(job, options_);
     if (!weights_follow_workers()) options_.shards = plan.shards;
     const bool averages = options_.exchange == train::ExchangeKind::average;
-    if (options_.mini_batch_size.is_auto()) options_.mini_batch_size = averages ? plan.mini_batch_size / plan.shards : plan.mini_batch_size;
+    if (options_.mini_batch_size.is_auto())
+      options_.mini_batch_size = averages ? plan.mini_batch_size / plan.shards : plan.mini_batch_size;
     options_.precision = plan.precision;
-    if (plan.frozen_steps > 0) options_.keep_features = plan.keep_features ? train::KeepFeatures::always : train::KeepFeatures::never;
+    if (plan.frozen_steps > 0)
+      options_.keep_features = plan.keep_features ? train::KeepFeatures::always : train::KeepFeatures::never;
     cores_ = std::max<int64_t>(1, plan.cores);
     shards_ = plan.shards;
     return plan;
   }
 
-  bool deals_by_workers() const { return options_.sample_order != data::SampleOrder::lockstep && options_.exchange != train::ExchangeKind::average; }
-  bool weights_follow_workers() const { return options_.scale_with_workers != train::ScaleWithWorkers::none || deals_by_workers(); }
+  bool deals_by_workers() const {
+    return options_.sample_order != data::SampleOrder::lockstep &&
+           options_.exchange != train::ExchangeKind::average;
+  }
+  bool weights_follow_workers() const {
+    return options_.scale_with_workers != train::ScaleWithWorkers::none || deals_by_workers();
+  }
 
   // False when the user stopped it.
   bool train_with(int64_t workers) {
-    console_.print(name_of(workers) + ", run " + std::to_string(finished_.size() + 1) + " of " + std::to_string(asked_.workers.size()) + time_left(workers) + "\n");
+    console_.print(name_of(workers) + ", run " + std::to_string(finished_.size() + 1) + " of " +
+                   std::to_string(asked_.workers.size()) + time_left(workers) + "\n");
     view::ScalingRun run(workers);
     train::Result result;
     {
@@ -137,22 +165,31 @@ class ScalingBench {
   }
 
   bool same_weights() const {
-    return std::all_of(finished_.begin(), finished_.end(), [&](const Finished& one) { return one.run.weights() == finished_.front().run.weights(); });
+    return std::all_of(finished_.begin(), finished_.end(), [&](const Finished& one) {
+      return one.run.weights() == finished_.front().run.weights();
+    });
   }
 
   std::string table(int width) const {
     const bool tested = !finished_.empty() && std::isfinite(finished_.front().result.test_accuracy);
     const bool validated = !finished_.empty() && std::isfinite(finished_.front().result.accuracy);
-    std::vector<std::string> head{"workers", "time", "to " + shortest(100 * asked_.reach) + " %", "images/s", "speed-up", "efficiency"};
+    std::vector<std::string> head{"workers",  "time",     "to " + shortest(100 * asked_.reach) + " %",
+                                  "images/s", "speed-up", "efficiency"};
     if (validated) head.emplace_back("held-out accuracy");
     if (tested) head.emplace_back("test accuracy");
     head.emplace_back("weights");
     std::vector<std::vector<std::string>> rows{head};
     for (const auto& [run, result] : finished_) {
-      const double gain = result.images_per_second / finished_.front().result.images_per_second, ratio = static_cast<double>(run.workers()) / static_cast<double>(finished_.front().run.workers());
+      const double gain = result.images_per_second / finished_.front().result.images_per_second,
+                   ratio = static_cast<double>(run.workers()) /
+                           static_cast<double>(finished_.front().run.workers());
       const auto reached = run.seconds_to(asked_.reach);
-      std::vector<std::string> row{std::to_string(run.workers()), fixed(run.seconds(), 1) + " s", reached ? fixed(*reached, 1) + " s" : "-", with_commas(std::llround(result.images_per_second)),
-                                   fixed(gain, 2), fixed(100 * gain / ratio, 0) + " %"};
+      std::vector<std::string> row{std::to_string(run.workers()),
+                                   fixed(run.seconds(), 1) + " s",
+                                   reached ? fixed(*reached, 1) + " s" : "-",
+                                   with_commas(std::llround(result.images_per_second)),
+                                   fixed(gain, 2),
+                                   fixed(100 * gain / ratio, 0) + " %"};
       if (validated) row.push_back(fixed(result.accuracy, 4));
       if (tested) row.push_back(fixed(result.test_accuracy, 4));
       row.push_back(run.weights());
@@ -163,14 +200,17 @@ class ScalingBench {
 
   std::string verdict() const {
     if (same_weights()) return "same weights: yes\n";
-    if (deals_by_workers()) return "same weights: no, for --sample-order distributed-sampler deals out other samples\n";
-    return weights_follow_workers() ? "same weights: no, for --scale-with-workers makes other mini-batches\n" : "same weights: NO, and they should be\n";
+    if (deals_by_workers())
+      return "same weights: no, for --sample-order distributed-sampler deals out other samples\n";
+    return weights_follow_workers() ? "same weights: no, for --scale-with-workers makes other mini-batches\n"
+                                    : "same weights: NO, and they should be\n";
   }
 
   void write(const train::Plan& plan) const {
     std::vector<view::ScalingRun> runs;
     for (const Finished& one : finished_) runs.push_back(one.run);
-    write_file_atomic(output_ / "scaling.svg", view::scaling_svg(runs, plan.network + " on " + folder_.filename().string()));
+    write_file_atomic(output_ / "scaling.svg",
+                      view::scaling_svg(runs, plan.network + " on " + folder_.filename().string()));
     write_file_atomic(output_ / "scaling.csv", view::scaling_csv(runs));
     write_file_atomic(output_ / "scaling.txt", table(/*width=*/0));
   }
@@ -189,8 +229,6 @@ class ScalingBench {
 
 std::vector<FieldInfo> bench_scaling_fields() { return fields_of<ScalingOptions>() + fields_of_runs(); }
 
-int run_bench_scaling(const Call& call, Console& console) {
-  return ScalingBench(call, console).run();
-}
+int run_bench_scaling(const Call& call, Console& console) { return ScalingBench(call, console).run(); }
 
 }  // namespace lockstep::cli

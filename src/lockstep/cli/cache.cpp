@@ -11,10 +11,13 @@ int run_cache(const Call& call, Console& console) {
   train::Job job;
   job.folder = call.words.front();
   for (const train::CacheReport& report : train::make_caches(job, training_options(call).options)) {
-    for (const data::BadSample& bad : report.bad) console.note("left out \"" + bad.source + "\": " + bad.reason + "\n");
+    for (const data::BadSample& bad : report.bad)
+      console.note("left out \"" + bad.source + "\": " + bad.reason + "\n");
     const data::PictureFormat& format = report.format;
-    console.print(report.file.string() + ": " + with_commas(report.pictures - static_cast<int64_t>(report.bad.size())) + " images of " + std::to_string(format.channels) + "x" +
-                  std::to_string(format.height) + "x" + std::to_string(format.width) + ", " + as_bytes(report.bytes) + "\n");
+    console.print(report.file.string() + ": " +
+                  with_commas(report.pictures - static_cast<int64_t>(report.bad.size())) + " images of " +
+                  std::to_string(format.channels) + "x" + std::to_string(format.height) + "x" +
+                  std::to_string(format.width) + ", " + as_bytes(report.bytes) + "\n");
   }
   return 0;
 }

@@ -39,7 +39,9 @@ const Verb& verb_named(const std::string& name) {
   throw std::runtime_error(name);
 }
 
-train::Options options_of(const std::vector<std::string>& arguments) { return training_options(read_arguments(verb_named("train"), arguments)).options; }
+train::Options options_of(const std::vector<std::string>& arguments) {
+  return training_options(read_arguments(verb_named("train"), arguments)).options;
+}
 
 Error error_of(const std::vector<std::string>& arguments) {
   try {
@@ -51,7 +53,8 @@ Error error_of(const std::vector<std::string>& arguments) {
 }
 
 TEST(Arguments, WordsAndOptionsInAnyOrder) {
-  const Call call = read_arguments(verb_named("train"), {"--workers", "3", "photos", "--nesterov", "--output=a b"});
+  const Call call =
+      read_arguments(verb_named("train"), {"--workers", "3", "photos", "--nesterov", "--output=a b"});
   EXPECT_THAT(call.words, ElementsAre("photos"));
   EXPECT_EQ(call.text_of("workers"), "3");
   EXPECT_EQ(call.text_of("output"), "a b");
@@ -68,8 +71,10 @@ TEST(Arguments, SwitchesTakeNoWord) {
 TEST(Arguments, TheLastOfTwoWins) { EXPECT_EQ(options_of({"f", "--seed", "1", "--seed", "2"}).seed, 2); }
 
 TEST(Arguments, FoldersThatLookLikeOptionsFollowTwoDashes) {
-  EXPECT_THAT(read_arguments(verb_named("train"), {"--seed", "1", "--", "--photos"}).words, ElementsAre("--photos"));
-  EXPECT_THAT(read_arguments(verb_named("train"), {"--nesterov", "--", "--photos"}).words, ElementsAre("--photos"));
+  EXPECT_THAT(read_arguments(verb_named("train"), {"--seed", "1", "--", "--photos"}).words,
+              ElementsAre("--photos"));
+  EXPECT_THAT(read_arguments(verb_named("train"), {"--nesterov", "--", "--photos"}).words,
+              ElementsAre("--photos"));
 }
 
 TEST(Arguments, NegativeNumbersAreValues) {
@@ -108,7 +113,8 @@ TEST(RunOptions, ADropFactorOrPeriodAloneMeansPiecewise) {
   EXPECT_EQ(options_of({"f"}).lr_schedule, train::ScheduleKind::cosine);
   EXPECT_EQ(options_of({"f", "--lr-drop-period", "3"}).lr_schedule, train::ScheduleKind::piecewise);
   EXPECT_EQ(options_of({"f", "--lr-drop-factor", "0.5"}).lr_schedule, train::ScheduleKind::piecewise);
-  EXPECT_EQ(options_of({"f", "--lr-drop-factor", "0.5", "--lr-schedule", "cosine"}).lr_schedule, train::ScheduleKind::cosine);
+  EXPECT_EQ(options_of({"f", "--lr-drop-factor", "0.5", "--lr-schedule", "cosine"}).lr_schedule,
+            train::ScheduleKind::cosine);
 }
 
 class OptionsFile : public testing::Test {
@@ -119,11 +125,13 @@ class OptionsFile : public testing::Test {
     std::ofstream(folder_ / name) << text;
     return (folder_ / name).string();
   }
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("lockstep_cli_test_" + std::to_string(::getpid()));
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("lockstep_cli_test_" + std::to_string(::getpid()));
 };
 
 TEST_F(OptionsFile, TheCommandLineWinsOverTheFile) {
-  const std::string file = write("a.json", R"({"max-epochs": 5, "seed": 7, "lr-drop-period": 2, "devices": [0, 2]})");
+  const std::string file =
+      write("a.json", R"({"max-epochs": 5, "seed": 7, "lr-drop-period": 2, "devices": [0, 2]})");
   const train::Options options = options_of({"f", "--seed", "8", "--config", file});
   EXPECT_EQ(options.max_epochs, 5);
   EXPECT_EQ(options.seed, 8);
@@ -135,23 +143,34 @@ TEST_F(OptionsFile, MistakesAreNamedWithTheFile) {
   const Error misspelt = error_of({"f", "--config", write("b.json", R"({"momentun": 1})")});
   EXPECT_EQ(misspelt.message(), "there is no option --momentun");
   EXPECT_THAT(misspelt.context(), ElementsAre(HasSubstr("b.json")));
-  EXPECT_THAT(error_of({"f", "--config", write("d.json", R"({"seed": "one"})")}).context().at(0), HasSubstr("d.json"));
+  EXPECT_THAT(error_of({"f", "--config", write("d.json", R"({"seed": "one"})")}).context().at(0),
+              HasSubstr("d.json"));
   EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("it is not JSON"));
-  const Error deep = error_of({"f", "--config", write("e.json", R"({"seed": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}")});
+  const Error deep = error_of(
+      {"f", "--config",
+       write("e.json", R"({"seed": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}")});
   EXPECT_EQ(deep.code(), ErrorCode::corrupt_data);
   EXPECT_THAT(deep.message(), HasSubstr("e.json\": it is nested deeper than 32 levels"));
   EXPECT_EQ(error_of({"f", "--config", (folder_ / "none.json").string()}).code(), ErrorCode::not_found);
 }
 
 TEST(PlanText, LinesAreBrokenBetweenWords) {
-  const std::vector<train::PlanLine> lines{{"data", "9,000 images", "image folder"}, {"shards", "8", "for 123,090 learnables and mini-batches of 128"}};
-  EXPECT_EQ(plan_text(lines, 0), "data    9,000 images  image folder\nshards  8             for 123,090 learnables and mini-batches of 128\n");
-  EXPECT_EQ(plan_text(lines, 60), "data    9,000 images  image folder\nshards  8             for 123,090 learnables and\n                      mini-batches of 128\n");
-  EXPECT_EQ(plan_text(lines, 40), "data    9,000 images  image folder\nshards  8\n          for 123,090 learnables and\n          mini-batches of 128\n");
+  const std::vector<train::PlanLine> lines{{"data", "9,000 images", "image folder"},
+                                           {"shards", "8", "for 123,090 learnables and mini-batches of 128"}};
+  EXPECT_EQ(plan_text(lines, 0),
+            "data    9,000 images  image folder\nshards  8             for 123,090 learnables and "
+            "mini-batches of 128\n");
+  EXPECT_EQ(plan_text(lines, 60),
+            "data    9,000 images  image folder\nshards  8             for 123,090 learnables and\n          "
+            "            mini-batches of 128\n");
+  EXPECT_EQ(plan_text(lines, 40),
+            "data    9,000 images  image folder\nshards  8\n          for 123,090 learnables and\n          "
+            "mini-batches of 128\n");
 }
 
 TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
-  const Call call = read_arguments(verb_named("evaluate"), {"run", "photos", "--weights", "best", "--workers", "2"});
+  const Call call =
+      read_arguments(verb_named("evaluate"), {"run", "photos", "--weights", "best", "--workers", "2"});
   const train::Options options = inference_options(call);
   EXPECT_EQ(options.workers, 2);
   EXPECT_EQ(options.weights, "");
@@ -170,10 +189,14 @@ TEST(Help, EveryOptionIsListed) {
   for (const std::string& name : field_names<train::Options>()) EXPECT_THAT(text, HasSubstr("  --" + name));
 }
 
-TEST(Columns, TextLeftAndNumbersRight) { EXPECT_EQ(in_columns({{"a", "10"}, {"bbb", "5"}}, "lr"), "  a    10\n  bbb   5\n"); }
+TEST(Columns, TextLeftAndNumbersRight) {
+  EXPECT_EQ(in_columns({{"a", "10"}, {"bbb", "5"}}, "lr"), "  a    10\n  bbb   5\n");
+}
 
 TEST(Columns, AWideTableIsCutBetweenColumnsAndWords) {
-  const std::vector<std::vector<std::string>> rows{{"workers", "first epoch", "efficiency", "advice"}, {"1", "10 s", "100 %", "larger mini-batches, or fewer workers on this machine"}};
+  const std::vector<std::vector<std::string>> rows{
+      {"workers", "first epoch", "efficiency", "advice"},
+      {"1", "10 s", "100 %", "larger mini-batches, or fewer workers on this machine"}};
   EXPECT_EQ(in_columns_within(0, rows, "rrrl"), in_columns(rows, "rrrl"));
   EXPECT_EQ(in_columns_within(120, rows, "rrrl"), in_columns(rows, "rrrl"));
   EXPECT_EQ(in_columns_within(40, rows, "rrrl"),
@@ -184,7 +207,8 @@ TEST(Columns, AWideTableIsCutBetweenColumnsAndWords) {
             "        1  larger mini-batches, or fewer\n"
             "           workers on this machine\n");
   for (const int width : {30, 44, 60, 80}) {
-    for (const std::string& line : split(in_columns_within(width, rows, "rrrl"), '\n')) EXPECT_LE(width_of(line), width);
+    for (const std::string& line : split(in_columns_within(width, rows, "rrrl"), '\n'))
+      EXPECT_LE(width_of(line), width);
   }
 }
 
@@ -235,14 +259,17 @@ std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
   std::string text;
   std::array<char, 1000> part{};
   ::fcntl(master, F_SETFL, O_NONBLOCK);
-  for (ssize_t got = 0; (got = ::read(master, part.data(), part.size())) > 0;) text.append(part.data(), static_cast<size_t>(got));
+  for (ssize_t got = 0; (got = ::read(master, part.data(), part.size())) > 0;)
+    text.append(part.data(), static_cast<size_t>(got));
   std::fclose(terminal);
   ::close(master);
   return text;
 }
 
 TEST(ProgressLine, SaysHowFarAndGoesAway) {
-  EXPECT_THAT(shown_on_terminal({500, 300}, 2000), testing::ContainsRegex("^\r500 of 2,000 images, [0-9.]+ s left\x1b.K\r800 of 2,000 images, [0-9.]+ s left\x1b.K\r\x1b.K$"));
+  EXPECT_THAT(shown_on_terminal({500, 300}, 2000),
+              testing::ContainsRegex("^\r500 of 2,000 images, [0-9.]+ s left\x1b.K\r800 of 2,000 images, "
+                                     "[0-9.]+ s left\x1b.K\r\x1b.K$"));
   EXPECT_EQ(shown_on_terminal({2000}, 2000), "");
 }
 

@@ -18,7 +18,8 @@ std::string padded(const std::string& cell, int width, bool right) {
 
 class Table {
  public:
-  Table(std::vector<std::vector<std::string>> rows, const std::string& sides) : rows_(std::move(rows)), sides_(sides), widths_(sides.size(), 0) {
+  Table(std::vector<std::vector<std::string>> rows, const std::string& sides)
+      : rows_(std::move(rows)), sides_(sides), widths_(sides.size(), 0) {
     for (auto& row : rows_) {
       for (std::string& cell : row) cell = printable(cell);
       for (size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], width_of(row[i]));
@@ -53,7 +54,8 @@ class Table {
         if (i >= row.size()) break;
         at += kGap;
         const bool breaks = width > 0 && i == columns.back() && sides_[i] == 'l';
-        line += std::string(kGap, ' ') + (breaks ? wrap(row[i], std::max(1, width - at), at) : padded(row[i], widths_[i], sides_[i] == 'r'));
+        line += std::string(kGap, ' ') + (breaks ? wrap(row[i], std::max(1, width - at), at)
+                                                 : padded(row[i], widths_[i], sides_[i] == 'r'));
         at += widths_[i];
       }
       line.erase(line.find_last_not_of(' ') + 1);
@@ -69,8 +71,13 @@ class Table {
 
 }  // namespace
 
-std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides) { return in_columns_within(0, std::move(rows), sides); }
+std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides) {
+  return in_columns_within(0, std::move(rows), sides);
+}
 
-std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows, const std::string& sides) { return Table(std::move(rows), sides).text(width); }
+std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows,
+                              const std::string& sides) {
+  return Table(std::move(rows), sides).text(width);
+}
 
 }  // namespace lockstep::cli

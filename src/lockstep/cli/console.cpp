@@ -19,7 +19,9 @@ int terminal_width(std::FILE* file) {
 [[noreturn]] void cannot_write(int reason) {
   if (reason == EPIPE) throw ClosedPipe{};
   const std::string why = errno_error(reason, "write", "standard output").message();
-  throw Error(ErrorCode::io, "cannot write to standard output" + (reason == 0 ? "" : why.substr(why.rfind(": "))), "free some space, or send the output elsewhere");
+  throw Error(ErrorCode::io,
+              "cannot write to standard output" + (reason == 0 ? "" : why.substr(why.rfind(": "))),
+              "free some space, or send the output elsewhere");
 }
 
 }  // namespace

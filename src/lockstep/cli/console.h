@@ -16,7 +16,8 @@ class Console {
 
   /// Writes to standard output and flushes. Throws ClosedPipe, or io when the text cannot be written.
   void print(std::string_view text);
-  /// Throws as print does when anything sent to standard output could not be written, also by others than this console.
+  /// Throws as print does when anything sent to standard output could not be written, also by others than
+  /// this console.
   void check_written();
   /// Writes to standard error; a failure there has nowhere to go.
   void note(std::string_view text);

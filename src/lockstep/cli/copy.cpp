@@ -40,14 +40,17 @@ class ProgressLine {
     if (shown_ ? !(last && terminal_) && seconds_since(last_) < pause : seconds_since(start_) < pause) return;
     last_ = Clock::now();
     shown_ = true;
-    const std::string text = with_commas(progress.files) + " of " + with_commas(progress.all_files) + " files, " + as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) + time_left(progress);
+    const std::string text = with_commas(progress.files) + " of " + with_commas(progress.all_files) +
+                             " files, " + as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) +
+                             time_left(progress);
     console_.note(terminal_ ? "\r" + text + "\033[K" : text + "\n");
   }
 
  private:
   std::string time_left(const io::CopyProgress& progress) const {
     if (progress.bytes == 0 || progress.files == progress.all_files) return "";
-    const double left = seconds_since(start_) * static_cast<double>(progress.all_bytes - progress.bytes) / static_cast<double>(progress.bytes);
+    const double left = seconds_since(start_) * static_cast<double>(progress.all_bytes - progress.bytes) /
+                        static_cast<double>(progress.bytes);
     return ", " + as_duration(left) + " left";
   }
 
@@ -59,19 +62,28 @@ class ProgressLine {
 };
 
 std::string summary(const io::CopyProgress& progress, const std::string& name, double seconds) {
-  std::string text = with_commas(progress.all_files) + (progress.all_files == 1 ? " file, " : " files, ") + as_bytes(progress.all_bytes) + ", in \"" + name + "\" after " + as_duration(seconds);
+  std::string text = with_commas(progress.all_files) + (progress.all_files == 1 ? " file, " : " files, ") +
+                     as_bytes(progress.all_bytes) + ", in \"" + name + "\" after " + as_duration(seconds);
   if (progress.there_already > 0) text += "; " + with_commas(progress.there_already) + " were there already";
-  if (progress.left_out > 0) text += "; " + with_commas(progress.left_out) + " links and devices were left out";
+  if (progress.left_out > 0)
+    text += "; " + with_commas(progress.left_out) + " links and devices were left out";
   return text + "\n";
 }
 
-// Files of a run among others would be taken for the run's own. The copy of a run goes on where it was stopped.
+// Files of a run among others would be taken for the run's own. The copy of a run goes on where it was
+// stopped.
 void refuse_run_folder(const std::string& from, const std::string& to) {
   const io::RunPaths target{to}, source{from};
-  if (io::is_address(to) || !std::filesystem::exists(target.options()) || !std::filesystem::is_directory(target.events())) return;
-  const bool same_run = !io::is_address(from) && std::filesystem::is_regular_file(source.options()) && read_file(source.options()) == read_file(target.options());
+  if (io::is_address(to) || !std::filesystem::exists(target.options()) ||
+      !std::filesystem::is_directory(target.events()))
+    return;
+  const bool same_run = !io::is_address(from) && std::filesystem::is_regular_file(source.options()) &&
+                        read_file(source.options()) == read_file(target.options());
   if (same_run) return;
-  throw Error(ErrorCode::invalid_option, "\"" + to + "\" holds the run of a training, and other files in it would be mixed with the run's own", "name another folder, or one in it that is not there yet");
+  throw Error(
+      ErrorCode::invalid_option,
+      "\"" + to + "\" holds the run of a training, and other files in it would be mixed with the run's own",
+      "name another folder, or one in it that is not there yet");
 }
 
 }  // namespace
@@ -88,7 +100,10 @@ int run_copy(const Call& call, Console& console) {
     io::CopyProgress done;
     {
       ProgressLine line(console);
-      done = io::copy_files(*from, *to, {.verify = settings_of<CopyChoice>(call).verify, .stop = signals.token(), .progress = [&](const io::CopyProgress& progress) { line.show(progress); }});
+      done = io::copy_files(*from, *to,
+                            {.verify = settings_of<CopyChoice>(call).verify,
+                             .stop = signals.token(),
+                             .progress = [&](const io::CopyProgress& progress) { line.show(progress); }});
     }
     console.print(summary(done, to->name(), seconds_since(start)));
     return 0;

@@ -34,7 +34,8 @@ Side read_side(const std::filesystem::path& path) {
   }
   const io::RunPaths paths{path};
   if (!std::filesystem::exists(paths.events())) {
-    throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file", "name a run's --output folder, or a .safetensors file");
+    throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
+                "name a run's --output folder, or a .safetensors file");
   }
   side.events = io::read_events(path);
   if (std::filesystem::exists(paths.weights())) {
@@ -49,12 +50,23 @@ Side read_side(const std::filesystem::path& path) {
 std::string first_step_text(const Side& a, const Side& b) {
   const auto difference = io::first_difference(a.events, b.events);
   const int64_t common = io::common_hash_steps(a.events, b.events);
-  if (!difference) return common == 0 ? "" : "the weights' hashes are equal at " + (common == 1 ? std::string("the one step") : "all " + with_commas(common) + " steps") + " that both runs hashed\n";
-  return "the weights differ from step " + with_commas(difference->step) + " on (" + difference->hash_a + ", " + difference->hash_b + "); " +
-         (difference->last_equal_step == 0 ? "no earlier step was hashed by both" : "they are equal at step " + with_commas(difference->last_equal_step)) + "\n";
+  if (!difference)
+    return common == 0
+               ? ""
+               : "the weights' hashes are equal at " +
+                     (common == 1 ? std::string("the one step") : "all " + with_commas(common) + " steps") +
+                     " that both runs hashed\n";
+  return "the weights differ from step " + with_commas(difference->step) + " on (" + difference->hash_a +
+         ", " + difference->hash_b + "); " +
+         (difference->last_equal_step == 0
+              ? "no earlier step was hashed by both"
+              : "they are equal at step " + with_commas(difference->last_equal_step)) +
+         "\n";
 }
 
-std::string weights_names(const Side& a, const Side& b) { return a.weights_name == b.weights_name ? a.weights_name : a.weights_name + " and " + b.weights_name; }
+std::string weights_names(const Side& a, const Side& b) {
+  return a.weights_name == b.weights_name ? a.weights_name : a.weights_name + " and " + b.weights_name;
+}
 
 std::string tensor_table(const std::vector<TensorDifference>& differences) {
   std::vector<std::vector<std::string>> rows{{"tensor", "elements that differ", "largest difference"}};
@@ -63,11 +75,13 @@ std::string tensor_table(const std::vector<TensorDifference>& differences) {
     if (!one.note.empty()) {
       rows.push_back({one.name, one.note, ""});
     } else {
-      rows.push_back({one.name, with_commas(one.different) + " of " + with_commas(one.elements), shortest(one.largest)});
+      rows.push_back(
+          {one.name, with_commas(one.different) + " of " + with_commas(one.elements), shortest(one.largest)});
     }
   }
   const size_t left_out = differences.size() + 1 - rows.size();
-  return in_columns(rows, "lll") + (left_out == 0 ? "" : "  and " + with_commas(static_cast<int64_t>(left_out)) + " more tensors\n");
+  return in_columns(rows, "lll") +
+         (left_out == 0 ? "" : "  and " + with_commas(static_cast<int64_t>(left_out)) + " more tensors\n");
 }
 
 }  // namespace
@@ -81,7 +95,9 @@ int run_diff(const Call& call, Console& console) {
   const bool steps_differ = io::first_difference(a.events, b.events).has_value();
   if (!a.weights || !b.weights) {
     if (steps.empty()) {
-      throw Error(ErrorCode::not_found, "\"" + (a.weights ? b : a).path.string() + "\" has no weights yet, and the runs have no step whose hash both logged",
+      throw Error(ErrorCode::not_found,
+                  "\"" + (a.weights ? b : a).path.string() +
+                      "\" has no weights yet, and the runs have no step whose hash both logged",
                   "let the runs end, or train with --hash-every 1");
     }
     console.print(steps);
@@ -92,8 +108,10 @@ int run_diff(const Call& call, Console& console) {
     console.print("same weights: " + as_hex(weights_hash(*a.weights)) + "\n" + steps);
     return 0;
   }
-  console.print(steps + weights_names(a, b) + " differ in " + with_commas(static_cast<int64_t>(differences.size())) + " of " +
-                with_commas(static_cast<int64_t>(a.weights->size())) + " tensors:\n" + tensor_table(differences));
+  console.print(steps + weights_names(a, b) + " differ in " +
+                with_commas(static_cast<int64_t>(differences.size())) + " of " +
+                with_commas(static_cast<int64_t>(a.weights->size())) + " tensors:\n" +
+                tensor_table(differences));
   return 1;
 }
 

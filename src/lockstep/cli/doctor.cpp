@@ -25,40 +25,56 @@ struct Library {
 
 std::string libjpeg_turbo_version() {
   constexpr int kNumber = LIBJPEG_TURBO_VERSION_NUMBER;  // 2.1.5 is 2001005
-  return std::to_string(kNumber / 1000000) + "." + std::to_string(kNumber / 1000 % 1000) + "." + std::to_string(kNumber % 1000);
+  return std::to_string(kNumber / 1000000) + "." + std::to_string(kNumber / 1000 % 1000) + "." +
+         std::to_string(kNumber % 1000);
 }
 
 std::vector<Library> libraries() {
-  return {{"LibTorch", TORCH_VERSION, "tensors and gradients; CPU kernels " + lower(at::get_cpu_capability())},
-          {"oneDNN", at::hasMKLDNN() ? "with LibTorch" : "none", "convolutions on CPUs"},
-          {"MKL", at::hasMKL() ? "with LibTorch" : "none", "matrix products on CPUs"},
-          {"libspng", spng_version_string(), "PNG"},
-          {"libjpeg-turbo", libjpeg_turbo_version(), "JPEG"},
-          {"zlib", zlibVersion(), "compressed data"},
-          {"libarchive", archive_version_string() + std::string("libarchive ").size(), "tar archives"},
-          {"Apache Arrow", io::inspect_cloud().library == nullptr ? "none" : io::inspect_cloud().library->version().substr(std::string("Arrow ").size()), "s3://, gs:// and abfss://, opened at need"}};
+  return {
+      {"LibTorch", TORCH_VERSION, "tensors and gradients; CPU kernels " + lower(at::get_cpu_capability())},
+      {"oneDNN", at::hasMKLDNN() ? "with LibTorch" : "none", "convolutions on CPUs"},
+      {"MKL", at::hasMKL() ? "with LibTorch" : "none", "matrix products on CPUs"},
+      {"libspng", spng_version_string(), "PNG"},
+      {"libjpeg-turbo", libjpeg_turbo_version(), "JPEG"},
+      {"zlib", zlibVersion(), "compressed data"},
+      {"libarchive", archive_version_string() + std::string("libarchive ").size(), "tar archives"},
+      {"Apache Arrow",
+       io::inspect_cloud().library == nullptr
+           ? "none"
+           : io::inspect_cloud().library->version().substr(std::string("Arrow ").size()),
+       "s3://, gs:// and abfss://, opened at need"}};
 }
 
 // What is missing, and how to get it.
 std::vector<std::string> advice(const device::Inventory& inventory) {
   std::vector<std::string> lines;
   if (!inventory.cores_reason.empty()) {
-    lines.push_back(std::to_string(inventory.cores_online - inventory.cores) + " cores are out of reach: widen the affinity mask (taskset) or the container's CPU limit");
+    lines.push_back(
+        std::to_string(inventory.cores_online - inventory.cores) +
+        " cores are out of reach: widen the affinity mask (taskset) or the container's CPU limit");
   }
-  if (inventory.vector_units.empty()) lines.push_back("the processor has no AVX2: training works, slowly; another machine would help");
+  if (inventory.vector_units.empty())
+    lines.push_back("the processor has no AVX2: training works, slowly; another machine would help");
   if (inventory.gpus.empty()) lines.push_back("no GPU, so training runs on the CPU: " + inventory.gpu_hint);
-  if (io::inspect_cloud().library == nullptr) lines.push_back("no s3://, gs:// and abfss://: " + io::inspect_cloud().note + "; " + io::inspect_cloud().hint);
+  if (io::inspect_cloud().library == nullptr)
+    lines.push_back("no s3://, gs:// and abfss://: " + io::inspect_cloud().note + "; " +
+                    io::inspect_cloud().hint);
   return lines;
 }
 
 std::string as_text(const device::Inventory& inventory, int width) {
   std::vector<std::vector<std::string>> rows{
       {"processor", inventory.processor},
-      {"cores", std::to_string(inventory.cores) + (inventory.cores_reason.empty() ? "" : " of " + std::to_string(inventory.cores_online) + ": " + inventory.cores_reason)},
-      {"vector units", inventory.vector_units.empty() ? "none of avx2 and above" : join(inventory.vector_units, ", ")},
+      {"cores", std::to_string(inventory.cores) +
+                    (inventory.cores_reason.empty()
+                         ? ""
+                         : " of " + std::to_string(inventory.cores_online) + ": " + inventory.cores_reason)},
+      {"vector units",
+       inventory.vector_units.empty() ? "none of avx2 and above" : join(inventory.vector_units, ", ")},
       {"memory", as_bytes(inventory.memory_bytes)}};
   for (const device::Gpu& gpu : inventory.gpus) {
-    rows.push_back({"GPU " + std::to_string(gpu.index), gpu.name + ", " + as_bytes(gpu.memory_bytes) + ", compute capability " + gpu.capability});
+    rows.push_back({"GPU " + std::to_string(gpu.index),
+                    gpu.name + ", " + as_bytes(gpu.memory_bytes) + ", compute capability " + gpu.capability});
   }
   if (inventory.gpus.empty()) rows.push_back({"GPU", "none: " + inventory.gpu_note});
   std::string text = "machine:\n" + in_columns_within(width, rows, "ll");
@@ -79,7 +95,10 @@ Json as_json(const device::Inventory& inventory) {
             {"vector_units", inventory.vector_units}, {"memory_bytes", inventory.memory_bytes}};
   json["gpus"] = Json::array();
   for (const device::Gpu& gpu : inventory.gpus) {
-    json["gpus"].push_back({{"index", gpu.index}, {"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"capability", gpu.capability}});
+    json["gpus"].push_back({{"index", gpu.index},
+                            {"name", gpu.name},
+                            {"memory_bytes", gpu.memory_bytes},
+                            {"capability", gpu.capability}});
   }
   json["gpu_note"] = inventory.gpu_note;
   for (const Library& library : libraries()) json["libraries"][library.name] = library.version;
@@ -93,7 +112,8 @@ std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }
 
 int run_doctor(const Call& call, Console& console) {
   const device::Inventory inventory = device::inspect();
-  console.print(settings_of<JsonOutput>(call).json ? as_json(inventory).dump(2) + "\n" : as_text(inventory, console.table_width()));
+  console.print(settings_of<JsonOutput>(call).json ? as_json(inventory).dump(2) + "\n"
+                                                   : as_text(inventory, console.table_width()));
   return 0;
 }
 

@@ -25,7 +25,9 @@ struct MistakesOutput {
   int64_t mistakes_shown = 10;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
-    field("mistakes", self.mistakes, "write every misclassified sample to this CSV file, the highest score of a wrong answer first, in the columns of predict");
+    field("mistakes", self.mistakes,
+          "write every misclassified sample to this CSV file, the highest score of a wrong answer first, in "
+          "the columns of predict");
     field("mistakes-shown", self.mistakes_shown, "so many of them are printed", between(0, 1e6));
   };
 };
@@ -35,7 +37,8 @@ std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value,
 std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun) {
   std::vector<std::vector<std::string>> rows{{"class", noun, "right", "precision", "recall", "F1"}};
   const auto add = [&](const ClassFigures& row) {
-    rows.push_back({row.name, with_commas(row.samples), with_commas(row.right), figure(row.precision), figure(row.recall), figure(row.f1)});
+    rows.push_back({row.name, with_commas(row.samples), with_commas(row.right), figure(row.precision),
+                    figure(row.recall), figure(row.f1)});
   };
   for (const ClassFigures& row : figures) add(row);
   add(mean_figures(figures));
@@ -49,12 +52,14 @@ std::string confusion_matrix(const train::Evaluation& evaluation, const std::vec
   for (size_t i = 0; i < classes.size(); ++i) {
     std::vector<std::string>& row = rows.emplace_back();
     row.push_back(classes[i]);
-    for (const int64_t count : evaluation.confusion[i]) row.push_back(count == 0 ? "." : std::to_string(count));
+    for (const int64_t count : evaluation.confusion[i])
+      row.push_back(count == 0 ? "." : std::to_string(count));
   }
   return in_columns(rows, "l" + std::string(classes.size(), 'r'));
 }
 
-std::string most_frequent_confusions(const train::Evaluation& evaluation, const std::vector<std::string>& classes, const std::string& noun) {
+std::string most_frequent_confusions(const train::Evaluation& evaluation,
+                                     const std::vector<std::string>& classes, const std::string& noun) {
   std::vector<std::vector<std::string>> rows{{noun, "true", "predicted"}};
   for (const Confusion& one : confusions(evaluation.confusion)) {
     if (rows.size() > kMostConfusions) break;
@@ -65,7 +70,8 @@ std::string most_frequent_confusions(const train::Evaluation& evaluation, const 
 
 bool fits(const std::string& text, int width) {
   const std::vector<std::string> lines = split(text, '\n');
-  return std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
+  return std::all_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
 }
 
 // What was learned by heart is no measure.
@@ -73,40 +79,62 @@ std::string training_note(const train::Model& model, const data::Dataset& datase
   const int64_t trained = train::trained_on(model, dataset);
   if (trained == 0) return "";
   const int64_t others = dataset.size() - trained;
-  return "the run was trained on " + (others <= 0 ? "them" : with_commas(trained) + " of them; lockstep report " + model.weights.parent_path().string() + " judges by the other " + with_commas(others)) + "\n";
+  return "the run was trained on " +
+         (others <= 0
+              ? "them"
+              : with_commas(trained) + " of them; lockstep report " + model.weights.parent_path().string() +
+                    " judges by the other " + with_commas(others)) +
+         "\n";
 }
 
-std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model, const std::string& note, int width) {
+std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model,
+                            const std::string& note, int width) {
   const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
-  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) + ", accuracy " + fixed(evaluation.accuracy, 4) + "\n" + note + "\n";
+  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) +
+                     ", accuracy " + fixed(evaluation.accuracy, 4) + "\n" + note + "\n";
   text += class_table(class_figures(evaluation.confusion, classes), noun);
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, width)) return text + "\nconfusion matrix:\n" + matrix;
-  return text + "\nmost frequent confusions (--json has all of them):\n" + most_frequent_confusions(evaluation, classes, noun);
+  return text + "\nmost frequent confusions (--json has all of them):\n" +
+         most_frequent_confusions(evaluation, classes, noun);
 }
 
-std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const train::Model& model, const MistakesOutput& output) {
+std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const train::Model& model,
+                          const MistakesOutput& output) {
   const size_t shown = std::min(mistakes.size(), static_cast<size_t>(output.mistakes_shown));
   if (shown == 0) return "";
   std::vector<std::vector<std::string>> rows{{"score", "predicted", "true", "score of true", "file"}};
   for (size_t i = 0; i < shown; ++i) {
     const train::Prediction& one = mistakes[i];
     const auto score = [&](int64_t label) { return fixed(one.scores[static_cast<size_t>(label)], 4); };
-    rows.push_back({score(one.label), class_name(model.classes, one.label), class_name(model.classes, one.target), score(one.target), one.source});
+    rows.push_back({score(one.label), class_name(model.classes, one.label),
+                    class_name(model.classes, one.target), score(one.target), one.source});
   }
-  const std::string all = shown == mistakes.size() ? "" : output.mistakes.empty() ? " (--mistakes FILE writes all)" : " (all are in " + output.mistakes + ")";
-  return "\n" + with_commas(static_cast<int64_t>(mistakes.size())) + " misclassified " + noun_of(model) + ", the worst first" + all + ":\n" + in_columns(rows, "rllrl");
+  const std::string all = shown == mistakes.size()  ? ""
+                          : output.mistakes.empty() ? " (--mistakes FILE writes all)"
+                                                    : " (all are in " + output.mistakes + ")";
+  return "\n" + with_commas(static_cast<int64_t>(mistakes.size())) + " misclassified " + noun_of(model) +
+         ", the worst first" + all + ":\n" + in_columns(rows, "rllrl");
 }
 
 Json number_or_null(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }
 
-Json evaluation_json(const train::Evaluation& evaluation, const std::vector<train::Prediction>& mistakes, const train::Model& model) {
-  Json json{{"weights", model.weights.string()}, {"samples", evaluation.samples}, {"loss", evaluation.loss}, {"accuracy", evaluation.accuracy}};
+Json evaluation_json(const train::Evaluation& evaluation, const std::vector<train::Prediction>& mistakes,
+                     const train::Model& model) {
+  Json json{{"weights", model.weights.string()},
+            {"samples", evaluation.samples},
+            {"loss", evaluation.loss},
+            {"accuracy", evaluation.accuracy}};
   Json& classes = json["classes"] = Json::array();
   for (const ClassFigures& row : class_figures(evaluation.confusion, model.classes)) {
-    classes.push_back({{"name", row.name}, {"samples", row.samples}, {"right", row.right}, {"predicted", row.predicted},
-                       {"precision", number_or_null(row.precision)}, {"recall", number_or_null(row.recall)}, {"f1", number_or_null(row.f1)}});
+    classes.push_back({{"name", row.name},
+                       {"samples", row.samples},
+                       {"right", row.right},
+                       {"predicted", row.predicted},
+                       {"precision", number_or_null(row.precision)},
+                       {"recall", number_or_null(row.recall)},
+                       {"f1", number_or_null(row.f1)}});
   }
   json["confusion"] = evaluation.confusion;
   json["mistakes"] = Json::array();
@@ -116,14 +144,19 @@ Json evaluation_json(const train::Evaluation& evaluation, const std::vector<trai
 
 }  // namespace
 
-std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fields() + fields_of<MistakesOutput>() + fields_of<JsonOutput>() + fields_of<RankSettings>(); }
+std::vector<FieldInfo> evaluate_fields() {
+  return model_fields() + inference_fields() + fields_of<MistakesOutput>() + fields_of<JsonOutput>() +
+         fields_of<RankSettings>();
+}
 
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<MistakesOutput>(call);
   return over_ranks(call, console, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
-    const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
+    const data::Source source = data::open_source(
+        call.words[1],
+        {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
     const data::Dataset dataset = readable_samples(source, model, options, console, group);
     const std::vector<train::Prediction> predictions = predict(call, console, model, dataset, options, group);
     if (!leads(group)) return 0;
@@ -134,7 +167,8 @@ int run_evaluate(const Call& call, Console& console) {
     if (settings_of<JsonOutput>(call).json) {
       console.print(json_text(evaluation_json(evaluation, mistakes, model), 2) + "\n");
     } else {
-      console.print(evaluation_text(evaluation, model, training_note(model, dataset), console.width()) + mistakes_text(mistakes, model, output));
+      console.print(evaluation_text(evaluation, model, training_note(model, dataset), console.width()) +
+                    mistakes_text(mistakes, model, output));
     }
     return 0;
   });

@@ -14,7 +14,8 @@ Error as_error(const std::exception_ptr& exception) {
     const Error error = device::error_of(exception);
     if (error.code() != ErrorCode::internal) return error;
     const std::string first_line = error.message().substr(0, error.message().find('\n'));
-    return {ErrorCode::internal, "something failed inside: " + first_line, "this is a fault of ours; please report it with the command that led to it"};
+    return {ErrorCode::internal, "something failed inside: " + first_line,
+            "this is a fault of ours; please report it with the command that led to it"};
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace lockstep::cli {
 
-/// What was measured, a row for each number of workers, what to change, and warnings, for a terminal of `width` columns; 0: for no terminal.
+/// What was measured, a row for each number of workers, what to change, and warnings, for a terminal of
+/// `width` columns; 0: for no terminal.
 std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan, int width);
 
 }  // namespace lockstep::cli

@@ -35,7 +35,8 @@ std::string as_sentence(std::string text) {
 }
 
 std::string usage(const Verb& verb) {
-  return "usage: lockstep " + verb.name + (verb.words.empty() ? "" : " " + verb.words) + (verb.fields().empty() ? "" : " [options]") + "\n";
+  return "usage: lockstep " + verb.name + (verb.words.empty() ? "" : " " + verb.words) +
+         (verb.fields().empty() ? "" : " [options]") + "\n";
 }
 
 }  // namespace
@@ -63,26 +64,36 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
   for (const Verb& verb : verbs) {
     if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
   }
-  std::string text = wrap("Lockstep trains image networks on every core or GPU of a machine, with the same weights, bit for bit, for any number of workers.", width, 0);
+  std::string text = wrap(
+      "Lockstep trains image networks on every core or GPU of a machine, with the same weights, bit for bit, "
+      "for any number of workers.",
+      width, 0);
   text += "\n\nusage: lockstep COMMAND ...\n\n";
   for (const Verb& verb : verbs) {
     if (!verb.hidden) text += entry(verb.name + " " + verb.words, verb.summary, column, width);
   }
   text += "\nexample:\n  lockstep train FOLDER\n\n";
-  text += wrap("FOLDER holds a folder of images for each class. Every option has a default that fits; lockstep COMMAND --help lists them.", width, 0);
+  text += wrap(
+      "FOLDER holds a folder of images for each class. Every option has a default that fits; lockstep "
+      "COMMAND --help lists them.",
+      width, 0);
   return text + "\n";
 }
 
 std::string verb_help(const Verb& verb, int width) {
-  std::string text = usage(verb) + "\n" + wrap(as_sentence(verb.summary) + (verb.details.empty() ? "" : " ") + verb.details, width, 0) + "\n";
+  std::string text =
+      usage(verb) + "\n" +
+      wrap(as_sentence(verb.summary) + (verb.details.empty() ? "" : " ") + verb.details, width, 0) + "\n";
   std::string section;
   for (const FieldInfo& field : verb.fields()) {
     if (field.section != section) text += "\n" + field.section + ":\n";
     section = field.section;
     std::string help = field.help;
     if (!field.alias().empty()) help += "; also --" + field.alias();
-    if (field.type != "switch" && !field.default_text.empty()) help += " (default: " + field.default_text + ")";
-    if (field.type == "switch" && field.default_text == "true") help += " (on by default; --" + field.name + "=false turns it off)";
+    if (field.type != "switch" && !field.default_text.empty())
+      help += " (default: " + field.default_text + ")";
+    if (field.type == "switch" && field.default_text == "true")
+      help += " (on by default; --" + field.name + "=false turns it off)";
     text += entry("--" + field.name + value_word(field), help, kOptionColumn, width);
   }
   return text;

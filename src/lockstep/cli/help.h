@@ -14,7 +14,8 @@ std::string program_help(const std::vector<Verb>& verbs, int width);
 /// One command: usage, details, its options by section.
 std::string verb_help(const Verb& verb, int width);
 
-/// `text` cut at spaces into lines of at most `width` columns; every line but the first starts with `indent` spaces.
+/// `text` cut at spaces into lines of at most `width` columns; every line but the first starts with `indent`
+/// spaces.
 std::string wrap(const std::string& text, int width, int indent);
 
 }  // namespace lockstep::cli

@@ -36,7 +36,8 @@ Samples samples_of(const std::vector<data::Dataset>& inputs) {
   for (const data::Dataset& input : inputs) {
     for (int64_t i = 0; i < input.size(); ++i) {
       targets.push_back(input.store().label(i));
-      if (input.store().kind() == data::SampleKind::sequence) lengths.push_back(input.store().image_size(i).width);
+      if (input.store().kind() == data::SampleKind::sequence)
+        lengths.push_back(input.store().image_size(i).width);
     }
   }
   samples.count = static_cast<int64_t>(targets.size());
@@ -55,14 +56,18 @@ void compute(const LayerWork& work, const train::LayerOutputs& outputs, const tr
       take(begin + first, rows);
       if (work.done) work.done(rows.size(0));
     };
-    work.group == nullptr ? outputs.compute(input, take_here) : outputs.compute(input, take_here, *work.group, work.rank_here);
+    work.group == nullptr ? outputs.compute(input, take_here)
+                          : outputs.compute(input, take_here, *work.group, work.rank_here);
     begin += input.size();
   }
 }
 
-std::string_view bytes_of(const at::Tensor& tensor) { return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}; }
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
 
-nn::Metadata metadata_of(const train::Model& model, const std::string& layer, const std::vector<data::Dataset>& inputs) {
+nn::Metadata metadata_of(const train::Model& model, const std::string& layer,
+                         const std::vector<data::Dataset>& inputs) {
   Json files = Json::array();
   for (const data::Dataset& input : inputs) {
     for (int64_t i = 0; i < input.size(); ++i) files.push_back(input.store().source(i));
@@ -70,10 +75,14 @@ nn::Metadata metadata_of(const train::Model& model, const std::string& layer, co
   return {{"layer", layer}, {"files", json_text(files, -1)}, {"classes", json_text(model.classes, -1)}};
 }
 
-void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensors, const LayerWork& work, const train::LayerOutputs& outputs) {
-  const std::string header = nn::safetensors_header(tensors, metadata_of(work.model, work.layer, work.inputs));
+void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensors, const LayerWork& work,
+               const train::LayerOutputs& outputs) {
+  const std::string header =
+      nn::safetensors_header(tensors, metadata_of(work.model, work.layer, work.inputs));
   const Json entries = Json::parse(std::string_view(header).substr(sizeof(uint64_t)));
-  const auto place_of = [&](const std::string& name) { return static_cast<int64_t>(header.size()) + entries.at(name).at("data_offsets").at(0).get<int64_t>(); };
+  const auto place_of = [&](const std::string& name) {
+    return static_cast<int64_t>(header.size()) + entries.at(name).at("data_offsets").at(0).get<int64_t>();
+  };
   OpenFile file(path, O_WRONLY | O_CREAT | O_TRUNC);
   file.write_at(0, header);
   for (const auto& [name, tensor] : tensors) {
@@ -94,7 +103,8 @@ std::vector<std::string> place_names(const nn::Shape& shape) {
   for (const int64_t size : shape) {
     std::vector<std::string> longer;
     for (const std::string& name : names) {
-      for (int64_t i = 0; i < size; ++i) longer.push_back((name.empty() ? "" : name + ".") + std::to_string(i));
+      for (int64_t i = 0; i < size; ++i)
+        longer.push_back((name.empty() ? "" : name + ".") + std::to_string(i));
     }
     names = std::move(longer);
   }
@@ -121,9 +131,12 @@ void write_layer_file(const std::filesystem::path& path, const LayerWork& work) 
   if (work.group != nullptr && work.group->rank() > 0) return compute(work, outputs, {});
   nn::Shape shape = outputs.shape();
   shape.insert(shape.begin(), samples.count);
-  nn::NamedTensors tensors{{"activations", at::empty(shape, at::TensorOptions(outputs.type()).device(at::kMeta))}, {"targets", samples.targets}};
+  nn::NamedTensors tensors{
+      {"activations", at::empty(shape, at::TensorOptions(outputs.type()).device(at::kMeta))},
+      {"targets", samples.targets}};
   if (samples.lengths.defined()) tensors.emplace_back("lengths", samples.lengths);
-  write_aside(path, [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, work, outputs); });
+  write_aside(path,
+              [&](const std::filesystem::path& neighbour) { write_all(neighbour, tensors, work, outputs); });
 }
 
 std::string layer_csv(const LayerWork& work) {
@@ -131,12 +144,16 @@ std::string layer_csv(const LayerWork& work) {
   const train::LayerOutputs outputs(work.model, work.layer, samples.longest, work.options);
   const int64_t row_size = c10::multiply_integers(outputs.shape());
   if (row_size * samples.count > kMostTextNumbers) {
-    throw Error(ErrorCode::invalid_option, "layer \"" + work.layer + "\" gives " + with_commas(row_size) + " numbers for each of " + with_commas(samples.count) + " " + "samples, too many for CSV",
+    throw Error(ErrorCode::invalid_option,
+                "layer \"" + work.layer + "\" gives " + with_commas(row_size) + " numbers for each of " +
+                    with_commas(samples.count) + " " + "samples, too many for CSV",
                 "--output FILE.safetensors");
   }
   if (work.group != nullptr && work.group->rank() > 0) return compute(work, outputs, {}), "";
   const at::Tensor all = at::empty({samples.count, row_size}, outputs.type());
-  compute(work, outputs, [&](int64_t first, const at::Tensor& rows) { all.narrow(0, first, rows.size(0)).copy_(rows.reshape({rows.size(0), -1})); });
+  compute(work, outputs, [&](int64_t first, const at::Tensor& rows) {
+    all.narrow(0, first, rows.size(0)).copy_(rows.reshape({rows.size(0), -1}));
+  });
 
   std::string text = "file,target";
   for (const std::string& name : place_names(outputs.shape())) text += "," + name;
@@ -144,11 +161,14 @@ std::string layer_csv(const LayerWork& work) {
   int64_t row = 0;
   for (const data::Dataset& input : work.inputs) {
     for (int64_t i = 0; i < input.size(); ++i, ++row) {
-      text += csv_cell(input.store().source(i)) + "," + csv_cell(class_name(work.model.classes, input.store().label(i)));
+      text += csv_cell(input.store().source(i)) + "," +
+              csv_cell(class_name(work.model.classes, input.store().label(i)));
       if (all.scalar_type() == at::kDouble) {
-        append_numbers(text, std::span(all.const_data_ptr<double>() + row * row_size, static_cast<size_t>(row_size)));
+        append_numbers(
+            text, std::span(all.const_data_ptr<double>() + row * row_size, static_cast<size_t>(row_size)));
       } else {
-        append_numbers(text, std::span(all.const_data_ptr<float>() + row * row_size, static_cast<size_t>(row_size)));
+        append_numbers(
+            text, std::span(all.const_data_ptr<float>() + row * row_size, static_cast<size_t>(row_size)));
       }
     }
   }

@@ -176,7 +176,8 @@ TEST_F(Limits, TheGreatestOfATrainingsLengthTrainIt) {
   EXPECT_EQ(train::last_checkpoint(output)->state.step, 3);
 }
 
-// A JSON file has the same limits. One with a number beyond what a double holds is a damaged file, as one that is no JSON.
+// A JSON file has the same limits. One with a number beyond what a double holds is a damaged file, as one
+// that is no JSON.
 TEST_F(Limits, AnOptionsFileHasThem) {
   for (const FieldInfo& field : fields_of<train::Options>()) {
     if (!is_number(field)) continue;
@@ -185,7 +186,8 @@ TEST_F(Limits, AnOptionsFileHasThem) {
       const std::string item = field.type == "integers" ? "[" + value + "]" : value;
       const auto file = folder_.write("options.json", "{\"" + field.name + "\": " + item + "}");
       const Outcome outcome = run({"plan", images(), "--config", file.string()});
-      EXPECT_EQ(outcome.status, value == "1e400" ? 1 : 2) << field.name << " " << value << "\n" << outcome.said;
+      EXPECT_EQ(outcome.status, value == "1e400" ? 1 : 2) << field.name << " " << value << "\n"
+                                                          << outcome.said;
       EXPECT_THAT(outcome.said,
                   AllOf(StartsWith("lockstep: "), HasSubstr("options.json\""), HasSubstr("\n  hint: ")));
     }

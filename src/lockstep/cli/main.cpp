@@ -9,10 +9,12 @@
 
 namespace {
 
-// A closed one would be given to the next file that is opened, and what is printed would go there. Reading and writing stay errors.
+// A closed one would be given to the next file that is opened, and what is printed would go there. Reading
+// and writing stay errors.
 void occupy_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
@@ -25,5 +27,6 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const char* columns = std::getenv("COLUMNS");
   lockstep::cli::Console console(stdout, stderr, columns == nullptr ? 0 : std::atoi(columns));
-  return lockstep::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console, [](const char* name) { return std::getenv(name); });
+  return lockstep::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console,
+                                    [](const char* name) { return std::getenv(name); });
 }

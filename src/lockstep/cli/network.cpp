@@ -30,7 +30,8 @@ struct InputChoice {
     field("image-size", self.image_size,
           "height and width of the images, HxW; auto: what the network was made for");
     field("color", self.color, "one channel, or three; auto: what the network was made for");
-    field("sequence", self.sequence, "for sequences instead of images: channels and time steps of the longest, CxT, such as 12x29");
+    field("sequence", self.sequence,
+          "for sequences instead of images: channels and time steps of the longest, CxT, such as 12x29");
     field("classes", self.classes, "number of classes; 0: what the network was made for", between(0, 1e6));
   };
 };
@@ -45,11 +46,16 @@ struct Shown {
 constexpr size_t kMostClassesShown = 20;
 constexpr const char* kImageSizeForm = "HxW, such as 28x28";
 
-std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::string& text, const std::string& form) {
+std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::string& text,
+                                        const std::string& form) {
   const std::vector<std::string> sides = split(text, 'x');
-  const auto is_number = [](const std::string& side) { return !side.empty() && side.size() < 6 && side.find_first_not_of("0123456789") == std::string::npos && side[0] != '0'; };
+  const auto is_number = [](const std::string& side) {
+    return !side.empty() && side.size() < 6 && side.find_first_not_of("0123456789") == std::string::npos &&
+           side[0] != '0';
+  };
   if (sides.size() != 2 || !is_number(sides[0]) || !is_number(sides[1])) {
-    throw Error(ErrorCode::invalid_option, "option --" + option + " cannot be \"" + text + "\": it must be " + form);
+    throw Error(ErrorCode::invalid_option,
+                "option --" + option + " cannot be \"" + text + "\": it must be " + form);
   }
   return {std::stoll(sides[0]), std::stoll(sides[1])};
 }
@@ -105,8 +111,11 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 std::string input_text(const nn::NetworkInput& input) {
-  if (input.steps > 0) return shape_text({input.channels, input.steps}) + " (channels, time steps), " + with_commas(input.classes) + " classes";
-  return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " + with_commas(input.classes) + " classes";
+  if (input.steps > 0)
+    return shape_text({input.channels, input.steps}) + " (channels, time steps), " +
+           with_commas(input.classes) + " classes";
+  return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " +
+         with_commas(input.classes) + " classes";
 }
 
 std::string classes_text(const std::vector<std::string>& classes) {
@@ -125,20 +134,34 @@ std::string as_text(const Shown& shown, const nn::NetworkTable& table, int width
       shown.network.name() + ", input " + input_text(shown.input) + "\n" + classes_text(shown.classes) + "\n";
   const std::string whole = nn::network_table_text(table);
   const std::vector<std::string> lines = split(whole, '\n');
-  if (width == 0 || std::all_of(lines.begin(), lines.end(), [&](const std::string& line) { return width_of(line) <= width; })) return head + whole;
-  return head + in_columns_within(width, nn::network_table_cells(table), "lllllll") + "\n" + wrap(nn::network_totals_text(table), width, 0);
+  if (width == 0 || std::all_of(lines.begin(), lines.end(),
+                                [&](const std::string& line) { return width_of(line) <= width; }))
+    return head + whole;
+  return head + in_columns_within(width, nn::network_table_cells(table), "lllllll") + "\n" +
+         wrap(nn::network_totals_text(table), width, 0);
 }
 
 Json as_json(const Shown& shown, const nn::NetworkTable& table) {
   const nn::NetworkInput& input = shown.input;
   Json json{{"name", shown.network.name()},
-            {"input", {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes}}},
+            {"input",
+             {{"channels", input.channels},
+              {"height", input.height},
+              {"width", input.width},
+              {"classes", input.classes}}},
             {"learnables", table.learnable_count()},
             {"state", table.state_count()}};
-  if (input.steps > 0) json["input"] = {{"channels", input.channels}, {"time_steps", input.steps}, {"classes", input.classes}};
+  if (input.steps > 0)
+    json["input"] = {{"channels", input.channels}, {"time_steps", input.steps}, {"classes", input.classes}};
   Json& layers = json["layers"] = Json::array();
   for (const nn::LayerRow& row : table.rows) {
-    layers.push_back({{"name", row.name}, {"type", row.type}, {"detail", row.detail}, {"inputs", row.inputs}, {"shape", row.shape}, {"learnables", row.learnable_count}, {"state", row.state_count}});
+    layers.push_back({{"name", row.name},
+                      {"type", row.type},
+                      {"detail", row.detail},
+                      {"inputs", row.inputs},
+                      {"shape", row.shape},
+                      {"learnables", row.learnable_count},
+                      {"state", row.state_count}});
   }
   if (!shown.classes.empty()) json["classes"] = shown.classes;
   json["graph"] = shown.network.spec();

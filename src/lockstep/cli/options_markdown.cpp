@@ -37,7 +37,9 @@ std::string resume_paragraph() {
   for (const std::string& name : train::options_free_at_resume()) {
     if (name != "output" && name != "resume") names.push_back("`--" + name + "`");
   }
-  return "These may be given anew, for they do not change what a step does (`--on-out-of-memory`: until memory runs out): " + join(names, ", ") + ". Any other option must be left out or be as it was.\n";
+  return "These may be given anew, for they do not change what a step does (`--on-out-of-memory`: until "
+         "memory runs out): " +
+         join(names, ", ") + ". Any other option must be left out or be as it was.\n";
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ int run_options_markdown(const Call&, Console& console) {
   std::string text = kHead + resume_paragraph();
   std::string section;
   for (const FieldInfo& field : training_fields() + fields_of<RankSettings>() + fields_of<ReportSwitch>()) {
-    if (field.section != section) text += "\n## " + field.section + "\n\n| option | type | default | meaning |\n|---|---|---|---|\n";
+    if (field.section != section)
+      text += "\n## " + field.section + "\n\n| option | type | default | meaning |\n|---|---|---|---|\n";
     section = field.section;
     text += row(field);
   }

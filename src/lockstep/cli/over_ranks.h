@@ -11,8 +11,9 @@
 
 namespace lockstep::cli {
 
-/// Calls `work` with the group of the launcher's ranks, null without a launcher; what it throws is told to the other ranks too. Only the rank that
-/// leads prints and writes. The command has the options of RankSettings.
+/// Calls `work` with the group of the launcher's ranks, null without a launcher; what it throws is told to
+/// the other ranks too. Only the rank that leads prints and writes. The command has the options of
+/// RankSettings.
 template <class Work>
 int over_ranks(const Call& call, Console& console, Work work) {
   if (!call.launch) return work(nullptr);

@@ -13,9 +13,11 @@ namespace {
 
 class PictureFiles : public data::Datastore {
  public:
-  PictureFiles(std::vector<std::filesystem::path> paths, std::vector<std::string> classes) : paths_(std::move(paths)), classes_(std::move(classes)) {
+  PictureFiles(std::vector<std::filesystem::path> paths, std::vector<std::string> classes)
+      : paths_(std::move(paths)), classes_(std::move(classes)) {
     for (const std::filesystem::path& path : paths_) {
-      const auto found = std::find(classes_.begin(), classes_.end(), std::filesystem::absolute(path).parent_path().filename().string());
+      const auto found = std::find(classes_.begin(), classes_.end(),
+                                   std::filesystem::absolute(path).parent_path().filename().string());
       labels_.push_back(found == classes_.end() ? -1 : found - classes_.begin());
     }
   }
@@ -32,7 +34,9 @@ class PictureFiles : public data::Datastore {
   }
 
   void read_to(int64_t index, const data::Placement& placement) const override {
-    named(index, [&](const std::string& path) { data::decode(path, read_file(path, data::kMostFileBytes), placement); });
+    named(index, [&](const std::string& path) {
+      data::decode(path, read_file(path, data::kMostFileBytes), placement);
+    });
   }
 
   uint64_t listing_hash() const override {

@@ -9,7 +9,8 @@
 
 namespace lockstep::cli {
 
-/// Picture files in the given order. A picture's label is the class by the name of the folder that holds it, -1 when there is no such class.
+/// Picture files in the given order. A picture's label is the class by the name of the folder that holds it,
+/// -1 when there is no such class.
 data::Dataset picture_files(std::vector<std::filesystem::path> paths, std::vector<std::string> classes);
 
 }  // namespace lockstep::cli

@@ -14,9 +14,9 @@ namespace lockstep::cli {
 
 namespace {
 
-constexpr size_t kWidestValue = 40;     // of those that make their column wider
+constexpr size_t kWidestValue = 40;  // of those that make their column wider
 constexpr size_t kNarrowestReason = 28;
-constexpr int kNarrowest = 60;          // terminal that lines are broken for
+constexpr int kNarrowest = 60;  // terminal that lines are broken for
 
 }  // namespace
 
@@ -27,7 +27,9 @@ std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
     if (line.value.size() <= kWidestValue) values = std::max(values, line.value.size());
   }
   const size_t value_at = names + 2;
-  const auto from = [&](size_t column, const std::string& text) { return width == 0 ? text : wrap(text, static_cast<int>(width - column), static_cast<int>(column)); };
+  const auto from = [&](size_t column, const std::string& text) {
+    return width == 0 ? text : wrap(text, static_cast<int>(width - column), static_cast<int>(column));
+  };
   std::string text;
   for (const train::PlanLine& line : lines) {
     text += line.name + std::string(value_at - line.name.size(), ' ') + from(value_at, line.value);
@@ -35,7 +37,8 @@ std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
     if (line.reason.empty()) {
       text += '\n';
     } else if (width == 0 || reason_at + std::min(kNarrowestReason, line.reason.size()) <= width) {
-      text += std::string(reason_at - value_at - line.value.size(), ' ') + from(reason_at, line.reason) + "\n";
+      text +=
+          std::string(reason_at - value_at - line.value.size(), ' ') + from(reason_at, line.reason) + "\n";
     } else {
       text += "\n" + std::string(value_at + 2, ' ') + from(value_at + 2, line.reason) + "\n";
     }
@@ -43,7 +46,9 @@ std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
   return text;
 }
 
-std::vector<FieldInfo> plan_fields() { return training_fields() + fields_of<train::ForecastOptions>() + fields_of<JsonOutput>(); }
+std::vector<FieldInfo> plan_fields() {
+  return training_fields() + fields_of<train::ForecastOptions>() + fields_of<JsonOutput>();
+}
 
 int run_plan(const Call& call, Console& console) {
   const train::Options options = training_options(call).options;
@@ -54,9 +59,14 @@ int run_plan(const Call& call, Console& console) {
   const train::Prepared prepared = train::prepare(job, options, /*dry=*/true);
   for (const std::string& warning : prepared.plan.warnings) {
     const std::string text = "warning: " + warning;
-    if (!json) console.print((console.is_terminal() ? wrap(text, std::max(kNarrowest, console.width()), 0) : text) + "\n");
+    if (!json)
+      console.print((console.is_terminal() ? wrap(text, std::max(kNarrowest, console.width()), 0) : text) +
+                    "\n");
   }
-  if (!json) console.print(plan_text(prepared.plan.lines, console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
+  if (!json)
+    console.print(
+        plan_text(prepared.plan.lines,
+                  console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
   Json printed = to_json(prepared.plan);
   if (!asked.forecast.empty()) {
     const StopSignals signals("");

@@ -32,36 +32,52 @@ struct PredictionOutput {
   Format format = Format::auto_;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
-    field("layer", self.layer, "write what this layer gives for each sample, and not labels; lockstep network show lists a network's layers");
+    field("layer", self.layer,
+          "write what this layer gives for each sample, and not labels; lockstep network show lists a "
+          "network's layers");
     field("output", self.output, "write to this file; empty: standard output");
-    field("format", self.format, "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else safetensors");
+    field("format", self.format,
+          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
+          "safetensors");
   };
 };
 
 /// Datasets in the order of the words: neighbouring picture files together, each other path by itself.
-std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group) {
+std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model,
+                                       const train::Options& options, Console& console,
+                                       const comm::Communicator* group) {
   std::vector<data::Dataset> inputs;
   std::vector<std::filesystem::path> files;
-  const auto add = [&](const data::Source& source) { inputs.push_back(readable_samples(source, model, options, console, group)); };
+  const auto add = [&](const data::Source& source) {
+    inputs.push_back(readable_samples(source, model, options, console, group));
+  };
   const auto add_files = [&] {
-    if (!files.empty()) add({.dataset = picture_files(std::exchange(files, {}), model.classes), .kind = "picture files", .skipped = {}});
+    if (!files.empty())
+      add({.dataset = picture_files(std::exchange(files, {}), model.classes),
+           .kind = "picture files",
+           .skipped = {}});
   };
   for (size_t i = 1; i < call.words.size(); ++i) {
     const std::filesystem::path path = call.words[i];
-    if (data::is_picture_name(path.string()) && !std::filesystem::is_directory(path) && !io::is_address(path.string())) {
+    if (data::is_picture_name(path.string()) && !std::filesystem::is_directory(path) &&
+        !io::is_address(path.string())) {
       if (!std::filesystem::exists(path)) throw errno_error(ENOENT, "open", path.string());
       files.push_back(path);
       continue;
     }
     add_files();
-    add(data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes, .unlabelled = true}));
+    add(data::open_source(path, {.labels = options.labels,
+                                 .on_bad_sample = options.on_bad_sample,
+                                 .classes = model.classes,
+                                 .unlabelled = true}));
   }
   add_files();
   return inputs;
 }
 
 // One prediction a line, so that the file can be read line by line too.
-std::string as_json_list(const std::vector<train::Prediction>& predictions, const std::vector<std::string>& classes) {
+std::string as_json_list(const std::vector<train::Prediction>& predictions,
+                         const std::vector<std::string>& classes) {
   std::string text = "[";
   for (const train::Prediction& one : predictions) {
     text += (text.size() > 1 ? ",\n " : "\n ") + json_text(as_json(one, classes), -1);
@@ -77,23 +93,37 @@ void print_or_write(const std::string& text, const std::string& output, Console&
   }
 }
 
-void write_labels(const Call& call, const train::Model& model, const std::vector<data::Dataset>& inputs, const train::Options& options, const PredictionOutput& output, Console& console, comm::Communicator* group) {
-  if (output.format == Format::safetensors) throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives", "name it: --layer NAME");
+void write_labels(const Call& call, const train::Model& model, const std::vector<data::Dataset>& inputs,
+                  const train::Options& options, const PredictionOutput& output, Console& console,
+                  comm::Communicator* group) {
+  if (output.format == Format::safetensors)
+    throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives",
+                "name it: --layer NAME");
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : inputs) {
     std::vector<train::Prediction> some = predict(call, console, model, input, options, group);
-    predictions.insert(predictions.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+    predictions.insert(predictions.end(), std::make_move_iterator(some.begin()),
+                       std::make_move_iterator(some.end()));
   }
   if (!leads(group)) return;
-  const bool json = output.format == Format::json || (output.format == Format::auto_ && output.output.ends_with(".json"));
-  print_or_write(json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes), output.output, console);
+  const bool json =
+      output.format == Format::json || (output.format == Format::auto_ && output.output.ends_with(".json"));
+  print_or_write(json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes),
+                 output.output, console);
 }
 
 void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
-  if (output.format == Format::json) throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
-  const bool csv = output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
-  if (!csv && output.output.empty()) throw Error(ErrorCode::invalid_option, "--layer writes a safetensors file, which is not for standard output", "add --output FILE, or --format csv");
-  const int64_t samples = std::accumulate(asked.inputs.begin(), asked.inputs.end(), int64_t{0}, [](int64_t count, const data::Dataset& input) { return count + input.size(); });
+  if (output.format == Format::json)
+    throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
+  const bool csv =
+      output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
+  if (!csv && output.output.empty())
+    throw Error(ErrorCode::invalid_option,
+                "--layer writes a safetensors file, which is not for standard output",
+                "add --output FILE, or --format csv");
+  const int64_t samples =
+      std::accumulate(asked.inputs.begin(), asked.inputs.end(), int64_t{0},
+                      [](int64_t count, const data::Dataset& input) { return count + input.size(); });
   std::optional<ProgressLine> line;
   LayerWork work = asked;
   if (leads(work.group)) {
@@ -107,7 +137,9 @@ void write_layer(const LayerWork& asked, const PredictionOutput& output, Console
 
 }  // namespace
 
-std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<RankSettings>(); }
+std::vector<FieldInfo> predict_fields() {
+  return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<RankSettings>();
+}
 
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
@@ -118,7 +150,13 @@ int run_predict(const Call& call, Console& console) {
     if (output.layer.empty()) {
       write_labels(call, model, inputs, options, output, console, group);
     } else {
-      write_layer({.model = model, .layer = output.layer, .inputs = inputs, .options = options, .group = group, .rank_here = call.launch ? call.launch->local_rank : 0}, output, console);
+      write_layer({.model = model,
+                   .layer = output.layer,
+                   .inputs = inputs,
+                   .options = options,
+                   .group = group,
+                   .rank_here = call.launch ? call.launch->local_rank : 0},
+                  output, console);
     }
     return 0;
   });

@@ -16,7 +16,8 @@ std::string csv_cell(const std::string& text);
 /// The class's name; empty for a sample whose class is not known.
 std::string class_name(const std::vector<std::string>& classes, int64_t label);
 
-/// A head, then a line for each: file, label (the answer), score, target (the true class), and the score of each class.
+/// A head, then a line for each: file, label (the answer), score, target (the true class), and the score of
+/// each class.
 std::string as_csv(std::span<const train::Prediction> predictions, const std::vector<std::string>& classes);
 
 /// An object by the same names; without a target it is null.

@@ -28,15 +28,19 @@ bool starts_with_verb(const std::vector<std::string>& arguments, const std::vect
     if (split(verb.name, ' ').front() == arguments.front()) family.push_back("lockstep " + verb.name);
   }
   const std::string& first = arguments.front();
-  if (first.starts_with("-")) throw Error(ErrorCode::invalid_option, "there is no option " + first, "options stand after a command, as in lockstep train FOLDER --workers 2");
+  if (first.starts_with("-"))
+    throw Error(ErrorCode::invalid_option, "there is no option " + first,
+                "options stand after a command, as in lockstep train FOLDER --workers 2");
   if (!family.empty()) {
     const std::string typed = first + (arguments.size() > 1 ? " " + arguments[1] : "");
-    throw Error(ErrorCode::invalid_option, "there is no command \"" + typed + "\"", "there are " + join(family, " and "));
+    throw Error(ErrorCode::invalid_option, "there is no command \"" + typed + "\"",
+                "there are " + join(family, " and "));
   }
   const std::string two_words = arguments.size() > 1 ? first + " " + arguments[1] : first;
   std::string found = nearest(two_words, names);
   if (found.empty()) found = nearest(first, names);
-  throw Error(ErrorCode::invalid_option, "there is no command \"" + first + "\"", found.empty() ? "lockstep --help lists the commands" : "did you mean " + found + "?");
+  throw Error(ErrorCode::invalid_option, "there is no command \"" + first + "\"",
+              found.empty() ? "lockstep --help lists the commands" : "did you mean " + found + "?");
 }
 
 const Verb& find_verb(const std::vector<std::string>& arguments) {
@@ -48,9 +52,11 @@ const Verb& find_verb(const std::vector<std::string>& arguments) {
 
 using Variable = std::function<const char*(const char*)>;
 
-int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console, const Variable& variable) {
+int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console,
+             const Variable& variable) {
   const auto rest = arguments.begin() + static_cast<std::ptrdiff_t>(split(verb.name, ' ').size());
-  Call call = verb.starts_program ? read_program_arguments(verb, {rest, arguments.end()}) : read_arguments(verb, {rest, arguments.end()});
+  Call call = verb.starts_program ? read_program_arguments(verb, {rest, arguments.end()})
+                                  : read_arguments(verb, {rest, arguments.end()});
   if (verb.joins_ranks) call.launch = comm::read_launch(variable);
   if (call.help) {
     console.print(verb_help(verb, console.width()));
@@ -66,7 +72,8 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
   }
 }
 
-int answer(const std::vector<std::string>& arguments, Console& console, const Variable& variable, const Verb*& verb) {
+int answer(const std::vector<std::string>& arguments, Console& console, const Variable& variable,
+           const Verb*& verb) {
   const std::string first = arguments.empty() ? "--help" : arguments.front();
   if (first == "--version") {
     console.print("lockstep " LOCKSTEP_VERSION "\n");
@@ -86,7 +93,8 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Va
 
 }  // namespace
 
-int run_program(const std::vector<std::string>& arguments, Console& console, const Variable& variable) noexcept {
+int run_program(const std::vector<std::string>& arguments, Console& console,
+                const Variable& variable) noexcept {
   const Verb* verb = nullptr;
   try {
     return answer(arguments, console, variable, verb);

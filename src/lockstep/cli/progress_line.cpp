@@ -7,7 +7,8 @@
 
 namespace lockstep::cli {
 
-ProgressLine::ProgressLine(Console& console, std::string noun, int64_t all) : console_(console), noun_(std::move(noun)), all_(all), terminal_(console.note_is_terminal()) {}
+ProgressLine::ProgressLine(Console& console, std::string noun, int64_t all)
+    : console_(console), noun_(std::move(noun)), all_(all), terminal_(console.note_is_terminal()) {}
 
 ProgressLine::~ProgressLine() { take_away(); }
 
@@ -25,7 +26,8 @@ void ProgressLine::add(int64_t count) {
   last_ = Clock::now();
   shown_ = true;
   const double left = seconds_since(start_) * static_cast<double>(all_ - done_) / static_cast<double>(done_);
-  const std::string text = with_commas(done_) + " of " + with_commas(all_) + " " + noun_ + ", " + as_duration(left) + " left";
+  const std::string text =
+      with_commas(done_) + " of " + with_commas(all_) + " " + noun_ + ", " + as_duration(left) + " left";
   console_.note(terminal_ ? "\r" + text + "\033[K" : text + "\n");
 }
 

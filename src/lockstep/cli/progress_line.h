@@ -10,8 +10,9 @@
 
 namespace lockstep::cli {
 
-/// "512 of 1,607 images, 12 s left" on standard error: on a terminal one line that is written over and taken away at the end, elsewhere a line every ten
-/// seconds. Of what takes no second nothing is shown. Safe to use from any thread.
+/// "512 of 1,607 images, 12 s left" on standard error: on a terminal one line that is written over and taken
+/// away at the end, elsewhere a line every ten seconds. Of what takes no second nothing is shown. Safe to use
+/// from any thread.
 class ProgressLine {
  public:
   /// noun: what is counted, "images"

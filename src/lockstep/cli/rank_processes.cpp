@@ -32,10 +32,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kOwnEnd{1000};    // for the others to end by themselves, with words of their own
+constexpr std::chrono::milliseconds kOwnEnd{
+    1000};  // for the others to end by themselves, with words of their own
 constexpr std::chrono::milliseconds kPoliteEnd{3000};  // after which who was asked is killed
 constexpr size_t kLastLines = 5;
-constexpr int kCannotStart = 127;                     // as a shell reports it
+constexpr int kCannotStart = 127;  // as a shell reports it
 constexpr int kSignalStatus = 128;
 constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
@@ -56,8 +57,11 @@ class RankLog {
   }
   bool keeps() const { return file_ != nullptr; }
   void add(const std::string& line, Console& console) {
-    if (file_ == nullptr || (std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0)) return;
-    console.note("lockstep: " + errno_error(errno, "write", path_).message() + "; its rank goes on without it\n");
+    if (file_ == nullptr || (std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+                             std::fflush(file_.get()) == 0))
+      return;
+    console.note("lockstep: " + errno_error(errno, "write", path_).message() +
+                 "; its rank goes on without it\n");
     file_.reset();
   }
 
@@ -72,7 +76,8 @@ class RankLog {
 /// Lines that come through a pipe, passed on whole.
 class LinePipe {
  public:
-  LinePipe(std::string prefix, bool to_output, std::shared_ptr<RankLog> log) : prefix_(std::move(prefix)), to_output_(to_output), log_(std::move(log)) {
+  LinePipe(std::string prefix, bool to_output, std::shared_ptr<RankLog> log)
+      : prefix_(std::move(prefix)), to_output_(to_output), log_(std::move(log)) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a rank");
     reading_ = Descriptor(ends[0]);
@@ -161,7 +166,8 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
   const char* why = ::strerrordesc_np(reason);
   std::array<iovec, 5> pieces{};
   size_t count = 0;
-  for (const char* text : {"cannot start \"", name, "\": ", why == nullptr ? "unknown error" : why, "\n"}) pieces[count++] = {const_cast<char*>(text), std::strlen(text)};
+  for (const char* text : {"cannot start \"", name, "\": ", why == nullptr ? "unknown error" : why, "\n"})
+    pieces[count++] = {const_cast<char*>(text), std::strlen(text)};
   [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces.data(), static_cast<int>(count));
   ::_exit(kCannotStart);
 }
@@ -239,7 +245,8 @@ class Ranks {
         pipes.push_back(pipe);
       }
     }
-    if (living() == 0 && (pipes.empty() || Clock::now() >= all_ended_ + kOwnEnd)) return false;  // a grandchild may hold a pipe
+    if (living() == 0 && (pipes.empty() || Clock::now() >= all_ended_ + kOwnEnd))
+      return false;  // a grandchild may hold a pipe
     ::poll(waits.data(), waits.size(), deadline_ || living() == 0 ? 50 : -1);
     for (size_t i = 0; i < pipes.size(); ++i) {
       if (waits[i + 1].revents != 0) pipes[i]->pass_on(console_);

@@ -44,18 +44,20 @@ class LauncherSignals {
 struct RankProgram {
   std::vector<std::string> words;  ///< the program and its arguments; the program is looked for in PATH
   int64_t ranks = 1;
-  std::string address;             ///< where they meet
+  std::string address;  ///< where they meet
   uint16_t port = 0;
-  std::string secret;              ///< LOCKSTEP_SECRET
-  std::filesystem::path tee{};     ///< a folder for what each rank writes, in rank-0.log and so on; empty: none
+  std::string secret;           ///< LOCKSTEP_SECRET
+  std::filesystem::path tee{};  ///< a folder for what each rank writes, in rank-0.log and so on; empty: none
 };
 
-/// Runs the ranks to the end. Standard output of rank 0 is this process's own, without `tee`; what else they write is passed on line by line, with "[rank 2] "
-/// before the lines of ranks but 0. Throws io where a file of `tee` cannot be made; one that cannot be written later is named once and ended. Standard
-/// output that cannot be written ends nothing either: what Console::print threw is thrown at the end, unless a rank failed. When one fails, the
-/// others have a second to end by themselves, two more after SIGTERM, and are then killed. SIGINT, SIGTERM and SIGHUP are passed on where they are not ignored;
-/// a second one kills all, but for SIGHUP (ignore_hangups). When this process dies, its ranks do. One call at a time, while a LauncherSignals lives that is older
-/// than all other threads.
+/// Runs the ranks to the end. Standard output of rank 0 is this process's own, without `tee`; what else they
+/// write is passed on line by line, with "[rank 2] " before the lines of ranks but 0. Throws io where a file
+/// of `tee` cannot be made; one that cannot be written later is named once and ended. Standard output that
+/// cannot be written ends nothing either: what Console::print threw is thrown at the end, unless a rank
+/// failed. When one fails, the others have a second to end by themselves, two more after SIGTERM, and are
+/// then killed. SIGINT, SIGTERM and SIGHUP are passed on where they are not ignored; a second one kills all,
+/// but for SIGHUP (ignore_hangups). When this process dies, its ranks do. One call at a time, while a
+/// LauncherSignals lives that is older than all other threads.
 RanksEnd run_ranks(const RankProgram& program, Console& console);
 
 }  // namespace lockstep::cli

@@ -26,14 +26,19 @@ namespace {
 constexpr int64_t kPictureSide = 240;  // pixels: what a page shows on a screen of twice as many
 constexpr int64_t kTinySide = 64;
 
-train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::string& judged_by, const train::Options& options, const view::Report& report, const train::Model& model, Console& console) {
+train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::string& judged_by,
+                           const train::Options& options, const view::Report& report,
+                           const train::Model& model, Console& console) {
   if (judged_by.empty()) return train::held_out_of_run(run_folder, report.events, model);
-  const data::Source source = data::open_source(judged_by, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
+  const data::Source source = data::open_source(
+      judged_by,
+      {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
   const data::Dataset dataset = readable_samples(source, model, options, console);
   return {dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
 }
 
-view::ReportMistake mistake_of(const train::Prediction& prediction, const data::Dataset& dataset, int64_t index, const train::Model& model) {
+view::ReportMistake mistake_of(const train::Prediction& prediction, const data::Dataset& dataset,
+                               int64_t index, const train::Model& model) {
   view::ReportMistake mistake{.source = prediction.source,
                               .truth = class_name(model.classes, prediction.target),
                               .answer = class_name(model.classes, prediction.label),
@@ -49,12 +54,14 @@ view::ReportMistake mistake_of(const train::Prediction& prediction, const data::
   return mistake;
 }
 
-std::vector<train::Prediction> predict(const data::Dataset& dataset, const train::Model& model, const train::Options& options, Console& console) {
+std::vector<train::Prediction> predict(const data::Dataset& dataset, const train::Model& model,
+                                       const train::Options& options, Console& console) {
   ProgressLine line(console, noun_of(model), dataset.size());
   return train::predict(model, dataset, options, [&](int64_t count) { line.add(count); });
 }
 
-view::Judgement judge(const train::HeldOut& held_out, const train::Model& model, const std::vector<train::Prediction>& predictions, int64_t pictures) {
+view::Judgement judge(const train::HeldOut& held_out, const train::Model& model,
+                      const std::vector<train::Prediction>& predictions, int64_t pictures) {
   const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
   const std::vector<size_t> mistakes = train::mistakes(predictions);
   view::Judgement judgement{.samples = held_out.words,
@@ -67,15 +74,20 @@ view::Judgement judge(const train::HeldOut& held_out, const train::Model& model,
                             .mistakes = {},
                             .all_mistakes = ""};
   for (size_t i = 0; i < std::min(mistakes.size(), static_cast<size_t>(pictures)); ++i) {
-    judgement.mistakes.push_back(mistake_of(predictions[mistakes[i]], held_out.dataset, static_cast<int64_t>(mistakes[i]), model));
+    judgement.mistakes.push_back(
+        mistake_of(predictions[mistakes[i]], held_out.dataset, static_cast<int64_t>(mistakes[i]), model));
   }
   return judgement;
 }
 
 // What is missing does not keep the rest from being shown.
-bool may_be_missing(const Error& error) { return error.code() == ErrorCode::not_found || error.code() == ErrorCode::invalid_option; }
+bool may_be_missing(const Error& error) {
+  return error.code() == ErrorCode::not_found || error.code() == ErrorCode::invalid_option;
+}
 
-void add_judgement(view::Report& report, const std::filesystem::path& run_folder, const std::string& judged_by, const ReportOptions& asked, const train::Options& options, Console& console) {
+void add_judgement(view::Report& report, const std::filesystem::path& run_folder,
+                   const std::string& judged_by, const ReportOptions& asked, const train::Options& options,
+                   Console& console) {
   try {
     train::Model model = train::model_of_run(run_folder, asked.weights);
     examine_weights(model, console);
@@ -84,27 +96,38 @@ void add_judgement(view::Report& report, const std::filesystem::path& run_folder
     const train::HeldOut held_out = samples_for(run_folder, judged_by, options, report, model, console);
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");
-    report.judgement = judge(held_out, model, predict(held_out.dataset, model, options, console), asked.pictures);
+    report.judgement =
+        judge(held_out, model, predict(held_out.dataset, model, options, console), asked.pictures);
     report.judged = true;
-    if (!judged_by.empty()) report.judgement.all_mistakes = "lockstep evaluate " + run_folder.string() + " " + judged_by + " --mistakes FILE";
+    if (!judged_by.empty())
+      report.judgement.all_mistakes =
+          "lockstep evaluate " + run_folder.string() + " " + judged_by + " --mistakes FILE";
   } catch (const Error& error) {
     if (!judged_by.empty() || !may_be_missing(error)) throw;
     report.not_judged = error.message();
-    console.note("lockstep: the report has no confusions and mistakes: " + error.message() + (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
+    console.note("lockstep: the report has no confusions and mistakes: " + error.message() +
+                 (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
   }
 }
 
 }  // namespace
 
-std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by, const ReportOptions& asked, const train::Options& options, Console& console) {
-  if (asked.weights != "last" && asked.weights != "best") throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights + "\": of a run folder it must be last or best");
+std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by,
+                                   const ReportOptions& asked, const train::Options& options,
+                                   Console& console) {
+  if (asked.weights != "last" && asked.weights != "best")
+    throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights +
+                                               "\": of a run folder it must be last or best");
   const io::RunPaths paths{run_folder};
-  if (!std::filesystem::exists(paths.options())) throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run", "name a folder that lockstep train wrote");
+  if (!std::filesystem::exists(paths.options()))
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
+                "name a folder that lockstep train wrote");
   view::Report report;
   report.run = run_folder.string();
   report.events = io::read_events(run_folder);
   add_judgement(report, run_folder, judged_by, asked, options, console);
-  const std::filesystem::path file = asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
+  const std::filesystem::path file =
+      asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::report_page(report));
   return file;
 }
@@ -114,7 +137,11 @@ std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inf
 int run_report(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const std::string judged_by = call.words.size() > 1 ? call.words[1] : "";
-  console.print("report: " + write_report(call.words.front(), judged_by, settings_of<ReportOptions>(call), options, console).string() + "\n");
+  console.print(
+      "report: " +
+      write_report(call.words.front(), judged_by, settings_of<ReportOptions>(call), options, console)
+          .string() +
+      "\n");
   return 0;
 }
 

@@ -31,8 +31,10 @@ struct ReportSwitch {
   };
 };
 
-/// Judges the run by `judged_by`, or where that is empty by what it held out, and writes the page. Where that cannot be done the page says why, and shows the
-/// rest. Returns the file.
-std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by, const ReportOptions& report, const train::Options& options, Console& console);
+/// Judges the run by `judged_by`, or where that is empty by what it held out, and writes the page. Where that
+/// cannot be done the page says why, and shows the rest. Returns the file.
+std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by,
+                                   const ReportOptions& report, const train::Options& options,
+                                   Console& console);
 
 }  // namespace lockstep::cli

@@ -17,7 +17,9 @@ struct RunSettings {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
     field("ranks", self.ranks, "how many processes; 0: one for each core", between(0, 1024));
-    field("tee", self.tee, "a folder that keeps what each rank writes, in rank-0.log and so on, beside what is shown; empty: none");
+    field("tee", self.tee,
+          "a folder that keeps what each rank writes, in rank-0.log and so on, beside what is shown; empty: "
+          "none");
   };
 };
 
@@ -40,8 +42,11 @@ int run_run(const Call& call, Console& console) {
   if (end.signal != 0) return kSignalStatus + end.signal;
   if (end.failures.empty()) return 0;
   const RankFailure& failure = end.failures.front();
-  console.note("lockstep: rank " + std::to_string(failure.rank) + " on " + host_name() + " " + failure.how + "; the others were ended\n" +
-               (failure.last_words.empty() ? "" : "  its last words:\n    " + join(split(failure.last_words, '\n'), "\n    ") + "\n"));
+  console.note("lockstep: rank " + std::to_string(failure.rank) + " on " + host_name() + " " + failure.how +
+               "; the others were ended\n" +
+               (failure.last_words.empty()
+                    ? ""
+                    : "  its last words:\n    " + join(split(failure.last_words, '\n'), "\n    ") + "\n"));
   return failure.status;
 }
 

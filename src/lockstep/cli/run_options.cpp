@@ -19,7 +19,8 @@ struct ConfigFile {
   std::string config;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Options from a file");
-    field("config", self.config, "a JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line wins over it");
+    field("config", self.config,
+          "a JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line wins over it");
   };
 };
 
@@ -32,17 +33,22 @@ constexpr std::array<InferenceOption, 10> kInferenceOptions{{
     {"on-bad-sample", "an unreadable image ends the command, or is left out, named and counted"},
     {"mini-batch-size", "samples that are computed at once; auto is for training only"},
     {"execution"},
-    {"workers", "how many compute side by side; 0: one for each core, or for each GPU that is used; under a launcher: on each rank, 0 for one"},
+    {"workers",
+     "how many compute side by side; 0: one for each core, or for each GPU that is used; under a launcher: "
+     "on each rank, 0 for one"},
     {"shards"},
     {"devices"},
     {"precision", "of arithmetic; auto: 32-true, also for a run that was trained in bf16-mixed"},
-    {"isa", "vector instructions that the CPU libraries may use; auto: all that there are, also for a run that was trained with --isa"},
+    {"isa",
+     "vector instructions that the CPU libraries may use; auto: all that there are, also for a run that was "
+     "trained with --isa"},
     {"kernels"},
 }};
 constexpr int64_t kMostConfigBytes = 1 << 20;
 
 const InferenceOption* inference_option(std::string_view name) {
-  const auto found = std::find_if(kInferenceOptions.begin(), kInferenceOptions.end(), [&](const InferenceOption& option) { return option.name == name; });
+  const auto found = std::find_if(kInferenceOptions.begin(), kInferenceOptions.end(),
+                                  [&](const InferenceOption& option) { return option.name == name; });
   return found == kInferenceOptions.end() ? nullptr : &*found;
 }
 
@@ -51,18 +57,25 @@ std::vector<std::string> read_options_file(const std::filesystem::path& path, tr
     const Json json = parse_json(read_file(path, kMostConfigBytes));
     return read_json(json, options, "\"" + path.string() + "\"");
   } catch (const JsonError& error) {
-    const std::string reason = error.byte > 0 ? "it is not JSON, at byte " + std::to_string(error.byte) : error.what();
-    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": " + reason, "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+    const std::string reason =
+        error.byte > 0 ? "it is not JSON, at byte " + std::to_string(error.byte) : error.what();
+    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": " + reason,
+                "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
   }
 }
 
-bool has(const std::vector<std::string>& names, std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool has(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
-// Of a resume, the run's own: the libraries look for their instructions once, before anything else of the run is read.
+// Of a resume, the run's own: the libraries look for their instructions once, before anything else of the run
+// is read.
 void pin_isa(const train::Options& options, const std::vector<std::string>& given) {
   if (options.resume && !options.output.empty() && !has(given, "isa")) {
     const auto run = train::read_manifest(io::RunPaths{options.output}.options());
-    if (run) return with_context([&] { return "as the run in \"" + options.output + "\" began with"; }, [&] { device::pin_isa(field_text(run->options, "isa")); });
+    if (run)
+      return with_context([&] { return "as the run in \"" + options.output + "\" began with"; },
+                          [&] { device::pin_isa(field_text(run->options, "isa")); });
   }
   device::pin_isa(field_text(options, "isa"));
 }
@@ -100,9 +113,12 @@ std::vector<FieldInfo> inference_fields() {
 
 train::Options inference_options(const Call& call) {
   Call of_inference = call;
-  std::erase_if(of_inference.settings, [](const Setting& setting) { return inference_option(setting.name) == nullptr; });
+  std::erase_if(of_inference.settings,
+                [](const Setting& setting) { return inference_option(setting.name) == nullptr; });
   const auto options = settings_of<train::Options>(of_inference);
-  if (options.mini_batch_size.is_auto()) throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training", "name a number, or leave it out");
+  if (options.mini_batch_size.is_auto())
+    throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training",
+                "name a number, or leave it out");
   device::pin_isa(field_text(options, "isa"));
   return options;
 }

@@ -1,4 +1,5 @@
-// The options of train::Options as commands take them: all of them for training, those of execution for inference.
+// The options of train::Options as commands take them: all of them for training, those of execution for
+// inference.
 #pragma once
 
 #include <vector>
@@ -24,8 +25,11 @@ struct RankSettings {
   int64_t join_timeout = 300;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
-    field("communicator", self.communicator, "what carries the words of ranks that a launcher started: memory that they share, or the network (gloo); auto: memory on one machine, gloo on several");
-    field("join-timeout", self.join_timeout, "how long ranks wait for each other at the start, in seconds", between(1, 86'400));
+    field("communicator", self.communicator,
+          "what carries the words of ranks that a launcher started: memory that they share, or the network "
+          "(gloo); auto: memory on one machine, gloo on several");
+    field("join-timeout", self.join_timeout, "how long ranks wait for each other at the start, in seconds",
+          between(1, 86'400));
   };
 };
 
@@ -37,9 +41,9 @@ std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vecto
 /// Every training option, and --config.
 std::vector<FieldInfo> training_fields();
 
-/// The options of a run that is resumed, then those of --config, then those of the command line: the later ones win. A drop factor or
-/// period without --lr-schedule means piecewise. Holds the CPU libraries to --isa; at a resume
-/// without it, to the run's.
+/// The options of a run that is resumed, then those of --config, then those of the command line: the later
+/// ones win. A drop factor or period without --lr-schedule means piecewise. Holds the CPU libraries to --isa;
+/// at a resume without it, to the run's.
 struct AskedOptions {
   train::Options options;
   std::vector<std::string> given;  ///< the names that were set, in a file or on the command line

@@ -44,7 +44,8 @@ sigset_t stop_signal_set() {
 
 void ignore_hangups() { std::signal(SIGHUP, SIG_IGN); }
 
-StopSignals::StopSignals(std::string notice, AtSecond at_second, AtFirst at_first) : notice_(std::move(notice)), at_second_(at_second), at_first_(at_first) {
+StopSignals::StopSignals(std::string notice, AtSecond at_second, AtFirst at_first)
+    : notice_(std::move(notice)), at_second_(at_second), at_first_(at_first) {
   const sigset_t signals = stop_signal_set();
   signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC);
   finished_ = ::eventfd(0, EFD_CLOEXEC);
@@ -73,13 +74,15 @@ void StopSignals::wait_for_signals() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal_ != 0 && (at_second_ == AtSecond::go_on || signal == SIGHUP || Clock::now() - first < kEcho)) continue;
+    if (signal_ != 0 && (at_second_ == AtSecond::go_on || signal == SIGHUP || Clock::now() - first < kEcho))
+      continue;
     if (signal_ != 0 || at_first_ == AtFirst::die) die_of(signal);
     signal_ = signal;
     ignore_hangups();
     first = Clock::now();
     const std::string text = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + notice_ + "\n";
-    [[maybe_unused]] const ssize_t written = notice_.empty() ? 0 : ::write(STDERR_FILENO, text.data(), text.size());
+    [[maybe_unused]] const ssize_t written =
+        notice_.empty() ? 0 : ::write(STDERR_FILENO, text.data(), text.size());
     stop_.request_stop();
   }
 }

@@ -16,7 +16,9 @@ constexpr int kSignalStatus = 128;  // as a shell reports a program that a signa
 
 // A path as it can be pasted into a shell.
 std::string quoted(const std::string& path) {
-  const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=@%+-") == std::string::npos;
+  const bool plain =
+      path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=@%+-") ==
+      std::string::npos;
   if (plain && !path.empty()) return path;
   std::string text = "'";
   for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -24,27 +26,31 @@ std::string quoted(const std::string& path) {
 }
 
 int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
-  console.note("stopped after step " + with_commas(result.steps) + "; to go on:\n  lockstep train " + quoted(folder) + " --output " +
-               quoted(result.output.string()) + " --resume\n");
+  console.note("stopped after step " + with_commas(result.steps) + "; to go on:\n  lockstep train " +
+               quoted(folder) + " --output " + quoted(result.output.string()) + " --resume\n");
   return kSignalStatus + signal;
 }
 
 std::string already_finished(const train::Result& result) {
-  std::string text = "the run in \"" + result.output.string() + "\" is finished: " + with_commas(result.steps) + " steps";
+  std::string text =
+      "the run in \"" + result.output.string() + "\" is finished: " + with_commas(result.steps) + " steps";
   if (result.accuracy >= 0) text += ", accuracy " + fixed(result.accuracy, 4);
   return text + "\nweights: " + result.weights.string() + "\n";
 }
 
 }  // namespace
 
-std::vector<FieldInfo> train_fields() { return training_fields() + fields_of<RankSettings>() + fields_of<ReportSwitch>(); }
+std::vector<FieldInfo> train_fields() {
+  return training_fields() + fields_of<RankSettings>() + fields_of<ReportSwitch>();
+}
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
   const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
   const bool told_by_progress = console.is_terminal();
   StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
-                      call.launch ? AtSecond::go_on : AtSecond::die, call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
+                      call.launch ? AtSecond::go_on : AtSecond::die,
+                      call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
   const std::unique_ptr<comm::Communicator> group =
       call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
   signals.stop_at_first();
@@ -58,18 +64,25 @@ int run_train(const Call& call, Console& console) {
   job.stop = signals.token();
   try {
     const train::Result result = train::fit(job, options);
-    if (!is_first) return result.reason == train::EndReason::stopped && signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
-    if (result.reason == train::EndReason::stopped && signals.signal() != 0) return after_stop(result, call.words.front(), signals.signal(), console);
-    with_context([&] { return "the run is complete: \"" + result.output.string() + "\""; }, [&] {
-      if (result.reason == train::EndReason::already_finished) {
-        console.print(already_finished(result));
-        train::Model model;
-        model.weights = result.weights;
-        if (std::filesystem::exists(model.weights)) examine_weights(model, console);
-      }
-      if (settings_of<ReportSwitch>(call).report) console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
-      console.check_written();
-    });
+    if (!is_first)
+      return result.reason == train::EndReason::stopped && signals.signal() != 0
+                 ? kSignalStatus + signals.signal()
+                 : 0;
+    if (result.reason == train::EndReason::stopped && signals.signal() != 0)
+      return after_stop(result, call.words.front(), signals.signal(), console);
+    with_context(
+        [&] { return "the run is complete: \"" + result.output.string() + "\""; },
+        [&] {
+          if (result.reason == train::EndReason::already_finished) {
+            console.print(already_finished(result));
+            train::Model model;
+            model.weights = result.weights;
+            if (std::filesystem::exists(model.weights)) examine_weights(model, console);
+          }
+          if (settings_of<ReportSwitch>(call).report)
+            console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
+          console.check_written();
+        });
     return 0;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;

@@ -25,14 +25,19 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
     if (std::filesystem::exists(io::RunPaths{folder}.options())) return folder;
     if (folder == folder.parent_path()) break;
   }
-  throw Error(ErrorCode::not_found, "cannot use \"" + file.string() + "\": it lies in no run folder, so its network and classes are not known",
+  throw Error(ErrorCode::not_found,
+              "cannot use \"" + file.string() +
+                  "\": it lies in no run folder, so its network and classes are not known",
               "name a run folder of lockstep train");
 }
 
-constexpr std::array<std::string_view, 5> kInputNames{"image-size", "resize", "resize-to", "color", "normalize"};
+constexpr std::array<std::string_view, 5> kInputNames{"image-size", "resize", "resize-to", "color",
+                                                      "normalize"};
 constexpr int64_t kMostClassBytes = 16 << 20;
 
-bool is_input(std::string_view name) { return std::find(kInputNames.begin(), kInputNames.end(), name) != kInputNames.end(); }
+bool is_input(std::string_view name) {
+  return std::find(kInputNames.begin(), kInputNames.end(), name) != kInputNames.end();
+}
 
 // A line may be "n01440764 tench": all of it is the name.
 std::vector<std::string> read_classes(const std::string& path) {
@@ -59,11 +64,14 @@ train::Model named_model(const Call& call) {
   const auto choice = settings_of<ModelChoice>(call);
   if (choice.weights != "last" && choice.weights != "best") {
     if (!std::filesystem::is_directory(call.words.front())) return model_of_network(call, choice);
-    throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + choice.weights + "\": of a run folder it must be last or best");
+    throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + choice.weights +
+                                               "\": of a run folder it must be last or best");
   }
   for (const Setting& setting : call.settings) {
     if (!is_input(setting.name) && setting.name != "classes") continue;
-    throw Error(ErrorCode::invalid_option, "--" + setting.name + " is for a network with --weights FILE, and a run folder knows its own", "leave it out");
+    throw Error(ErrorCode::invalid_option,
+                "--" + setting.name + " is for a network with --weights FILE, and a run folder knows its own",
+                "leave it out");
   }
   const std::filesystem::path path = call.words.front();
   if (!std::filesystem::is_regular_file(path)) return train::model_of_run(path, choice.weights);
@@ -77,7 +85,8 @@ train::Model named_model(const Call& call) {
 std::vector<FieldInfo> model_fields() {
   std::vector<FieldInfo> fields = fields_of<train::Options>();
   std::erase_if(fields, [](const FieldInfo& field) { return !is_input(field.name); });
-  for (FieldInfo& field : fields) field.section = "Input of a network with --weights FILE; a run folder knows its own";
+  for (FieldInfo& field : fields)
+    field.section = "Input of a network with --weights FILE; a run folder knows its own";
   return fields_of<ModelChoice>() + fields;
 }
 
@@ -93,19 +102,25 @@ void examine_weights(train::Model& model, Console& console) {
   const std::string doubt = train::weights_doubt(model.weights, model.state);
   if (!doubt.empty()) warn(doubt);
   const std::string bad = nn::not_finite(model.state);
-  if (!bad.empty()) warn("the weights in \"" + model.weights.string() + "\" have " + bad + ": scores by them mean little");
+  if (!bad.empty())
+    warn("the weights in \"" + model.weights.string() + "\" have " + bad + ": scores by them mean little");
 }
 
-data::Dataset readable_samples(const data::Source& source, const train::Model& model, const train::Options& options, Console& console, const comm::Communicator* group) {
+data::Dataset readable_samples(const data::Source& source, const train::Model& model,
+                               const train::Options& options, Console& console,
+                               const comm::Communicator* group) {
   auto [dataset, unreadable] = train::readable_samples(source.dataset, model, options.on_bad_sample);
   if (!leads(group)) return dataset;
   for (const auto* left_out : {&source.skipped, &std::as_const(unreadable)}) {
-    for (const data::BadSample& sample : *left_out) console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
+    for (const data::BadSample& sample : *left_out)
+      console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
   }
   return dataset;
 }
 
-std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model, const data::Dataset& dataset, const train::Options& options, comm::Communicator* group) {
+std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model,
+                                       const data::Dataset& dataset, const train::Options& options,
+                                       comm::Communicator* group) {
   if (group != nullptr) return train::predict(model, dataset, options, *group, call.launch->local_rank);
   ProgressLine line(console, noun_of(model), dataset.size());
   return train::predict(model, dataset, options, [&](int64_t count) { line.add(count); });

@@ -19,7 +19,9 @@ std::string shape_text(const at::Tensor& tensor) {
   return std::string(at::toString(tensor.scalar_type())) + " [" + join(sides, ",") + "]";
 }
 
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) { return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}; }
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
 
 // Bits, not values: two zeros of other sign differ, two equal NaNs do not.
 int64_t count_different(const at::Tensor& a, const at::Tensor& b) {
@@ -27,7 +29,8 @@ int64_t count_different(const at::Tensor& a, const at::Tensor& b) {
   const std::span<const std::byte> bytes_b = bytes_of(b);
   const size_t size = a.element_size();
   int64_t count = 0;
-  for (size_t at = 0; at < bytes_a.size(); at += size) count += std::memcmp(&bytes_a[at], &bytes_b[at], size) == 0 ? 0 : 1;
+  for (size_t at = 0; at < bytes_a.size(); at += size)
+    count += std::memcmp(&bytes_a[at], &bytes_b[at], size) == 0 ? 0 : 1;
   return count;
 }
 
@@ -42,7 +45,8 @@ TensorDifference compare(const std::string& name, const at::Tensor& first, const
   const at::Tensor a = first.contiguous();
   const at::Tensor b = second.contiguous();
   result.different = count_different(a, b);
-  if (result.different > 0) result.largest = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+  if (result.different > 0)
+    result.largest = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
   return result;
 }
 

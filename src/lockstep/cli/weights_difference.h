@@ -12,7 +12,7 @@ namespace lockstep::cli {
 /// A tensor that is not the same in both.
 struct TensorDifference {
   std::string name;
-  std::string note;       ///< why the elements cannot be compared ("only in the first", shapes); else empty
+  std::string note;  ///< why the elements cannot be compared ("only in the first", shapes); else empty
   int64_t elements = 0;
   int64_t different = 0;  ///< elements with other bits
   double largest = 0;     ///< largest absolute difference; NaN when an element is NaN in one

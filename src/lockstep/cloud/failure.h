@@ -7,7 +7,8 @@
 
 namespace lockstep::cloud {
 
-/// Of the words that Arrow has for a failure of `verb` ("list", "read", "write") on `name`. What servers say about keys is not repeated.
+/// Of the words that Arrow has for a failure of `verb` ("list", "read", "write") on `name`. What servers say
+/// about keys is not repeated.
 Error failure_of(const std::string& verb, const std::string& name, const std::string& words);
 
 }  // namespace lockstep::cloud

@@ -19,10 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kAnswerTime{2000};
-// metadata.google.internal, as a number: where nobody serves names, asking for one takes longer than all the rest.
+// metadata.google.internal, as a number: where nobody serves names, asking for one takes longer than all the
+// rest.
 constexpr const char* kMetadataServer = "169.254.169.254";
 constexpr const char* kKeyFile = ".config/gcloud/application_default_credentials.json";
-constexpr const char* kHint = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key file; a public bucket is gs://anonymous@BUCKET/FOLDER";
+constexpr const char* kHint =
+    "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS to a key file; a "
+    "public bucket is gs://anonymous@BUCKET/FOLDER";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -32,7 +35,8 @@ std::string variable(const char* name) {
 bool has_key_file() {
   const std::string elsewhere = variable("GOOGLE_GCLOUD_ADC_PATH_OVERRIDE"), home = variable("HOME");
   std::error_code ignored;
-  return std::filesystem::exists(elsewhere.empty() ? std::filesystem::path(home) / kKeyFile : std::filesystem::path(elsewhere), ignored);
+  return std::filesystem::exists(
+      elsewhere.empty() ? std::filesystem::path(home) / kKeyFile : std::filesystem::path(elsewhere), ignored);
 }
 
 bool becomes(const Descriptor& socket, short event, Clock::time_point end) {
@@ -43,17 +47,21 @@ bool becomes(const Descriptor& socket, short event, Clock::time_point end) {
 
 Descriptor connect_to(const std::string& server, Clock::time_point end) {
   const size_t colon = server.rfind(':');
-  const std::string host = server.substr(0, colon), port = colon == std::string::npos ? "80" : server.substr(colon + 1);
+  const std::string host = server.substr(0, colon),
+                    port = colon == std::string::npos ? "80" : server.substr(colon + 1);
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), port.c_str(), &wanted, &found) != 0) return {};
   Descriptor socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const bool begun = socket && (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS);
+  const bool begun =
+      socket && (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS);
   ::freeaddrinfo(found);
   int error = 0;
   socklen_t bytes = sizeof error;
-  if (!begun || !becomes(socket, POLLOUT, end) || ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0) return {};
+  if (!begun || !becomes(socket, POLLOUT, end) ||
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0)
+    return {};
   return socket;
 }
 
@@ -61,8 +69,12 @@ Descriptor connect_to(const std::string& server, Clock::time_point end) {
 bool has_role(const std::string& server) {
   const Clock::time_point end = Clock::now() + kAnswerTime;
   const Descriptor socket = connect_to(server, end);
-  const std::string question = "GET / HTTP/1.1\r\nHost: metadata.google.internal\r\nMetadata-Flavor: Google\r\nConnection: close\r\n\r\n";
-  if (!socket || ::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(question.size())) return false;
+  const std::string question =
+      "GET / HTTP/1.1\r\nHost: metadata.google.internal\r\nMetadata-Flavor: Google\r\nConnection: "
+      "close\r\n\r\n";
+  if (!socket || ::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) !=
+                     static_cast<ssize_t>(question.size()))
+    return false;
   std::string answer;
   std::array<char, 1024> piece;
   constexpr size_t kMost = 16 << 10;
@@ -81,12 +93,17 @@ void require_google_key(const std::string& name) {
   const std::string begin = "cannot open \"" + name + "\": ";
   if (const std::string file = variable("GOOGLE_APPLICATION_CREDENTIALS"); !file.empty()) {
     if (std::filesystem::exists(file)) return;
-    throw Error(ErrorCode::invalid_option, begin + "GOOGLE_APPLICATION_CREDENTIALS names \"" + file + "\", which is not there", kHint);
+    throw Error(ErrorCode::invalid_option,
+                begin + "GOOGLE_APPLICATION_CREDENTIALS names \"" + file + "\", which is not there", kHint);
   }
   if (has_key_file()) return;
-  const std::string chosen = variable("GCE_METADATA_ROOT"), server = chosen.empty() ? kMetadataServer : chosen;
+  const std::string chosen = variable("GCE_METADATA_ROOT"),
+                    server = chosen.empty() ? kMetadataServer : chosen;
   if (has_role(server)) return;
-  throw Error(ErrorCode::invalid_option, begin + "no key was found: GOOGLE_APPLICATION_CREDENTIALS is not set, there is no ~/" + kKeyFile + ", and no role is given to this machine at " + server, kHint);
+  throw Error(ErrorCode::invalid_option,
+              begin + "no key was found: GOOGLE_APPLICATION_CREDENTIALS is not set, there is no ~/" +
+                  kKeyFile + ", and no role is given to this machine at " + server,
+              kHint);
 }
 
 }  // namespace lockstep::cloud

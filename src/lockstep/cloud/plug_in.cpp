@@ -24,29 +24,37 @@ namespace {
 
 namespace fs = arrow::fs;
 
-// Requests at once, each with a thread that also decodes: with a latency of 20 ms so many bring 1,500 small objects a second.
+// Requests at once, each with a thread that also decodes: with a latency of 20 ms so many bring 1,500 small
+// objects a second.
 constexpr int kParallelRequests = 32;
 constexpr int64_t kParallelWrites = 16;
-// A request is tried so often, and each try may take so long. A server that is there but mute is given up after 3 * 5 s.
+// A request is tried so often, and each try may take so long. A server that is there but mute is given up
+// after 3 * 5 s.
 constexpr int64_t kTries = 3;
 constexpr double kConnectSeconds = 3;
 constexpr double kSilenceSeconds = 5;  // without a byte received
-constexpr const char* kOtherRetries = "retry_limit_seconds=5";  // of Google's library, for each of about two requests
+constexpr const char* kOtherRetries =
+    "retry_limit_seconds=5";  // of Google's library, for each of about two requests
 // The libraries of gs:// and abfss:// wait for minutes by themselves.
 constexpr double kFirstAnswerSeconds = 15;
 
 class BoundedRetry : public fs::S3RetryStrategy {
  public:
-  bool ShouldRetry(const AWSErrorDetail& error, int64_t tried) override { return error.should_retry && tried < kTries - 1; }
-  int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t tried) override { return int64_t{100} << std::min<int64_t>(tried, 4); }  // ms
+  bool ShouldRetry(const AWSErrorDetail& error, int64_t tried) override {
+    return error.should_retry && tried < kTries - 1;
+  }
+  int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t tried) override {
+    return int64_t{100} << std::min<int64_t>(tried, 4);
+  }  // ms
 };
 
 // ---------------------------------------------------------------- life of the AWS library
 
 std::atomic<int64_t> open_file_systems{0};
 
-// The AWS library must be told before the process ends, or its own destructors crash; and it waits for ever when it is told while someone
-// still reads. In that case, an exit from the middle of a program, nothing more than the files' buffers is worth saving.
+// The AWS library must be told before the process ends, or its own destructors crash; and it waits for ever
+// when it is told while someone still reads. In that case, an exit from the middle of a program, nothing more
+// than the files' buffers is worth saving.
 void at_exit(int status, void*) {
   if (open_file_systems == 0) {
     (void)fs::EnsureS3Finalized();
@@ -71,9 +79,9 @@ void start_s3() {
 struct Place {
   std::shared_ptr<arrow::internal::ThreadPool> threads;
   std::shared_ptr<fs::FileSystem> files;
-  std::string root;     // "bucket/photos"
-  std::string name;     // "s3://bucket/photos"
-  std::string kind;     // "s3"
+  std::string root;  // "bucket/photos"
+  std::string name;  // "s3://bucket/photos"
+  std::string kind;  // "s3"
 
   Place() { ++open_file_systems; }
   Place(const Place&) = delete;
@@ -100,15 +108,19 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// Without a region the AWS library asks a service that only Amazon's machines have, and waits for it. A server of one's own has no regions.
+// Without a region the AWS library asks a service that only Amazon's machines have, and waits for it. A
+// server of one's own has no regions.
 bool needs_no_region(const fs::S3Options& options) {
-  const bool own_server = !options.endpoint_override.empty() || is_set("AWS_ENDPOINT_URL") || is_set("AWS_ENDPOINT_URL_S3");
+  const bool own_server =
+      !options.endpoint_override.empty() || is_set("AWS_ENDPOINT_URL") || is_set("AWS_ENDPOINT_URL_S3");
   const char* home = std::getenv("HOME");
-  const bool has_profiles = is_set("AWS_CONFIG_FILE") || (home != nullptr && std::filesystem::exists(std::string(home) + "/.aws/config"));
+  const bool has_profiles = is_set("AWS_CONFIG_FILE") ||
+                            (home != nullptr && std::filesystem::exists(std::string(home) + "/.aws/config"));
   return own_server && !has_profiles && !is_set("AWS_REGION") && !is_set("AWS_DEFAULT_REGION");
 }
 
-std::shared_ptr<fs::FileSystem> open_s3(const std::string& address, Place& place, const arrow::io::IOContext& context) {
+std::shared_ptr<fs::FileSystem> open_s3(const std::string& address, Place& place,
+                                        const arrow::io::IOContext& context) {
   start_s3();
   fs::S3Options options = value_of(fs::S3Options::FromUri(address, &place.root), "open", place.name);
   if (options.region.empty() && needs_no_region(options)) options.region = "us-east-1";
@@ -119,19 +131,24 @@ std::shared_ptr<fs::FileSystem> open_s3(const std::string& address, Place& place
   return value_of(fs::S3FileSystem::Make(options, context), "open", place.name);
 }
 
-// Registered after all that it ends, so that it runs before the destructors of that; also where an address could not be opened.
+// Registered after all that it ends, so that it runs before the destructors of that; also where an address
+// could not be opened.
 struct EndsAtExit {
   ~EndsAtExit() { ::on_exit(at_exit, nullptr); }
 };
 
-// A place that has answered once. One that has not is left to itself until the process ends, for nothing can interrupt its library.
+// A place that has answered once. One that has not is left to itself until the process ends, for nothing can
+// interrupt its library.
 std::unique_ptr<Place> answering(std::unique_ptr<Place> place) {
-  const auto answer = value_of(place->threads->Submit([files = place->files, root = place->root] { return files->GetFileInfo(root); }), "open", place->name);
+  const auto answer = value_of(
+      place->threads->Submit([files = place->files, root = place->root] { return files->GetFileInfo(root); }),
+      "open", place->name);
   if (answer.Wait(kFirstAnswerSeconds)) {
     check(answer.status(), "open", place->name);
     return place;
   }
-  throw failure_of("open", place.release()->name, "no answer for " + std::to_string(static_cast<int>(kFirstAnswerSeconds)) + " s");
+  throw failure_of("open", place.release()->name,
+                   "no answer for " + std::to_string(static_cast<int>(kFirstAnswerSeconds)) + " s");
 }
 
 std::unique_ptr<Place> open_place(const std::string& address) {
@@ -146,15 +163,20 @@ std::unique_ptr<Place> open_place(const std::string& address) {
   } else if (place->kind == "gs" || place->kind == "gcs") {
     if (address.find("://anonymous@") == std::string::npos) require_google_key(place->name);
     const bool bounded = address.find("retry_limit_seconds=") != std::string::npos;
-    const std::string asked = bounded ? address : address + (address.find('?') == std::string::npos ? "?" : "&") + kOtherRetries;
+    const std::string asked =
+        bounded ? address : address + (address.find('?') == std::string::npos ? "?" : "&") + kOtherRetries;
     place->files = value_of(fs::FileSystemFromUri(asked, context, &place->root), "open", place->name);
   } else if (place->kind == "abfs" || place->kind == "abfss") {
     place->files = value_of(fs::FileSystemFromUri(address, context, &place->root), "open", place->name);
   } else {
-    throw Error(ErrorCode::invalid_option, "\"" + place->name + "\" is an address of a kind that cannot be read", "s3://, gs:// and abfss:// can; other files must be brought here first");
+    throw Error(ErrorCode::invalid_option,
+                "\"" + place->name + "\" is an address of a kind that cannot be read",
+                "s3://, gs:// and abfss:// can; other files must be brought here first");
   }
   while (place->root.ends_with('/')) place->root.pop_back();
-  if (place->root.empty()) throw Error(ErrorCode::invalid_option, "\"" + place->name + "\" names no bucket", "write s3://BUCKET/FOLDER");
+  if (place->root.empty())
+    throw Error(ErrorCode::invalid_option, "\"" + place->name + "\" names no bucket",
+                "write s3://BUCKET/FOLDER");
   return place->kind == "s3" ? std::move(place) : answering(std::move(place));
 }
 
@@ -176,26 +198,35 @@ class CloudStore : public io::ByteStore {
     const size_t skipped = place_->root.size() + 1;
     for (const fs::FileInfo& info : found) {
       if (info.path().size() <= skipped) continue;
-      visit({std::string_view(info.path()).substr(skipped), info.IsFile() ? info.size() : -1, info.IsFile() ? io::Listed::Kind::file : io::Listed::Kind::folder,
-             info.mtime() == fs::kNoTime ? std::nullopt : std::optional<int64_t>(info.mtime().time_since_epoch().count())});
+      visit({std::string_view(info.path()).substr(skipped), info.IsFile() ? info.size() : -1,
+             info.IsFile() ? io::Listed::Kind::file : io::Listed::Kind::folder,
+             info.mtime() == fs::kNoTime ? std::nullopt
+                                         : std::optional<int64_t>(info.mtime().time_since_epoch().count())});
     }
   }
 
   std::optional<int64_t> size_of(std::string_view path) const override {
-    const fs::FileInfo info = value_of(place_->files->GetFileInfo(place_->path_of(path)), "open", place_->name_of(path));
+    const fs::FileInfo info =
+        value_of(place_->files->GetFileInfo(place_->path_of(path)), "open", place_->name_of(path));
     return info.IsFile() ? std::optional(info.size()) : std::nullopt;
   }
 
   std::string read(io::FileName file, int64_t most_bytes) const override {
     const auto opened = open(file);
-    const int64_t size = file.size >= 0 ? file.size : value_of(opened->GetSize(), "read", place_->name_of(file.path));
+    const int64_t size =
+        file.size >= 0 ? file.size : value_of(opened->GetSize(), "read", place_->name_of(file.path));
     if (size > most_bytes) {
-      throw Error(ErrorCode::corrupt_data, "\"" + place_->name_of(file.path) + "\" has " + as_bytes(size) + ", more than the " + as_bytes(most_bytes) + " allowed for such a file");
+      throw Error(ErrorCode::corrupt_data, "\"" + place_->name_of(file.path) + "\" has " + as_bytes(size) +
+                                               ", more than the " + as_bytes(most_bytes) +
+                                               " allowed for such a file");
     }
     std::string bytes(static_cast<size_t>(size), '\0');
     const size_t have = size == 0 ? 0 : read_from(*opened, file, 0, bytes);
     if (have == bytes.size()) return bytes;
-    throw Error(ErrorCode::communication, "\"" + place_->name_of(file.path) + "\" ended after " + std::to_string(have) + " of " + std::to_string(size) + " bytes", "it was changed, or the connection broke; start again");
+    throw Error(ErrorCode::communication,
+                "\"" + place_->name_of(file.path) + "\" ended after " + std::to_string(have) + " of " +
+                    std::to_string(size) + " bytes",
+                "it was changed, or the connection broke; start again");
   }
 
   size_t read_at(io::FileName file, int64_t offset, std::span<char> destination) const override {
@@ -206,15 +237,19 @@ class CloudStore : public io::ByteStore {
  private:
   std::shared_ptr<arrow::io::RandomAccessFile> open(io::FileName file) const {
     const std::string path = place_->path_of(file.path);
-    if (file.size < 0) return value_of(place_->files->OpenInputFile(path), "read", place_->name_of(file.path));
+    if (file.size < 0)
+      return value_of(place_->files->OpenInputFile(path), "read", place_->name_of(file.path));
     // With what the listing said no question about the size is asked.
     fs::FileInfo info(path, fs::FileType::File);
     info.set_size(file.size);
     return value_of(place_->files->OpenInputFile(info), "read", place_->name_of(file.path));
   }
 
-  size_t read_from(arrow::io::RandomAccessFile& opened, io::FileName file, int64_t offset, std::span<char> destination) const {
-    return static_cast<size_t>(value_of(opened.ReadAt(offset, static_cast<int64_t>(destination.size()), destination.data()), "read", place_->name_of(file.path)));
+  size_t read_from(arrow::io::RandomAccessFile& opened, io::FileName file, int64_t offset,
+                   std::span<char> destination) const {
+    return static_cast<size_t>(
+        value_of(opened.ReadAt(offset, static_cast<int64_t>(destination.size()), destination.data()), "read",
+                 place_->name_of(file.path)));
   }
 
   const std::unique_ptr<const Place> place_;
@@ -224,11 +259,14 @@ class CloudStore : public io::ByteStore {
 
 class CloudWriter : public io::FileWriter {
  public:
-  CloudWriter(std::shared_ptr<arrow::io::OutputStream> stream, std::string name) : stream_(std::move(stream)), name_(std::move(name)) {}
+  CloudWriter(std::shared_ptr<arrow::io::OutputStream> stream, std::string name)
+      : stream_(std::move(stream)), name_(std::move(name)) {}
   ~CloudWriter() override {
     if (stream_ != nullptr) (void)stream_->Abort();
   }
-  void append(std::string_view bytes) override { check(stream_->Write(bytes.data(), static_cast<int64_t>(bytes.size())), "write", name_); }
+  void append(std::string_view bytes) override {
+    check(stream_->Write(bytes.data(), static_cast<int64_t>(bytes.size())), "write", name_);
+  }
   void finish() override {
     check(stream_->Close(), "write", name_);
     stream_.reset();
@@ -247,11 +285,14 @@ class CloudSink : public io::ByteSink {
   int64_t parallel_writes() const override { return kParallelWrites; }
   void finish() override {}
 
-  std::shared_ptr<const io::ByteStore> present() const override { return std::make_shared<CloudStore>(open_place(address_)); }
+  std::shared_ptr<const io::ByteStore> present() const override {
+    return std::make_shared<CloudStore>(open_place(address_));
+  }
 
   std::unique_ptr<io::FileWriter> create(std::string_view path, int64_t) override {
     const std::string name = place_->name_of(path);
-    return std::make_unique<CloudWriter>(value_of(place_->files->OpenOutputStream(place_->path_of(path)), "write", name), name);
+    return std::make_unique<CloudWriter>(
+        value_of(place_->files->OpenOutputStream(place_->path_of(path)), "write", name), name);
   }
 
  private:
@@ -262,14 +303,19 @@ class CloudSink : public io::ByteSink {
 class Library : public io::CloudLibrary {
  public:
   std::string version() const override { return "Arrow " ARROW_VERSION_STRING; }
-  std::shared_ptr<const io::ByteStore> open(const std::string& address) const override { return std::make_shared<CloudStore>(open_place(address)); }
-  std::unique_ptr<io::ByteSink> open_sink(const std::string& address) const override { return std::make_unique<CloudSink>(address); }
+  std::shared_ptr<const io::ByteStore> open(const std::string& address) const override {
+    return std::make_shared<CloudStore>(open_place(address));
+  }
+  std::unique_ptr<io::ByteSink> open_sink(const std::string& address) const override {
+    return std::make_unique<CloudSink>(address);
+  }
 };
 
 }  // namespace
 }  // namespace lockstep::cloud
 
-extern "C" __attribute__((visibility("default"))) const lockstep::io::CloudLibrary* lockstep_cloud_library_2() {
+extern "C" __attribute__((visibility("default"))) const lockstep::io::CloudLibrary*
+lockstep_cloud_library_2() {
   static const lockstep::cloud::Library library;
   return &library;
 }

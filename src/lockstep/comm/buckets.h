@@ -11,12 +11,13 @@
 
 namespace lockstep::comm {
 
-/// The fewest elements worth sending apart, of a vector of `count`: the group exchanges larger and larger ones (4 MiB of floats at most), until one element
-/// costs no more than a quarter less for it. Some milliseconds in shared memory. A collective; the same on all ranks, and `count` where nothing is sent.
+/// The fewest elements worth sending apart, of a vector of `count`: the group exchanges larger and larger
+/// ones (4 MiB of floats at most), until one element costs no more than a quarter less for it. Some
+/// milliseconds in shared memory. A collective; the same on all ranks, and `count` where nothing is sent.
 int64_t measure_bucket(Communicator& comm, at::ScalarType type, int64_t count);
 
-/// Parts of [0, count), the last first, for backward makes the gradients of the last layers first. They begin at some of `starts` (ascending, from 0) and
-/// have `least` elements or more.
+/// Parts of [0, count), the last first, for backward makes the gradients of the last layers first. They begin
+/// at some of `starts` (ascending, from 0) and have `least` elements or more.
 std::vector<Range> cut_buckets(const std::vector<int64_t>& starts, int64_t count, int64_t least);
 
 }  // namespace lockstep::comm

@@ -12,12 +12,14 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::array<const char*, 6> kCollectiveNames{"nothing", "barrier", "all_reduce", "broadcast", "gather", "reduce_tree"};
+constexpr std::array<const char*, 6> kCollectiveNames{"nothing",   "barrier", "all_reduce",
+                                                      "broadcast", "gather",  "reduce_tree"};
 
 std::string described(const Announcement& said) {
   std::string text = name_of_collective(said.collective);
   if (said.collective == static_cast<uint32_t>(Collective::barrier)) return text;
-  return text + " of " + with_commas(said.elements) + " elements of type " + c10::toString(static_cast<at::ScalarType>(said.type));
+  return text + " of " + with_commas(said.elements) + " elements of type " +
+         c10::toString(static_cast<at::ScalarType>(said.type));
 }
 
 // A rank without shards has no vector to tell the size and type of.
@@ -25,25 +27,33 @@ bool has_vectors(const Announcement& said) { return said.sizes[0] < said.sizes[1
 
 bool fit_together(const Announcement& a, const Announcement& b) {
   if (a.collective == static_cast<uint32_t>(Collective::reduce_tree) && b.collective == a.collective) {
-    return a.sizes[2] == b.sizes[2] && (!has_vectors(a) || !has_vectors(b) || (a.type == b.type && a.elements == b.elements));
+    return a.sizes[2] == b.sizes[2] &&
+           (!has_vectors(a) || !has_vectors(b) || (a.type == b.type && a.elements == b.elements));
   }
   const bool any_size = a.collective == static_cast<uint32_t>(Collective::gather);
-  return a.collective == b.collective && a.type == b.type && a.reduction == b.reduction && a.root == b.root && (any_size || a.elements == b.elements);
+  return a.collective == b.collective && a.type == b.type && a.reduction == b.reduction && a.root == b.root &&
+         (any_size || a.elements == b.elements);
 }
 
 }  // namespace
 
-const char* name_of_collective(uint32_t collective) { return kCollectiveNames[collective < kCollectiveNames.size() ? collective : 0]; }
+const char* name_of_collective(uint32_t collective) {
+  return kCollectiveNames[collective < kCollectiveNames.size() ? collective : 0];
+}
 
-std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const char* what, std::chrono::milliseconds timeout) {
+std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const char* what,
+                       std::chrono::milliseconds timeout) {
   std::vector<std::string> names;
   for (const int64_t rank : missing) names.push_back(std::to_string(rank));
-  return (missing.size() == 1 ? "rank " : "ranks ") + join(names, ", ") + " of " + std::to_string(size) + " did not come to " + what + " within " +
-         shortest(static_cast<double>(timeout.count()) / 1000) + " s";
+  return (missing.size() == 1 ? "rank " : "ranks ") + join(names, ", ") + " of " + std::to_string(size) +
+         " did not come to " + what + " within " + shortest(static_cast<double>(timeout.count()) / 1000) +
+         " s";
 }
 
 void check_root(int64_t root, int64_t size) {
-  if (root < 0 || root >= size) throw Error(ErrorCode::invalid_option, "there is no rank " + std::to_string(root) + " in a group of " + std::to_string(size));
+  if (root < 0 || root >= size)
+    throw Error(ErrorCode::invalid_option,
+                "there is no rank " + std::to_string(root) + " in a group of " + std::to_string(size));
 }
 
 Announcement announcement_of(const std::vector<Node>& nodes, int64_t shard_count) {
@@ -61,7 +71,8 @@ Announcement announcement_of(const std::vector<Node>& nodes, int64_t shard_count
 
 Announcement announcement_of(const at::Tensor& gathered, int64_t root) {
   if (static_cast<size_t>(gathered.dim()) > kMostDimensions) {
-    throw Error(ErrorCode::invalid_option, "gather takes tensors of at most 16 dimensions, not " + std::to_string(gathered.dim()));
+    throw Error(ErrorCode::invalid_option,
+                "gather takes tensors of at most 16 dimensions, not " + std::to_string(gathered.dim()));
   }
   Announcement announcement{.collective = static_cast<uint32_t>(Collective::gather),
                             .type = static_cast<int32_t>(gathered.scalar_type()),
@@ -73,7 +84,8 @@ Announcement announcement_of(const at::Tensor& gathered, int64_t root) {
 }
 
 at::Tensor room_for(const Announcement& gathered) {
-  return at::empty(at::IntArrayRef(gathered.sizes.data(), gathered.dimensions), at::TensorOptions().dtype(static_cast<at::ScalarType>(gathered.type)));
+  return at::empty(at::IntArrayRef(gathered.sizes.data(), gathered.dimensions),
+                   at::TensorOptions().dtype(static_cast<at::ScalarType>(gathered.type)));
 }
 
 Misfit misfit_of(int64_t size, const std::function<const Announcement&(int64_t rank)>& said) {
@@ -81,7 +93,8 @@ Misfit misfit_of(int64_t size, const std::function<const Announcement&(int64_t r
   for (int64_t rank = 1; rank < size; ++rank) {
     const Announcement& other = said(rank);
     if (fit_together(first, other)) continue;
-    return {.why = "rank " + std::to_string(rank) + " came with " + described(other) + " where rank 0 came with " + described(first)};
+    return {.why = "rank " + std::to_string(rank) + " came with " + described(other) +
+                   " where rank 0 came with " + described(first)};
   }
   return {};
 }
@@ -89,10 +102,13 @@ Misfit misfit_of(int64_t size, const std::function<const Announcement&(int64_t r
 std::string misplaced_shard(const std::vector<Announcement>& said, int64_t shard_count) {
   std::vector<int64_t> owners(static_cast<size_t>(std::max<int64_t>(shard_count, 0)));
   for (const Announcement& rank : said) {
-    for (int64_t shard = rank.sizes[0]; shard < rank.sizes[1] && shard < shard_count; ++shard) ++owners[static_cast<size_t>(shard)];
+    for (int64_t shard = rank.sizes[0]; shard < rank.sizes[1] && shard < shard_count; ++shard)
+      ++owners[static_cast<size_t>(shard)];
   }
   for (size_t shard = 0; shard < owners.size(); ++shard) {
-    if (owners[shard] != 1) return "shard " + std::to_string(shard) + " of " + std::to_string(shard_count) + " is on " + std::to_string(owners[shard]) + " ranks, not on one";
+    if (owners[shard] != 1)
+      return "shard " + std::to_string(shard) + " of " + std::to_string(shard_count) + " is on " +
+             std::to_string(owners[shard]) + " ranks, not on one";
   }
   return {};
 }
@@ -105,7 +121,8 @@ FlatList::FlatList(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors
   }
 }
 
-void FlatList::visit(int64_t begin, int64_t count, const std::function<void(std::byte* piece, int64_t bytes)>& f) const {
+void FlatList::visit(int64_t begin, int64_t count,
+                     const std::function<void(std::byte* piece, int64_t bytes)>& f) const {
   int64_t at = 0;
   for (const at::Tensor& tensor : flat_) {
     const auto bytes = static_cast<int64_t>(tensor.nbytes());
@@ -137,13 +154,17 @@ void FlatList::write_back() const {
   }
 }
 
-std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(const std::vector<at::Tensor>& tensors) {
+std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(
+    const std::vector<at::Tensor>& tensors) {
   std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> parts;
   for (const at::Tensor& tensor : tensors) {
-    const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == tensor.scalar_type(); });
-    (found == parts.end() ? parts.emplace_back(tensor.scalar_type(), std::vector<at::Tensor>{}) : *found).second.push_back(tensor);
+    const auto found = std::find_if(parts.begin(), parts.end(),
+                                    [&](const auto& part) { return part.first == tensor.scalar_type(); });
+    (found == parts.end() ? parts.emplace_back(tensor.scalar_type(), std::vector<at::Tensor>{}) : *found)
+        .second.push_back(tensor);
   }
-  if (parts.empty()) parts.emplace_back(at::kFloat, std::vector<at::Tensor>{});  // an empty list meets the others too
+  if (parts.empty())
+    parts.emplace_back(at::kFloat, std::vector<at::Tensor>{});  // an empty list meets the others too
   return parts;
 }
 
@@ -155,7 +176,9 @@ TreePlan::TreePlan(const std::vector<Announcement>& said, int64_t shards) : shar
     type = static_cast<at::ScalarType>(rank.type);
     elements = rank.elements;
   }
-  if (type != at::kFloat && type != at::kDouble) throw Error(ErrorCode::invalid_option, std::string("reduce_tree takes float or double, not ") + c10::toString(type));
+  if (type != at::kFloat && type != at::kDouble)
+    throw Error(ErrorCode::invalid_option,
+                std::string("reduce_tree takes float or double, not ") + c10::toString(type));
 }
 
 }  // namespace lockstep::comm

@@ -24,7 +24,9 @@ at::Tensor tree_sum(const std::vector<at::Tensor>& shards, int64_t workers) {
     for (int repeat = 0; repeat < 2; ++repeat) {
       stack.begin(shard_count);
       for (int64_t shard = own.begin; shard < own.end; ++shard) {
-        stack.take(single(shard), [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]); });
+        stack.take(single(shard), [&](const at::Tensor& buffer, bool add) {
+          add ? buffer.add_(shards[shard]) : buffer.copy_(shards[shard]);
+        });
       }
     }
     nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
@@ -44,8 +46,11 @@ TEST(ShardTree, AnyNumberOfWorkersGivesTheSameBits) {
   for (const int64_t shard_count : {1, 2, 3, 5, 8, 13, 16}) {
     std::vector<at::Tensor> shards;
     for (int64_t i = 0; i < shard_count; ++i) shards.push_back(at::randn({100}) * std::pow(10.0, i % 5));
-    const at::Tensor expected = fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
-    for (const int64_t workers : {1, 2, 3, 4, 5, 8, 20}) EXPECT_TRUE(at::equal(tree_sum(shards, workers), expected)) << shard_count << " shards, " << workers << " workers";
+    const at::Tensor expected =
+        fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
+    for (const int64_t workers : {1, 2, 3, 4, 5, 8, 20})
+      EXPECT_TRUE(at::equal(tree_sum(shards, workers), expected))
+          << shard_count << " shards, " << workers << " workers";
   }
 }
 
@@ -59,11 +64,14 @@ TEST(ShardTree, ShardsTakenInPartsGiveTheSameBits) {
     parts.begin(shard_count);
     for (int64_t shard = 0; shard < shard_count; ++shard) {
       const at::Tensor gradient = at::randn({kCount});
-      const auto write = [](const at::Tensor& value) { return [=](const at::Tensor& buffer, bool add) { add ? buffer.add_(value) : buffer.copy_(value); }; };
+      const auto write = [](const at::Tensor& value) {
+        return [=](const at::Tensor& buffer, bool add) { add ? buffer.add_(value) : buffer.copy_(value); };
+      };
       whole.take(single(shard), write(gradient));
       const NodeStack::Place place = parts.begin_node(single(shard));
       write(gradient.slice(0, 7, 60))(place.buffer.slice(0, 7, 60), place.add);
-      for (const Range part : {Range{60, 100}, Range{0, 7}}) parts.take_part(part, write(gradient.slice(0, part.begin, part.end)));
+      for (const Range part : {Range{60, 100}, Range{0, 7}})
+        parts.take_part(part, write(gradient.slice(0, part.begin, part.end)));
       parts.take_part({7, 60}, [](const at::Tensor&, bool) {});
       parts.end_node();
     }
@@ -76,7 +84,10 @@ TEST(ShardTree, ShardsTakenInNodesGiveTheSameBits) {
   for (const int64_t shard_count : {1, 3, 5, 8, 13}) {
     std::vector<at::Tensor> shards;
     for (int64_t i = 0; i < shard_count; ++i) shards.push_back(at::randn({50}) * std::pow(10.0, i % 5));
-    const auto sum_of = [&](Range node) { return fold(shards, node.begin, node.end, [](const at::Tensor& a, const at::Tensor& b) { return a + b; }); };
+    const auto sum_of = [&](Range node) {
+      return fold(shards, node.begin, node.end,
+                  [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
+    };
     for (const int64_t most : {1, 2, 3, 4, 20}) {
       NodeStack stack(50, at::kFloat, at::kCPU);
       stack.begin(shard_count);
@@ -84,10 +95,12 @@ TEST(ShardTree, ShardsTakenInNodesGiveTheSameBits) {
         const Range node = node_from(next, most, shard_count);
         EXPECT_LE(node.count(), most);
         const at::Tensor sum = sum_of(node);
-        stack.take(node, [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(sum) : buffer.copy_(sum); });
+        stack.take(node,
+                   [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(sum) : buffer.copy_(sum); });
         next = node.end;
       }
-      EXPECT_TRUE(at::equal(stack.nodes().front().sum, sum_of({0, shard_count}))) << shard_count << " shards, at most " << most << " together";
+      EXPECT_TRUE(at::equal(stack.nodes().front().sum, sum_of({0, shard_count})))
+          << shard_count << " shards, at most " << most << " together";
     }
   }
 }
@@ -127,7 +140,8 @@ TEST(Buckets, TheLastGradientsGoFirst) {
   const std::vector<int64_t> starts{0, 1000, kLarge, kLarge + 1000, 2 * kLarge + 1000, 3 * kLarge};
   const int64_t count = 3 * kLarge + 10;
   const std::vector<Range> cut = cut_buckets(starts, count, kLarge - 20'000);
-  const std::vector<Range> expected{{2 * kLarge + 1000, count}, {kLarge + 1000, 2 * kLarge + 1000}, {0, kLarge + 1000}};
+  const std::vector<Range> expected{
+      {2 * kLarge + 1000, count}, {kLarge + 1000, 2 * kLarge + 1000}, {0, kLarge + 1000}};
   ASSERT_EQ(cut.size(), 3U);
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(cut[i].begin, expected[i].begin);

@@ -15,12 +15,15 @@ class IdentityCommunicator : public Communicator {
   Share share() const override { return {}; }
   std::string way() const override { return "one process"; }
   void barrier(const WaitOptions& wait) override { check(wait); }
-  void all_reduce(const std::vector<at::Tensor>&, Reduction, const WaitOptions& wait) override { check(wait); }
+  void all_reduce(const std::vector<at::Tensor>&, Reduction, const WaitOptions& wait) override {
+    check(wait);
+  }
   void broadcast(const std::vector<at::Tensor>&, int64_t root, const WaitOptions& wait) override {
     check(wait);
     check_root(root);
   }
-  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t, const WaitOptions& wait) override {
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t,
+                                   const WaitOptions& wait) override {
     check(wait);
     return nodes;
   }
@@ -44,11 +47,13 @@ class IdentityCommunicator : public Communicator {
   // A stop ends a group of one where it would end a larger one, so a loop stops at the same place.
   void check(const WaitOptions& wait) {
     const std::lock_guard lock(mutex_);
-    if (reason_.empty() && (options_.stop.stop_requested() || wait.stop.stop_requested())) reason_ = "rank 0 was stopped";
+    if (reason_.empty() && (options_.stop.stop_requested() || wait.stop.stop_requested()))
+      reason_ = "rank 0 was stopped";
     if (!reason_.empty()) throw Error(ErrorCode::cancelled, reason_);
   }
   static void check_root(int64_t root) {
-    if (root != 0) throw Error(ErrorCode::invalid_option, "there is no rank " + std::to_string(root) + " in a group of 1");
+    if (root != 0)
+      throw Error(ErrorCode::invalid_option, "there is no rank " + std::to_string(root) + " in a group of 1");
   }
 
   CommunicatorOptions options_;
@@ -72,8 +77,12 @@ bool Communicator::all_reduce(bool flag, FlagReduction reduction, const WaitOpti
   return and_ ? !any : any;
 }
 
-at::Tensor Communicator::cat(const at::Tensor& tensor, int64_t dimension, const WaitOptions& wait) { return at::cat(all_gather(tensor, wait), dimension); }
+at::Tensor Communicator::cat(const at::Tensor& tensor, int64_t dimension, const WaitOptions& wait) {
+  return at::cat(all_gather(tensor, wait), dimension);
+}
 
-std::unique_ptr<Communicator> make_communicator(CommunicatorOptions options) { return std::make_unique<IdentityCommunicator>(std::move(options)); }
+std::unique_ptr<Communicator> make_communicator(CommunicatorOptions options) {
+  return std::make_unique<IdentityCommunicator>(std::move(options));
+}
 
 }  // namespace lockstep::comm

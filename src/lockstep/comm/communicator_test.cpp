@@ -59,7 +59,8 @@ void expect(bool holds, const std::string& what) {
 
 using Work = std::function<void(Communicator&)>;
 
-// What the ranks of a kind need. The meeting place has threads, so it opens when all processes are there: a fork may copy a lock that one holds.
+// What the ranks of a kind need. The meeting place has threads, so it opens when all processes are there: a
+// fork may copy a lock that one holds.
 struct Ground {
   std::shared_ptr<GroupMemory> memory;
   std::unique_ptr<MeetingPlace> place;
@@ -89,19 +90,24 @@ struct Ground {
   }
 };
 
-std::unique_ptr<Communicator> gpu_communicator_of(const Ground& ground, int64_t rank, const CommunicatorOptions& options) {
+std::unique_ptr<Communicator> gpu_communicator_of(const Ground& ground, int64_t rank,
+                                                  const CommunicatorOptions& options) {
   std::shared_ptr<Communicator> host = make_communicator(ground.memory, rank, options);
-  std::unique_ptr<device::GpuLink> link = ground.link == Link::nccl ? link_gpus(*host, rank) : ground.links.link(rank, at::kCPU);
+  std::unique_ptr<device::GpuLink> link =
+      ground.link == Link::nccl ? link_gpus(*host, rank) : ground.links.link(rank, at::kCPU);
   const at::Device device = link->device();
   auto comm = make_gpu_communicator({.host = std::move(host), .link = std::move(link)}, options);
   if (device.is_cpu()) return comm;
   return std::make_unique<OnGpu>(std::move(comm), device);
 }
 
-std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share, const CommunicatorOptions& options) {
+std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share,
+                                              const CommunicatorOptions& options) {
   if (ground.link != Link::none) return gpu_communicator_of(ground, share.rank, options);
   const int64_t rank = share.rank;
-  if (ground.port == nullptr) return ground.memory == nullptr ? make_communicator(options) : make_communicator(ground.memory, rank, options);
+  if (ground.port == nullptr)
+    return ground.memory == nullptr ? make_communicator(options)
+                                    : make_communicator(ground.memory, rank, options);
   while (ground.port->load() == 0) std::this_thread::sleep_for(1ms);
   return join_group({.rank = rank,
                      .size = share.size,
@@ -129,7 +135,8 @@ void run_process(int pipe, const std::function<void()>& work) {
 }
 
 // What each rank failed with; empty where it did not.
-std::vector<std::string> failures(const Kind& kind, const Work& work, const CommunicatorOptions& options = {.timeout = 20s}) {
+std::vector<std::string> failures(const Kind& kind, const Work& work,
+                                  const CommunicatorOptions& options = {.timeout = 20s}) {
   Ground ground(kind);
   std::vector<std::string> texts(static_cast<size_t>(kind.size));
   const auto rank_work = [&](int64_t rank) {
@@ -140,7 +147,9 @@ std::vector<std::string> failures(const Kind& kind, const Work& work, const Comm
   };
   if (!kind.processes) {
     std::vector<std::jthread> threads;
-    for (int64_t rank = 0; rank < kind.size; ++rank) threads.emplace_back([&, rank] { texts[static_cast<size_t>(rank)] = text_of_failure(rank_work(rank)); });
+    for (int64_t rank = 0; rank < kind.size; ++rank)
+      threads.emplace_back(
+          [&, rank] { texts[static_cast<size_t>(rank)] = text_of_failure(rank_work(rank)); });
     return threads.clear(), texts;
   }
   std::vector<int> pipes;
@@ -156,7 +165,8 @@ std::vector<std::string> failures(const Kind& kind, const Work& work, const Comm
   ground.open();
   for (size_t rank = 0; rank < pipes.size(); ++rank) {
     char buffer[4096];
-    for (ssize_t got = 0; (got = ::read(pipes[rank], buffer, sizeof buffer)) > 0;) texts[rank].append(buffer, static_cast<size_t>(got));
+    for (ssize_t got = 0; (got = ::read(pipes[rank], buffer, sizeof buffer)) > 0;)
+      texts[rank].append(buffer, static_cast<size_t>(got));
     ::close(pipes[rank]);
     ::waitpid(pids[rank], nullptr, 0);
   }
@@ -172,12 +182,23 @@ class CommunicatorContract : public testing::TestWithParam<Kind> {
 };
 
 std::vector<Kind> made_kinds() {
-  std::vector<Kind> kinds{{"one", false, 1}, {"threads", false, 2}, {"threads", false, 3}, {"processes", true, 2}, {"processes", true, 3}, {"joined", true, 3, true},
-                          {"gloo", true, 1, true, CommunicatorKind::gloo}, {"gloo", true, 2, true, CommunicatorKind::gloo}, kGloo, kLinkedThreads};
+  std::vector<Kind> kinds{{"one", false, 1},
+                          {"threads", false, 2},
+                          {"threads", false, 3},
+                          {"processes", true, 2},
+                          {"processes", true, 3},
+                          {"joined", true, 3, true},
+                          {"gloo", true, 1, true, CommunicatorKind::gloo},
+                          {"gloo", true, 2, true, CommunicatorKind::gloo},
+                          kGloo,
+                          kLinkedThreads};
   const Kind nccl{"nccl", false, 2, false, CommunicatorKind::auto_, Link::nccl};
   const auto gpus = static_cast<int64_t>(device::inspect_gpus().gpus.size());
-  if (gpus >= nccl.size) kinds.push_back(nccl);
-  else std::cerr << "NCCL's communicator is NOT tested: it needs " << nccl.size << " GPUs, and there are " << gpus << " to use. " << device::inspect_gpus().note << "\n";
+  if (gpus >= nccl.size)
+    kinds.push_back(nccl);
+  else
+    std::cerr << "NCCL's communicator is NOT tested: it needs " << nccl.size << " GPUs, and there are "
+              << gpus << " to use. " << device::inspect_gpus().note << "\n";
   return kinds;
 }
 
@@ -186,8 +207,9 @@ const std::vector<Kind>& kinds_here() {
   return kinds;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract, testing::ValuesIn(kinds_here()),
-                         [](const auto& info) { return std::string(info.param.name) + "_" + std::to_string(info.param.size); });
+INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorContract, testing::ValuesIn(kinds_here()), [](const auto& info) {
+  return std::string(info.param.name) + "_" + std::to_string(info.param.size);
+});
 
 at::Tensor values_of(int64_t rank, int64_t count, at::ScalarType type) {
   return (at::arange(count, at::kDouble) * 0.37 + static_cast<double>(rank) * 1.0001).sin().mul(90).to(type);
@@ -201,7 +223,8 @@ TEST_P(CommunicatorContract, SumsInRankOrder) {
         for (int64_t rank = 1; rank < comm.size(); ++rank) expected = expected + values_of(rank, count, type);
         const at::Tensor sum = values_of(comm.rank(), count, type);
         comm.all_reduce({sum}, Reduction::sum);
-        expect(at::equal(sum, expected), "the sum of " + std::to_string(count) + " of type " + c10::toString(type) + " is that in rank order");
+        expect(at::equal(sum, expected), "the sum of " + std::to_string(count) + " of type " +
+                                             c10::toString(type) + " is that in rank order");
       }
     }
   });
@@ -211,13 +234,17 @@ TEST_P(CommunicatorContract, MeanAndMaxOfAList) {
   run([](Communicator& comm) {
     const auto n = static_cast<double>(comm.size());
     const at::Tensor first = at::full({3, 2}, static_cast<double>(comm.rank()), at::kFloat);
-    const at::Tensor every_other = at::zeros({8}, at::kDouble).slice(0, 0, 8, 2).fill_(static_cast<double>(comm.rank() + 1));
+    const at::Tensor every_other =
+        at::zeros({8}, at::kDouble).slice(0, 0, 8, 2).fill_(static_cast<double>(comm.rank() + 1));
     const at::Tensor half = at::full({4}, static_cast<double>(comm.rank()), at::kBFloat16);
     comm.all_reduce({first, every_other, half}, Reduction::mean);
-    expect(at::equal(first, at::full({3, 2}, static_cast<float>((n - 1) / 2))), "the mean of ranks is (n - 1) / 2");
-    expect(at::equal(every_other, at::full({4}, (n + 1) / 2, at::kDouble)), "a tensor with strides is written in place");
+    expect(at::equal(first, at::full({3, 2}, static_cast<float>((n - 1) / 2))),
+           "the mean of ranks is (n - 1) / 2");
+    expect(at::equal(every_other, at::full({4}, (n + 1) / 2, at::kDouble)),
+           "a tensor with strides is written in place");
     expect(at::equal(half, at::full({4}, (n - 1) / 2, at::kBFloat16)), "bf16 has a mean");
-    const at::Tensor odd = at::tensor({static_cast<float>(comm.rank()), comm.rank() == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0F});
+    const at::Tensor odd = at::tensor(
+        {static_cast<float>(comm.rank()), comm.rank() == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0F});
     comm.all_reduce({odd}, Reduction::max);
     expect(odd[0].item<double>() == n - 1, "max is the last rank");
     expect(std::isnan(odd[1].item<float>()), "a NaN stays");
@@ -228,9 +255,11 @@ TEST_P(CommunicatorContract, NumbersAndFlags) {
   run([](Communicator& comm) {
     const auto n = static_cast<double>(comm.size());
     expect(comm.all_reduce(2.5, Reduction::sum) == 2.5 * n, "numbers add");
-    expect(comm.all_reduce(static_cast<double>(comm.rank()), Reduction::max) == n - 1, "numbers have a maximum");
+    expect(comm.all_reduce(static_cast<double>(comm.rank()), Reduction::max) == n - 1,
+           "numbers have a maximum");
     expect(comm.all_reduce(true, FlagReduction::and_), "all true");
-    expect(comm.all_reduce(comm.rank() == 0, FlagReduction::and_) == (comm.size() == 1), "one false is enough");
+    expect(comm.all_reduce(comm.rank() == 0, FlagReduction::and_) == (comm.size() == 1),
+           "one false is enough");
     expect(comm.all_reduce(comm.rank() == 0, FlagReduction::or_), "one true is enough");
     expect(!comm.all_reduce(false, FlagReduction::or_), "none true");
   });
@@ -250,15 +279,20 @@ TEST_P(CommunicatorContract, BroadcastFromEachRank) {
 
 TEST_P(CommunicatorContract, GatherOfUnequalSizes) {
   run([](Communicator& comm) {
-    const auto own = [](int64_t rank) { return values_of(rank, rank == 0 ? 300'000 : 2 * rank, at::kFloat).view({-1, 2}); };
+    const auto own = [](int64_t rank) {
+      return values_of(rank, rank == 0 ? 300'000 : 2 * rank, at::kFloat).view({-1, 2});
+    };
     std::vector<at::Tensor> expected;
     for (int64_t rank = 0; rank < comm.size(); ++rank) expected.push_back(own(rank));
     expect(at::equal(comm.cat(own(comm.rank())), at::cat(expected)), "cat puts one behind the other");
     const int64_t root = comm.size() - 1;
     const auto parts = comm.gather(own(comm.rank()), root);
     expect(parts.size() == (comm.rank() == root ? expected.size() : 0), "only the root has the list");
-    for (size_t i = 0; i < parts.size(); ++i) expect(at::equal(parts[i], expected[i]), "each part is a rank's");
-    expect(comm.all_gather(at::zeros({comm.rank(), 3})).back().sizes() == at::IntArrayRef({comm.size() - 1, 3}), "a rank may have nothing");
+    for (size_t i = 0; i < parts.size(); ++i)
+      expect(at::equal(parts[i], expected[i]), "each part is a rank's");
+    expect(
+        comm.all_gather(at::zeros({comm.rank(), 3})).back().sizes() == at::IntArrayRef({comm.size() - 1, 3}),
+        "a rank may have nothing");
   });
 }
 
@@ -272,7 +306,9 @@ std::vector<NodeStack> stacks_of(Share share, const std::vector<at::Tensor>& sha
     stack.begin(shard_count);
     for (int64_t shard = own.begin; shard < own.end; ++shard) {
       const at::Tensor& vector = shards[static_cast<size_t>(shard)];
-      stack.take(single(shard), [&](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); });
+      stack.take(single(shard), [&](const at::Tensor& buffer, bool add) {
+        add ? buffer.add_(vector) : buffer.copy_(vector);
+      });
     }
   }
   return filled;
@@ -282,15 +318,21 @@ TEST_P(CommunicatorContract, TheTreeHasTheSameBitsForAnyNumberOfRanks) {
   run([](Communicator& comm) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
       for (const int64_t shard_count : {1, 2, 3, 5, 8, 13}) {
-        for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{5000}, shard_count == 5 ? int64_t{300'001} : int64_t{7}}) {
+        for (const int64_t count :
+             {int64_t{0}, int64_t{1}, int64_t{5000}, shard_count == 5 ? int64_t{300'001} : int64_t{7}}) {
           std::vector<at::Tensor> shards;
-          for (int64_t i = 0; i < shard_count; ++i) shards.push_back(values_of(i, count, type).mul_(std::pow(10.0, i % 5)));
-          const at::Tensor expected = fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
+          for (int64_t i = 0; i < shard_count; ++i)
+            shards.push_back(values_of(i, count, type).mul_(std::pow(10.0, i % 5)));
+          const at::Tensor expected =
+              fold(shards, 0, shard_count, [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
           for (const int64_t stacks : {1, 3}) {
             std::vector<Node> nodes;
             const std::vector<NodeStack> filled = stacks_of(comm.share(), shards, stacks);
-            for (const NodeStack& stack : filled) nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
-            expect(at::equal(comm.reduce_tree(nodes, shard_count), expected), std::to_string(shard_count) + " shards of " + std::to_string(count) + " add up in the tree");
+            for (const NodeStack& stack : filled)
+              nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
+            expect(
+                at::equal(comm.reduce_tree(nodes, shard_count), expected),
+                std::to_string(shard_count) + " shards of " + std::to_string(count) + " add up in the tree");
           }
         }
       }
@@ -307,7 +349,8 @@ TEST_P(CommunicatorContract, ASumThatIsHeldStays) {
     };
     const at::Tensor first = sum_of(1);
     const at::Tensor second = sum_of(2);
-    expect(at::equal(first, at::full({100}, 1.0F)) && at::equal(second, at::full({100}, 2.0F)), "the second sum is not written over the first");
+    expect(at::equal(first, at::full({100}, 1.0F)) && at::equal(second, at::full({100}, 2.0F)),
+           "the second sum is not written over the first");
   });
 }
 
@@ -337,7 +380,8 @@ TEST_P(CommunicatorContract, AFailureEndsTheGroupForGood) {
     expect(text_of_failure([&] { comm.all_reduce(1.0, Reduction::sum); }) == first, "the group stays broken");
     throw std::runtime_error(first);
   });
-  for (const std::string& text : texts) EXPECT_EQ(text, "cancelled: rank " + std::to_string(GetParam().size - 1) + " failed: the disk is gone");
+  for (const std::string& text : texts)
+    EXPECT_EQ(text, "cancelled: rank " + std::to_string(GetParam().size - 1) + " failed: the disk is gone");
 }
 
 // A host's line that counts what goes over it.
@@ -399,7 +443,9 @@ TEST(GpuCommunicator, SendsNothingButWordsOverTheHost) {
 }
 
 class SeveralRanks : public CommunicatorContract {};
-INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks, testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, kJoined, kGloo),
+INSTANTIATE_TEST_SUITE_P(Kinds, SeveralRanks,
+                         testing::Values(Kind{"threads", false, 3}, Kind{"processes", true, 3}, kJoined,
+                                         kGloo),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
@@ -409,7 +455,8 @@ TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
     comm.all_reduce({at::ones({3})}, Reduction::sum, {.timeout = 1s});
   });
   const std::string reason = "rank 1 of 3 did not come to all_reduce within 1 s";
-  for (const std::string& text : texts) EXPECT_TRUE(text == "timeout: " + reason || text == "cancelled: " + reason) << text;
+  for (const std::string& text : texts)
+    EXPECT_TRUE(text == "timeout: " + reason || text == "cancelled: " + reason) << text;
   EXPECT_TRUE(texts[0].starts_with("timeout") || texts[2].starts_with("timeout"));
 }
 
@@ -418,8 +465,13 @@ TEST_P(SeveralRanks, DifferentCallsAreNamed) {
     if (comm.rank() == 2) comm.barrier();
     comm.all_reduce({at::ones({1200})}, Reduction::sum);
   });
-  EXPECT_NE(texts[0].find("rank 2 came with barrier where rank 0 came with all_reduce of 1,200 elements of type Float"), std::string::npos) << texts[0];
-  const auto sizes = failures(GetParam(), [](Communicator& comm) { comm.all_reduce({at::ones({3 + comm.rank() / 2})}, Reduction::sum); });
+  EXPECT_NE(texts[0].find(
+                "rank 2 came with barrier where rank 0 came with all_reduce of 1,200 elements of type Float"),
+            std::string::npos)
+      << texts[0];
+  const auto sizes = failures(GetParam(), [](Communicator& comm) {
+    comm.all_reduce({at::ones({3 + comm.rank() / 2})}, Reduction::sum);
+  });
   EXPECT_NE(sizes[1].find("rank 2 came with all_reduce of 4 elements"), std::string::npos) << sizes[1];
 }
 
@@ -436,7 +488,11 @@ TEST_P(SeveralRanks, AWaitingRankIsStopped) {
   const auto texts = failures(GetParam(), [](Communicator& comm) {
     std::stop_source stop;
     std::jthread later;
-    if (comm.rank() == 0) later = std::jthread([&] { std::this_thread::sleep_for(100ms); stop.request_stop(); });
+    if (comm.rank() == 0)
+      later = std::jthread([&] {
+        std::this_thread::sleep_for(100ms);
+        stop.request_stop();
+      });
     if (comm.rank() == 2) std::this_thread::sleep_for(400ms);
     comm.barrier({.timeout = 20s, .stop = stop.get_token()});
   });
@@ -444,14 +500,16 @@ TEST_P(SeveralRanks, AWaitingRankIsStopped) {
 }
 
 class JoinedRanks : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, JoinedRanks, testing::Values(kJoined, kGloo), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, JoinedRanks, testing::Values(kJoined, kGloo),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(JoinedRanks, ADeadProcessIsNamed) {
   const auto texts = failures(GetParam(), [](Communicator& comm) {
     if (comm.rank() == 1) ::raise(SIGKILL);
     comm.barrier();
   });
-  for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died"));
+  for (const size_t rank : {0, 2})
+    EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died"));
 }
 
 TEST_P(JoinedRanks, ADeathInEachCollectiveIsNamed) {
@@ -460,15 +518,23 @@ TEST_P(JoinedRanks, ADeathInEachCollectiveIsNamed) {
       {"all_reduce", [](Communicator& comm) { comm.all_reduce({at::ones({1'000'000})}, Reduction::sum); }},
       {"broadcast", [](Communicator& comm) { comm.broadcast({at::ones({1'000'000})}, 1); }},
       {"gather", [](Communicator& comm) { comm.all_gather(at::ones({300'000})); }},
-      {"reduce_tree", [](Communicator& comm) { comm.reduce_tree({{{comm.rank(), comm.rank() + 1}, at::ones({1'000'000})}}, 3); }}};
+      {"reduce_tree", [](Communicator& comm) {
+         comm.reduce_tree({{{comm.rank(), comm.rank() + 1}, at::ones({1'000'000})}}, 3);
+       }}};
   for (const auto& [name, call] : collectives) {
     for (const auto delay : {0ms, 10ms, 30ms}) {
       const auto texts = failures(GetParam(), [&](Communicator& comm) {
         std::jthread end;
-        if (comm.rank() == 1) end = std::jthread([&] { std::this_thread::sleep_for(delay); ::kill(::getpid(), SIGKILL); });
+        if (comm.rank() == 1)
+          end = std::jthread([&] {
+            std::this_thread::sleep_for(delay);
+            ::kill(::getpid(), SIGKILL);
+          });
         while (true) call(comm);
       });
-      for (const size_t rank : {0, 2}) EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died")) << name << ", rank " << rank;
+      for (const size_t rank : {0, 2})
+        EXPECT_THAT(texts[rank], testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* died"))
+            << name << ", rank " << rank;
     }
   }
 }
@@ -490,7 +556,9 @@ TEST_P(JoinedRanks, AStoppedProcessIsNamed) {
     if (comm.rank() != 1) expect(std::chrono::steady_clock::now() - start < 5s, "it is noticed within 5 s");
     throw std::runtime_error(text);
   });
-  for (const std::string& text : texts) EXPECT_THAT(text, testing::MatchesRegex("cancelled: rank 1 .process [0-9]+. on .* has given no sign of life for 4 s.*"));
+  for (const std::string& text : texts)
+    EXPECT_THAT(text, testing::MatchesRegex(
+                          "cancelled: rank 1 .process [0-9]+. on .* has given no sign of life for 4 s.*"));
 }
 
 TEST_P(JoinedRanks, OneThatHasLeftIsNotMissed) {
@@ -499,16 +567,26 @@ TEST_P(JoinedRanks, OneThatHasLeftIsNotMissed) {
     if (comm.rank() == 1) return;
     std::this_thread::sleep_for(200ms);
     const std::string text = text_of_failure([&] { comm.barrier({.timeout = 1s}); });
-    expect(text.ends_with("rank 1 of 3 did not come to barrier within 1 s"), "who left is late, not dead, but: " + text);
+    expect(text.ends_with("rank 1 of 3 did not come to barrier within 1 s"),
+           "who left is late, not dead, but: " + text);
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
 TEST(Launch, ReadsTorchrunsVariables) {
-  std::map<std::string, std::string> variables{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node-a"},
-                                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"},
+  std::map<std::string, std::string> variables{{"RANK", "5"},
+                                               {"WORLD_SIZE", "8"},
+                                               {"LOCAL_RANK", "1"},
+                                               {"LOCAL_WORLD_SIZE", "4"},
+                                               {"MASTER_ADDR", "node-a"},
+                                               {"MASTER_PORT", "29500"},
+                                               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                               {"TORCHELASTIC_RESTART_COUNT", "2"},
                                                {"GLOO_SOCKET_IFNAME", "eth1"}};
-  const auto read = [&] { return read_launch([&](const char* name) { return variables.contains(name) ? variables[name].c_str() : nullptr; }); };
+  const auto read = [&] {
+    return read_launch(
+        [&](const char* name) { return variables.contains(name) ? variables[name].c_str() : nullptr; });
+  };
   const Launch launch = read().value();
   EXPECT_EQ(launch.rank, 5);
   EXPECT_EQ(launch.size, 8);
@@ -529,7 +607,9 @@ TEST(Launch, ReadsTorchrunsVariables) {
             "could be guessed");
   variables.erase("LOCKSTEP_SECRET");
   variables["MASTER_PORT"] = "http";
-  EXPECT_EQ(text_of_failure([&] { read(); }), "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number from 1 to 65535");
+  EXPECT_EQ(text_of_failure([&] { read(); }),
+            "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number "
+            "from 1 to 65535");
   variables.clear();
   EXPECT_FALSE(read().has_value());
 }
@@ -546,13 +626,16 @@ Launch rank_at(const MeetingPlace& place, int64_t rank) {
 }
 
 TEST(Rendezvous, NamesARankThatIsNoneOfOurs) {
-  for (const std::string& said : {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"), std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
+  for (const std::string& said :
+       {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"),
+        std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
     MeetingPlace place;
     const Launch launch = rank_at(place, 0);
     Patience patience({});
     open_store(launch, patience).store->set("rank-1", said);
     const std::string text = text_of_failure([&] { join_group(launch, {.timeout = 20s}); });
-    EXPECT_EQ(text, "communication: rank 1 introduces itself with \"" + said.substr(0, 40) + "\", which no rank of this version of Lockstep does");
+    EXPECT_EQ(text, "communication: rank 1 introduces itself with \"" + said.substr(0, 40) +
+                        "\", which no rank of this version of Lockstep does");
   }
 }
 
@@ -722,7 +805,9 @@ TEST(GroupMemory, RefusesAnotherUsers) {
 }
 
 TEST(Communicator, RefusesSumsThatHaveNoMeaning) {
-  const auto texts = failures({"threads", false, 2}, [](Communicator& comm) { comm.all_reduce({at::ones({2}, at::kLong)}, Reduction::mean); });
+  const auto texts = failures({"threads", false, 2}, [](Communicator& comm) {
+    comm.all_reduce({at::ones({2}, at::kLong)}, Reduction::mean);
+  });
   EXPECT_EQ(texts[0], "invalid_option: all_reduce cannot make the mean of tensors of type Long");
 }
 

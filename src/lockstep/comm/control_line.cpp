@@ -33,7 +33,9 @@ struct Record {
 };
 static_assert(sizeof(Record) == 1024);
 
-std::string text_of(const Record& record) { return {record.text.data(), ::strnlen(record.text.data(), record.text.size())}; }
+std::string text_of(const Record& record) {
+  return {record.text.data(), ::strnlen(record.text.data(), record.text.size())};
+}
 
 std::string bytes_of(uint32_t kind, int64_t rank, const std::string& text) {
   Record record{.kind = kind, .rank = static_cast<int32_t>(rank), .text = {}};
@@ -52,12 +54,19 @@ struct ControlLine::Line {
 };
 
 ControlLine::ControlLine(Members members, Descriptor socket, std::function<void()> broken)
-    : members_(std::move(members)), socket_(std::move(socket)), broken_(std::move(broken)), left_(members_.names.size()) {
+    : members_(std::move(members)),
+      socket_(std::move(socket)),
+      broken_(std::move(broken)),
+      left_(members_.names.size()) {
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw errno_error(errno, "watch", "other ranks");
   if (!is_hub()) {
-    lines_.push_back({.socket = std::move(socket_), .rank = 0, .in = {}, .out = bytes_of(hello, members_.rank, members_.token)});
-    write(lines_.back());  // before anything can happen to this process: the hub knows a line's rank by its hello alone
+    lines_.push_back({.socket = std::move(socket_),
+                      .rank = 0,
+                      .in = {},
+                      .out = bytes_of(hello, members_.rank, members_.token)});
+    write(lines_.back());  // before anything can happen to this process: the hub knows a line's rank by its
+                           // hello alone
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -116,11 +125,18 @@ void ControlLine::run() {
     }
     if (end && (all_is_said() || Clock::now() >= *end)) return;
     std::vector<pollfd> waits{{wake_, POLLIN, 0}, {socket_.get(), POLLIN, 0}};  // poll passes over -1
-    for (const Line& line : lines_) waits.push_back({line.socket.get(), static_cast<short>(line.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
-    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(next_beat - Clock::now()).count() + 1;
-    if (::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(rest, 0, kBeat.count()))) < 0 && errno != EINTR) continue;
+    for (const Line& line : lines_)
+      waits.push_back(
+          {line.socket.get(), static_cast<short>(line.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+    const auto rest =
+        std::chrono::duration_cast<std::chrono::milliseconds>(next_beat - Clock::now()).count() + 1;
+    if (::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(rest, 0, kBeat.count()))) <
+            0 &&
+        errno != EINTR)
+      continue;
     uint64_t count = 0;
-    if (waits[0].revents != 0) [[maybe_unused]] const ssize_t got = ::read(wake_, &count, sizeof count);
+    if (waits[0].revents != 0) [[maybe_unused]]
+      const ssize_t got = ::read(wake_, &count, sizeof count);
     for (size_t i = lines_.size(); i > 0; --i) {
       Line& line = lines_[i - 1];
       if (waits[i + 1].revents == 0 || (read(line) && write(line))) continue;
@@ -138,7 +154,8 @@ void ControlLine::take_line() {
   Descriptor taken(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int yes = 1;
   ::setsockopt(taken.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  if (taken.get() >= 0 && lines_.size() < members_.names.size() + kMostStrangers) lines_.push_back({.socket = std::move(taken), .in = {}, .out = {}});
+  if (taken.get() >= 0 && lines_.size() < members_.names.size() + kMostStrangers)
+    lines_.push_back({.socket = std::move(taken), .in = {}, .out = {}});
 }
 
 // False when the line is dead.
@@ -166,11 +183,12 @@ bool ControlLine::obey(Line& line, const char* bytes) {
   const int64_t rank = record.rank;
   if (rank < 0 || rank >= static_cast<int64_t>(members_.names.size())) return false;
   if (line.rank < 0) {
-    const bool there = std::any_of(lines_.begin(), lines_.end(), [&](const Line& other) { return other.rank == rank; });
+    const bool there =
+        std::any_of(lines_.begin(), lines_.end(), [&](const Line& other) { return other.rank == rank; });
     if (record.kind != hello || text_of(record) != members_.token || rank == 0 || there) return false;
     line.rank = rank;
     ++greeted_;
-    line.out += bytes_of(alive, members_.rank, "");  // from now on silence counts
+    line.out += bytes_of(alive, members_.rank, "");                             // from now on silence counts
     if (told_failure_) line.out += bytes_of(failed, members_.rank, failure());  // it came late
     if (told_leaving_) line.out += bytes_of(leaves, members_.rank, "");
   } else if (record.kind == leaves) {
@@ -185,7 +203,8 @@ bool ControlLine::obey(Line& line, const char* bytes) {
 
 bool ControlLine::write(Line& line) {
   while (!line.out.empty()) {
-    const ssize_t sent = ::send(line.socket.get(), line.out.data(), line.out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(line.socket.get(), line.out.data(), line.out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     line.out.erase(0, static_cast<size_t>(sent));
@@ -203,7 +222,9 @@ void ControlLine::beat() {
     Line& line = lines_[i - 1];
     if (++line.silent_beats < (line.has_spoken ? kMostSilentBeats : kMostBeatsToFirstWord)) continue;
     if (line.rank >= 0 && !has_left(line.rank)) {
-      fail(members_.names[static_cast<size_t>(line.rank)] + " has given no sign of life for " + std::to_string(line.silent_beats * kBeat.count() / 1000) + " s: it is stopped, or its machine is out of reach");
+      fail(members_.names[static_cast<size_t>(line.rank)] + " has given no sign of life for " +
+           std::to_string(line.silent_beats * kBeat.count() / 1000) +
+           " s: it is stopped, or its machine is out of reach");
     }
     if (line.rank < 0) lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(i) - 1);
   }
@@ -238,7 +259,8 @@ void ControlLine::tell_news() {
 
 bool ControlLine::all_is_said() const {
   const bool all_are_there = !is_hub() || greeted_ + 1 >= members_.names.size();
-  return all_are_there && std::all_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.out.empty(); });
+  return all_are_there &&
+         std::all_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.out.empty(); });
 }
 
 }  // namespace lockstep::comm

@@ -14,16 +14,19 @@ using Clock = Deadline::Clock;
 
 constexpr int64_t kMostSegmentBytes = 1 << 18;
 constexpr int64_t kLeastSegmentBytes = 1 << 16;
-constexpr int64_t kSegmentsAhead = 4;                   // of a rank's slice that may be on their way to it
+constexpr int64_t kSegmentsAhead = 4;  // of a rank's slice that may be on their way to it
 constexpr int64_t kMostStagingBytes = int64_t{32} << 20;
-constexpr std::chrono::milliseconds kVerdict{2000};      // for the control line to say why a connection broke
+constexpr std::chrono::milliseconds kVerdict{2000};  // for the control line to say why a connection broke
 constexpr std::chrono::minutes kConnect{5};
 
-at::Tensor bytes_at(const std::byte* begin, int64_t count) { return at::from_blob(const_cast<std::byte*>(begin), {count}, at::kByte); }
+at::Tensor bytes_at(const std::byte* begin, int64_t count) {
+  return at::from_blob(const_cast<std::byte*>(begin), {count}, at::kByte);
+}
 
 }  // namespace
 
-/// How the vectors of Slices are cut, the same on every rank: a slice for each rank, and each slice into segments.
+/// How the vectors of Slices are cut, the same on every rank: a slice for each rank, and each slice into
+/// segments.
 class GlooCall::Segments {
  public:
   Segments(const Slices& slices, int64_t size) : size_(size), elements_(slices.elements) {
@@ -72,9 +75,14 @@ std::byte* GlooLink::staging(int64_t bytes) {
 }
 
 GlooCall::GlooCall(GlooLink& link, const WaitOptions& wait)
-    : link_(link), until_(Deadline::after(wait.timeout.value_or(link.options_.timeout), wait.stop)), by_own_(link.options_.stop, Interrupt{link}), by_call_(until_.stop, Interrupt{link}) {}
+    : link_(link),
+      until_(Deadline::after(wait.timeout.value_or(link.options_.timeout), wait.stop)),
+      by_own_(link.options_.stop, Interrupt{link}),
+      by_call_(until_.stop, Interrupt{link}) {}
 
-bool GlooCall::stopped() const { return link_.options_.stop.stop_requested() || until_.stop.stop_requested(); }
+bool GlooCall::stopped() const {
+  return link_.options_.stop.stop_requested() || until_.stop.stop_requested();
+}
 
 void GlooCall::leave(ErrorCode code, const std::string& why, const std::string& hint) const {
   link_.control_.fail(why);
@@ -82,7 +90,8 @@ void GlooCall::leave(ErrorCode code, const std::string& why, const std::string& 
 }
 
 void GlooCall::check() const {
-  if (const std::string failure = link_.control_.failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
+  if (const std::string failure = link_.control_.failure(); !failure.empty())
+    throw Error(ErrorCode::cancelled, failure);
   if (stopped()) leave(ErrorCode::cancelled, "rank " + std::to_string(link_.rank_) + " was stopped");
 }
 
@@ -120,11 +129,13 @@ void GlooCall::give_up(const std::vector<Message>& messages, int64_t peer, const
   check();
   if (Clock::now() >= until_.time) time_is_over(messages, peer);
   const auto verdict = Clock::now() + kVerdict;
-  while (!stopped() && Clock::now() < (link_.control_.has_left(peer) ? until_.time : verdict) && link_.control_.failure_within(std::chrono::milliseconds(50)).empty()) {
+  while (!stopped() && Clock::now() < (link_.control_.has_left(peer) ? until_.time : verdict) &&
+         link_.control_.failure_within(std::chrono::milliseconds(50)).empty()) {
   }
   check();
   if (link_.control_.has_left(peer)) time_is_over(messages, peer);
-  leave(ErrorCode::communication, "the connection of " + link_.control_.name_of(link_.rank_) + " with " + link_.control_.name_of(peer) + " broke: " + why);
+  leave(ErrorCode::communication, "the connection of " + link_.control_.name_of(link_.rank_) + " with " +
+                                      link_.control_.name_of(peer) + " broke: " + why);
 }
 
 // Gloo breaks all connections when one message is late; what had come before has come.
@@ -133,15 +144,18 @@ void GlooCall::time_is_over(const std::vector<Message>& messages, int64_t peer) 
   for (const Message& message : messages) {
     bool came = false;
     try {
-      came = message.work->isCompleted() ? message.work->isSuccess() : message.work->wait(std::chrono::milliseconds(1));
+      came = message.work->isCompleted() ? message.work->isSuccess()
+                                         : message.work->wait(std::chrono::milliseconds(1));
     } catch (...) {  // it is one to name
     }
-    if (!came && std::find(missing.begin(), missing.end(), message.peer) == missing.end()) missing.push_back(message.peer);
+    if (!came && std::find(missing.begin(), missing.end(), message.peer) == missing.end())
+      missing.push_back(message.peer);
   }
   if (missing.empty()) missing.push_back(peer);
   std::sort(missing.begin(), missing.end());
   check();
-  leave(ErrorCode::timeout, late_ranks(missing, link_.size_, name_of_collective(collective_), until_.timeout), kLateHint);
+  leave(ErrorCode::timeout, late_ranks(missing, link_.size_, name_of_collective(collective_), until_.timeout),
+        kLateHint);
 }
 
 void GlooCall::send(const std::byte* begin, int64_t bytes, int64_t peer, GlooTag tag) {
@@ -180,12 +194,13 @@ void GlooCall::meet(const Announcement& own, const FlatList* few) {
     send(message, kMessageBytes, peer, GlooTag::announcing);
   }
   wait_for_all(coming);
-  const Misfit misfit = misfit_of(link_.size_, [&](int64_t rank) -> const Announcement& { return said(rank); });
+  const Misfit misfit =
+      misfit_of(link_.size_, [&](int64_t rank) -> const Announcement& { return said(rank); });
   if (!misfit.why.empty()) leave(ErrorCode::invalid_option, misfit.why, misfit.hint);
 }
 
-// The slices are cut into segments, so that a rank adds one up while the next is on its way. In place, too: a segment of the result comes from
-// the rank to which this one's went before.
+// The slices are cut into segments, so that a rank adds one up while the next is on its way. In place, too: a
+// segment of the result comes from the rank to which this one's went before.
 void GlooCall::exchange(const Slices& slices) {
   const Segments cut(slices, link_.size_);
   std::vector<Message> results;
@@ -194,8 +209,10 @@ void GlooCall::exchange(const Slices& slices) {
       const int64_t peer = (link_.rank_ + step) % link_.size_;
       const Range part = cut.part(peer, segment);
       if (part.count() == 0) continue;
-      for (const std::byte* piece : slices.own) send(piece + part.begin * slices.width, part.count() * slices.width, peer, GlooTag::slicing);
-      results.push_back(receive(slices.result + part.begin * slices.width, part.count() * slices.width, peer, GlooTag::giving));
+      for (const std::byte* piece : slices.own)
+        send(piece + part.begin * slices.width, part.count() * slices.width, peer, GlooTag::slicing);
+      results.push_back(receive(slices.result + part.begin * slices.width, part.count() * slices.width, peer,
+                                GlooTag::giving));
     }
   }
   add_own_slice(slices, cut);
@@ -205,7 +222,9 @@ void GlooCall::exchange(const Slices& slices) {
 
 void GlooCall::add_own_slice(const Slices& slices, const Segments& cut) {
   std::byte* staging = link_.staging(kSegmentsAhead * cut.pieces() * cut.bytes());
-  const auto place_of = [&](int64_t segment, int64_t piece) { return staging + ((segment % kSegmentsAhead) * cut.pieces() + piece) * cut.bytes(); };
+  const auto place_of = [&](int64_t segment, int64_t piece) {
+    return staging + ((segment % kSegmentsAhead) * cut.pieces() + piece) * cut.bytes();
+  };
   std::vector<std::vector<Message>> coming;
   const auto expect = [&](int64_t segment) {
     const Range part = cut.part(link_.rank_, segment);
@@ -214,7 +233,8 @@ void GlooCall::add_own_slice(const Slices& slices, const Segments& cut) {
     for (int64_t rank = 0; rank < link_.size_; ++rank) {
       const auto pieces = static_cast<int64_t>(slices.pieces[static_cast<size_t>(rank)]);
       for (int64_t piece = 0; rank != link_.rank_ && part.count() > 0 && piece < pieces; ++piece) {
-        messages.push_back(receive(place_of(segment, place + piece), part.count() * slices.width, rank, GlooTag::slicing));
+        messages.push_back(
+            receive(place_of(segment, place + piece), part.count() * slices.width, rank, GlooTag::slicing));
       }
       place += pieces;
     }
@@ -226,12 +246,14 @@ void GlooCall::add_own_slice(const Slices& slices, const Segments& cut) {
     std::vector<const std::byte*> inputs;
     for (int64_t rank = 0; rank < link_.size_; ++rank) {
       for (size_t piece = 0; piece < slices.pieces[static_cast<size_t>(rank)]; ++piece) {
-        inputs.push_back(rank == link_.rank_ ? slices.own[piece] + part.begin * slices.width : place_of(segment, static_cast<int64_t>(inputs.size())));
+        inputs.push_back(rank == link_.rank_ ? slices.own[piece] + part.begin * slices.width
+                                             : place_of(segment, static_cast<int64_t>(inputs.size())));
       }
     }
     std::byte* result = slices.result + part.begin * slices.width;
     slices.combine(inputs, part.count(), result);
-    for (int64_t step = 1; step < link_.size_; ++step) send(result, part.count() * slices.width, (link_.rank_ + step) % link_.size_, GlooTag::giving);
+    for (int64_t step = 1; step < link_.size_; ++step)
+      send(result, part.count() * slices.width, (link_.rank_ + step) % link_.size_, GlooTag::giving);
     expect(segment + kSegmentsAhead);
   }
 }

@@ -1,6 +1,8 @@
-// The communicator of ranks that send each other messages. A call begins with one message of fixed size from each rank to each: what it is about
-// to do, and its data where they are few. Ranks that fit together then send each other slices: each adds up its own slice of what all have, in
-// the order in which threads and processes add, and gives it to the others. gloo's own collectives add in another order and cannot be interrupted.
+// The communicator of ranks that send each other messages. A call begins with one message of fixed size from
+// each rank to each: what it is about to do, and its data where they are few. Ranks that fit together then
+// send each other slices: each adds up its own slice of what all have, in the order in which threads and
+// processes add, and gives it to the others. gloo's own collectives add in another order and cannot be
+// interrupted.
 #include "lockstep/comm/internal/gloo_communicator.h"
 
 #include <algorithm>
@@ -20,7 +22,8 @@ constexpr int64_t kBlock = 4096;  // elements that finish_block takes at once
 /// A list as one contiguous row: where it lies, or copied where it is several tensors.
 class Row {
  public:
-  Row(const FlatList& list, int64_t width) : list_(list), bytes_(list.elements() * width), begin_(list.only()) {
+  Row(const FlatList& list, int64_t width)
+      : list_(list), bytes_(list.elements() * width), begin_(list.only()) {
     if (begin_ != nullptr) return;
     copy_ = at::empty({bytes_}, at::kByte);
     begin_ = static_cast<std::byte*>(copy_.data_ptr());
@@ -40,15 +43,20 @@ class Row {
 
 class GlooCommunicator : public Communicator {
  public:
-  GlooCommunicator(GlooPlace place, CommunicatorOptions options) : link_(std::move(place), std::move(options)), rank_(link_.share().rank), size_(link_.share().size) {}
+  GlooCommunicator(GlooPlace place, CommunicatorOptions options)
+      : link_(std::move(place), std::move(options)), rank_(link_.share().rank), size_(link_.share().size) {}
 
   Share share() const override { return {rank_, size_}; }
   std::string way() const override { return "gloo at " + link_.address(); }
   void barrier(const WaitOptions& wait) override;
-  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override;
+  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction,
+                  const WaitOptions& wait) override;
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
-  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override;
-  void abort(const Error& reason) override { link_.fail("rank " + std::to_string(rank_) + " failed: " + reason.message()); }
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
+                                   const WaitOptions& wait) override;
+  void abort(const Error& reason) override {
+    link_.fail("rank " + std::to_string(rank_) + " failed: " + reason.message());
+  }
   std::string failure() const override { return link_.failure(); }
 
  protected:
@@ -72,7 +80,8 @@ void GlooCommunicator::barrier(const WaitOptions& wait) {
   call.finish();
 }
 
-void GlooCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) {
+void GlooCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction,
+                                  const WaitOptions& wait) {
   GlooCall call(link_, wait);
   for (const auto& [type, part] : by_type(tensors)) {
     check_reducible(type, reduction);
@@ -83,7 +92,8 @@ void GlooCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reduct
   call.finish();
 }
 
-void GlooCommunicator::reduce_part(GlooCall& call, at::ScalarType type, const FlatList& list, Reduction reduction) {
+void GlooCommunicator::reduce_part(GlooCall& call, at::ScalarType type, const FlatList& list,
+                                   Reduction reduction) {
   const auto width = static_cast<int64_t>(c10::elementSize(type));
   const bool few = list.elements() * width <= kFewBytes;
   call.meet({.collective = static_cast<uint32_t>(Collective::all_reduce),
@@ -99,16 +109,20 @@ void GlooCommunicator::reduce_part(GlooCall& call, at::ScalarType type, const Fl
     return list.copy_in(0, kFewBytes, result.data());
   }
   const Row row(list, width);
-  call.exchange({.pieces = std::vector<size_t>(static_cast<size_t>(size_), 1),
-                 .own = {row.begin()},
-                 .elements = list.elements(),
-                 .width = width,
-                 .result = row.begin(),
-                 .combine = [&](const std::vector<const std::byte*>& inputs, int64_t count, std::byte* result) { reduce_elements(type, reduction, inputs, result, count); }});
+  call.exchange(
+      {.pieces = std::vector<size_t>(static_cast<size_t>(size_), 1),
+       .own = {row.begin()},
+       .elements = list.elements(),
+       .width = width,
+       .result = row.begin(),
+       .combine = [&](const std::vector<const std::byte*>& inputs, int64_t count, std::byte* result) {
+         reduce_elements(type, reduction, inputs, result, count);
+       }});
   row.write_back();
 }
 
-void GlooCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) {
+void GlooCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t root,
+                                 const WaitOptions& wait) {
   check_root(root, size_);
   GlooCall call(link_, wait);
   for (const auto& [type, part] : by_type(tensors)) {
@@ -119,11 +133,15 @@ void GlooCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t
   call.finish();
 }
 
-void GlooCommunicator::broadcast_part(GlooCall& call, at::ScalarType type, const FlatList& list, int64_t root) {
+void GlooCommunicator::broadcast_part(GlooCall& call, at::ScalarType type, const FlatList& list,
+                                      int64_t root) {
   const auto width = static_cast<int64_t>(c10::elementSize(type));
   const int64_t bytes = list.elements() * width;
   const bool few = bytes <= kFewBytes;
-  call.meet({.collective = static_cast<uint32_t>(Collective::broadcast), .type = static_cast<int32_t>(type), .root = static_cast<int32_t>(root), .elements = list.elements()},
+  call.meet({.collective = static_cast<uint32_t>(Collective::broadcast),
+             .type = static_cast<int32_t>(type),
+             .root = static_cast<int32_t>(root),
+             .elements = list.elements()},
             few && rank_ == root ? &list : nullptr);
   if (few && rank_ != root) list.copy_in(0, bytes, call.few_of(root));
   if (few) return;
@@ -136,7 +154,8 @@ void GlooCommunicator::broadcast_part(GlooCall& call, at::ScalarType type, const
   if (rank_ != root) row.write_back();
 }
 
-std::vector<at::Tensor> GlooCommunicator::collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) {
+std::vector<at::Tensor> GlooCommunicator::collect(const at::Tensor& tensor, int64_t root,
+                                                  const WaitOptions& wait) {
   if (root != kEveryRank) check_root(root, size_);
   const FlatList list({tensor});
   const auto width = static_cast<int64_t>(tensor.element_size());
@@ -152,7 +171,8 @@ std::vector<at::Tensor> GlooCommunicator::collect(const at::Tensor& tensor, int6
     const bool few = bytes <= kFewBytes;
     if (!few && rank == rank_) {
       for (int64_t peer = 0; peer < size_; ++peer) {
-        if (peer != rank_ && (root == kEveryRank || root == peer)) call.send(row.begin(), bytes, peer, GlooTag::giving);
+        if (peer != rank_ && (root == kEveryRank || root == peer))
+          call.send(row.begin(), bytes, peer, GlooTag::giving);
       }
     }
     if (root != kEveryRank && root != rank_) continue;
@@ -169,12 +189,14 @@ std::vector<at::Tensor> GlooCommunicator::collect(const at::Tensor& tensor, int6
   return parts;
 }
 
-std::vector<Node> GlooCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) {
+std::vector<Node> GlooCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
+                                                   const WaitOptions& wait) {
   GlooCall call(link_, wait);
   call.meet(announcement_of(nodes, shard_count));
   std::vector<Announcement> said;
   for (int64_t rank = 0; rank < size_; ++rank) said.push_back(call.said(rank));
-  if (const std::string why = misplaced_shard(said, shard_count); !why.empty()) call.leave(ErrorCode::invalid_option, why);
+  if (const std::string why = misplaced_shard(said, shard_count); !why.empty())
+    call.leave(ErrorCode::invalid_option, why);
   const TreePlan plan(said, shard_count);
   renew_sum(tree_sum_, plan.elements, plan.type);
   std::vector<Node> host;
@@ -200,9 +222,13 @@ void GlooCommunicator::finish_tree(GlooCall& call, const std::vector<Node>& node
   std::vector<at::Tensor> made;  // of nodes that several threads have parts of
   std::vector<const std::byte*> own;
   for (const Range range : plan.nodes[static_cast<size_t>(rank_)]) {
-    const auto found = std::find_if(given.begin(), given.end(), [&](const NodeElements<T>& node) { return node.shards == range; });
-    if (found == given.end()) add_up(given, range, plan.elements, made.emplace_back(at::empty_like(tree_sum_)).template mutable_data_ptr<T>());
-    own.push_back(reinterpret_cast<const std::byte*>(found == given.end() ? made.back().template const_data_ptr<T>() : found->elements));
+    const auto found = std::find_if(given.begin(), given.end(),
+                                    [&](const NodeElements<T>& node) { return node.shards == range; });
+    if (found == given.end())
+      add_up(given, range, plan.elements,
+             made.emplace_back(at::empty_like(tree_sum_)).template mutable_data_ptr<T>());
+    own.push_back(reinterpret_cast<const std::byte*>(
+        found == given.end() ? made.back().template const_data_ptr<T>() : found->elements));
   }
   std::vector<Range> ranges;  // of all pieces, rank by rank
   std::vector<size_t> pieces;
@@ -210,16 +236,18 @@ void GlooCommunicator::finish_tree(GlooCall& call, const std::vector<Node>& node
     pieces.push_back(of_rank.size());
     ranges.insert(ranges.end(), of_rank.begin(), of_rank.end());
   }
-  call.exchange({.pieces = pieces,
-                 .own = own,
-                 .elements = plan.elements,
-                 .width = sizeof(T),
-                 .result = reinterpret_cast<std::byte*>(tree_sum_.template mutable_data_ptr<T>()),
-                 .combine = [&](const std::vector<const std::byte*>& inputs, int64_t count, std::byte* result) {
-                   std::vector<NodeElements<T>> all;
-                   for (size_t piece = 0; piece < inputs.size(); ++piece) all.push_back({ranges[piece], reinterpret_cast<const T*>(inputs[piece])});
-                   add_up(all, {0, plan.shard_count}, count, reinterpret_cast<T*>(result));
-                 }});
+  call.exchange(
+      {.pieces = pieces,
+       .own = own,
+       .elements = plan.elements,
+       .width = sizeof(T),
+       .result = reinterpret_cast<std::byte*>(tree_sum_.template mutable_data_ptr<T>()),
+       .combine = [&](const std::vector<const std::byte*>& inputs, int64_t count, std::byte* result) {
+         std::vector<NodeElements<T>> all;
+         for (size_t piece = 0; piece < inputs.size(); ++piece)
+           all.push_back({ranges[piece], reinterpret_cast<const T*>(inputs[piece])});
+         add_up(all, {0, plan.shard_count}, count, reinterpret_cast<T*>(result));
+       }});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The only file that sees gloo's own headers. They are Debian's and older than the gloo in LibTorch, so nothing here but pointers to its classes.
+// The only file that sees gloo's own headers. They are Debian's and older than the gloo in LibTorch, so
+// nothing here but pointers to its classes.
 #include "lockstep/comm/internal/gloo_group.h"
 
 #define USE_C10D_GLOO  // LibTorch has it; its headers show it where this is set
@@ -6,10 +7,13 @@
 
 namespace lockstep::comm {
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store, Share share, const std::string& address, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store, Share share,
+                                                  const std::string& address,
+                                                  std::chrono::milliseconds timeout) {
   const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(share.rank), static_cast<int>(share.size), options);
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(share.rank),
+                                                     static_cast<int>(share.size), options);
 }
 
 }  // namespace lockstep::comm

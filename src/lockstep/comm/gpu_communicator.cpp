@@ -1,6 +1,7 @@
-// What ranks with GPUs say to each other. Before a call the ranks compare it over the host's line, so that no GPU waits for a message that never comes;
-// the values then go from GPU to GPU. The fixed tree has no place in NCCL's own sums: slices are sent, added here by elementwise additions in the tree's order,
-// which round alike on every device, and given back, as gloo_communicator.cpp does on CPUs.
+// What ranks with GPUs say to each other. Before a call the ranks compare it over the host's line, so that no
+// GPU waits for a message that never comes; the values then go from GPU to GPU. The fixed tree has no place
+// in NCCL's own sums: slices are sent, added here by elementwise additions in the tree's order, which round
+// alike on every device, and given back, as gloo_communicator.cpp does on CPUs.
 #include "lockstep/comm/gpu_communicator.h"
 
 #include <algorithm>
@@ -27,12 +28,15 @@ using Message = device::GpuLink::Message;
 
 bool is_small_float(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
 
-/// For those who wait on GPUs: throws where another rank failed, somebody asks to stop, or the time is over (then `late`).
-/// `host` and `options` must outlive it.
-std::function<void()> watch(const Communicator& host, const CommunicatorOptions& options, Deadline until, Error late) {
+/// For those who wait on GPUs: throws where another rank failed, somebody asks to stop, or the time is over
+/// (then `late`). `host` and `options` must outlive it.
+std::function<void()> watch(const Communicator& host, const CommunicatorOptions& options, Deadline until,
+                            Error late) {
   return [&host, &options, until = std::move(until), late = std::move(late)] {
-    if (const std::string failure = host.failure(); !failure.empty()) throw Error(ErrorCode::cancelled, failure);
-    if (options.stop.stop_requested() || until.stop.stop_requested()) throw Error(ErrorCode::cancelled, "rank " + std::to_string(host.rank()) + " was stopped");
+    if (const std::string failure = host.failure(); !failure.empty())
+      throw Error(ErrorCode::cancelled, failure);
+    if (options.stop.stop_requested() || until.stop.stop_requested())
+      throw Error(ErrorCode::cancelled, "rank " + std::to_string(host.rank()) + " was stopped");
     if (Deadline::Clock::now() >= until.time) throw late;
   };
 }
@@ -69,14 +73,17 @@ class DeviceRow {
 
 class GpuCommunicator : public Communicator {
  public:
-  GpuCommunicator(GpuPlace place, CommunicatorOptions options) : place_(std::move(place)), options_(std::move(options)) {}
+  GpuCommunicator(GpuPlace place, CommunicatorOptions options)
+      : place_(std::move(place)), options_(std::move(options)) {}
 
   Share share() const override { return place_.host->share(); }
   std::string way() const override { return place_.link->way() + ", and " + place_.host->way(); }
   void barrier(const WaitOptions& wait) override { place_.host->barrier(of_host(wait)); }
-  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override;
+  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction,
+                  const WaitOptions& wait) override;
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) override;
-  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override;
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
+                                   const WaitOptions& wait) override;
   void abort(const Error& reason) override { place_.host->abort(reason); }
   std::string failure() const override { return place_.host->failure(); }
 
@@ -86,8 +93,12 @@ class GpuCommunicator : public Communicator {
  private:
   bool is_near(const at::Tensor& tensor) const { return tensor.device() == place_.link->device(); }
   std::vector<at::Tensor> near(const std::vector<at::Tensor>& tensors, bool wanted) const;
-  at::TensorOptions like(at::ScalarType type) const { return at::TensorOptions().dtype(type).device(place_.link->device()); }
-  WaitOptions of_host(const WaitOptions& wait) const { return {.timeout = wait.timeout.value_or(options_.timeout), .stop = wait.stop}; }
+  at::TensorOptions like(at::ScalarType type) const {
+    return at::TensorOptions().dtype(type).device(place_.link->device());
+  }
+  WaitOptions of_host(const WaitOptions& wait) const {
+    return {.timeout = wait.timeout.value_or(options_.timeout), .stop = wait.stop};
+  }
   std::vector<Announcement> meet(const Announcement& own, const WaitOptions& wait);
   void send(const std::vector<Message>& sends, const std::vector<Message>& receives, const WaitOptions& wait);
   void give_slices(const at::Tensor& result, const WaitOptions& wait);
@@ -104,7 +115,8 @@ class GpuCommunicator : public Communicator {
 
 std::vector<at::Tensor> GpuCommunicator::near(const std::vector<at::Tensor>& tensors, bool wanted) const {
   std::vector<at::Tensor> some;
-  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(some), [&](const at::Tensor& tensor) { return is_near(tensor) == wanted; });
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(some),
+               [&](const at::Tensor& tensor) { return is_near(tensor) == wanted; });
   return some;
 }
 
@@ -112,23 +124,29 @@ std::vector<Announcement> GpuCommunicator::meet(const Announcement& own, const W
   const at::Tensor bytes = at::empty({static_cast<int64_t>(sizeof own)}, at::kByte);
   std::memcpy(bytes.data_ptr(), &own, sizeof own);
   std::vector<Announcement> said;
-  for (const at::Tensor& one : place_.host->all_gather(bytes, of_host(wait))) std::memcpy(&said.emplace_back(), one.const_data_ptr(), sizeof own);
-  const Misfit misfit = misfit_of(size(), [&](int64_t rank) -> const Announcement& { return said[static_cast<size_t>(rank)]; });
+  for (const at::Tensor& one : place_.host->all_gather(bytes, of_host(wait)))
+    std::memcpy(&said.emplace_back(), one.const_data_ptr(), sizeof own);
+  const Misfit misfit =
+      misfit_of(size(), [&](int64_t rank) -> const Announcement& { return said[static_cast<size_t>(rank)]; });
   if (!misfit.why.empty()) leave(Error(ErrorCode::invalid_option, misfit.why, misfit.hint));
   return said;
 }
 
 // All ranks have come: only one that dies or is stopped keeps the others waiting.
-void GpuCommunicator::send(const std::vector<Message>& sends, const std::vector<Message>& receives, const WaitOptions& wait) {
+void GpuCommunicator::send(const std::vector<Message>& sends, const std::vector<Message>& receives,
+                           const WaitOptions& wait) {
   const auto some = [](const std::vector<Message>& messages) {
     std::vector<Message> filled;
-    std::copy_if(messages.begin(), messages.end(), std::back_inserter(filled), [](const Message& message) { return message.values.numel() > 0; });
+    std::copy_if(messages.begin(), messages.end(), std::back_inserter(filled),
+                 [](const Message& message) { return message.values.numel() > 0; });
     return filled;
   };
   Deadline until = Deadline::after(wait.timeout.value_or(options_.timeout), wait.stop);
-  Error late(ErrorCode::timeout, "messages between the GPUs of " + std::to_string(size()) + " ranks were not there in time");
+  Error late(ErrorCode::timeout,
+             "messages between the GPUs of " + std::to_string(size()) + " ranks were not there in time");
   try {
-    place_.link->exchange(some(sends), some(receives), watch(*place_.host, options_, std::move(until), std::move(late)));
+    place_.link->exchange(some(sends), some(receives),
+                          watch(*place_.host, options_, std::move(until), std::move(late)));
   } catch (const Error& error) {
     leave(error);
   } catch (...) {
@@ -161,36 +179,50 @@ void GpuCommunicator::reduce_row(const at::Tensor& row, Reduction reduction, con
   send(sends, receives, wait);
   const auto type = is_small_float(row.scalar_type()) ? at::kFloat : row.scalar_type();
   at::Tensor sum = pieces.front().to(type);
-  for (size_t i = 1; i < pieces.size(); ++i) sum = reduction == Reduction::max ? at::maximum(sum, pieces[i].to(type)) : at::add(sum, pieces[i].to(type)).to(type);
+  for (size_t i = 1; i < pieces.size(); ++i)
+    sum = reduction == Reduction::max ? at::maximum(sum, pieces[i].to(type))
+                                      : at::add(sum, pieces[i].to(type)).to(type);
   // By a tensor, for a number would be turned into its reciprocal.
   if (reduction == Reduction::mean) sum = sum.div(at::full({1}, static_cast<double>(size()), sum.options()));
   slice_of(row, own).copy_(sum);
   give_slices(row, wait);
 }
 
-void GpuCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) {
+void GpuCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction,
+                                 const WaitOptions& wait) {
   const auto here = near(tensors, true);
-  if (here.size() < tensors.size() || tensors.empty()) place_.host->all_reduce(near(tensors, false), reduction, of_host(wait));
+  if (here.size() < tensors.size() || tensors.empty())
+    place_.host->all_reduce(near(tensors, false), reduction, of_host(wait));
   if (here.empty()) return;
   const at::NoGradGuard no_grad;
   for (const auto& [type, part] : by_type(here)) {
     check_reducible(type, reduction);
     const DeviceRow row(part);
-    meet({.collective = static_cast<uint32_t>(Collective::all_reduce), .type = static_cast<int32_t>(type), .reduction = static_cast<int32_t>(reduction), .elements = row.row().numel()}, wait);
+    meet({.collective = static_cast<uint32_t>(Collective::all_reduce),
+          .type = static_cast<int32_t>(type),
+          .reduction = static_cast<int32_t>(reduction),
+          .elements = row.row().numel()},
+         wait);
     reduce_row(row.row(), reduction, wait);
     row.write_back();
   }
 }
 
-void GpuCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t root, const WaitOptions& wait) {
+void GpuCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t root,
+                                const WaitOptions& wait) {
   check_root(root, size());
   const auto here = near(tensors, true);
-  if (here.size() < tensors.size() || tensors.empty()) place_.host->broadcast(near(tensors, false), root, of_host(wait));
+  if (here.size() < tensors.size() || tensors.empty())
+    place_.host->broadcast(near(tensors, false), root, of_host(wait));
   if (here.empty()) return;
   const at::NoGradGuard no_grad;
   for (const auto& [type, part] : by_type(here)) {
     const DeviceRow row(part);
-    meet({.collective = static_cast<uint32_t>(Collective::broadcast), .type = static_cast<int32_t>(type), .root = static_cast<int32_t>(root), .elements = row.row().numel()}, wait);
+    meet({.collective = static_cast<uint32_t>(Collective::broadcast),
+          .type = static_cast<int32_t>(type),
+          .root = static_cast<int32_t>(root),
+          .elements = row.row().numel()},
+         wait);
     std::vector<Message> sends, receives;
     for (int64_t peer = 0; rank() == root && peer < size(); ++peer) {
       if (peer != root) sends.push_back({row.row(), peer});
@@ -201,8 +233,11 @@ void GpuCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t 
   }
 }
 
-std::vector<at::Tensor> GpuCommunicator::collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) {
-  if (!is_near(tensor)) return root == kEveryRank ? place_.host->all_gather(tensor, of_host(wait)) : place_.host->gather(tensor, root, of_host(wait));
+std::vector<at::Tensor> GpuCommunicator::collect(const at::Tensor& tensor, int64_t root,
+                                                 const WaitOptions& wait) {
+  if (!is_near(tensor))
+    return root == kEveryRank ? place_.host->all_gather(tensor, of_host(wait))
+                              : place_.host->gather(tensor, root, of_host(wait));
   if (root != kEveryRank) check_root(root, size());
   const std::vector<Announcement> said = meet(announcement_of(tensor, root), wait);
   const at::Tensor own = tensor.detach().contiguous();
@@ -212,7 +247,9 @@ std::vector<at::Tensor> GpuCommunicator::collect(const at::Tensor& tensor, int64
     if (peer != rank() && (root == kEveryRank || root == peer)) sends.push_back({own, peer});
     if (root != kEveryRank && root != rank()) continue;
     const Announcement& of_peer = said[static_cast<size_t>(peer)];
-    parts.push_back(peer == rank() ? own.clone() : at::empty(at::IntArrayRef(of_peer.sizes.data(), of_peer.dimensions), like(tensor.scalar_type())));
+    parts.push_back(peer == rank() ? own.clone()
+                                   : at::empty(at::IntArrayRef(of_peer.sizes.data(), of_peer.dimensions),
+                                               like(tensor.scalar_type())));
     if (peer != rank()) receives.push_back({parts.back(), peer});
   }
   send(sends, receives, wait);
@@ -220,26 +257,32 @@ std::vector<at::Tensor> GpuCommunicator::collect(const at::Tensor& tensor, int64
 }
 
 // A rank without shards has nothing that would tell where the others' lie, so all say it.
-std::vector<Node> GpuCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) {
+std::vector<Node> GpuCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
+                                                  const WaitOptions& wait) {
   const at::NoGradGuard no_grad;
   Announcement own = announcement_of(nodes, shard_count);
   own.reduction = !nodes.empty() && is_near(nodes.front().sum);
   const std::vector<Announcement> said = meet(own, wait);
-  if (std::none_of(said.begin(), said.end(), [](const Announcement& rank) { return rank.reduction != 0; })) return place_.host->exchange_nodes(nodes, shard_count, of_host(wait));
-  if (const std::string why = misplaced_shard(said, shard_count); !why.empty()) leave(Error(ErrorCode::invalid_option, why));
+  if (std::none_of(said.begin(), said.end(), [](const Announcement& rank) { return rank.reduction != 0; }))
+    return place_.host->exchange_nodes(nodes, shard_count, of_host(wait));
+  if (const std::string why = misplaced_shard(said, shard_count); !why.empty())
+    leave(Error(ErrorCode::invalid_option, why));
   return {{{0, shard_count}, finish_tree(nodes, TreePlan(said, shard_count), wait)}};
 }
 
-at::Tensor GpuCommunicator::finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const WaitOptions& wait) {
+at::Tensor GpuCommunicator::finish_tree(const std::vector<Node>& nodes, const TreePlan& plan,
+                                        const WaitOptions& wait) {
   const auto part = [&](int64_t rank) { return part_of(plan.elements, size(), rank); };
   std::vector<at::Tensor> whole;  // this rank's nodes
-  for (const Range range : plan.nodes[static_cast<size_t>(rank())]) whole.push_back(finish_whole(nodes, range).detach().contiguous());
+  for (const Range range : plan.nodes[static_cast<size_t>(rank())])
+    whole.push_back(finish_whole(nodes, range).detach().contiguous());
   std::vector<Message> sends, receives;
-  std::vector<Node> pieces;       // all ranks' nodes, of this rank's slice
+  std::vector<Node> pieces;  // all ranks' nodes, of this rank's slice
   for (int64_t peer = 0; peer < size(); ++peer) {
     const auto& ranges = plan.nodes[static_cast<size_t>(peer)];
     for (size_t i = 0; i < ranges.size(); ++i) {
-      pieces.push_back({ranges[i], peer == rank() ? slice_of(whole[i], part(rank())) : at::empty({part(rank()).count()}, like(plan.type))});
+      pieces.push_back({ranges[i], peer == rank() ? slice_of(whole[i], part(rank()))
+                                                  : at::empty({part(rank()).count()}, like(plan.type))});
       if (peer != rank()) receives.push_back({pieces.back().sum, peer});
     }
     for (const at::Tensor& node : whole) {
@@ -255,7 +298,9 @@ at::Tensor GpuCommunicator::finish_tree(const std::vector<Node>& nodes, const Tr
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, CommunicatorOptions options) { return std::make_unique<GpuCommunicator>(std::move(place), std::move(options)); }
+std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, CommunicatorOptions options) {
+  return std::make_unique<GpuCommunicator>(std::move(place), std::move(options));
+}
 
 namespace {
 
@@ -265,7 +310,9 @@ at::Tensor bytes_of(const std::string& text) {
   return bytes;
 }
 
-std::string text_of(const at::Tensor& bytes) { return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())}; }
+std::string text_of(const at::Tensor& bytes) {
+  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
+}
 
 // NCCL would refuse it too, in words of its own.
 void check_own_gpu(Communicator& host, const std::string& gpu) {
@@ -274,19 +321,29 @@ void check_own_gpu(Communicator& host, const std::string& gpu) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const auto [owner, is_new] = owners.emplace(text_of(all[rank]), rank);
     if (is_new) continue;
-    throw Error(ErrorCode::device, "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) + " have the same GPU (" + owner->first + ")",
+    throw Error(ErrorCode::device,
+                "ranks " + std::to_string(owner->second) + " and " + std::to_string(rank) +
+                    " have the same GPU (" + owner->first + ")",
                 "start a rank for each GPU; --workers lets several workers of a rank share its GPU");
   }
 }
 
 }  // namespace
 
-std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu, const CommunicatorOptions& options) {
+std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu,
+                                           const CommunicatorOptions& options) {
   const device::GpuLibrary& library = device::gpu_library();
   check_own_gpu(host, library.address(gpu));
-  const std::string token = text_of(host.cat(bytes_of(host.rank() == 0 ? library.link_token() : std::string())));
-  Error late(ErrorCode::timeout, "the GPUs of " + std::to_string(host.size()) + " ranks were not linked in time", "NCCL_DEBUG=INFO tells what NCCL does");
-  return library.connect({.token = token, .share = host.share(), .gpu = gpu, .check = watch(host, options, Deadline::after(options.timeout, {}), std::move(late))});
+  const std::string token =
+      text_of(host.cat(bytes_of(host.rank() == 0 ? library.link_token() : std::string())));
+  Error late(ErrorCode::timeout,
+             "the GPUs of " + std::to_string(host.size()) + " ranks were not linked in time",
+             "NCCL_DEBUG=INFO tells what NCCL does");
+  return library.connect(
+      {.token = token,
+       .share = host.share(),
+       .gpu = gpu,
+       .check = watch(host, options, Deadline::after(options.timeout, {}), std::move(late))});
 }
 
 namespace {

@@ -49,13 +49,17 @@ std::byte* map(int descriptor, size_t bytes) {
 
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, int64_t milliseconds) {
   const timespec slice{.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1'000'000};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &slice, nullptr, 0);  // it may return for any reason: callers look again
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &slice, nullptr,
+            0);  // it may return for any reason: callers look again
 }
 
-void futex_wake_all(const std::atomic<uint32_t>& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void futex_wake_all(const std::atomic<uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 std::shared_ptr<GroupMemory> GroupMemory::make(int64_t size) {
-  if (size < 1) throw Error(ErrorCode::invalid_option, "a group cannot have " + std::to_string(size) + " ranks");
+  if (size < 1)
+    throw Error(ErrorCode::invalid_option, "a group cannot have " + std::to_string(size) + " ranks");
   const int descriptor = ::memfd_create("lockstep-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) throw errno_error(errno, "make", "shared memory of a group");
   const size_t bytes = bytes_of(size);
@@ -68,7 +72,8 @@ std::shared_ptr<GroupMemory> GroupMemory::make(int64_t size) {
   std::byte* base = map(descriptor, bytes);
   auto* header = new (base) GroupHeader;
   header->size = size;
-  for (int64_t rank = 0; rank < size; ++rank) new (base + sizeof(GroupHeader) + static_cast<size_t>(rank) * sizeof(RankSlot)) RankSlot;
+  for (int64_t rank = 0; rank < size; ++rank)
+    new (base + sizeof(GroupHeader) + static_cast<size_t>(rank) * sizeof(RankSlot)) RankSlot;
   return std::shared_ptr<GroupMemory>(new GroupMemory(descriptor, base, bytes));
 }
 
@@ -83,8 +88,8 @@ std::shared_ptr<GroupMemory> GroupMemory::open(int descriptor) {
   if (bytes < bytes_of(1)) refuse(descriptor, "it has " + std::to_string(bytes) + " bytes");
   std::byte* base = map(descriptor, bytes);
   const auto* header = reinterpret_cast<const GroupHeader*>(base);
-  const bool good = header->magic == kGroupMagic && header->chunk_bytes == kChunkBytes && header->size >= 1 && header->size <= static_cast<int64_t>(bytes) &&
-                    bytes_of(header->size) == bytes;
+  const bool good = header->magic == kGroupMagic && header->chunk_bytes == kChunkBytes && header->size >= 1 &&
+                    header->size <= static_cast<int64_t>(bytes) && bytes_of(header->size) == bytes;
   if (!good) {
     ::munmap(base, bytes);
     refuse(descriptor, "it is not a group's, or of another version of Lockstep");
@@ -101,7 +106,9 @@ GroupHeader& GroupMemory::header() const { return *reinterpret_cast<GroupHeader*
 
 int64_t GroupMemory::size() const { return header().size; }
 
-RankSlot& GroupMemory::slot(int64_t rank) const { return reinterpret_cast<RankSlot*>(base_ + sizeof(GroupHeader))[rank]; }
+RankSlot& GroupMemory::slot(int64_t rank) const {
+  return reinterpret_cast<RankSlot*>(base_ + sizeof(GroupHeader))[rank];
+}
 
 std::byte* GroupMemory::buffer(int64_t rank, int64_t half) const {
   return base_ + control_bytes(size()) + static_cast<size_t>(rank * 2 + half) * kChunkBytes;

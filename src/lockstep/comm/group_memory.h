@@ -1,5 +1,5 @@
-// The memory that the ranks of a group on one host share, threads or processes. It is a file without a name (memfd), so the kernel frees it
-// with the last process that has it, however that process ended.
+// The memory that the ranks of a group on one host share, threads or processes. It is a file without a name
+// (memfd), so the kernel frees it with the last process that has it, however that process ended.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,11 @@ struct RankSlot;
 /// Any thread may call any member.
 class GroupMemory {
  public:
-  /// Memory for a group of `size` ranks; pages are taken when they are first written. Throws io or out_of_memory.
+  /// Memory for a group of `size` ranks; pages are taken when they are first written. Throws io or
+  /// out_of_memory.
   static std::shared_ptr<GroupMemory> make(int64_t size);
-  /// The memory that another process made. Takes over the descriptor, also when it throws: corrupt_data where it is not such memory.
+  /// The memory that another process made. Takes over the descriptor, also when it throws: corrupt_data where
+  /// it is not such memory.
   static std::shared_ptr<GroupMemory> open(int descriptor);
 
   GroupMemory(const GroupMemory&) = delete;
@@ -39,7 +41,8 @@ class GroupMemory {
   std::byte* buffer(int64_t rank, int64_t half) const;
 
  private:
-  GroupMemory(int descriptor, std::byte* base, size_t bytes) : descriptor_(descriptor), base_(base), bytes_(bytes) {}
+  GroupMemory(int descriptor, std::byte* base, size_t bytes)
+      : descriptor_(descriptor), base_(base), bytes_(bytes) {}
 
   int descriptor_;
   std::byte* base_;

@@ -57,7 +57,8 @@ void combine(Reduction reduction, const Sum<T>* left, const Sum<T>* right, Sum<T
 
 // Block by block, and into `result` at the block's end only: it may be one of the inputs.
 template <class T>
-void reduce(Reduction reduction, const std::vector<const std::byte*>& inputs, std::byte* result, int64_t count) {
+void reduce(Reduction reduction, const std::vector<const std::byte*>& inputs, std::byte* result,
+            int64_t count) {
   std::array<Sum<T>, kBlock> sum;
   std::array<Sum<T>, kBlock> scratch;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
@@ -79,11 +80,15 @@ void reduce(Reduction reduction, const std::vector<const std::byte*>& inputs, st
 }
 
 [[noreturn]] void refuse(at::ScalarType type, const char* what) {
-  throw Error(ErrorCode::invalid_option, std::string("all_reduce cannot make the ") + what + " of tensors of type " + c10::toString(type),
-              "turn them to float or double first");
+  throw Error(
+      ErrorCode::invalid_option,
+      std::string("all_reduce cannot make the ") + what + " of tensors of type " + c10::toString(type),
+      "turn them to float or double first");
 }
 
-const char* word_of(Reduction reduction) { return reduction == Reduction::sum ? "sum" : reduction == Reduction::mean ? "mean" : "largest value"; }
+const char* word_of(Reduction reduction) {
+  return reduction == Reduction::sum ? "sum" : reduction == Reduction::mean ? "mean" : "largest value";
+}
 
 }  // namespace
 
@@ -92,7 +97,8 @@ void check_reducible(at::ScalarType type, Reduction reduction) {
     case at::kFloat:
     case at::kDouble:
     case at::kHalf:
-    case at::kBFloat16: return;
+    case at::kBFloat16:
+      return;
     case at::kLong:
     case at::kInt:
     case at::kShort:
@@ -103,21 +109,32 @@ void check_reducible(at::ScalarType type, Reduction reduction) {
     case at::kBool:
       if (reduction != Reduction::max) refuse(type, word_of(reduction));
       return;
-    default: refuse(type, word_of(reduction));
+    default:
+      refuse(type, word_of(reduction));
   }
 }
 
-void reduce_elements(at::ScalarType type, Reduction reduction, const std::vector<const std::byte*>& inputs, std::byte* result, int64_t count) {
+void reduce_elements(at::ScalarType type, Reduction reduction, const std::vector<const std::byte*>& inputs,
+                     std::byte* result, int64_t count) {
   switch (type) {
-    case at::kFloat: return reduce<float>(reduction, inputs, result, count);
-    case at::kDouble: return reduce<double>(reduction, inputs, result, count);
-    case at::kHalf: return reduce<at::Half>(reduction, inputs, result, count);
-    case at::kBFloat16: return reduce<at::BFloat16>(reduction, inputs, result, count);
-    case at::kLong: return reduce<int64_t>(reduction, inputs, result, count);
-    case at::kInt: return reduce<int32_t>(reduction, inputs, result, count);
-    case at::kShort: return reduce<int16_t>(reduction, inputs, result, count);
-    case at::kChar: return reduce<int8_t>(reduction, inputs, result, count);
-    default: return reduce<uint8_t>(reduction, inputs, result, count);  // kByte and kBool, see check_reducible
+    case at::kFloat:
+      return reduce<float>(reduction, inputs, result, count);
+    case at::kDouble:
+      return reduce<double>(reduction, inputs, result, count);
+    case at::kHalf:
+      return reduce<at::Half>(reduction, inputs, result, count);
+    case at::kBFloat16:
+      return reduce<at::BFloat16>(reduction, inputs, result, count);
+    case at::kLong:
+      return reduce<int64_t>(reduction, inputs, result, count);
+    case at::kInt:
+      return reduce<int32_t>(reduction, inputs, result, count);
+    case at::kShort:
+      return reduce<int16_t>(reduction, inputs, result, count);
+    case at::kChar:
+      return reduce<int8_t>(reduction, inputs, result, count);
+    default:
+      return reduce<uint8_t>(reduction, inputs, result, count);  // kByte and kBool, see check_reducible
   }
 }
 

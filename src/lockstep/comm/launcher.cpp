@@ -24,10 +24,16 @@ std::string text_of(const Variable& variable, const char* name) {
   return text == nullptr ? "" : text;
 }
 
-constexpr const char* kHint = "start it with a launcher that sets it, such as lockstep run or torchrun, or unset the launcher's variables to run without one";
+constexpr const char* kHint =
+    "start it with a launcher that sets it, such as lockstep run or torchrun, or unset the launcher's "
+    "variables to run without one";
 
-[[noreturn]] void refuse(const char* name, const std::string& text, const std::string& why, const char* hint = kHint) {
-  throw Error(ErrorCode::invalid_option, std::string("the environment variable ") + name + (text.empty() ? " is missing: " : " cannot be \"" + text + "\": ") + why, hint);
+[[noreturn]] void refuse(const char* name, const std::string& text, const std::string& why,
+                         const char* hint = kHint) {
+  throw Error(ErrorCode::invalid_option,
+              std::string("the environment variable ") + name +
+                  (text.empty() ? " is missing: " : " cannot be \"" + text + "\": ") + why,
+              hint);
 }
 
 int64_t number_of(const Variable& variable, const char* name, int64_t least, int64_t most) {
@@ -53,23 +59,30 @@ struct Names {
 constexpr std::array<Names, 4> kLaunchers{{
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     // In an allocation of Slurm it begins with the first machine; only the ranks on others are in a step.
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_NODELIST"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_NODELIST"},
     // MPICH's and Intel's mpirun; srun --mpi=pmi2 sets the first two as well.
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
     // Of a step: a batch script that calls a program without srun is no rank.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_ID", "SLURM_LAUNCH_NODE_IPADDR"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID",
+     "SLURM_STEP_NODELIST", "SLURM_STEP_ID", "SLURM_LAUNCH_NODE_IPADDR"},
 }};
 
 const Names* launcher_of(const Variable& variable) {
   const Names& first = kLaunchers.front();
   if (variable(first.rank) != nullptr || variable(first.size) != nullptr) return &first;
-  const auto tells_rank = [&](const Names& names) { return variable(names.rank) != nullptr && variable(names.size) != nullptr; };
-  auto found = std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Names& names) { return tells_rank(names) && variable(names.local_rank) != nullptr; });
+  const auto tells_rank = [&](const Names& names) {
+    return variable(names.rank) != nullptr && variable(names.size) != nullptr;
+  };
+  auto found = std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Names& names) {
+    return tells_rank(names) && variable(names.local_rank) != nullptr;
+  });
   if (found == kLaunchers.end()) found = std::find_if(kLaunchers.begin(), kLaunchers.end(), tells_rank);
   return found == kLaunchers.end() ? nullptr : &*found;
 }
 
-// Slurm writes "4" or "4(x2)", or a list where machines have different numbers; then it is the first machine's.
+// Slurm writes "4" or "4(x2)", or a list where machines have different numbers; then it is the first
+// machine's.
 int64_t local_size_of(const Variable& variable, const char* name, int64_t size) {
   std::string text = text_of(variable, name);
   if (text.empty()) return 1;
@@ -96,15 +109,21 @@ void find_meeting_place(const Variable& variable, const Names& names, Launch& la
   launch.address = first_node(text_of(variable, names.nodes));
   launch.submitter = text_of(variable, names.submitter);
   if (!launch.address.empty()) return;
-  if (has_job) refuse("MASTER_ADDR", "", "the ranks are on several machines and meet there", "set it for all ranks to the name or address of rank 0's machine: mpirun -x MASTER_ADDR=NAME ...");
+  if (has_job)
+    refuse("MASTER_ADDR", "", "the ranks are on several machines and meet there",
+           "set it for all ranks to the name or address of rank 0's machine: mpirun -x MASTER_ADDR=NAME ...");
   refuse("MASTER_ADDR", "", "the ranks meet there");
 }
 
 uint16_t port_of(const Variable& variable, const Names& names) {
-  if (*names.job == '\0' || variable("MASTER_PORT") != nullptr) return static_cast<uint16_t>(number_of(variable, "MASTER_PORT", 1, kMostPort));
+  if (*names.job == '\0' || variable("MASTER_PORT") != nullptr)
+    return static_cast<uint16_t>(number_of(variable, "MASTER_PORT", 1, kMostPort));
   const std::string job = text_of(variable, names.job);
-  if (job.empty()) refuse("MASTER_PORT", "", "the launcher does not name its job", "set it for all ranks to a free port of rank 0's machine: mpiexec -genv MASTER_PORT 29500 ...");
-  return static_cast<uint16_t>(kFirstJobPort + hash_of(job + "." + text_of(variable, names.step)) % kJobPorts);
+  if (job.empty())
+    refuse("MASTER_PORT", "", "the launcher does not name its job",
+           "set it for all ranks to a free port of rank 0's machine: mpiexec -genv MASTER_PORT 29500 ...");
+  return static_cast<uint16_t>(kFirstJobPort +
+                               hash_of(job + "." + text_of(variable, names.step)) % kJobPorts);
 }
 
 constexpr size_t kLeastSecret = 16;  // characters
@@ -129,11 +148,15 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.size = number_of(variable, names->size, 1, kMostRanks);
   launch.rank = number_of(variable, names->rank, 0, launch.size - 1);
   launch.local_size = local_size_of(variable, names->local_size, launch.size);
-  launch.local_rank = variable(names->local_rank) == nullptr ? 0 : number_of(variable, names->local_rank, 0, launch.size - 1);
+  launch.local_rank =
+      variable(names->local_rank) == nullptr ? 0 : number_of(variable, names->local_rank, 0, launch.size - 1);
   find_meeting_place(variable, *names, launch);
   launch.port = port_of(variable, *names);
   launch.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
-  launch.attempt = variable("TORCHELASTIC_RESTART_COUNT") == nullptr ? 0 : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());
+  launch.attempt =
+      variable("TORCHELASTIC_RESTART_COUNT") == nullptr
+          ? 0
+          : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());
   launch.interface = text_of(variable, "GLOO_SOCKET_IFNAME");
   launch.secret = secret_of(variable);
   if (variable("LOCKSTEP_LOST_STATUS") != nullptr)

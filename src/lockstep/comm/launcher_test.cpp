@@ -13,7 +13,8 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 std::optional<Launch> launch_of(const Variables& variables) {
-  return read_launch([&](const char* name) { return variables.contains(name) ? variables.at(name).c_str() : nullptr; });
+  return read_launch(
+      [&](const char* name) { return variables.contains(name) ? variables.at(name).c_str() : nullptr; });
 }
 
 Variables with(Variables variables, const Variables& others) {
@@ -21,9 +22,18 @@ Variables with(Variables variables, const Variables& others) {
   return variables;
 }
 
-const Variables kMpirun{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"PMIX_NAMESPACE", "4021878785"}};
-const Variables kSrun{{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}, {"SLURM_JOB_ID", "4711"},
-                      {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "node[07-08]"}};
+const Variables kMpirun{{"OMPI_COMM_WORLD_RANK", "1"},
+                        {"OMPI_COMM_WORLD_SIZE", "2"},
+                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                        {"PMIX_NAMESPACE", "4021878785"}};
+const Variables kSrun{{"SLURM_PROCID", "5"},
+                      {"SLURM_STEP_NUM_TASKS", "8"},
+                      {"SLURM_LOCALID", "1"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                      {"SLURM_JOB_ID", "4711"},
+                      {"SLURM_STEP_ID", "0"},
+                      {"SLURM_STEP_NODELIST", "node[07-08]"}};
 
 TEST(Launcher, MpirunOnOneMachineNeedsNothingMore) {
   const Launch launch = launch_of(kMpirun).value();
@@ -43,18 +53,31 @@ TEST(Launcher, MpirunOnSeveralMachinesNeedsAMeetingPlace) {
     launch_of(several);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "the environment variable MASTER_ADDR is missing: the ranks are on several machines and meet there");
-    EXPECT_EQ(error.hint(), "set it for all ranks to the name or address of rank 0's machine: mpirun -x MASTER_ADDR=NAME ...");
+    EXPECT_EQ(
+        error.message(),
+        "the environment variable MASTER_ADDR is missing: the ranks are on several machines and meet there");
+    EXPECT_EQ(
+        error.hint(),
+        "set it for all ranks to the name or address of rank 0's machine: mpirun -x MASTER_ADDR=NAME ...");
   }
-  const Launch launch = launch_of(with(several, {{"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "1234"}})).value();
+  const Launch launch =
+      launch_of(with(several, {{"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "1234"}})).value();
   EXPECT_EQ(launch.address, "node-a");
   EXPECT_EQ(launch.port, 1234);
 }
 
 TEST(Launcher, MpirunInAnAllocationOfSlurm) {
-  const Variables first = with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"SLURM_JOB_ID", "4711"}, {"SLURM_JOB_NODELIST", "node[07-08]"}});
+  const Variables first = with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "0"},
+                                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                                         {"SLURM_JOB_ID", "4711"},
+                                         {"SLURM_JOB_NODELIST", "node[07-08]"}});
   // Only the other machines' ranks are in a step of srun's, which starts one task on each of these machines.
-  const Variables second = with(first, {{"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NODELIST", "node08"}});
+  const Variables second = with(first, {{"OMPI_COMM_WORLD_RANK", "1"},
+                                        {"SLURM_STEP_ID", "0"},
+                                        {"SLURM_PROCID", "0"},
+                                        {"SLURM_STEP_NUM_TASKS", "1"},
+                                        {"SLURM_LOCALID", "0"},
+                                        {"SLURM_STEP_NODELIST", "node08"}});
   EXPECT_EQ(launch_of(first)->address, "node07");
   EXPECT_EQ(launch_of(second)->address, "node07");
   EXPECT_EQ(launch_of(second)->rank, 1);
@@ -62,19 +85,23 @@ TEST(Launcher, MpirunInAnAllocationOfSlurm) {
 }
 
 TEST(Launcher, MpichDoesNotNameItsJob) {
-  const Variables hydra{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  const Variables hydra{
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
   try {
     launch_of(hydra);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "the environment variable MASTER_PORT is missing: the launcher does not name its job");
-    EXPECT_EQ(error.hint(), "set it for all ranks to a free port of rank 0's machine: mpiexec -genv MASTER_PORT 29500 ...");
+    EXPECT_EQ(error.message(),
+              "the environment variable MASTER_PORT is missing: the launcher does not name its job");
+    EXPECT_EQ(error.hint(),
+              "set it for all ranks to a free port of rank 0's machine: mpiexec -genv MASTER_PORT 29500 ...");
   }
   EXPECT_EQ(launch_of(with(hydra, {{"MASTER_PORT", "29500"}}))->address, "127.0.0.1");
 }
 
 TEST(Launcher, SrunWithAProcessManagerIsSruns) {
-  const Launch launch = launch_of(with(kSrun, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_JOBID", "4711.0"}})).value();
+  const Launch launch =
+      launch_of(with(kSrun, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_JOBID", "4711.0"}})).value();
   EXPECT_EQ(launch.address, "node07");
   EXPECT_EQ(launch.local_size, 4);
 }
@@ -92,13 +119,21 @@ TEST(Launcher, SrunsRanksMeetOnTheFirstMachine) {
   EXPECT_NE(launch_of(with(kSrun, {{"SLURM_STEP_ID", "1"}}))->port, launch.port);
   const Variables told = with(kSrun, {{"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}});
   EXPECT_EQ(launch_of(told)->submitter, "10.0.0.7");
-  EXPECT_EQ(launch_of(with(told, {{"MASTER_ADDR", "node-a"}}))->submitter, "") << "who names a place means it";
+  EXPECT_EQ(launch_of(with(told, {{"MASTER_ADDR", "node-a"}}))->submitter, "")
+      << "who names a place means it";
 }
 
-TEST(Launcher, ABatchScriptIsNoRank) { EXPECT_FALSE(launch_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "4711"}}).has_value()); }
+TEST(Launcher, ABatchScriptIsNoRank) {
+  EXPECT_FALSE(
+      launch_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "4711"}}).has_value());
+}
 
 TEST(Launcher, TorchrunWithinSlurmIsTorchruns) {
-  const Launch launch = launch_of(with(kSrun, {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}})).value();
+  const Launch launch =
+      launch_of(
+          with(kSrun,
+               {{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}}))
+          .value();
   EXPECT_EQ(launch.size, 3);
   EXPECT_EQ(launch.port, 29500);
 }

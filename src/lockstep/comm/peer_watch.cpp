@@ -20,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-PeerWatch::PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>& processes) : memory_(memory), rank_(rank) {
+PeerWatch::PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>& processes)
+    : memory_(memory), rank_(rank) {
   finished_ = ::eventfd(0, EFD_CLOEXEC);
   if (finished_ < 0) throw errno_error(errno, "watch", "other ranks");
   for (size_t other = 0; other < processes.size(); ++other) {
@@ -46,12 +47,14 @@ PeerWatch::~PeerWatch() {
 
 void PeerWatch::lost(const Peer& peer, const char* how) {
   if (memory_.slot(peer.rank).left.load(std::memory_order_acquire) != 0) return;
-  memory_.fail("rank " + std::to_string(peer.rank) + " (process " + std::to_string(peer.process) + ") on " + host_name() + " " + how);
+  memory_.fail("rank " + std::to_string(peer.rank) + " (process " + std::to_string(peer.process) + ") on " +
+               host_name() + " " + how);
 }
 
 void PeerWatch::run() {
   auto next = Clock::now() + kBeat;
-  while (wait(static_cast<int>(std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count() + 1)))) {
+  while (wait(static_cast<int>(std::max<int64_t>(
+      0, std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count() + 1)))) {
     if (Clock::now() < next) continue;
     beat();
     next = after_beat(next);

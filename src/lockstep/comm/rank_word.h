@@ -10,7 +10,8 @@
 
 namespace lockstep::comm {
 
-/// Rank 0's side: the text can be had while this lives, for as long as the launch's next one of this name is not there.
+/// Rank 0's side: the text can be had while this lives, for as long as the launch's next one of this name is
+/// not there.
 class RankWord {
  public:
   /// name: what it is for. Throws communication.

@@ -27,8 +27,10 @@ using Store = c10::intrusive_ptr<MeetingStore>;
 constexpr std::chrono::milliseconds kConnect{30'000};
 constexpr size_t kTokenBytes = 16, kSecretBytes = 32;
 
-Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure, const std::string& hint) {
-  return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why, hint);
+Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
+             const std::string& hint) {
+  return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why,
+               hint);
 }
 
 /// What a rank keeps while its group lives.
@@ -38,7 +40,8 @@ struct Joined {
   std::unique_ptr<PeerWatch> watch;
 };
 
-std::shared_ptr<GroupMemory> share_memory(const Store& store, const Launch& launch, const std::vector<Json>& ranks) {
+std::shared_ptr<GroupMemory> share_memory(const Store& store, const Launch& launch,
+                                          const std::vector<Json>& ranks) {
   constexpr const char* kKey = "memory";
   if (launch.rank == 0) {
     auto memory = GroupMemory::make(launch.size);
@@ -55,7 +58,8 @@ std::shared_ptr<GroupMemory> share_memory(const Store& store, const Launch& laun
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) throw errno_error(errno, "open", path);
   auto memory = GroupMemory::open(descriptor);
-  if (memory->size() != static_cast<int64_t>(ranks.size())) throw Error(ErrorCode::communication, who(launch) + " was given the memory of another group");
+  if (memory->size() != static_cast<int64_t>(ranks.size()))
+    throw Error(ErrorCode::communication, who(launch) + " was given the memory of another group");
   return memory;
 }
 
@@ -70,13 +74,17 @@ size_t first_elsewhere(const std::vector<Json>& ranks) {
 bool use_gloo(const std::vector<Json>& ranks, CommunicatorKind kind) {
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     if (ranks[rank]["communicator"] == ranks[0]["communicator"]) continue;
-    throw Error(ErrorCode::invalid_option, name_of(rank, ranks[rank]) + " has --communicator " + ranks[rank]["communicator"].get<std::string>() + " and rank 0 " + ranks[0]["communicator"].get<std::string>(),
+    throw Error(ErrorCode::invalid_option,
+                name_of(rank, ranks[rank]) + " has --communicator " +
+                    ranks[rank]["communicator"].get<std::string>() + " and rank 0 " +
+                    ranks[0]["communicator"].get<std::string>(),
                 "start all ranks with the same options");
   }
   const size_t other = first_elsewhere(ranks);
   if (other > 0 && kind == CommunicatorKind::shared) {
     throw Error(ErrorCode::invalid_option,
-                "rank " + std::to_string(other) + " is on " + ranks[other]["host"].get<std::string>() + " and rank 0 on " + ranks[0]["host"].get<std::string>() +
+                "rank " + std::to_string(other) + " is on " + ranks[other]["host"].get<std::string>() +
+                    " and rank 0 on " + ranks[0]["host"].get<std::string>() +
                     ", and only ranks of one user on one machine share memory",
                 "--communicator gloo, or auto, takes the network");
   }
@@ -85,18 +93,28 @@ bool use_gloo(const std::vector<Json>& ranks, CommunicatorKind kind) {
 
 // Where each rank is reached must make sense for all: said by every rank in the same words.
 void check_addresses(const std::vector<Json>& ranks) {
-  constexpr const char* kHint = "set GLOO_SOCKET_IFNAME to the network interface that reaches the other machines, or MASTER_ADDR to an address of rank 0's machine in their network";
+  constexpr const char* kHint =
+      "set GLOO_SOCKET_IFNAME to the network interface that reaches the other machines, or MASTER_ADDR to an "
+      "address of rank 0's machine in their network";
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (!ranks[rank].contains("address")) throw Error(ErrorCode::communication, name_of(rank, ranks[rank]) + " has no address for the others: " + ranks[rank]["no_address"].get<std::string>(), kHint);
+    if (!ranks[rank].contains("address"))
+      throw Error(ErrorCode::communication,
+                  name_of(rank, ranks[rank]) +
+                      " has no address for the others: " + ranks[rank]["no_address"].get<std::string>(),
+                  kHint);
     const auto address = ranks[rank]["address"].get<std::string>();
     if (is_loopback(address) && first_elsewhere(ranks) > 0) {
-      throw Error(ErrorCode::communication, name_of(rank, ranks[rank]) + " would be reached at " + address + ", which no other machine can", kHint);
+      throw Error(
+          ErrorCode::communication,
+          name_of(rank, ranks[rank]) + " would be reached at " + address + ", which no other machine can",
+          kHint);
     }
   }
 }
 
 // Rank 0 listens, the others connect to it.
-Descriptor control_socket(const Store& store, const Launch& launch, const std::string& address, std::string& token) {
+Descriptor control_socket(const Store& store, const Launch& launch, const std::string& address,
+                          std::string& token) {
   constexpr const char* kKey = "control";
   try {
     if (launch.rank == 0) {
@@ -109,19 +127,26 @@ Descriptor control_socket(const Store& store, const Launch& launch, const std::s
     token = place["token"].get<std::string>();
     return connect_to(place["address"].get<std::string>(), place["port"].get<uint16_t>(), kConnect);
   } catch (const SocketFailure& failure) {
-    throw cannot(launch, launch.rank == 0 ? "listen at" : "reach rank 0 from", address, failure, "can the machines reach each other at these addresses and any port?");
+    throw cannot(launch, launch.rank == 0 ? "listen at" : "reach rank 0 from", address, failure,
+                 "can the machines reach each other at these addresses and any port?");
   }
 }
 
-std::unique_ptr<Communicator> join_over_network(const Store& store, const Launch& launch, const std::vector<Json>& ranks, CommunicatorOptions options) {
+std::unique_ptr<Communicator> join_over_network(const Store& store, const Launch& launch,
+                                                const std::vector<Json>& ranks, CommunicatorOptions options) {
   check_addresses(ranks);
-  GlooPlace place{.store = store, .address = ranks[static_cast<size_t>(launch.rank)]["address"].get<std::string>(), .members = {.rank = launch.rank, .names = {}, .token = {}}, .control = Descriptor()};
-  for (size_t rank = 0; rank < ranks.size(); ++rank) place.members.names.push_back(name_of(rank, ranks[rank]));
+  GlooPlace place{.store = store,
+                  .address = ranks[static_cast<size_t>(launch.rank)]["address"].get<std::string>(),
+                  .members = {.rank = launch.rank, .names = {}, .token = {}},
+                  .control = Descriptor()};
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    place.members.names.push_back(name_of(rank, ranks[rank]));
   place.control = control_socket(store, launch, place.address, place.members.token);
   return make_gloo_communicator(std::move(place), std::move(options));
 }
 
-std::unique_ptr<Communicator> join_in_memory(const Store& store, const Launch& launch, const std::vector<Json>& ranks, CommunicatorOptions options) {
+std::unique_ptr<Communicator> join_in_memory(const Store& store, const Launch& launch,
+                                             const std::vector<Json>& ranks, CommunicatorOptions options) {
   auto joined = std::make_shared<Joined>();
   joined->store = store;
   joined->memory = share_memory(store, launch, ranks);
@@ -129,7 +154,8 @@ std::unique_ptr<Communicator> join_in_memory(const Store& store, const Launch& l
   for (const Json& rank : ranks) processes.push_back(rank["process"].get<pid_t>());
   joined->watch = std::make_unique<PeerWatch>(*joined->memory, launch.rank, processes);
   GroupMemory* memory = joined->memory.get();
-  return make_communicator(std::shared_ptr<GroupMemory>(std::move(joined), memory), launch.rank, std::move(options));
+  return make_communicator(std::shared_ptr<GroupMemory>(std::move(joined), memory), launch.rank,
+                           std::move(options));
 }
 
 std::unique_ptr<Communicator> join(const Launch& launch, const Joining& how, CommunicatorOptions options) {
@@ -139,7 +165,8 @@ std::unique_ptr<Communicator> join(const Launch& launch, const Joining& how, Com
   const Store store = open.store->under(met.session + "/");
   auto comm = use_gloo(met.ranks, how.kind) ? join_over_network(store, launch, met.ranks, std::move(options))
                                             : join_in_memory(store, launch, met.ranks, std::move(options));
-  comm->barrier();  // now every rank is there and has what it needs of the others, and rank 0 need not wait for anyone
+  comm->barrier();  // now every rank is there and has what it needs of the others, and rank 0 need not wait
+                    // for anyone
   return comm;
 }
 
@@ -159,12 +186,14 @@ MeetingPlace::MeetingPlace() : address_("127.0.0.1"), secret_(random_hex(kSecret
   try {
     Descriptor socket = listen_at(address_, 0);
     port_ = port_of(socket);
-    const c10d::TCPStoreOptions options{.port = port_, .isServer = true, .waitWorkers = false, .masterListenFd = socket.release()};
+    const c10d::TCPStoreOptions options{
+        .port = port_, .isServer = true, .waitWorkers = false, .masterListenFd = socket.release()};
     server_ = std::make_unique<Server>(Server{c10::make_intrusive<c10d::TCPStore>(address_, options)});
   } catch (const SocketFailure& failure) {
     throw Error(ErrorCode::communication, "ranks cannot meet at " + address_ + ": " + failure.why);
   } catch (...) {
-    throw Error(ErrorCode::communication, "ranks cannot meet at " + address_ + ":" + std::to_string(port_) + ": " + device::error_of(std::current_exception()).message());
+    throw Error(ErrorCode::communication, "ranks cannot meet at " + address_ + ":" + std::to_string(port_) +
+                                              ": " + device::error_of(std::current_exception()).message());
   }
 }
 

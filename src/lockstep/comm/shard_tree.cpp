@@ -41,7 +41,9 @@ std::vector<Halves> path_to(Range wanted, int64_t shard_count) {
   std::vector<Halves> path;
   for (Range node{0, shard_count}; node != wanted; node = path.back().own) {
     if (!node.contains(wanted.begin) || node.count() <= std::max<int64_t>(1, wanted.count())) {
-      throw Error(ErrorCode::internal, "the shards " + std::to_string(wanted.begin) + " to " + std::to_string(wanted.end - 1) + " are no node of the tree over " + std::to_string(shard_count));
+      throw Error(ErrorCode::internal, "the shards " + std::to_string(wanted.begin) + " to " +
+                                           std::to_string(wanted.end - 1) + " are no node of the tree over " +
+                                           std::to_string(shard_count));
     }
     path.push_back(halves_of(node, wanted.begin));
   }
@@ -68,7 +70,9 @@ Range shards_of(const std::vector<Node>& nodes) {
   for (const Node& node : nodes) parts.push_back(node.shards);
   std::sort(parts.begin(), parts.end(), [](Range a, Range b) { return a.begin < b.begin; });
   for (size_t i = 1; i < parts.size(); ++i) {
-    if (parts[i].begin != parts[i - 1].end) throw Error(ErrorCode::internal, "the nodes of one rank leave out shard " + std::to_string(parts[i - 1].end) + ", or have it twice");
+    if (parts[i].begin != parts[i - 1].end)
+      throw Error(ErrorCode::internal, "the nodes of one rank leave out shard " +
+                                           std::to_string(parts[i - 1].end) + ", or have it twice");
   }
   return {parts.front().begin, parts.back().end};
 }
@@ -79,9 +83,7 @@ void NodeStack::begin(int64_t shard_count) {
   nodes_.clear();
 }
 
-void NodeStack::leave_held() {
-  std::erase_if(free_, is_held_elsewhere);
-}
+void NodeStack::leave_held() { std::erase_if(free_, is_held_elsewhere); }
 
 at::Tensor NodeStack::take_buffer() {
   // Zeros, for the padding between parameters is never written and must stay a number.
@@ -98,9 +100,12 @@ std::vector<Node>::iterator NodeStack::find(Range shards) {
 // Which half is added to which changes no bit.
 NodeStack::Place NodeStack::begin_node(Range node) {
   std::vector<Halves> path = path_to(node, shard_count_);
-  const auto overlaps = [&](const Node& held) { return held.shards.begin < node.end && node.begin < held.shards.end; };
+  const auto overlaps = [&](const Node& held) {
+    return held.shards.begin < node.end && node.begin < held.shards.end;
+  };
   if (const auto held = std::find_if(nodes_.begin(), nodes_.end(), overlaps); held != nodes_.end()) {
-    throw Error(ErrorCode::internal, "a worker gave shard " + std::to_string(std::max(node.begin, held->shards.begin)) + " twice");
+    throw Error(ErrorCode::internal,
+                "a worker gave shard " + std::to_string(std::max(node.begin, held->shards.begin)) + " twice");
   }
   auto sum = path.empty() ? nodes_.end() : find(path.back().other);
   if (sum == nodes_.end()) {
@@ -121,8 +126,11 @@ NodeStack::Place NodeStack::begin_node(Range node) {
   return {taking_.buffer, taking_.add};
 }
 
-void NodeStack::take_part(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write) {
-  const auto part_of = [&](const at::Tensor& buffer) { return buffer.narrow(0, elements.begin, elements.count()); };
+void NodeStack::take_part(Range elements,
+                          const std::function<void(const at::Tensor& part, bool add)>& write) {
+  const auto part_of = [&](const at::Tensor& buffer) {
+    return buffer.narrow(0, elements.begin, elements.count());
+  };
   write(part_of(taking_.buffer), taking_.add);
   for (const auto& [sum, other] : taking_.merges) part_of(sum).add_(part_of(other));
 }
@@ -162,7 +170,8 @@ void expect_inner(int64_t lo, int64_t hi) {
 }
 
 template <class T, class N>
-const T* finish(const std::vector<N>& nodes, int64_t lo, int64_t hi, int64_t begin, int64_t count, T* scratch) {
+const T* finish(const std::vector<N>& nodes, int64_t lo, int64_t hi, int64_t begin, int64_t count,
+                T* scratch) {
   if (const N* node = find(nodes, lo, hi)) return elements_of<T>(*node) + begin;
   expect_inner(lo, hi);
   const int64_t middle = middle_of(lo, hi);
@@ -182,21 +191,27 @@ at::Tensor finish_whole(const std::vector<Node>& nodes, Range shards) {
   return left + finish_whole(nodes, Range{middle, shards.end}).to(left.device());
 }
 
-at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count) { return finish_whole(nodes, Range{0, shard_count}); }
+at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count) {
+  return finish_whole(nodes, Range{0, shard_count});
+}
 
 template <class T>
-const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch) {
+const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count,
+                      T* scratch) {
   return finish(nodes, 0, shard_count, begin, count, scratch);
 }
 template const float* finish_block<float>(const std::vector<Node>&, int64_t, int64_t, int64_t, float*);
 template const double* finish_block<double>(const std::vector<Node>&, int64_t, int64_t, int64_t, double*);
 
 template <class T>
-const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, int64_t begin, int64_t count, T* scratch) {
+const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, int64_t begin, int64_t count,
+                      T* scratch) {
   return finish(nodes, shards.begin, shards.end, begin, count, scratch);
 }
-template const float* finish_block<float>(const std::vector<NodeElements<float>>&, Range, int64_t, int64_t, float*);
-template const double* finish_block<double>(const std::vector<NodeElements<double>>&, Range, int64_t, int64_t, double*);
+template const float* finish_block<float>(const std::vector<NodeElements<float>>&, Range, int64_t, int64_t,
+                                          float*);
+template const double* finish_block<double>(const std::vector<NodeElements<double>>&, Range, int64_t, int64_t,
+                                            double*);
 
 int64_t scratch_blocks(int64_t shard_count) { return std::bit_width(static_cast<uint64_t>(shard_count)) + 1; }
 

@@ -1,5 +1,6 @@
-// The fixed binary tree over the shards of a mini-batch: node (lo, hi) is the sum of its halves, split at lo + (hi - lo) / 2.
-// Whoever adds which node, and when, the same two operands meet; so the sum has the same bits for any number of workers.
+// The fixed binary tree over the shards of a mini-batch: node (lo, hi) is the sum of its halves, split at lo
+// + (hi - lo) / 2. Whoever adds which node, and when, the same two operands meet; so the sum has the same
+// bits for any number of workers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,9 @@ namespace lockstep::comm {
 /// Folds one value per shard in the tree: combine(left, right) for every inner node.
 template <class T, class Combine>
 T fold(const std::vector<T>& leaves, int64_t lo, int64_t hi, const Combine& combine) {
-  return fold_tree(lo, hi, [&](int64_t shard) { return leaves[static_cast<size_t>(shard)]; }, [&](T& left, const T& right) { left = combine(left, right); });
+  return fold_tree(
+      lo, hi, [&](int64_t shard) { return leaves[static_cast<size_t>(shard)]; },
+      [&](T& left, const T& right) { left = combine(left, right); });
 }
 
 /// A node that one worker holds whole: the sum over `shards` in a flat buffer.
@@ -31,25 +34,30 @@ std::vector<Range> whole_nodes(Range own, int64_t shard_count);
 /// The largest node that begins with this shard and has at most so many.
 Range node_from(int64_t shard, int64_t most, int64_t shard_count);
 
-/// The contiguous shards that these nodes cover; empty without nodes. Throws internal where they leave a gap or overlap.
+/// The contiguous shards that these nodes cover; empty without nodes. Throws internal where they leave a gap
+/// or overlap.
 Range shards_of(const std::vector<Node>& nodes);
 
-/// One worker's side of the tree: takes the vectors of shards or of whole nodes, any and in any order, and adds as soon as two halves are there. For shards
-/// that follow each other it needs no more than log2(shards) + 1 buffers. One thread at a time.
+/// One worker's side of the tree: takes the vectors of shards or of whole nodes, any and in any order, and
+/// adds as soon as two halves are there. For shards that follow each other it needs no more than log2(shards)
+/// + 1 buffers. One thread at a time.
 class NodeStack {
  public:
   /// Vectors have `count` elements of this type on this device.
-  NodeStack(int64_t count, at::ScalarType type, at::Device device) : count_(count), type_(type), device_(device) {}
+  NodeStack(int64_t count, at::ScalarType type, at::Device device)
+      : count_(count), type_(type), device_(device) {}
 
   /// Starts a step of `shard_count` shards, of which this worker has none so far.
   void begin(int64_t shard_count);
 
-  /// After begin: lets go of buffers that somebody else holds, as they are or by a view, so that the step does not write into them. Not for who
-  /// keeps the last step's nodes into the next one and wants their memory back.
+  /// After begin: lets go of buffers that somebody else holds, as they are or by a view, so that the step
+  /// does not write into them. Not for who keeps the last step's nodes into the next one and wants their
+  /// memory back.
   void leave_held();
 
-  /// Takes the vector of a node: of one shard, or the sum over several. `write(buffer, add)` writes it into the buffer, or adds it to what the buffer holds.
-  /// Throws internal for shards that it has and for those that are no node.
+  /// Takes the vector of a node: of one shard, or the sum over several. `write(buffer, add)` writes it into
+  /// the buffer, or adds it to what the buffer holds. Throws internal for shards that it has and for those
+  /// that are no node.
   void take(Range node, const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
   /// Where a node's elements belong, and whether they are added to what is there.
@@ -58,8 +66,9 @@ class NodeStack {
     bool add;
   };
 
-  /// The same in parts: each element once, in any order, between begin_node and end_node. nodes() counts the node in from begin_node on; its
-  /// elements are there as they are taken. Before it takes some, the caller may put them into their place by itself; `write` then leaves them alone.
+  /// The same in parts: each element once, in any order, between begin_node and end_node. nodes() counts the
+  /// node in from begin_node on; its elements are there as they are taken. Before it takes some, the caller
+  /// may put them into their place by itself; `write` then leaves them alone.
   Place begin_node(Range node);
   void take_part(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
   void end_node();
@@ -86,10 +95,12 @@ class NodeStack {
   int64_t shard_count_ = 0;
 };
 
-/// Finishes the tree for elements [begin, begin + count) out of all workers' nodes; gives a pointer to the sum, which is `scratch`
-/// (count * depth elements, depth from scratch_blocks) or one of the nodes itself. T is float or double; CPU only.
+/// Finishes the tree for elements [begin, begin + count) out of all workers' nodes; gives a pointer to the
+/// sum, which is `scratch` (count * depth elements, depth from scratch_blocks) or one of the nodes itself. T
+/// is float or double; CPU only.
 template <class T>
-const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count, T* scratch);
+const T* finish_block(const std::vector<Node>& nodes, int64_t shard_count, int64_t begin, int64_t count,
+                      T* scratch);
 
 /// A node's elements where they lie.
 template <class T>
@@ -100,9 +111,11 @@ struct NodeElements {
 
 /// The same for the sum over `shards`, which must be a node of the tree: elements [begin, begin + count).
 template <class T>
-const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, int64_t begin, int64_t count, T* scratch);
+const T* finish_block(const std::vector<NodeElements<T>>& nodes, Range shards, int64_t begin, int64_t count,
+                      T* scratch);
 
-/// The same with whole tensors, for buffers on any device: the sum is a new tensor on the device of the first node, or one of the nodes itself.
+/// The same with whole tensors, for buffers on any device: the sum is a new tensor on the device of the first
+/// node, or one of the nodes itself.
 at::Tensor finish_whole(const std::vector<Node>& nodes, int64_t shard_count);
 /// The same for the sum over `shards`, which must be a node of the tree.
 at::Tensor finish_whole(const std::vector<Node>& nodes, Range shards);

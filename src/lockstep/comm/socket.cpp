@@ -23,12 +23,15 @@ Addresses addresses_of(const std::string& name, uint16_t port, int type) {
   addrinfo hints{};
   hints.ai_socktype = type;
   addrinfo* found = nullptr;
-  if (const int reason = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found); reason != 0) throw SocketFailure{::gai_strerror(reason)};
+  if (const int reason = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found);
+      reason != 0)
+    throw SocketFailure{::gai_strerror(reason)};
   return {found, &::freeaddrinfo};
 }
 
 // Tries the addresses that the name has until one works; throws what the last one failed with.
-Descriptor first_of(const std::string& address, uint16_t port, int type, const std::function<bool(int descriptor, const addrinfo& place)>& works) {
+Descriptor first_of(const std::string& address, uint16_t port, int type,
+                    const std::function<bool(int descriptor, const addrinfo& place)>& works) {
   const Addresses found = addresses_of(address, port, type);
   int reason = EADDRNOTAVAIL;
   for (const addrinfo* place = found.get(); place != nullptr; place = place->ai_next) {
@@ -41,7 +44,9 @@ Descriptor first_of(const std::string& address, uint16_t port, int type, const s
 
 std::string text_of(const sockaddr* address, socklen_t size) {
   std::array<char, NI_MAXHOST> text{};
-  if (const int reason = ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST); reason != 0) throw SocketFailure{::gai_strerror(reason)};
+  if (const int reason = ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+      reason != 0)
+    throw SocketFailure{::gai_strerror(reason)};
   return text.data();
 }
 
@@ -64,12 +69,16 @@ Descriptor listen_at(const std::string& address, uint16_t port) {
 uint16_t port_of(const Descriptor& listening) {
   sockaddr_storage own{};
   socklen_t size = sizeof own;
-  if (::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) throw SocketFailure{std::strerror(errno), errno};
-  return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port : reinterpret_cast<const sockaddr_in&>(own).sin_port);
+  if (::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    throw SocketFailure{std::strerror(errno), errno};
+  return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port
+                                         : reinterpret_cast<const sockaddr_in&>(own).sin_port);
 }
 
 Descriptor connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout) {
-  Descriptor socket = first_of(address, port, SOCK_STREAM, [&](int descriptor, const addrinfo& place) { return connects(descriptor, place, timeout); });
+  Descriptor socket = first_of(address, port, SOCK_STREAM, [&](int descriptor, const addrinfo& place) {
+    return connects(descriptor, place, timeout);
+  });
   const int yes = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   return socket;
@@ -86,13 +95,16 @@ std::optional<std::string> address_of_name(const std::string& name) {
 
 std::string own_address_towards(const std::string& address, uint16_t port) {
   std::string own;
-  first_of(address, port, SOCK_DGRAM, [&](int descriptor, const addrinfo& place) {  // of a datagram socket: nothing is sent
-    sockaddr_storage name{};
-    socklen_t size = sizeof name;
-    if (::connect(descriptor, place.ai_addr, place.ai_addrlen) != 0 || ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;
-    own = text_of(reinterpret_cast<const sockaddr*>(&name), size);
-    return true;
-  });
+  first_of(address, port, SOCK_DGRAM,
+           [&](int descriptor, const addrinfo& place) {  // of a datagram socket: nothing is sent
+             sockaddr_storage name{};
+             socklen_t size = sizeof name;
+             if (::connect(descriptor, place.ai_addr, place.ai_addrlen) != 0 ||
+                 ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0)
+               return false;
+             own = text_of(reinterpret_cast<const sockaddr*>(&name), size);
+             return true;
+           });
   return own;
 }
 
@@ -102,7 +114,9 @@ std::string address_of_interface(const std::string& name) {
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(found, &::freeifaddrs);
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
-      if (name != one->ifa_name || one->ifa_addr == nullptr || one->ifa_addr->sa_family != family || (one->ifa_flags & IFF_UP) == 0) continue;
+      if (name != one->ifa_name || one->ifa_addr == nullptr || one->ifa_addr->sa_family != family ||
+          (one->ifa_flags & IFF_UP) == 0)
+        continue;
       return text_of(one->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
     }
   }

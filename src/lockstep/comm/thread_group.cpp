@@ -46,7 +46,8 @@ void ThreadGroup::barrier(const std::function<void()>& work) {
 template <class Over>
 void ThreadGroup::wait_until(const Over& over) {
   const auto ended = [&] { return over() || failed_.load(); };
-  for (const auto until = std::chrono::steady_clock::now() + kSpin; !ended() && std::chrono::steady_clock::now() < until;) {
+  for (const auto until = std::chrono::steady_clock::now() + kSpin;
+       !ended() && std::chrono::steady_clock::now() < until;) {
     for (int look = 0; look < kLooks && !ended(); ++look) pause_cpu();
   }
   if (!ended()) {
@@ -66,7 +67,9 @@ void ThreadGroup::wake() {
 }
 
 Error thread_start_error(const std::system_error& error, size_t thread, int64_t of) {
-  return {ErrorCode::cluster, "cannot start thread " + std::to_string(thread) + " of " + std::to_string(of) + ": " + error.what(), "use fewer workers, or raise the limit of processes (ulimit -u)"};
+  return {ErrorCode::cluster,
+          "cannot start thread " + std::to_string(thread) + " of " + std::to_string(of) + ": " + error.what(),
+          "use fewer workers, or raise the limit of processes (ulimit -u)"};
 }
 
 void ThreadGroup::fail(std::exception_ptr error) {

@@ -27,12 +27,13 @@ class ThreadGroup {
 
   int64_t size() const { return size_; }
 
-  /// Returns when all workers are here: what they wrote before is then visible to all. Spins for 20 us, then sleeps.
-  /// Throws cancelled when a worker has failed.
+  /// Returns when all workers are here: what they wrote before is then visible to all. Spins for 20 us, then
+  /// sleeps. Throws cancelled when a worker has failed.
   void barrier();
 
-  /// The same; whoever comes last runs `work` before the others go on: once, on one thread, while the others stand still. What it throws is
-  /// thrown there, and cancelled in the others. All workers come with work, or none.
+  /// The same; whoever comes last runs `work` before the others go on: once, on one thread, while the others
+  /// stand still. What it throws is thrown there, and cancelled in the others. All workers come with work, or
+  /// none.
   void barrier(const std::function<void()>& work);
 
   /// The first failure of a worker ends every barrier; later ones are dropped.
@@ -46,7 +47,8 @@ class ThreadGroup {
   void wait_until(const Over& over);
   void wake();
 
-  // Who waits looks at one of the first two all the time, so each has cache lines of its own (two, which processors fetch together).
+  // Who waits looks at one of the first two all the time, so each has cache lines of its own (two, which
+  // processors fetch together).
   static constexpr size_t kLines = 128;
   alignas(kLines) std::atomic<int64_t> arrived_{0};  // of all barriers
   alignas(kLines) std::atomic<int64_t> worked_{0};   // barriers whose work is done

@@ -1,4 +1,5 @@
-// The link between GPUs of one process: its ranks are threads, so a message is a tensor that the receiver copies to its own device.
+// The link between GPUs of one process: its ranks are threads, so a message is a tensor that the receiver
+// copies to its own device.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -43,13 +44,17 @@ class ThreadLinks::Link : public device::GpuLink {
   at::Device device() const override { return device_; }
   std::string way() const override { return "copies between threads"; }
 
-  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) override {
+  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
+                const Check& check) override {
     finish_work(device_);
     post(sends);
     std::map<int64_t, size_t> taken;
     for (const Message& message : receives) {
       const at::Tensor values = wait_for({message.peer, rank_}, taken[message.peer]++, check);
-      if (values.sizes() != message.values.sizes()) throw Error(ErrorCode::internal, "rank " + std::to_string(message.peer) + " sent " + c10::str(values.sizes()) + " where " + c10::str(message.values.sizes()) + " were expected");
+      if (values.sizes() != message.values.sizes())
+        throw Error(ErrorCode::internal, "rank " + std::to_string(message.peer) + " sent " +
+                                             c10::str(values.sizes()) + " where " +
+                                             c10::str(message.values.sizes()) + " were expected");
       at::Tensor(message.values).copy_(values);
     }
     finish_work(device_);
@@ -79,7 +84,11 @@ class ThreadLinks::Link : public device::GpuLink {
 
   void wait_until_taken(const std::vector<Message>& sends, const Check& check) {
     std::unique_lock lock(boxes_->mutex);
-    wait(lock, check, [&] { return std::all_of(sends.begin(), sends.end(), [&](const Message& message) { return boxes_->sent[{rank_, message.peer}].empty(); }); });
+    wait(lock, check, [&] {
+      return std::all_of(sends.begin(), sends.end(), [&](const Message& message) {
+        return boxes_->sent[{rank_, message.peer}].empty();
+      });
+    });
   }
 
   template <class Done>

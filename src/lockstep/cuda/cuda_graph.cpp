@@ -18,7 +18,8 @@ namespace {
 class CudaGraph : public device::StepGraph {
  public:
   // CUDA records no work of the default stream.
-  explicit CudaGraph(c10::DeviceIndex gpu) : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, gpu)) {}
+  explicit CudaGraph(c10::DeviceIndex gpu)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, gpu)) {}
 
   void rehearse(const Work& work) override {
     const c10::cuda::CUDAGuard device(stream_.device_index());
@@ -64,11 +65,12 @@ class CudaGraph : public device::StepGraph {
     event.block(later);
   }
 
-  // Ends a recording that failed: stream, allocator and generator are as without it. LibTorch's own end stops at the first error.
-  // has_pool: the graph does not know yet that it must give its pool back.
+  // Ends a recording that failed: stream, allocator and generator are as without it. LibTorch's own end stops
+  // at the first error. has_pool: the graph does not know yet that it must give its pool back.
   void give_up(c10::MempoolId_t pool, bool has_pool) {
     cudaGraph_t broken = nullptr;
-    if (cudaStreamEndCapture(stream_.stream(), &broken) == cudaSuccess && broken != nullptr) cudaGraphDestroy(broken);
+    if (cudaStreamEndCapture(stream_.stream(), &broken) == cudaSuccess && broken != nullptr)
+      cudaGraphDestroy(broken);
     cudaGetLastError();  // an error of the recording, not of what comes next
     graph_.reset();
     try {
@@ -88,6 +90,8 @@ class CudaGraph : public device::StepGraph {
 
 }  // namespace
 
-std::unique_ptr<device::StepGraph> make_cuda_graph(int64_t gpu) { return std::make_unique<CudaGraph>(static_cast<c10::DeviceIndex>(gpu)); }
+std::unique_ptr<device::StepGraph> make_cuda_graph(int64_t gpu) {
+  return std::make_unique<CudaGraph>(static_cast<c10::DeviceIndex>(gpu));
+}
 
 }  // namespace lockstep::cuda

@@ -9,15 +9,18 @@ constexpr int kLanes = 8;
 
 template <class T, class Element>
 __global__ void update(Element element, const T* gradient, T* weight, T* first, T* second, int64_t count) {
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{blockDim.x} * gridDim.x) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
+       i += int64_t{blockDim.x} * gridDim.x) {
     T no_first{}, no_second{};
-    element(gradient[i], weight[i], first == nullptr ? no_first : first[i], second == nullptr ? no_second : second[i]);
+    element(gradient[i], weight[i], first == nullptr ? no_first : first[i],
+            second == nullptr ? no_second : second[i]);
   }
 }
 
 // Eight neighbouring threads make one block: a warp reads 32 neighbouring values of four blocks at a time.
 template <class T>
-__global__ void sums_of_squares(const T* values, int64_t count, int64_t block, double* sums, int64_t block_count) {
+__global__ void sums_of_squares(const T* values, int64_t count, int64_t block, double* sums,
+                                int64_t block_count) {
   const int64_t thread = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   const int64_t index = thread / kLanes;
   const int lane = static_cast<int>(thread % kLanes);
@@ -25,10 +28,12 @@ __global__ void sums_of_squares(const T* values, int64_t count, int64_t block, d
   if (index < block_count) {
     const int64_t begin = index * block;
     const int64_t end = begin + block < count ? begin + block : count;
-    for (int64_t i = begin + lane; i < end; i += kLanes) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    for (int64_t i = begin + lane; i < end; i += kLanes)
+      sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   }
   // ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))
-  for (int distance = 1; distance < kLanes; distance *= 2) sum += __shfl_down_sync(0xffffffff, sum, distance, kLanes);
+  for (int distance = 1; distance < kLanes; distance *= 2)
+    sum += __shfl_down_sync(0xffffffff, sum, distance, kLanes);
   if (lane == 0 && index < block_count) sums[index] = sum;
 }
 
@@ -37,20 +42,27 @@ int64_t thread_blocks(int64_t threads) { return (threads + kThreads - 1) / kThre
 }  // namespace
 
 template <class T>
-void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second, int64_t count, cudaStream_t stream) {
+void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second,
+                   int64_t count, cudaStream_t stream) {
   const int64_t wanted = thread_blocks(count);
   const auto blocks = static_cast<unsigned>(wanted < kMostThreadBlocks ? wanted : kMostThreadBlocks);
-  device::visit_update<T>(rule, [&](auto element) { update<T><<<blocks, kThreads, 0, stream>>>(element, gradient, weight, first, second, count); });
+  device::visit_update<T>(rule, [&](auto element) {
+    update<T><<<blocks, kThreads, 0, stream>>>(element, gradient, weight, first, second, count);
+  });
 }
 
 template <class T>
-void launch_sums_of_squares(const T* values, int64_t count, int64_t block, double* sums, cudaStream_t stream) {
+void launch_sums_of_squares(const T* values, int64_t count, int64_t block, double* sums,
+                            cudaStream_t stream) {
   const int64_t block_count = (count + block - 1) / block;
-  sums_of_squares<T><<<static_cast<unsigned>(thread_blocks(block_count * kLanes)), kThreads, 0, stream>>>(values, count, block, sums, block_count);
+  sums_of_squares<T><<<static_cast<unsigned>(thread_blocks(block_count * kLanes)), kThreads, 0, stream>>>(
+      values, count, block, sums, block_count);
 }
 
-template void launch_update<float>(const device::UpdateRule&, const float*, float*, float*, float*, int64_t, cudaStream_t);
-template void launch_update<double>(const device::UpdateRule&, const double*, double*, double*, double*, int64_t, cudaStream_t);
+template void launch_update<float>(const device::UpdateRule&, const float*, float*, float*, float*, int64_t,
+                                   cudaStream_t);
+template void launch_update<double>(const device::UpdateRule&, const double*, double*, double*, double*,
+                                    int64_t, cudaStream_t);
 template void launch_sums_of_squares<float>(const float*, int64_t, int64_t, double*, cudaStream_t);
 template void launch_sums_of_squares<double>(const double*, int64_t, int64_t, double*, cudaStream_t);
 

@@ -1,4 +1,5 @@
-// Launches of the plug-in's own kernels, over plain pointers: nvcc compiles no header of LibTorch, which would take it minutes.
+// Launches of the plug-in's own kernels, over plain pointers: nvcc compiles no header of LibTorch, which
+// would take it minutes.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,11 @@ namespace lockstep::cuda {
 
 /// One optimizer step; first and second may be null when the rule keeps no such state. T is float or double.
 template <class T>
-void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second, int64_t count, cudaStream_t stream);
+void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second,
+                   int64_t count, cudaStream_t stream);
 
-/// sums[i] = the sum of squares of block i, in the order of the CPU's kernel: eight interleaved partial sums, added in a fixed order.
+/// sums[i] = the sum of squares of block i, in the order of the CPU's kernel: eight interleaved partial sums,
+/// added in a fixed order.
 template <class T>
 void launch_sums_of_squares(const T* values, int64_t count, int64_t block, double* sums, cudaStream_t stream);
 

@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::chrono::microseconds kLook{20};  // from one look at the GPU to the next
 
-[[noreturn]] void fail(const char* what, ncclResult_t result) { throw std::runtime_error(std::string(what) + ": " + ncclGetErrorString(result)); }
+[[noreturn]] void fail(const char* what, ncclResult_t result) {
+  throw std::runtime_error(std::string(what) + ": " + ncclGetErrorString(result));
+}
 
 void check_result(const char* what, ncclResult_t result) {
   if (result != ncclSuccess && result != ncclInProgress) fail(what, result);
@@ -24,15 +26,20 @@ void check_result(const char* what, ncclResult_t result) {
 // Calls of NCCL return at once (config.blocking = 0), so that a rank whose peer is gone can give up.
 class NcclLink : public device::GpuLink {
  public:
-  explicit NcclLink(const device::GpuLinkPlace& place) : device_(at::kCUDA, static_cast<c10::DeviceIndex>(place.gpu)) {
+  explicit NcclLink(const device::GpuLinkPlace& place)
+      : device_(at::kCUDA, static_cast<c10::DeviceIndex>(place.gpu)) {
     const c10::cuda::CUDAGuard guard(device_);
     ncclUniqueId id;
-    if (place.token.size() != sizeof id) throw std::runtime_error("a token of NCCL has " + std::to_string(sizeof id) + " bytes, not " + std::to_string(place.token.size()));
+    if (place.token.size() != sizeof id)
+      throw std::runtime_error("a token of NCCL has " + std::to_string(sizeof id) + " bytes, not " +
+                               std::to_string(place.token.size()));
     std::memcpy(&id, place.token.data(), sizeof id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     guarded([&] {
-      check_result("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, static_cast<int>(place.share.size), id, static_cast<int>(place.share.rank), &config));
+      check_result("ncclCommInitRankConfig",
+                   ncclCommInitRankConfig(&comm_, static_cast<int>(place.share.size), id,
+                                          static_cast<int>(place.share.rank), &config));
       wait_for_nccl(place.check);
     });
   }
@@ -43,14 +50,19 @@ class NcclLink : public device::GpuLink {
   at::Device device() const override { return device_; }
   std::string way() const override { return "NCCL"; }
 
-  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) override {
+  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
+                const Check& check) override {
     if (comm_ == nullptr) throw std::runtime_error("the link between the GPUs is broken");
     const c10::cuda::CUDAGuard guard(device_);
     const auto stream = c10::cuda::getCurrentCUDAStream(device_.index());
     guarded([&] {
       check_result("ncclGroupStart", ncclGroupStart());
-      for (const Message& message : sends) check_result("ncclSend", ncclSend(message.values.const_data_ptr(), message.values.nbytes(), ncclInt8, static_cast<int>(message.peer), comm_, stream));
-      for (const Message& message : receives) check_result("ncclRecv", ncclRecv(message.values.data_ptr(), message.values.nbytes(), ncclInt8, static_cast<int>(message.peer), comm_, stream));
+      for (const Message& message : sends)
+        check_result("ncclSend", ncclSend(message.values.const_data_ptr(), message.values.nbytes(), ncclInt8,
+                                          static_cast<int>(message.peer), comm_, stream));
+      for (const Message& message : receives)
+        check_result("ncclRecv", ncclRecv(message.values.data_ptr(), message.values.nbytes(), ncclInt8,
+                                          static_cast<int>(message.peer), comm_, stream));
       check_result("ncclGroupEnd", ncclGroupEnd());
       wait_for_nccl(check);
       at::cuda::CUDAEvent done;
@@ -107,6 +119,8 @@ std::string nccl_token() {
   return {id.internal, sizeof id};
 }
 
-std::unique_ptr<device::GpuLink> connect_nccl(const device::GpuLinkPlace& place) { return std::make_unique<NcclLink>(place); }
+std::unique_ptr<device::GpuLink> connect_nccl(const device::GpuLinkPlace& place) {
+  return std::make_unique<NcclLink>(place);
+}
 
 }  // namespace lockstep::cuda

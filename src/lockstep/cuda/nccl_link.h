@@ -1,5 +1,6 @@
-// The line between GPUs of several ranks: NCCL's point-to-point messages. None of NCCL's own sums is used, for they add in an order that depends on
-// the number of ranks and on the wires between them; comm/gpu_communicator.cpp adds slices in a fixed one.
+// The line between GPUs of several ranks: NCCL's point-to-point messages. None of NCCL's own sums is used,
+// for they add in an order that depends on the number of ranks and on the wires between them;
+// comm/gpu_communicator.cpp adds slices in a fixed one.
 #pragma once
 
 #include <memory>

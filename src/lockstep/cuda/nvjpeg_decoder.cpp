@@ -19,7 +19,9 @@
 
 namespace lockstep::cuda {
 
-NvjpegLibrary::NvjpegLibrary() : library_(::dlopen(("libnvjpeg.so." + std::to_string(NVJPEG_VER_MAJOR)).c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+NvjpegLibrary::NvjpegLibrary()
+    : library_(
+          ::dlopen(("libnvjpeg.so." + std::to_string(NVJPEG_VER_MAJOR)).c_str(), RTLD_NOW | RTLD_LOCAL)) {}
 
 NvjpegLibrary::Symbol NvjpegLibrary::find(const char* name) const {
   void* const address = library_ == nullptr ? nullptr : ::dlsym(library_, name);
@@ -34,7 +36,8 @@ const NvjpegLibrary& NvjpegLibrary::get() {
 
 namespace {
 
-// Pictures of more pixels have their Huffman codes read by the GPU: below, starting it takes longer than a core (DALI's threshold).
+// Pictures of more pixels have their Huffman codes read by the GPU: below, starting it takes longer than a
+// core (DALI's threshold).
 constexpr int64_t kGpuHuffmanPixels = 1'000'000;
 // What a seat keeps for its next picture, of pixels; nvJPEG's own memory is some times that.
 constexpr int64_t kKeptBytes = 48 << 20;
@@ -44,22 +47,33 @@ constexpr unsigned kFlags = NVJPEG_FLAGS_BITSTREAM_STRICT | NVJPEG_FLAGS_UPSAMPL
 enum Way : size_t { by_core, by_gpu, ways };  // who reads the Huffman codes
 constexpr std::array<nvjpegBackend_t, ways> kBackends{NVJPEG_BACKEND_HYBRID, NVJPEG_BACKEND_GPU_HYBRID};
 
-// Whether nvJPEG has done the call; false where it has found the file to be damaged or of another kind, which is the file's doing and no other's.
+// Whether nvJPEG has done the call; false where it has found the file to be damaged or of another kind, which
+// is the file's doing and no other's.
 bool done(const char* call, nvjpegStatus_t status) {
   switch (status) {
-    case NVJPEG_STATUS_SUCCESS: return true;
+    case NVJPEG_STATUS_SUCCESS:
+      return true;
     case NVJPEG_STATUS_BAD_JPEG:
     case NVJPEG_STATUS_JPEG_NOT_SUPPORTED:
     case NVJPEG_STATUS_INCOMPLETE_BITSTREAM:
-    case NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED: return false;
+    case NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED:
+      return false;
     case NVJPEG_STATUS_ALLOCATOR_FAILURE:
-      throw Error(ErrorCode::out_of_memory, std::string("the GPU's memory is full: ") + call + " got none for a JPEG", "use a smaller --mini-batch-size, more --shards or --accumulate, --resident off, or --decode exact");
-    default: throw Error(ErrorCode::device, std::string("nvJPEG failed: ") + call + " gave status " + std::to_string(status), "see nvidia-smi; --decode exact does without nvJPEG");
+      throw Error(ErrorCode::out_of_memory,
+                  std::string("the GPU's memory is full: ") + call + " got none for a JPEG",
+                  "use a smaller --mini-batch-size, more --shards or --accumulate, --resident off, or "
+                  "--decode exact");
+    default:
+      throw Error(ErrorCode::device,
+                  std::string("nvJPEG failed: ") + call + " gave status " + std::to_string(status),
+                  "see nvidia-smi; --decode exact does without nvJPEG");
   }
 }
 
 void demand(const char* call, nvjpegStatus_t status) {
-  if (!done(call, status)) throw std::runtime_error(std::string("nvJPEG refuses ") + call + ", with status " + std::to_string(status));
+  if (!done(call, status))
+    throw std::runtime_error(std::string("nvJPEG refuses ") + call + ", with status " +
+                             std::to_string(status));
 }
 
 template <class Object>
@@ -89,7 +103,8 @@ class Memory {
       const size_t rounded = std::bit_ceil(bytes);
       if (const cudaError_t status = allocate(&address_, rounded); status != cudaSuccess) {
         cudaGetLastError();
-        done("memory for its pixels", status == cudaErrorMemoryAllocation ? NVJPEG_STATUS_ALLOCATOR_FAILURE : NVJPEG_STATUS_EXECUTION_FAILED);
+        done("memory for its pixels", status == cudaErrorMemoryAllocation ? NVJPEG_STATUS_ALLOCATOR_FAILURE
+                                                                          : NVJPEG_STATUS_EXECUTION_FAILED);
       }
       bytes_ = rounded;
     }
@@ -102,7 +117,9 @@ class Memory {
 };
 
 cudaError_t allocate_on_gpu(void** address, size_t bytes) { return cudaMalloc(address, bytes); }
-cudaError_t allocate_pinned(void** address, size_t bytes) { return cudaHostAlloc(address, bytes, cudaHostAllocDefault); }
+cudaError_t allocate_pinned(void** address, size_t bytes) {
+  return cudaHostAlloc(address, bytes, cudaHostAllocDefault);
+}
 
 // nvJPEG on one GPU, for all threads; as all of the decoder never freed.
 struct Gpu {
@@ -114,7 +131,8 @@ struct Gpu {
     const NvjpegLibrary& nvjpeg = NvjpegLibrary::get();
     const c10::cuda::CUDAGuard device(index);
     demand("nvjpegCreateEx", nvjpeg.create(NVJPEG_BACKEND_DEFAULT, nullptr, nullptr, kFlags, &handle));
-    for (size_t way = 0; way < ways; ++way) demand("nvjpegDecoderCreate", nvjpeg.create_decoder(handle, kBackends[way], &decoders[way]));
+    for (size_t way = 0; way < ways; ++way)
+      demand("nvjpegDecoderCreate", nvjpeg.create_decoder(handle, kBackends[way], &decoders[way]));
   }
 };
 
@@ -127,7 +145,8 @@ struct StreamOf {
   ~StreamOf() { cudaStreamDestroy(stream); }
 };
 
-// What one picture at a time needs on one GPU. Used, made and destroyed with that GPU as the thread's current one.
+// What one picture at a time needs on one GPU. Used, made and destroyed with that GPU as the thread's current
+// one.
 class Seat {
  public:
   explicit Seat(const Gpu& gpu) : gpu_(gpu) {
@@ -140,10 +159,12 @@ class Seat {
   Seat& operator=(const Seat&) = delete;
   ~Seat() { cudaStreamSynchronize(stream_.stream); }  // after a failure work may be under way in the memory
 
-  // The pixels, in pinned memory; none for a file that is not nvJPEG's, and the seat is then to be thrown away.
+  // The pixels, in pinned memory; none for a file that is not nvJPEG's, and the seat is then to be thrown
+  // away.
   std::span<const uint8_t> decode(std::string_view file, const device::JpegShape& shape) {
     if (!read_head(file, shape)) return {};
-    demand("nvjpegDecodeParamsSetOutputFormat", nvjpeg_.set_output(parameters_.get(), shape.channels == 1 ? NVJPEG_OUTPUT_Y : NVJPEG_OUTPUT_RGBI));
+    demand("nvjpegDecodeParamsSetOutputFormat",
+           nvjpeg_.set_output(parameters_.get(), shape.channels == 1 ? NVJPEG_OUTPUT_Y : NVJPEG_OUTPUT_RGBI));
     const Way way = way_for(shape);
     if (!supports(way)) return {};
     const auto bytes = static_cast<size_t>(shape.bytes());
@@ -153,9 +174,13 @@ class Seat {
     uint8_t* const result = result_.of(bytes);
 
     const nvjpegJpegState_t state = states_[way].get();
-    const bool decoded = done("nvjpegDecodeJpegHost", nvjpeg_.decode_on_host(gpu_.handle, gpu_.decoders[way], state, parameters_.get(), file_.get())) &&
-                         done("nvjpegDecodeJpegTransferToDevice", nvjpeg_.send_to_device(gpu_.handle, gpu_.decoders[way], state, file_.get(), stream_.stream)) &&
-                         done("nvjpegDecodeJpegDevice", nvjpeg_.decode_on_device(gpu_.handle, gpu_.decoders[way], state, &image, stream_.stream));
+    const bool decoded =
+        done("nvjpegDecodeJpegHost", nvjpeg_.decode_on_host(gpu_.handle, gpu_.decoders[way], state,
+                                                            parameters_.get(), file_.get())) &&
+        done("nvjpegDecodeJpegTransferToDevice",
+             nvjpeg_.send_to_device(gpu_.handle, gpu_.decoders[way], state, file_.get(), stream_.stream)) &&
+        done("nvjpegDecodeJpegDevice",
+             nvjpeg_.decode_on_device(gpu_.handle, gpu_.decoders[way], state, &image, stream_.stream));
     if (!decoded) return {};
     C10_CUDA_CHECK(cudaMemcpyAsync(result, image.channel[0], bytes, cudaMemcpyDeviceToHost, stream_.stream));
     C10_CUDA_CHECK(cudaStreamSynchronize(stream_.stream));
@@ -166,28 +191,37 @@ class Seat {
   // Whether it is one picture for nvJPEG and for us.
   bool read_head(std::string_view file, const device::JpegShape& shape) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
-    if (!done("nvjpegJpegStreamParse", nvjpeg_.parse(gpu_.handle, bytes, file.size(), /*save_metadata=*/0, /*save_stream=*/0, file_.get()))) return false;
+    if (!done("nvjpegJpegStreamParse", nvjpeg_.parse(gpu_.handle, bytes, file.size(), /*save_metadata=*/0,
+                                                     /*save_stream=*/0, file_.get())))
+      return false;
     unsigned width = 0, height = 0, components = 0;
-    const bool known = done("nvjpegJpegStreamGetFrameDimensions", nvjpeg_.get_size(file_.get(), &width, &height)) &&
-                       done("nvjpegJpegStreamGetComponentsNum", nvjpeg_.get_components(file_.get(), &components));
+    const bool known =
+        done("nvjpegJpegStreamGetFrameDimensions", nvjpeg_.get_size(file_.get(), &width, &height)) &&
+        done("nvjpegJpegStreamGetComponentsNum", nvjpeg_.get_components(file_.get(), &components));
     return known && width == shape.width && height == shape.height && components == shape.channels;
   }
 
   bool supports(Way way) {
     int unsupported = 1;
-    return done("nvjpegDecoderJpegSupported", nvjpeg_.supports(gpu_.decoders[way], file_.get(), parameters_.get(), &unsupported)) && unsupported == 0;
+    return done("nvjpegDecoderJpegSupported",
+                nvjpeg_.supports(gpu_.decoders[way], file_.get(), parameters_.get(), &unsupported)) &&
+           unsupported == 0;
   }
 
   // A function of the file alone, for the two may round differently.
   Way way_for(const device::JpegShape& shape) {
     nvjpegJpegEncoding_t encoding = NVJPEG_ENCODING_UNKNOWN;
     const bool large = shape.height * shape.width > kGpuHuffmanPixels;
-    const bool baseline = large && done("nvjpegJpegStreamGetJpegEncoding", nvjpeg_.get_encoding(file_.get(), &encoding)) && encoding == NVJPEG_ENCODING_BASELINE_DCT;
+    const bool baseline =
+        large && done("nvjpegJpegStreamGetJpegEncoding", nvjpeg_.get_encoding(file_.get(), &encoding)) &&
+        encoding == NVJPEG_ENCODING_BASELINE_DCT;
     return baseline && supports(by_gpu) ? by_gpu : by_core;
   }
 
   Owned<nvjpegJpegState> make_state(Way way) {
-    return owned(nvjpeg_.destroy_state, "nvjpegDecoderStateCreate", [&](nvjpegJpegState_t* to) { return nvjpeg_.create_state(gpu_.handle, gpu_.decoders[way], to); });
+    return owned(nvjpeg_.destroy_state, "nvjpegDecoderStateCreate", [&](nvjpegJpegState_t* to) {
+      return nvjpeg_.create_state(gpu_.handle, gpu_.decoders[way], to);
+    });
   }
 
   const NvjpegLibrary& nvjpeg_ = NvjpegLibrary::get();
@@ -195,10 +229,18 @@ class Seat {
   StreamOf stream_;
   Memory<allocate_on_gpu, cudaFree> pixels_;
   Memory<allocate_pinned, cudaFreeHost> result_;
-  Owned<nvjpegBufferPinned> pinned_ = owned(nvjpeg_.destroy_pinned, "nvjpegBufferPinnedCreate", [&](nvjpegBufferPinned_t* to) { return nvjpeg_.create_pinned(gpu_.handle, nullptr, to); });
-  Owned<nvjpegBufferDevice> device_ = owned(nvjpeg_.destroy_device, "nvjpegBufferDeviceCreate", [&](nvjpegBufferDevice_t* to) { return nvjpeg_.create_device(gpu_.handle, nullptr, to); });
-  Owned<nvjpegJpegStream> file_ = owned(nvjpeg_.destroy_file, "nvjpegJpegStreamCreate", [&](nvjpegJpegStream_t* to) { return nvjpeg_.create_file(gpu_.handle, to); });
-  Owned<nvjpegDecodeParams> parameters_ = owned(nvjpeg_.destroy_parameters, "nvjpegDecodeParamsCreate", [&](nvjpegDecodeParams_t* to) { return nvjpeg_.create_parameters(gpu_.handle, to); });
+  Owned<nvjpegBufferPinned> pinned_ =
+      owned(nvjpeg_.destroy_pinned, "nvjpegBufferPinnedCreate",
+            [&](nvjpegBufferPinned_t* to) { return nvjpeg_.create_pinned(gpu_.handle, nullptr, to); });
+  Owned<nvjpegBufferDevice> device_ =
+      owned(nvjpeg_.destroy_device, "nvjpegBufferDeviceCreate",
+            [&](nvjpegBufferDevice_t* to) { return nvjpeg_.create_device(gpu_.handle, nullptr, to); });
+  Owned<nvjpegJpegStream> file_ =
+      owned(nvjpeg_.destroy_file, "nvjpegJpegStreamCreate",
+            [&](nvjpegJpegStream_t* to) { return nvjpeg_.create_file(gpu_.handle, to); });
+  Owned<nvjpegDecodeParams> parameters_ =
+      owned(nvjpeg_.destroy_parameters, "nvjpegDecodeParamsCreate",
+            [&](nvjpegDecodeParams_t* to) { return nvjpeg_.create_parameters(gpu_.handle, to); });
   std::array<Owned<nvjpegJpegState>, ways> states_{make_state(by_core), make_state(by_gpu)};
 };
 
@@ -214,7 +256,8 @@ std::string version_text() {
 
 class NvjpegDecoder : public device::JpegDecoder {
  public:
-  NvjpegDecoder(const std::vector<int64_t>& gpus, const std::string& kind) : fingerprint_("nvJPEG " + version_text() + " on " + kind), free_(gpus.size()) {
+  NvjpegDecoder(const std::vector<int64_t>& gpus, const std::string& kind)
+      : fingerprint_("nvJPEG " + version_text() + " on " + kind), free_(gpus.size()) {
     gpus_.reserve(gpus.size());
     for (const int64_t gpu : gpus) gpus_.emplace_back(gpu);
   }
@@ -249,7 +292,8 @@ class NvjpegDecoder : public device::JpegDecoder {
   std::vector<Gpu> gpus_;
   mutable std::atomic<size_t> next_{0};
   mutable std::mutex mutex_;
-  mutable std::vector<std::vector<std::unique_ptr<Seat>>> free_;  // of each GPU, as many as there were threads at once
+  mutable std::vector<std::vector<std::unique_ptr<Seat>>>
+      free_;  // of each GPU, as many as there were threads at once
 };
 
 }  // namespace

@@ -9,14 +9,17 @@ class NvjpegLibrary {
   struct Symbol {
     void* address;
     template <class Function>
-    operator Function*() const { return reinterpret_cast<Function*>(address); }  // NOLINT: it becomes what it is assigned to
+    operator Function*() const {
+      return reinterpret_cast<Function*>(address);
+    }  // NOLINT: it becomes what it is assigned to
   };
   Symbol find(const char* name) const;
 
   void* const library_;
 
  public:
-  /// Opened at the first call, never closed. Throws std::runtime_error in the loader's words; the next call then tries again.
+  /// Opened at the first call, never closed. Throws std::runtime_error in the loader's words; the next call
+  /// then tries again.
   static const NvjpegLibrary& get();
 
   decltype(nvjpegGetProperty)* const get_property = find("nvjpegGetProperty");

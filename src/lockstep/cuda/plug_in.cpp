@@ -24,10 +24,16 @@
 namespace lockstep::cuda {
 namespace {
 
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
-std::string capability_of(const cudaDeviceProp& properties) { return std::to_string(properties.major) + "." + std::to_string(properties.minor); }
-std::string kind_of(const cudaDeviceProp& properties) { return std::string(properties.name) + ", capability " + capability_of(properties); }
+std::string capability_of(const cudaDeviceProp& properties) {
+  return std::to_string(properties.major) + "." + std::to_string(properties.minor);
+}
+std::string kind_of(const cudaDeviceProp& properties) {
+  return std::string(properties.name) + ", capability " + capability_of(properties);
+}
 
 cudaDeviceProp properties_of(int64_t index) {
   cudaDeviceProp properties{};
@@ -51,11 +57,13 @@ void with_element_type(const at::Tensor& tensor, Work&& work) {
 
 class Kernels : public device::GpuKernels {
  public:
-  void update(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) const override {
+  void update(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight,
+              const at::Tensor& first, const at::Tensor& second) const override {
     const c10::cuda::CUDAGuard guard(weight.device());
     with_element_type(weight, [&](auto zero) {
       using T = decltype(zero);
-      launch_update<T>(rule, gradient.const_data_ptr<T>(), pointer<T>(weight), pointer<T>(first), pointer<T>(second), weight.numel(), c10::cuda::getCurrentCUDAStream());
+      launch_update<T>(rule, gradient.const_data_ptr<T>(), pointer<T>(weight), pointer<T>(first),
+                       pointer<T>(second), weight.numel(), c10::cuda::getCurrentCUDAStream());
     });
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
@@ -65,7 +73,8 @@ class Kernels : public device::GpuKernels {
     at::Tensor sums = at::empty({(values.numel() + block - 1) / block}, values.options().dtype(at::kDouble));
     with_element_type(values, [&](auto zero) {
       using T = decltype(zero);
-      launch_sums_of_squares<T>(values.const_data_ptr<T>(), values.numel(), block, sums.data_ptr<double>(), c10::cuda::getCurrentCUDAStream());
+      launch_sums_of_squares<T>(values.const_data_ptr<T>(), values.numel(), block, sums.data_ptr<double>(),
+                                c10::cuda::getCurrentCUDAStream());
     });
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return sums;
@@ -80,20 +89,25 @@ class Library : public device::GpuLibrary {
     if (status == cudaErrorNoDevice) return {};
     if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
     // A program that asked LibTorch about CUDA before the plug-in was opened has the answer "none" for good.
-    if (count > 0 && !at::globalContext().hasCUDA()) throw std::runtime_error("LibTorch was asked for CUDA before the plug-in was opened");
+    if (count > 0 && !at::globalContext().hasCUDA())
+      throw std::runtime_error("LibTorch was asked for CUDA before the plug-in was opened");
     std::vector<device::Gpu> gpus;
     for (int index = 0; index < count; ++index) {
       const cudaDeviceProp properties = properties_of(index);
-      gpus.push_back({index, properties.name, static_cast<int64_t>(properties.totalGlobalMem), capability_of(properties)});
+      gpus.push_back({index, properties.name, static_cast<int64_t>(properties.totalGlobalMem),
+                      capability_of(properties)});
     }
     return gpus;
   }
 
-  at::Device device(int64_t index) const override { return {at::kCUDA, static_cast<c10::DeviceIndex>(index)}; }
+  at::Device device(int64_t index) const override {
+    return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+  }
 
   std::string address(int64_t index) const override {
     std::array<char, 32> text{};
-    C10_CUDA_CHECK(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), static_cast<int>(index)));
+    C10_CUDA_CHECK(
+        cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), static_cast<int>(index)));
     return text.data();
   }
 
@@ -110,7 +124,8 @@ class Library : public device::GpuLibrary {
     std::call_once(once, hold_to_repeatable_kernels);
   }
   static void hold_to_repeatable_kernels() {
-    // cuBLAS repeats its bits only with a workspace of a fixed size; it reads the variable when its first handle is made.
+    // cuBLAS repeats its bits only with a workspace of a fixed size; it reads the variable when its first
+    // handle is made.
     ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -137,12 +152,18 @@ class Library : public device::GpuLibrary {
 
   const device::GpuKernels& kernels() const override { return kernels_; }
 
-  std::unique_ptr<device::StepGraph> make_step_graph(int64_t index) const override { return make_cuda_graph(index); }
+  std::unique_ptr<device::StepGraph> make_step_graph(int64_t index) const override {
+    return make_cuda_graph(index);
+  }
 
-  const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const override { return nvjpeg_decoder(gpus, kind_of(properties_of(gpus.front()))); }
+  const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const override {
+    return nvjpeg_decoder(gpus, kind_of(properties_of(gpus.front())));
+  }
 
   std::string link_token() const override { return nccl_token(); }
-  std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override { return connect_nccl(place); }
+  std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override {
+    return connect_nccl(place);
+  }
 
  private:
   Kernels kernels_;
@@ -151,7 +172,8 @@ class Library : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep::cuda
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_5() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary*
+lockstep_gpu_library_5() {
   static const lockstep::cuda::Library library;
   return &library;
 }

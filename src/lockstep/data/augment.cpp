@@ -19,20 +19,23 @@ namespace {
 constexpr int64_t kEighthOfShorterSide = -1;
 
 [[noreturn]] void refuse(std::string_view word, const std::string& must_be, const char* example) {
-  throw Error(ErrorCode::invalid_option, "--augment cannot have \"" + std::string(word) + "\": " + must_be, std::string("for instance --augment flip,") + example);
+  throw Error(ErrorCode::invalid_option, "--augment cannot have \"" + std::string(word) + "\": " + must_be,
+              std::string("for instance --augment flip,") + example);
 }
 
 void set_shift(Augment& augment, std::string_view word, std::string_view value) {
   augment.shift = kEighthOfShorterSide;
   if (value.empty()) return;
   const auto pixels = parse_number<int64_t>(value);
-  if (!pixels || *pixels < 1 || *pixels > 65535) refuse(word, "it takes a number of pixels from 1 to 65,535", "shift=4");
+  if (!pixels || *pixels < 1 || *pixels > 65535)
+    refuse(word, "it takes a number of pixels from 1 to 65,535", "shift=4");
   augment.shift = *pixels;
 }
 
 void set_crop(Augment& augment, std::string_view word, std::string_view value) {
   const auto least = value.empty() ? std::optional(0.08) : parse_number<double>(value);
-  if (!least || !(*least > 0 && *least <= 1)) refuse(word, "it takes a share of the area, above 0 and up to 1", "random-resized-crop=0.25");
+  if (!least || !(*least > 0 && *least <= 1))
+    refuse(word, "it takes a share of the area, above 0 and up to 1", "random-resized-crop=0.25");
   augment.least_crop = *least;
 }
 
@@ -47,19 +50,23 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
     good = number && *number >= 0 && *number <= (i == 3 ? 0.5 : 10);
     if (good) numbers[i] = *number;
   }
-  if (!good) refuse(word, "it takes brightness/contrast/saturation/hue, each 0 or more, hue at most 0.5", "color-jitter=0.4/0.4/0.4/0.1");
+  if (!good)
+    refuse(word, "it takes brightness/contrast/saturation/hue, each 0 or more, hue at most 0.5",
+           "color-jitter=0.4/0.4/0.4/0.1");
   augment.jitter = {numbers[0], numbers[1], numbers[2], numbers[3]};
 }
 
 void set_erase(Augment& augment, std::string_view word, std::string_view value) {
   const auto share = value.empty() ? std::optional(0.5) : parse_number<double>(value);
-  if (!share || !(*share > 0 && *share <= 1)) refuse(word, "it takes the share of pictures, above 0 and up to 1", "random-erasing=0.25");
+  if (!share || !(*share > 0 && *share <= 1))
+    refuse(word, "it takes the share of pictures, above 0 and up to 1", "random-erasing=0.25");
   augment.erase = *share;
 }
 
 void set_mixup(Augment& augment, std::string_view word, std::string_view value) {
   const auto alpha = value.empty() ? std::optional(1.0) : parse_number<double>(value);
-  if (!alpha || !(*alpha > 0 && *alpha <= 100)) refuse(word, "it takes Beta's parameter, above 0 and up to 100", "mixup=0.2");
+  if (!alpha || !(*alpha > 0 && *alpha <= 100))
+    refuse(word, "it takes Beta's parameter, above 0 and up to 100", "mixup=0.2");
   augment.mixup = *alpha;
 }
 
@@ -71,9 +78,11 @@ struct Word {
 
 constexpr std::array<Word, 8> kWords{{
     {"random-resized-crop", set_crop},
-    {"random-crop", [](Augment& augment, std::string_view, std::string_view) { augment.random_crop = true; }, false},
+    {"random-crop", [](Augment& augment, std::string_view, std::string_view) { augment.random_crop = true; },
+     false},
     {"flip", [](Augment& augment, std::string_view, std::string_view) { augment.flip = true; }, false},
-    {"flip-vertical", [](Augment& augment, std::string_view, std::string_view) { augment.flip_vertical = true; }, false},
+    {"flip-vertical",
+     [](Augment& augment, std::string_view, std::string_view) { augment.flip_vertical = true; }, false},
     {"shift", set_shift},
     {"color-jitter", set_jitter},
     {"random-erasing", set_erase},
@@ -88,15 +97,19 @@ void set_word(Augment& augment, const std::string& word) {
     names.emplace_back(known.name);
     if (name != known.name) continue;
     if (equals == std::string::npos) return known.set(augment, word, "");
-    if (!known.takes_value || equals + 1 == word.size()) refuse(word, known.takes_value ? "there is no value" : "it takes no value", "shift=4");
+    if (!known.takes_value || equals + 1 == word.size())
+      refuse(word, known.takes_value ? "there is no value" : "it takes no value", "shift=4");
     return known.set(augment, word, std::string_view(word).substr(equals + 1));
   }
   const std::string near = nearest(name, names);
   names.erase(names.begin());
-  throw Error(ErrorCode::invalid_option, "--augment has no \"" + word + "\"", (near.empty() ? "" : "did you mean " + near + "? ") + "it takes none, or a comma list of " + join(names, ", "));
+  throw Error(ErrorCode::invalid_option, "--augment has no \"" + word + "\"",
+              (near.empty() ? "" : "did you mean " + near + "? ") + "it takes none, or a comma list of " +
+                  join(names, ", "));
 }
 
-// Each kind of change draws from a generator of its own, so that one option does not change what another draws.
+// Each kind of change draws from a generator of its own, so that one option does not change what another
+// draws.
 enum class Draw : uint64_t { crop = 1, jitter, erase, mix, place };
 Random random_for(uint64_t seed, Draw draw) { return Random(seed_of({seed, static_cast<uint64_t>(draw)})); }
 
@@ -109,16 +122,18 @@ struct Rectangle {
   int64_t width = 0;
 };
 
-// A rectangle of this share of the area and of a ratio of width to height drawn between 1 / `ratio` and `ratio`, evenly in its logarithm. As in
-// torchvision ten are drawn, and the first that fits is taken.
-std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& format, std::array<double, 2> share, double ratio) {
+// A rectangle of this share of the area and of a ratio of width to height drawn between 1 / `ratio` and
+// `ratio`, evenly in its logarithm. As in torchvision ten are drawn, and the first that fits is taken.
+std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& format,
+                                        std::array<double, 2> share, double ratio) {
   std::optional<Rectangle> chosen;
   const auto area = static_cast<double>(format.height * format.width);
   for (int i = 0; i < 10; ++i) {
     const double own = area * between(random, share[0], share[1]);
     const double shape = std::exp(between(random, -std::log(ratio), std::log(ratio)));
     const Rectangle drawn{0, 0, std::lrint(std::sqrt(own / shape)), std::lrint(std::sqrt(own * shape))};
-    if (drawn.height < 1 || drawn.width < 1 || drawn.height > format.height || drawn.width > format.width) continue;
+    if (drawn.height < 1 || drawn.width < 1 || drawn.height > format.height || drawn.width > format.width)
+      continue;
     chosen = drawn;
     break;
   }
@@ -131,10 +146,12 @@ std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& for
 constexpr double kMostCropRatio = 4.0 / 3;
 
 // The rectangle `part` of a whole picture, resized.
-void resize_part(std::span<const uint8_t> whole, const PictureFormat& from, const Rectangle& part, std::span<uint8_t> picture, const PictureFormat& to) {
+void resize_part(std::span<const uint8_t> whole, const PictureFormat& from, const Rectangle& part,
+                 std::span<uint8_t> picture, const PictureFormat& to) {
   std::array<PixelPlane, 3> planes;
   for (int64_t c = 0; c < from.channels; ++c) {
-    planes[static_cast<size_t>(c)] = {whole.data() + (c * from.height + part.top) * from.width + part.left, from.width, 1, part.height, part.width};
+    planes[static_cast<size_t>(c)] = {whole.data() + (c * from.height + part.top) * from.width + part.left,
+                                      from.width, 1, part.height, part.width};
   }
   const Box box{0, 0, static_cast<double>(part.width), static_cast<double>(part.height)};
   resample(std::span(planes).first(static_cast<size_t>(from.channels)), box, {to.height, to.width}, picture);
@@ -149,14 +166,18 @@ void crop(std::span<uint8_t> picture, const PictureFormat& format, double least,
   resize_part(whole, format, *part, picture, format);
 }
 
-// The largest part in the middle that is no longer than the ratio allows, which torchvision takes where none that is drawn fits.
+// The largest part in the middle that is no longer than the ratio allows, which torchvision takes where none
+// that is drawn fits.
 Rectangle middle_of(const PictureFormat& format) {
-  const int64_t height = std::min<int64_t>(format.height, std::lrint(static_cast<double>(format.width) * kMostCropRatio));
-  const int64_t width = std::min<int64_t>(format.width, std::lrint(static_cast<double>(format.height) * kMostCropRatio));
+  const int64_t height =
+      std::min<int64_t>(format.height, std::lrint(static_cast<double>(format.width) * kMostCropRatio));
+  const int64_t width =
+      std::min<int64_t>(format.width, std::lrint(static_cast<double>(format.height) * kMostCropRatio));
   return {(format.height - height) / 2, (format.width - width) / 2, height, width};
 }
 
-void cut(const Augment& augment, std::span<const uint8_t> larger, const PictureFormat& from, std::span<uint8_t> picture, const PictureFormat& to, uint64_t seed) {
+void cut(const Augment& augment, std::span<const uint8_t> larger, const PictureFormat& from,
+         std::span<uint8_t> picture, const PictureFormat& to, uint64_t seed) {
   if (augment.least_crop > 0) {
     Random random = random_for(seed, Draw::crop);
     const auto part = draw_rectangle(random, from, {augment.least_crop, 1}, kMostCropRatio);
@@ -174,11 +195,14 @@ void erase_part(std::span<uint8_t> picture, const PictureFormat& format, double 
   const auto part = draw_rectangle(random, format, {0.02, 0.33}, 3.3);
   if (!chosen || !part) return;
   for (int64_t c = 0; c < format.channels; ++c) {
-    for (int64_t y = 0; y < part->height; ++y) std::memset(picture.data() + (c * format.height + part->top + y) * format.width + part->left, 0, static_cast<size_t>(part->width));
+    for (int64_t y = 0; y < part->height; ++y)
+      std::memset(picture.data() + (c * format.height + part->top + y) * format.width + part->left, 0,
+                  static_cast<size_t>(part->width));
   }
 }
 
-// Two gammas make a beta; of a shape under 1 by the power of a uniform number (Marsaglia and Tsang 2000, whose method the loop is).
+// Two gammas make a beta; of a shape under 1 by the power of a uniform number (Marsaglia and Tsang 2000,
+// whose method the loop is).
 double draw_gamma(Random& random, double shape) {
   if (shape < 1) {
     const double power = std::pow(1 - random.uniform(), 1 / shape);
@@ -186,9 +210,11 @@ double draw_gamma(Random& random, double shape) {
   }
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   while (true) {
-    const double normal = std::sqrt(-2 * std::log(1 - random.uniform())) * std::cos(6.283185307179586 * random.uniform());
+    const double normal =
+        std::sqrt(-2 * std::log(1 - random.uniform())) * std::cos(6.283185307179586 * random.uniform());
     const double v = (1 + c * normal) * (1 + c * normal) * (1 + c * normal);
-    if (v > 0 && std::log(1 - random.uniform()) < 0.5 * normal * normal + d - d * v + d * std::log(v)) return d * v;
+    if (v > 0 && std::log(1 - random.uniform()) < 0.5 * normal * normal + d - d * v + d * std::log(v))
+      return d * v;
   }
 }
 
@@ -197,7 +223,8 @@ void mirror_rows(uint8_t* plane, int64_t height, int64_t width) {
 }
 
 void mirror_columns(uint8_t* plane, int64_t height, int64_t width) {
-  for (int64_t y = 0; y < height / 2; ++y) std::swap_ranges(plane + y * width, plane + (y + 1) * width, plane + (height - 1 - y) * width);
+  for (int64_t y = 0; y < height / 2; ++y)
+    std::swap_ranges(plane + y * width, plane + (y + 1) * width, plane + (height - 1 - y) * width);
 }
 
 void shift_row(uint8_t* row, int64_t width, int64_t right) {
@@ -210,7 +237,8 @@ void shift_row(uint8_t* row, int64_t width, int64_t right) {
 void shift_plane(uint8_t* plane, int64_t height, int64_t width, int64_t down, int64_t right) {
   const auto moved = static_cast<size_t>((height - std::abs(down)) * width);
   const auto empty = static_cast<size_t>(std::abs(down) * width);
-  std::memmove(plane + std::max<int64_t>(down, 0) * width, plane + std::max<int64_t>(-down, 0) * width, moved);
+  std::memmove(plane + std::max<int64_t>(down, 0) * width, plane + std::max<int64_t>(-down, 0) * width,
+               moved);
   std::memset(down > 0 ? plane : plane + moved, 0, empty);
   for (int64_t y = 0; y < height && right != 0; ++y) shift_row(plane + y * width, width, right);
 }
@@ -226,7 +254,8 @@ void change(const Augment& augment, std::span<uint8_t> picture, const PictureFor
   Random random(seed);
   const bool mirror = (random.next() >> 63) != 0;
   const bool mirror_vertically = (random.next() >> 63) != 0;
-  const int64_t most = augment.shift == kEighthOfShorterSide ? std::min(format.height, format.width) / 8 : augment.shift;
+  const int64_t most =
+      augment.shift == kEighthOfShorterSide ? std::min(format.height, format.width) / 8 : augment.shift;
   const int64_t down = draw_shift(random, most, format.height);
   const int64_t right = draw_shift(random, most, format.width);
   for (int64_t c = 0; c < format.channels; ++c) {
@@ -246,7 +275,10 @@ Augment Augment::parse(std::string_view text) {
   if (text.empty() || text == "none") return augment;
   for (const std::string& word : split(text, ',')) set_word(augment, word);
   if (augment.least_crop > 0 && augment.random_crop) {
-    throw Error(ErrorCode::invalid_option, "--augment cannot have both random-resized-crop and random-crop: each chooses the part of the image", "leave out one of them");
+    throw Error(
+        ErrorCode::invalid_option,
+        "--augment cannot have both random-resized-crop and random-crop: each chooses the part of the image",
+        "leave out one of them");
   }
   return augment;
 }
@@ -256,7 +288,8 @@ void Augment::apply(std::span<uint8_t> picture, const PictureFormat& format, uin
   change(*this, picture, format, seed);
 }
 
-void Augment::apply(std::span<const uint8_t> larger, const PictureFormat& larger_format, std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
+void Augment::apply(std::span<const uint8_t> larger, const PictureFormat& larger_format,
+                    std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
   cut(*this, larger, larger_format, picture, format, seed);
   change(*this, picture, format, seed);
 }
@@ -272,7 +305,8 @@ Mix Augment::draw_mix(int64_t count, uint64_t seed) const {
 
 void mix_in(std::span<uint8_t> picture, std::span<const uint8_t> other, int64_t share) {
   const auto own = static_cast<uint32_t>(share);
-  for (size_t i = 0; i < picture.size(); ++i) picture[i] = static_cast<uint8_t>((picture[i] * own + other[i] * (256 - own) + 128) >> 8);
+  for (size_t i = 0; i < picture.size(); ++i)
+    picture[i] = static_cast<uint8_t>((picture[i] * own + other[i] * (256 - own) + 128) >> 8);
 }
 
 }  // namespace lockstep::data

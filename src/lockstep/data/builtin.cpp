@@ -1,5 +1,6 @@
-// The kinds of sources, in the order in which they are tried. To add one: a file of its own and a line here. Read image_folder.cpp for a
-// kind whose pictures stay on the disk, idx.cpp for one whose pictures lie in memory, ts.cpp for sequences.
+// The kinds of sources, in the order in which they are tried. To add one: a file of its own and a line here.
+// Read image_folder.cpp for a kind whose pictures stay on the disk, idx.cpp for one whose pictures lie in
+// memory, ts.cpp for sequences.
 #include <array>
 
 #include "lockstep/data/internal/kinds.h"
@@ -9,10 +10,13 @@ namespace {
 
 constexpr std::array<SourceKind, 5> kKinds{{
     {"IDX", "IDX files (train-images-idx3-ubyte[.gz])", false, is_idx_name, fits_idx, open_idx},
-    {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", false, is_cifar_name, fits_cifar, open_cifar},
+    {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", false, is_cifar_name, fits_cifar,
+     open_cifar},
     {"sequence file", "a file of sequences (.ts)", false, is_ts_name, fits_ts, open_ts},
-    {"sequence folder", "a folder of class folders with CSV files, a sequence each", true, is_csv_name, fits_csv, open_csv},
-    {"image folder", "a folder of class folders with PNG, JPEG, BMP, PPM, TIFF or WebP files", true, nullptr, fits_image_folder, open_image_folder},
+    {"sequence folder", "a folder of class folders with CSV files, a sequence each", true, is_csv_name,
+     fits_csv, open_csv},
+    {"image folder", "a folder of class folders with PNG, JPEG, BMP, PPM, TIFF or WebP files", true, nullptr,
+     fits_image_folder, open_image_folder},
 }};
 
 }  // namespace

@@ -19,7 +19,9 @@ constexpr std::string_view kGzipMark = "\x1f\x8b";
 constexpr int kGzipWindow = 15 + 16;
 
 // zlib counts in 32 bits.
-uInt at_once(size_t count) { return static_cast<uInt>(std::min<size_t>(count, std::numeric_limits<uInt>::max())); }
+uInt at_once(size_t count) {
+  return static_cast<uInt>(std::min<size_t>(count, std::numeric_limits<uInt>::max()));
+}
 
 }  // namespace
 
@@ -32,7 +34,8 @@ struct ByteFile::Gzip {
   Gzip(const Gzip&) = delete;
   Gzip& operator=(const Gzip&) = delete;
 
-  /// Unpacks into `destination` until something was made of the rest, or it is known that nothing can be. Returns zlib's status, and in `made` how much.
+  /// Unpacks into `destination` until something was made of the rest, or it is known that nothing can be.
+  /// Returns zlib's status, and in `made` how much.
   int next(uint8_t* destination, size_t count, size_t& made) {
     stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // which it only reads
     stream.avail_in = at_once(rest.size());
@@ -53,7 +56,8 @@ struct ByteFile::Gzip {
   z_stream stream{};
 };
 
-ByteFile::ByteFile(const Files& files, std::string path) : files_(files), path_(std::move(path)), name_(files.shown(path_)), bytes_(files.bytes_of(path_)) {
+ByteFile::ByteFile(const Files& files, std::string path)
+    : files_(files), path_(std::move(path)), name_(files.shown(path_)), bytes_(files.bytes_of(path_)) {
   std::array<char, kGzipMark.size()> first{};
   const size_t have = files_.store()->read_at({path_, bytes_}, 0, first);
   if (std::string_view(first.data(), have) != kGzipMark) return;
@@ -67,7 +71,8 @@ int64_t ByteFile::most_bytes() const { return gzip_ == nullptr ? bytes_ : bytes_
 
 size_t ByteFile::read(uint8_t* destination, size_t count) {
   if (gzip_ == nullptr) {
-    const size_t have = files_.store()->read_at({path_, bytes_}, offset_, {reinterpret_cast<char*>(destination), count});
+    const size_t have =
+        files_.store()->read_at({path_, bytes_}, offset_, {reinterpret_cast<char*>(destination), count});
     offset_ += static_cast<int64_t>(have);
     return have;
   }
@@ -79,7 +84,8 @@ size_t ByteFile::read(uint8_t* destination, size_t count) {
     if (status == Z_OK || status == Z_STREAM_END) continue;
     if (status == Z_BUF_ERROR) break;
     throw Error(ErrorCode::corrupt_data,
-                "cannot unpack \"" + name_ + "\": the gzip stream is damaged after " + std::to_string(have) + " bytes",
+                "cannot unpack \"" + name_ + "\": the gzip stream is damaged after " + std::to_string(have) +
+                    " bytes",
                 "get the file again");
   }
   return have;

@@ -34,7 +34,9 @@ struct CacheFile {
   bool left_over = false;  // of a maker that was killed
 };
 
-bool before(const timespec& a, const timespec& b) { return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec; }
+bool before(const timespec& a, const timespec& b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
 
 // Not followed and not waited for, whatever lies there.
 CacheFile look_at(const std::filesystem::path& path) {
@@ -52,8 +54,12 @@ std::vector<CacheFile> caches_in(const std::filesystem::path& folder) {
   std::vector<CacheFile> caches;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
     const std::string name = item.path().filename().string();
-    const bool left_over = std::any_of(kEndings.begin(), kEndings.end(), [&](const char* ending) { return name.find(std::string(ending) + ".new-") != std::string::npos; });
-    if (!left_over && std::none_of(kEndings.begin(), kEndings.end(), [&](const char* ending) { return name.ends_with(ending); })) continue;
+    const bool left_over = std::any_of(kEndings.begin(), kEndings.end(), [&](const char* ending) {
+      return name.find(std::string(ending) + ".new-") != std::string::npos;
+    });
+    if (!left_over && std::none_of(kEndings.begin(), kEndings.end(),
+                                   [&](const char* ending) { return name.ends_with(ending); }))
+      continue;
     caches.push_back(look_at(item.path()));
     caches.back().left_over = left_over && !caches.back().open;
   }
@@ -81,7 +87,9 @@ int64_t total(const std::vector<CacheFile>& caches, bool open_only) {
 // A file system without locks or times has neither of the two; the cache serves all the same.
 void mark_in_use(int descriptor) {
   // Who makes room holds the other lock for a moment; who holds it longer keeps no one from training.
-  for (int look = 0; look < kMostLooks && ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++look) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int look = 0; look < kMostLooks && ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+       ++look)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ::futimens(descriptor, nullptr);
 }
 
@@ -91,16 +99,24 @@ std::string unfit_for_caches(const std::filesystem::path& folder) {
     const char* name;
   };
   // statfs(2); those without a name in linux/magic.h are Lustre, IBM Storage Scale (GPFS) and BeeGFS.
-  constexpr std::array kinds{Kind{NFS_SUPER_MAGIC, "NFS"}, Kind{SMB_SUPER_MAGIC, "SMB"}, Kind{SMB2_SUPER_MAGIC, "SMB"}, Kind{CIFS_SUPER_MAGIC, "SMB"}, Kind{CEPH_SUPER_MAGIC, "Ceph"}, Kind{AFS_SUPER_MAGIC, "AFS"},
-                             Kind{AFS_FS_MAGIC, "AFS"}, Kind{CODA_SUPER_MAGIC, "Coda"}, Kind{V9FS_MAGIC, "9p"}, Kind{FUSE_SUPER_MAGIC, "FUSE"}, Kind{0x0BD00BD0, "Lustre"}, Kind{0x47504653, "GPFS"}, Kind{0x19830326, "BeeGFS"}};
+  constexpr std::array kinds{
+      Kind{NFS_SUPER_MAGIC, "NFS"},   Kind{SMB_SUPER_MAGIC, "SMB"},   Kind{SMB2_SUPER_MAGIC, "SMB"},
+      Kind{CIFS_SUPER_MAGIC, "SMB"},  Kind{CEPH_SUPER_MAGIC, "Ceph"}, Kind{AFS_SUPER_MAGIC, "AFS"},
+      Kind{AFS_FS_MAGIC, "AFS"},      Kind{CODA_SUPER_MAGIC, "Coda"}, Kind{V9FS_MAGIC, "9p"},
+      Kind{FUSE_SUPER_MAGIC, "FUSE"}, Kind{0x0BD00BD0, "Lustre"},     Kind{0x47504653, "GPFS"},
+      Kind{0x19830326, "BeeGFS"}};
   std::filesystem::path there = folder;
   std::error_code none;
   while (!std::filesystem::exists(there, none) && there.has_relative_path()) there = there.parent_path();
   struct statfs system {};
   if (::statfs(there.c_str(), &system) != 0) return {};
-  if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC) return "\"" + folder.string() + "\" lies in memory";
-  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& known) { return known.magic == (system.f_type & 0xFFFFFFFF); });
-  return kind == kinds.end() ? std::string() : "\"" + folder.string() + "\" lies on a network's disk (" + kind->name + ")";
+  if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)
+    return "\"" + folder.string() + "\" lies in memory";
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& known) {
+    return known.magic == (system.f_type & 0xFFFFFFFF);
+  });
+  return kind == kinds.end() ? std::string()
+                             : "\"" + folder.string() + "\" lies on a network's disk (" + kind->name + ")";
 }
 
 CacheFolder::CacheFolder(std::filesystem::path path) : path_(std::move(path)) {
@@ -112,9 +128,11 @@ CacheFolder::CacheFolder(std::filesystem::path path) : path_(std::move(path)) {
   lock_ = locked(path_);
 }
 
-CacheFolder::Found CacheFolder::find_or_make(const std::string& name, const RecordsKey& key, int64_t most_bytes) const {
+CacheFolder::Found CacheFolder::find_or_make(const std::string& name, const RecordsKey& key,
+                                             int64_t most_bytes) const {
   if (auto file = RecordFile::find(path_ / name, key)) return {std::move(file)};
-  if (std::string refusal = make_room(key.file_bytes(), most_bytes); !refusal.empty()) return {nullptr, std::move(refusal)};
+  if (std::string refusal = make_room(key.file_bytes(), most_bytes); !refusal.empty())
+    return {nullptr, std::move(refusal)};
   return {RecordFile::find_or_make(path_ / name, key)};
 }
 
@@ -126,14 +144,18 @@ std::string CacheFolder::make_room(int64_t bytes, int64_t most_bytes) const {
   std::erase_if(caches, [](const CacheFile& cache) { return cache.left_over; });
 
   int64_t there = total(caches, /*open_only=*/false);
-  const int64_t share_of_disk = (static_cast<int64_t>(std::filesystem::space(path_).available) + there) / kShareOfDisk;
+  const int64_t share_of_disk =
+      (static_cast<int64_t>(std::filesystem::space(path_).available) + there) / kShareOfDisk;
   const int64_t allowed = std::min(most_bytes, share_of_disk);
-  const std::string limit = as_bytes(allowed) + (share_of_disk < most_bytes ? ", a quarter of the disk's free room" : " allowed");
+  const std::string limit =
+      as_bytes(allowed) + (share_of_disk < most_bytes ? ", a quarter of the disk's free room" : " allowed");
   if (bytes > allowed) return "it would take " + as_bytes(bytes) + ", more than the " + limit;
   if (const int64_t open = total(caches, /*open_only=*/true); bytes > allowed - open) {
-    return "it would take " + as_bytes(bytes) + ", and caches in use take " + as_bytes(open) + " of the " + limit;
+    return "it would take " + as_bytes(bytes) + ", and caches in use take " + as_bytes(open) + " of the " +
+           limit;
   }
-  std::sort(caches.begin(), caches.end(), [](const CacheFile& a, const CacheFile& b) { return before(a.used, b.used); });
+  std::sort(caches.begin(), caches.end(),
+            [](const CacheFile& a, const CacheFile& b) { return before(a.used, b.used); });
   for (const CacheFile& cache : caches) {
     if (there + bytes <= allowed) break;
     if (!cache.open && ::unlink(cache.path.c_str()) == 0) there -= cache.bytes;

@@ -38,7 +38,8 @@ class CacheFolderTest : public testing::Test {
 };
 
 TEST_F(CacheFolderTest, TheOneUsedLeastRecentlyGoesFirst) {
-  const auto first = add("a.pictures", 2000), oldest = add("b.pictures", 1000), newest = add("c.pictures", 3000), other = add("notes.txt", 10);
+  const auto first = add("a.pictures", 2000), oldest = add("b.pictures", 1000),
+             newest = add("c.pictures", 3000), other = add("notes.txt", 10);
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, 4 * kBytes + 65536), IsEmpty());
   EXPECT_TRUE(is_there(oldest));
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, 3 * kBytes + 65536), IsEmpty());
@@ -81,7 +82,8 @@ TEST_F(CacheFolderTest, WhoOpensAFileThatIsJustLookedAtHasItInUseAllTheSame) {
 TEST_F(CacheFolderTest, MoreThanAllowedIsRefusedAndNothingGoes) {
   const auto there = add("a.pictures", 1000);
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, kBytes - 1), HasSubstr("more than the"));
-  EXPECT_THAT(CacheFolder(caches_).make_room(int64_t{1} << 60, int64_t{1} << 61), HasSubstr("a quarter of the disk's free room"));
+  EXPECT_THAT(CacheFolder(caches_).make_room(int64_t{1} << 60, int64_t{1} << 61),
+              HasSubstr("a quarter of the disk's free room"));
   EXPECT_TRUE(is_there(there));
 }
 
@@ -105,7 +107,8 @@ TEST_F(CacheFolderTest, LinksAndPipesAreNotFollowed) {
 
 TEST_F(CacheFolderTest, AFolderOfItsOwnIsForItsUserOnly) {
   EXPECT_THAT(CacheFolder(folder_.path() / "new" / "pictures").make_room(kBytes, 10 * kBytes), IsEmpty());
-  EXPECT_EQ(std::filesystem::status(folder_.path() / "new" / "pictures").permissions(), std::filesystem::perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(folder_.path() / "new" / "pictures").permissions(),
+            std::filesystem::perms::owner_all);
   folder_.write("file", "");
   EXPECT_THROW(CacheFolder(folder_.path() / "file"), Error);
 }

@@ -8,11 +8,14 @@
 namespace lockstep::data {
 namespace {
 
-std::string size_text(int64_t height, int64_t width) { return std::to_string(height) + "x" + std::to_string(width); }
+std::string size_text(int64_t height, int64_t width) {
+  return std::to_string(height) + "x" + std::to_string(width);
+}
 
 class Centres : public Datastore {
  public:
-  Centres(Dataset dataset, const PictureFormat& format, const PictureFormat& larger) : dataset_(std::move(dataset)), format_(format), larger_(larger) {}
+  Centres(Dataset dataset, const PictureFormat& format, const PictureFormat& larger)
+      : dataset_(std::move(dataset)), format_(format), larger_(larger) {}
 
   int64_t size() const override { return dataset_.size(); }
   const std::vector<std::string>& classes() const override { return dataset_.classes(); }
@@ -26,7 +29,8 @@ class Centres : public Datastore {
   std::string identity() const override {
     const std::string inner = dataset_.store().identity();
     if (inner.empty()) return inner;
-    return "centre " + size_text(format_.height, format_.width) + "x" + std::to_string(format_.channels) + " of " + size_text(larger_.height, larger_.width) + " by " +
+    return "centre " + size_text(format_.height, format_.width) + "x" + std::to_string(format_.channels) +
+           " of " + size_text(larger_.height, larger_.width) + " by " +
            enum_names(larger_.resize)[static_cast<size_t>(larger_.resize)] + " of " + inner;
   }
 
@@ -47,10 +51,13 @@ class Centres : public Datastore {
 
 void check_part(const PictureFormat& part, const PictureFormat& whole) {
   if (part.height <= whole.height && part.width <= whole.width) return;
-  throw Error(ErrorCode::invalid_option, "a picture of " + size_text(part.height, part.width) + " cannot be cut out of one of " + size_text(whole.height, whole.width));
+  throw Error(ErrorCode::invalid_option, "a picture of " + size_text(part.height, part.width) +
+                                             " cannot be cut out of one of " +
+                                             size_text(whole.height, whole.width));
 }
 
-void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t top, int64_t left, std::span<uint8_t> part, const PictureFormat& to) {
+void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t top, int64_t left,
+              std::span<uint8_t> part, const PictureFormat& to) {
   for (int64_t row = 0; row < to.channels * to.height; ++row) {
     const int64_t channel = row / to.height, y = row % to.height;
     const uint8_t* first = whole.data() + (channel * from.height + top + y) * from.width + left;
@@ -58,11 +65,13 @@ void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t
   }
 }
 
-void cut_centre(std::span<const uint8_t> whole, const PictureFormat& from, std::span<uint8_t> part, const PictureFormat& to) {
+void cut_centre(std::span<const uint8_t> whole, const PictureFormat& from, std::span<uint8_t> part,
+                const PictureFormat& to) {
   cut_part(whole, from, (from.height - to.height) / 2, (from.width - to.width) / 2, part, to);
 }
 
-Dataset cut_out_centre(const Dataset& dataset, const PictureFormat& format, const std::vector<int64_t>& resize_to) {
+Dataset cut_out_centre(const Dataset& dataset, const PictureFormat& format,
+                       const std::vector<int64_t>& resize_to) {
   if (dataset.empty()) return dataset;
   const PictureFormat larger = format.sized(resize_to.at(0), resize_to.at(1));
   check_part(format, larger);

@@ -26,7 +26,9 @@ TEST(Centre, IsCutOutOfTheFittedPicture) {
     EXPECT_EQ(centres.store().image_size(i), format.size());
     ASSERT_EQ(centre.pixels.size(), 3U * 20 * 17);
     for (int64_t y = 0; y < 20; ++y) {
-      for (int64_t x = 0; x < 17; ++x) EXPECT_EQ(centre.pixels[static_cast<size_t>(y * 17 + x)], fitted.pixels[static_cast<size_t>((y + 5) * 32 + x + 7)]);
+      for (int64_t x = 0; x < 17; ++x)
+        EXPECT_EQ(centre.pixels[static_cast<size_t>(y * 17 + x)],
+                  fitted.pixels[static_cast<size_t>((y + 5) * 32 + x + 7)]);
     }
     EXPECT_EQ(centres.store().label(i), digits.store().label(i));
     EXPECT_EQ(centres.store().source(i), digits.store().source(i));
@@ -58,7 +60,8 @@ TEST(Centre, IsOfAPictureThatIsDecodedAsAsked) {
   const auto asked = std::make_shared<Asked>();
   for (const Decode decode : {Decode::fast, Decode::exact}) {
     const PictureFormat format{.channels = 1, .height = 10, .width = 10, .decode = decode};
-    EXPECT_EQ(cut_out_centre(Dataset(asked), format, {20, 20}).store().read(0).pixels, std::vector<uint8_t>(100, 7));
+    EXPECT_EQ(cut_out_centre(Dataset(asked), format, {20, 20}).store().read(0).pixels,
+              std::vector<uint8_t>(100, 7));
     EXPECT_EQ(asked->decode, decode);
   }
 }

@@ -1,5 +1,5 @@
-// CIFAR binaries: records of one label byte (CIFAR-100: coarse, then fine) and 3x32x32 bytes, red, green, blue.
-// https://www.cs.toronto.edu/~kriz/cifar.html describes them.
+// CIFAR binaries: records of one label byte (CIFAR-100: coarse, then fine) and 3x32x32 bytes, red, green,
+// blue. https://www.cs.toronto.edu/~kriz/cifar.html describes them.
 #include <algorithm>
 #include <array>
 
@@ -36,7 +36,8 @@ bool has_name(const Variant& variant, std::string_view name) {
   return name == variant.test_name || (name.starts_with(variant.train_prefix) && name.ends_with(".bin"));
 }
 
-// A folder's training files, else its test file; or one file, by name or by a length that only one variant has.
+// A folder's training files, else its test file; or one file, by name or by a length that only one variant
+// has.
 Found find_files(const Files& files) {
   for (const Variant& variant : kVariants) {
     Found found{&variant, files.at_root([&](std::string_view name) { return has_name(variant, name); })};
@@ -61,7 +62,8 @@ std::vector<std::string> class_names(const Variant& variant, const Files& files)
       if (!line.empty()) names.push_back(std::move(line));
     }
     if (static_cast<int64_t>(names.size()) == variant.class_count) return names;
-    throw Error(ErrorCode::corrupt_data, "\"" + files.shown(variant.names_file) + "\" has " + std::to_string(names.size()) + " names for " +
+    throw Error(ErrorCode::corrupt_data, "\"" + files.shown(variant.names_file) + "\" has " +
+                                             std::to_string(names.size()) + " names for " +
                                              std::to_string(variant.class_count) + " classes");
   }
   for (int64_t i = 0; i < variant.class_count; ++i) names.push_back(std::to_string(i));
@@ -87,12 +89,14 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
     const int64_t label = record[variant.label_bytes - 1];
     if (label >= variant.class_count) {
       throw Error(ErrorCode::corrupt_data,
-                  "cannot read \"" + path + "\": record " + std::to_string(i + 1) + " has label " + std::to_string(label) +
-                      ", but a " + variant.kind + " has " + std::to_string(variant.class_count) + " classes",
+                  "cannot read \"" + path + "\": record " + std::to_string(i + 1) + " has label " +
+                      std::to_string(label) + ", but a " + variant.kind + " has " +
+                      std::to_string(variant.class_count) + " classes",
                   "get the file again");
     }
     pictures.labels.push_back(label);
-    pictures.pixels.insert(pictures.pixels.end(), record + variant.label_bytes, record + variant.record_bytes());
+    pictures.pixels.insert(pictures.pixels.end(), record + variant.label_bytes,
+                           record + variant.record_bytes());
   }
 }
 

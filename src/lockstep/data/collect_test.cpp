@@ -15,7 +15,9 @@ MiniBatch batch_of(int64_t count, int64_t first) {
 }
 
 NextMiniBatch one_by_one(std::vector<MiniBatch> batches) {
-  return [batches = std::move(batches), next = size_t{0}]() mutable { return next < batches.size() ? std::optional(batches[next++]) : std::nullopt; };
+  return [batches = std::move(batches), next = size_t{0}]() mutable {
+    return next < batches.size() ? std::optional(batches[next++]) : std::nullopt;
+  };
 }
 
 TEST(Collect, KeepsSamplesAndTheirOrder) {
@@ -42,7 +44,8 @@ TEST(Collect, RefusesWhatDoesNotFitByNumber) {
   };
   EXPECT_THAT(said({}), HasSubstr("no mini-batch"));
   EXPECT_THAT(said({{}}), HasSubstr("mini-batch 1 has no pictures"));
-  EXPECT_THAT(said({batch_of(4, 0), batch_of(3, 4), batch_of(4, 7)}), HasSubstr("mini-batch 3 or the one before is of another size"));
+  EXPECT_THAT(said({batch_of(4, 0), batch_of(3, 4), batch_of(4, 7)}),
+              HasSubstr("mini-batch 3 or the one before is of another size"));
   EXPECT_THAT(said({batch_of(4, 0), batch_of(5, 4)}), HasSubstr("mini-batch 2 or the one before"));
   MiniBatch odd = batch_of(4, 0);
   odd.pictures = odd.pictures.to(at::kFloat);

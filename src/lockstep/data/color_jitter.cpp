@@ -1,4 +1,5 @@
-// torchvision's arithmetic on 8-bit tensors: sums in float, cut off to whole levels after each of the four changes.
+// torchvision's arithmetic on 8-bit tensors: sums in float, cut off to whole levels after each of the four
+// changes.
 #include "lockstep/data/internal/color_jitter.h"
 
 #include <algorithm>
@@ -47,7 +48,8 @@ void change_saturation(const Planes& planes, float factor) {
   if (planes.grey) return;
   for (size_t i = 0; i < planes.red.size(); ++i) {
     const float grey = (1 - factor) * luma(planes, i);
-    for (const auto& plane : {planes.red, planes.green, planes.blue}) plane[i] = to_level(factor * plane[i] + grey);
+    for (const auto& plane : {planes.red, planes.green, planes.blue})
+      plane[i] = to_level(factor * plane[i] + grey);
   }
 }
 
@@ -59,7 +61,9 @@ void turn_hue(const Planes& planes, float turn) {
     const float most = std::max({red, green, blue}), least = std::min({red, green, blue});
     const float range = most - least;
     if (range == 0) continue;
-    float hue = most == red ? (green - blue) / range : most == green ? 2 + (blue - red) / range : 4 + (red - green) / range;
+    float hue = most == red     ? (green - blue) / range
+                : most == green ? 2 + (blue - red) / range
+                                : 4 + (red - green) / range;
     hue += 6 * turn;
     hue -= 6 * std::floor(hue / 6);
     const auto channel = [&](float offset) {
@@ -80,12 +84,16 @@ float factor_of(Random& random, double most) {
 
 }  // namespace
 
-void jitter_colors(std::span<uint8_t> picture, const PictureFormat& format, const ColorJitter& jitter, Random random) {
+void jitter_colors(std::span<uint8_t> picture, const PictureFormat& format, const ColorJitter& jitter,
+                   Random random) {
   const auto plane = static_cast<size_t>(format.height * format.width);
   const bool grey = format.channels == 1;
-  const Planes planes{picture.first(plane), picture.subspan(grey ? 0 : plane, plane), picture.subspan(grey ? 0 : 2 * plane, plane), grey};
+  const Planes planes{picture.first(plane), picture.subspan(grey ? 0 : plane, plane),
+                      picture.subspan(grey ? 0 : 2 * plane, plane), grey};
   const std::vector<int64_t> order = permutation(4, random.next());
-  const float brightness = factor_of(random, jitter.brightness), contrast = factor_of(random, jitter.contrast), saturation = factor_of(random, jitter.saturation);
+  const float brightness = factor_of(random, jitter.brightness),
+              contrast = factor_of(random, jitter.contrast),
+              saturation = factor_of(random, jitter.saturation);
   const auto hue = static_cast<float>(jitter.hue * (2 * random.uniform() - 1));
   for (const int64_t change : order) {
     if (change == 0 && jitter.brightness > 0) change_brightness(planes, brightness);

@@ -1,4 +1,5 @@
-// A folder of class folders with CSV files: one file a sequence, a line a time step, a column a channel; a first line of names is left out.
+// A folder of class folders with CSV files: one file a sequence, a line a time step, a column a channel; a
+// first line of names is left out.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -21,7 +22,9 @@ struct ClassFile {
   std::string class_name;
   std::filesystem::path path;  // below the folder
   int64_t bytes;
-  friend bool operator<(const ClassFile& a, const ClassFile& b) { return std::tie(a.class_name, a.path) < std::tie(b.class_name, b.path); }
+  friend bool operator<(const ClassFile& a, const ClassFile& b) {
+    return std::tie(a.class_name, a.path) < std::tie(b.class_name, b.path);
+  }
 };
 
 /// Whether no cell of the line is a number.
@@ -39,7 +42,8 @@ std::vector<float> turned(const std::vector<float>& rows, int64_t channels) {
   const auto steps = static_cast<int64_t>(rows.size()) / channels;
   std::vector<float> values(rows.size());
   for (int64_t t = 0; t < steps; ++t) {
-    for (int64_t c = 0; c < channels; ++c) values[static_cast<size_t>(c * steps + t)] = rows[static_cast<size_t>(t * channels + c)];
+    for (int64_t c = 0; c < channels; ++c)
+      values[static_cast<size_t>(c * steps + t)] = rows[static_cast<size_t>(t * channels + c)];
   }
   return values;
 }
@@ -55,7 +59,9 @@ Sequence read_csv(const std::string& text, const std::string& path, int64_t& cha
     append_numbers(line, place, rows);
     const auto count = static_cast<int64_t>(rows.size() - before);
     if (channels == 0) channels = count;
-    if (count != channels) refuse(place, "there are " + std::to_string(count) + " values in the line, and " + std::to_string(channels) + " before");
+    if (count != channels)
+      refuse(place, "there are " + std::to_string(count) + " values in the line, and " +
+                        std::to_string(channels) + " before");
   }
   if (rows.empty()) refuse(place, "the file has no time step");
   return {.values = turned(rows, channels), .source = path};
@@ -75,17 +81,22 @@ std::vector<ClassFile> csv_files(const Files& files, const SourceOptions& option
     const std::filesystem::path path(files.path(name));
     found.push_back({class_of(files, path, options.labels), path, name.bytes});
     if (found.back().class_name.empty() && !options.unlabelled) {
-      throw Error(ErrorCode::invalid_option, "\"" + files.shown(files.path(name)) + "\" lies in no class folder", "put it into a folder that has the class's name");
+      throw Error(ErrorCode::invalid_option,
+                  "\"" + files.shown(files.path(name)) + "\" lies in no class folder",
+                  "put it into a folder that has the class's name");
     }
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-// How many of the next files are read together: one where they lie on a disk, or nobody has said how long they are.
+// How many of the next files are read together: one where they lie on a disk, or nobody has said how long
+// they are.
 size_t count_at_once(const io::ByteStore& store, std::span<const ClassFile> next) {
   size_t count = 0;
-  for (int64_t bytes = 0; store.parallel_reads() > 1 && count < std::min(kFilesAtOnce, next.size()) && next[count].bytes >= 0; ++count) {
+  for (int64_t bytes = 0;
+       store.parallel_reads() > 1 && count < std::min(kFilesAtOnce, next.size()) && next[count].bytes >= 0;
+       ++count) {
     bytes += next[count].bytes;
     if (bytes > kBytesAtOnce) break;
   }
@@ -133,12 +144,15 @@ Source open_csv(Files files, const SourceOptions& options) {
       const std::string& name = some[i].class_name;
       Sequence sequence = read_csv(texts[i], files.shown(some[i].path.native()), channels);
       numbers += static_cast<int64_t>(sequence.values.size());
-      if (numbers > kMostSequenceNumbers) throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
+      if (numbers > kMostSequenceNumbers)
+        throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" has more than the " +
+                                                   with_commas(kMostSequenceNumbers) + " numbers allowed");
       sequence.label = name.empty() ? -1 : std::distance(names.begin(), names.find(name));
       sequences.push_back(std::move(sequence));
     }
   }
-  return source_of(channels, classes, std::move(sequences), files.root(), files.described("sequence folder"), options);
+  return source_of(channels, classes, std::move(sequences), files.root(), files.described("sequence folder"),
+                   options);
 }
 
 }  // namespace lockstep::data

@@ -12,19 +12,24 @@
 namespace lockstep::data {
 namespace {
 
-std::string decode_message(const std::string& source, const std::string& reason, const std::optional<BadPicture::Place>& place) {
+std::string decode_message(const std::string& source, const std::string& reason,
+                           const std::optional<BadPicture::Place>& place) {
   std::string message = "cannot decode \"" + source + "\"";
-  if (place) message += " (sample " + std::to_string(place->number) + " of " + std::to_string(place->count) + ")";
+  if (place)
+    message += " (sample " + std::to_string(place->number) + " of " + std::to_string(place->count) + ")";
   return message + ": " + reason;
 }
 
 // Chosen samples of another datastore.
 class Subset : public Datastore {
  public:
-  Subset(std::shared_ptr<const Datastore> whole, std::vector<int64_t> indices) : whole_(std::move(whole)), indices_(std::move(indices)) {
+  Subset(std::shared_ptr<const Datastore> whole, std::vector<int64_t> indices)
+      : whole_(std::move(whole)), indices_(std::move(indices)) {
     for (const int64_t index : indices_) {
       if (index < 0 || index >= whole_->size()) {
-        throw Error(ErrorCode::invalid_option, "sample " + std::to_string(index) + " is not in a dataset of " + std::to_string(whole_->size()));
+        throw Error(
+            ErrorCode::invalid_option,
+            "sample " + std::to_string(index) + " is not in a dataset of " + std::to_string(whole_->size()));
       }
     }
   }
@@ -33,18 +38,27 @@ class Subset : public Datastore {
   int64_t label(int64_t index) const override { return whole_->label(at(index)); }
   std::string source(int64_t index) const override { return whole_->source(at(index)); }
   ImageSize image_size(int64_t index) const override { return whole_->image_size(at(index)); }
-  void read_to(int64_t index, const Placement& placement) const override { whole_->read_to(at(index), placement); }
+  void read_to(int64_t index, const Placement& placement) const override {
+    whole_->read_to(at(index), placement);
+  }
   bool in_memory() const override { return whole_->in_memory(); }
   int64_t parallel_reads() const override { return whole_->parallel_reads(); }
   SampleKind kind() const override { return whole_->kind(); }
   bool labels_steps() const override { return whole_->labels_steps(); }
-  std::span<const int64_t> step_labels(int64_t index) const override { return whole_->step_labels(at(index)); }
+  std::span<const int64_t> step_labels(int64_t index) const override {
+    return whole_->step_labels(at(index));
+  }
   bool continues(int64_t index) const override { return whole_->continues(at(index)); }
-  uint64_t listing_hash() const override { return hash_of(std::as_bytes(std::span(indices_)), whole_->listing_hash()); }
+  uint64_t listing_hash() const override {
+    return hash_of(std::as_bytes(std::span(indices_)), whole_->listing_hash());
+  }
   uint64_t content_hash() const override { return whole_->content_hash(); }
   std::string identity() const override {
     const std::string identity = whole_->identity();
-    return identity.empty() ? identity : identity + "/" + as_hex(hash_of(std::as_bytes(std::span(indices_)), static_cast<uint64_t>(indices_.size())));
+    return identity.empty() ? identity
+                            : identity + "/" +
+                                  as_hex(hash_of(std::as_bytes(std::span(indices_)),
+                                                 static_cast<uint64_t>(indices_.size())));
   }
   std::shared_ptr<const Datastore> whole() const override { return whole_; }
   int64_t index_in_whole(int64_t index) const override { return at(index); }
@@ -64,7 +78,8 @@ int64_t first_part_count(int64_t count, double share) {
 }  // namespace
 
 BadPicture::BadPicture(std::string source, std::string reason, std::optional<Place> place)
-    : Error(ErrorCode::corrupt_data, decode_message(source, reason, place), "remove the file, or set --on-bad-sample skip"),
+    : Error(ErrorCode::corrupt_data, decode_message(source, reason, place),
+            "remove the file, or set --on-bad-sample skip"),
       source_(std::move(source)),
       reason_(std::move(reason)) {}
 
@@ -84,7 +99,9 @@ Dataset Dataset::subset(std::vector<int64_t> indices) const {
 
 Dataset Dataset::partition(int64_t parts, int64_t index) const {
   if (parts < 1 || index < 0 || index >= parts) {
-    throw Error(ErrorCode::invalid_option, "there is no part " + std::to_string(index) + " of " + std::to_string(parts), "parts count from 0");
+    throw Error(ErrorCode::invalid_option,
+                "there is no part " + std::to_string(index) + " of " + std::to_string(parts),
+                "parts count from 0");
   }
   const Range range = part_of(size(), parts, index);
   std::vector<int64_t> indices(static_cast<size_t>(range.count()));
@@ -92,11 +109,14 @@ Dataset Dataset::partition(int64_t parts, int64_t index) const {
   return subset(std::move(indices));
 }
 
-Dataset Dataset::shuffle(int64_t seed) const { return subset(permutation(size(), seed_of({static_cast<uint64_t>(seed)}))); }
+Dataset Dataset::shuffle(int64_t seed) const {
+  return subset(permutation(size(), seed_of({static_cast<uint64_t>(seed)})));
+}
 
 std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) const {
   if (!(share > 0 && share < 1)) {
-    throw Error(ErrorCode::invalid_option, "a split's share is " + shortest(share) + ", but must be above 0 and below 1");
+    throw Error(ErrorCode::invalid_option,
+                "a split's share is " + shortest(share) + ", but must be above 0 and below 1");
   }
   return split_labels(options.seed, [&](int64_t, int64_t count) { return first_part_count(count, share); });
 }

@@ -32,7 +32,8 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
-/// What the samples are: 8-bit pictures [C,H,W], or sequences, float32 [C,T], whose T time steps differ from sample to sample.
+/// What the samples are: 8-bit pictures [C,H,W], or sequences, float32 [C,T], whose T time steps differ from
+/// sample to sample.
 enum class SampleKind { picture, sequence };
 
 /// A stored picture that cannot be read: `cannot decode "path": reason`, corrupt_data.
@@ -54,13 +55,17 @@ class BadPicture : public Error {
 
 class PixelTaker;
 
-/// Called once by a decoder when it knows the picture's size; gives the memory, size.bytes() long, for the planar pixels. Made of a function
-/// that does so. A reader that wants another size or colour gives a taker too (data/pixels.h), which a decoder may hand its pixels instead.
+/// Called once by a decoder when it knows the picture's size; gives the memory, size.bytes() long, for the
+/// planar pixels. Made of a function that does so. A reader that wants another size or colour gives a taker
+/// too (data/pixels.h), which a decoder may hand its pixels instead.
 class Placement {
  public:
   template <class Memory>
-    requires std::is_invocable_r_v<std::span<uint8_t>, const Memory&, const ImageSize&>
-  Placement(Memory memory, PixelTaker* taker = nullptr) : memory_(std::move(memory)), taker_(taker) {}  // NOLINT: a lambda is one
+  requires std::is_invocable_r_v < std::span<uint8_t>,
+  const Memory&,
+      const ImageSize& > Placement(Memory memory, PixelTaker* taker = nullptr)
+      : memory_(std::move(memory)),
+  taker_(taker) {}  // NOLINT: a lambda is one
   std::span<uint8_t> operator()(const ImageSize& size) const { return memory_(size); }
   PixelTaker* taker() const { return taker_; }
 
@@ -82,27 +87,36 @@ class Datastore {
   virtual std::string source(int64_t index) const = 0;
   /// Throws BadPicture, not_found or io, naming source(index).
   virtual ImageSize image_size(int64_t index) const = 0;
-  /// Decodes the picture as stored, [C,H,W], into the memory that `placement` gives. Throws as image_size does; the memory then holds anything.
+  /// Decodes the picture as stored, [C,H,W], into the memory that `placement` gives. Throws as image_size
+  /// does; the memory then holds anything.
   virtual void read_to(int64_t index, const Placement& placement) const = 0;
-  /// Whether all pictures have one size and lie decoded in memory, so that keeping a copy of them would gain nothing.
+  /// Whether all pictures have one size and lie decoded in memory, so that keeping a copy of them would gain
+  /// nothing.
   virtual bool in_memory() const { return false; }
-  /// How many samples are best read at once: more than there are cores where each read waits for a network; 0: as many as there are cores.
+  /// How many samples are best read at once: more than there are cores where each read waits for a network;
+  /// 0: as many as there are cores.
   virtual int64_t parallel_reads() const { return 0; }
-  /// Of a sequence [C,T], image_size is {C,1,T}, and read_to asks for that size and writes float32, 4 bytes a number.
+  /// Of a sequence [C,T], image_size is {C,1,T}, and read_to asks for that size and writes float32, 4 bytes a
+  /// number.
   virtual SampleKind kind() const { return SampleKind::picture; }
-  /// Whether sequences have a class at every time step (step_labels, -1 where there is none) and not one as a whole (label, then -1).
+  /// Whether sequences have a class at every time step (step_labels, -1 where there is none) and not one as a
+  /// whole (label, then -1).
   virtual bool labels_steps() const { return false; }
   virtual std::span<const int64_t> step_labels(int64_t) const { return {}; }
-  /// Whether a sequence goes on where the sample at its place in the mini-batch before ended, so that recurrent state is carried over.
+  /// Whether a sequence goes on where the sample at its place in the mini-batch before ended, so that
+  /// recurrent state is carried over.
   virtual bool continues(int64_t) const { return false; }
   /// How many samples a mini-batch must have for that; 0: any number.
   virtual int64_t slots() const { return 0; }
-  /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and at resume.
+  /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and
+  /// at resume.
   virtual uint64_t listing_hash() const = 0;
-  /// Sizes and times of the last change of what is read, in one number, for what is made of the pictures and kept; 0: nobody can tell.
+  /// Sizes and times of the last change of what is read, in one number, for what is made of the pictures and
+  /// kept; 0: nobody can tell.
   virtual uint64_t content_hash() const { return 0; }
-  /// Where the pictures come from, in words that no other datastore of this process has unless it holds the same pictures and labels in the same
-  /// order. Empty: nobody can tell, and the datastore is equal to itself only.
+  /// Where the pictures come from, in words that no other datastore of this process has unless it holds the
+  /// same pictures and labels in the same order. Empty: nobody can tell, and the datastore is equal to itself
+  /// only.
   virtual std::string identity() const { return {}; }
   /// For chosen samples of another datastore: that one, and the place of a sample in it; else null.
   virtual std::shared_ptr<const Datastore> whole() const { return nullptr; }
@@ -131,24 +145,27 @@ class Dataset {
   /// The samples at `indices`, in that order.
   Dataset subset(std::vector<int64_t> indices) const;
 
-  /// Part `index` of `parts` equal ones, in order: part_of(size(), parts, index). For loops in which each worker has a dataset of its own.
-  /// Throws invalid_option for an index that is not in [0, parts).
+  /// Part `index` of `parts` equal ones, in order: part_of(size(), parts, index). For loops in which each
+  /// worker has a dataset of its own. Throws invalid_option for an index that is not in [0, parts).
   Dataset partition(int64_t parts, int64_t index) const;
 
   /// All samples in an order drawn by the seed.
   Dataset shuffle(int64_t seed) const;
 
-  /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed, and the rest. Each label with
-  /// two samples or more has at least one in each part; both parts keep the order of the whole.
+  /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed,
+  /// and the rest. Each label with two samples or more has at least one in each part; both parts keep the
+  /// order of the whole.
   std::pair<Dataset, Dataset> split(double share, SplitOptions options = {}) const;
 
-  /// Two parts: `count` samples (1 or more) of each label that has any, drawn at random by the seed, and the rest. Both keep the order of the
-  /// whole. Throws invalid_option, with the class's name, where a label would have none left for the rest.
+  /// Two parts: `count` samples (1 or more) of each label that has any, drawn at random by the seed, and the
+  /// rest. Both keep the order of the whole. Throws invalid_option, with the class's name, where a label
+  /// would have none left for the rest.
   std::pair<Dataset, Dataset> split_by_count(int64_t count, SplitOptions options = {}) const;
 
  private:
   /// taken(label, samples of it) go to the first part.
-  std::pair<Dataset, Dataset> split_labels(int64_t seed, const std::function<int64_t(int64_t, int64_t)>& taken) const;
+  std::pair<Dataset, Dataset> split_labels(int64_t seed,
+                                           const std::function<int64_t(int64_t, int64_t)>& taken) const;
   std::shared_ptr<const Datastore> store_;
 };
 

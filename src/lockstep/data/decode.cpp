@@ -26,34 +26,63 @@ struct Format {
 };
 
 bool is_pnm(std::string_view head) {
-  return head.size() > 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7' && std::string_view(" \t\r\n#").find(head[2]) != std::string_view::npos;
+  return head.size() > 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7' &&
+         std::string_view(" \t\r\n#").find(head[2]) != std::string_view::npos;
 }
 
 // Up to four samples of 16 bits a pixel.
-template <ImageSize (*size_of)(const ByteWindow&), void (*decode)(std::string_view file, const Placement& placement)>
+template <ImageSize (*size_of)(const ByteWindow&),
+          void (*decode)(std::string_view file, const Placement& placement)>
 Decoding open_pixels(std::string_view file) {
   const ImageSize size = size_of(window_of(file));
   return {8 * size.height * size.width, [file](const Placement& placement) { decode(file, placement); }};
 }
 
 constexpr std::array<Format, 6> kFormats{{
-    {"PNG", {"png"}, [](std::string_view head) { return head.starts_with("\x89PNG\r\n\x1a\n"); }, png_size, open_pixels<png_size, decode_png>},
-    {"JPEG", {"jpg", "jpeg"}, [](std::string_view head) { return head.starts_with("\xff\xd8\xff"); }, jpeg_size, open_pixels<jpeg_size, decode_jpeg>},
-    {"BMP", {"bmp"}, [](std::string_view head) { return head.starts_with("BM"); }, bmp_size, open_pixels<bmp_size, decode_bmp>},
+    {"PNG",
+     {"png"},
+     [](std::string_view head) { return head.starts_with("\x89PNG\r\n\x1a\n"); },
+     png_size,
+     open_pixels<png_size, decode_png>},
+    {"JPEG",
+     {"jpg", "jpeg"},
+     [](std::string_view head) { return head.starts_with("\xff\xd8\xff"); },
+     jpeg_size,
+     open_pixels<jpeg_size, decode_jpeg>},
+    {"BMP",
+     {"bmp"},
+     [](std::string_view head) { return head.starts_with("BM"); },
+     bmp_size,
+     open_pixels<bmp_size, decode_bmp>},
     {"PPM", {"ppm", "pgm", "pnm"}, is_pnm, pnm_size, open_pixels<pnm_size, decode_pnm>},
-    {"TIFF", {"tif", "tiff"}, [](std::string_view head) { return head.starts_with(std::string_view("II*\0", 4)) || head.starts_with(std::string_view("MM\0*", 4)); }, tiff_size, open_tiff},
-    {"WebP", {"webp"}, [](std::string_view head) { return head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP"; }, webp_size, open_pixels<webp_size, decode_webp>},
+    {"TIFF",
+     {"tif", "tiff"},
+     [](std::string_view head) {
+       return head.starts_with(std::string_view("II*\0", 4)) ||
+              head.starts_with(std::string_view("MM\0*", 4));
+     },
+     tiff_size,
+     open_tiff},
+    {"WebP",
+     {"webp"},
+     [](std::string_view head) {
+       return head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP";
+     },
+     webp_size,
+     open_pixels<webp_size, decode_webp>},
 }};
 
 // What is often found under the names of the others, and not read.
-constexpr std::array<std::pair<std::string_view, const char*>, 2> kOthers{{{"GIF8", "GIF"}, {"<", "text file (HTML or XML)"}}};
+constexpr std::array<std::pair<std::string_view, const char*>, 2> kOthers{
+    {{"GIF8", "GIF"}, {"<", "text file (HTML or XML)"}}};
 
 const Format* format_of_name(std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || name.size() - dot > 5 || name.size() - dot < 2) return nullptr;
   const std::string ending = lower(name.substr(dot + 1));
   for (const Format& format : kFormats) {
-    if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end()) return &format;
+    if (std::find(format.endings.begin(), format.endings.end(), ending) != format.endings.end())
+      return &format;
   }
   return nullptr;
 }
@@ -65,10 +94,12 @@ const Format& checked_format(std::string_view name, std::string_view head) {
   if (head.empty()) throw DecodeError("the file is empty");
   if (expected->fits(head)) return *expected;
   for (const Format& format : kFormats) {
-    if (format.fits(head)) throw DecodeError("holds a " + std::string(format.name) + ", not a " + expected->name + "; rename it");
+    if (format.fits(head))
+      throw DecodeError("holds a " + std::string(format.name) + ", not a " + expected->name + "; rename it");
   }
   for (const auto& [signature, other] : kOthers) {
-    if (head.starts_with(signature)) throw DecodeError("holds a " + std::string(other) + ", not a " + expected->name);
+    if (head.starts_with(signature))
+      throw DecodeError("holds a " + std::string(other) + ", not a " + expected->name);
   }
   if (head.size() < 8) ends_at(expected->name, head.size());
   throw DecodeError("is not a " + std::string(expected->name));
@@ -102,10 +133,13 @@ bool is_picture_name(std::string_view name) { return format_of_name(name) != nul
 void check_size(const ImageSize& size) {
   const std::string text = std::to_string(size.width) + "x" + std::to_string(size.height);
   if (size.width <= 0 || size.height <= 0) throw DecodeError("has no pixels (" + text + ")");
-  if (size.height > kMostPixels / size.width) throw DecodeError("is " + text + ", more than the " + with_commas(kMostPixels) + " pixels allowed");
+  if (size.height > kMostPixels / size.width)
+    throw DecodeError("is " + text + ", more than the " + with_commas(kMostPixels) + " pixels allowed");
 }
 
-void ends_at(const char* format, size_t offset) { throw DecodeError(std::string(format) + " ends at byte " + std::to_string(offset)); }
+void ends_at(const char* format, size_t offset) {
+  throw DecodeError(std::string(format) + " ends at byte " + std::to_string(offset));
+}
 
 std::span<uint8_t> scratch(size_t bytes) {
   thread_local ThreadBuffer memory;
@@ -125,7 +159,9 @@ uint32_t big_endian(std::string_view bytes) {
 }
 
 ByteWindow window_of(std::string_view bytes) {
-  return [bytes](size_t offset, size_t count) { return offset < bytes.size() ? bytes.substr(offset, count) : std::string_view(); };
+  return [bytes](size_t offset, size_t count) {
+    return offset < bytes.size() ? bytes.substr(offset, count) : std::string_view();
+  };
 }
 
 ByteWindow window_from(const ByteWindow& bytes_at, size_t begin) {
@@ -140,7 +176,9 @@ void decode(std::string_view name, std::string_view file, const Placement& place
   decoding.run(placement);
 }
 
-ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) { return checked_format(name, bytes_at(0, 16)).size(bytes_at); }
+ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) {
+  return checked_format(name, bytes_at(0, 16)).size(bytes_at);
+}
 
 ImageSize stored_size(std::string_view name, const ReadAt& read_at) {
   std::array<char, kMostWindow> head, window;
@@ -154,7 +192,8 @@ ImageSize stored_size(std::string_view name, const ReadAt& read_at) {
 
 ImageSize stored_size(const std::string& path) {
   const OpenFile file(path, O_RDONLY);
-  return stored_size(path, [&](int64_t offset, std::span<char> destination) { return file.read_at(offset, destination); });
+  return stored_size(
+      path, [&](int64_t offset, std::span<char> destination) { return file.read_at(offset, destination); });
 }
 
 }  // namespace lockstep::data

@@ -1,5 +1,5 @@
-// Picture files to pixels: PNG, JPEG, BMP, PPM and PGM, TIFF, WebP. The files are not trusted: sizes are checked against stated bounds and
-// against what so many bytes can hold before memory is taken.
+// Picture files to pixels: PNG, JPEG, BMP, PPM and PGM, TIFF, WebP. The files are not trusted: sizes are
+// checked against stated bounds and against what so many bytes can hold before memory is taken.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,24 @@ namespace lockstep::data {
 constexpr int64_t kMostPixels = int64_t{1} << 27;
 constexpr int64_t kMostFileBytes = int64_t{1} << 29;
 
-/// Why a picture cannot be read, e.g. "JPEG ends at byte 20480". Whoever knows the file's name makes a BadPicture of it.
+/// Why a picture cannot be read, e.g. "JPEG ends at byte 20480". Whoever knows the file's name makes a
+/// BadPicture of it.
 class DecodeError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Whether the name ends as those of pictures do (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pnm, .tif, .tiff, .webp), in capitals or not.
+/// Whether the name ends as those of pictures do (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pnm, .tif, .tiff,
+/// .webp), in capitals or not.
 bool is_picture_name(std::string_view name);
 
 /// Decodes a whole file held in memory to [C,H,W]; `name` says by its ending what it should be. Any thread.
-/// A picture is turned as EXIF says (Pillow's ImageOps.exif_transpose), and alpha and transparency are dropped (its convert("RGB")). Grey stays
-/// one channel, a palette becomes three.
-/// PNG: every depth and kind; 16 bits become the upper 8. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1 to 32 bits, not compressed. PPM, PGM:
-/// binary. TIFF: the first picture, not compressed or by PackBits, LZW, Deflate, JPEG or fax. WebP: not animated.
-/// Pictures of more than two million pixels wait for one another where those that all threads decode at once would take more than a quarter of the
-/// memory; so `placement` must not decode another.
+/// A picture is turned as EXIF says (Pillow's ImageOps.exif_transpose), and alpha and transparency are
+/// dropped (its convert("RGB")). Grey stays one channel, a palette becomes three. PNG: every depth and kind;
+/// 16 bits become the upper 8. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1 to 32 bits, not compressed. PPM,
+/// PGM: binary. TIFF: the first picture, not compressed or by PackBits, LZW, Deflate, JPEG or fax. WebP: not
+/// animated. Pictures of more than two million pixels wait for one another where those that all threads
+/// decode at once would take more than a quarter of the memory; so `placement` must not decode another.
 /// Throws DecodeError.
 void decode(std::string_view name, std::string_view file, const Placement& placement);
 
@@ -40,7 +42,8 @@ using ByteWindow = std::function<std::string_view(size_t offset, size_t count)>;
 /// What a window must be able to give at once.
 constexpr size_t kMostWindow = 4096;
 
-/// The same size that decode() would give, from a few kilobytes. Throws DecodeError and what the window throws.
+/// The same size that decode() would give, from a few kilobytes. Throws DecodeError and what the window
+/// throws.
 ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at);
 
 /// Bytes of a file from `offset` on; fewer than asked for only at its end. Returns how many.

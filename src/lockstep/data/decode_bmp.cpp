@@ -1,4 +1,5 @@
-// Windows bitmaps: a file header of 14 bytes, a header of 12 or 40 and more, a palette, rows padded to 4 bytes, the lowest first.
+// Windows bitmaps: a file header of 14 bytes, a header of 12 or 40 and more, a palette, rows padded to 4
+// bytes, the lowest first.
 #include <array>
 #include <bit>
 
@@ -15,7 +16,7 @@ struct BmpHeader {
   uint32_t bits = 0;
   bool lowest_first = true;
   size_t pixels_at = 0;
-  std::array<uint32_t, 3> masks{};           // of red, green, blue; 16 and 32 bits
+  std::array<uint32_t, 3> masks{};  // of red, green, blue; 16 and 32 bits
   std::array<std::array<uint8_t, 3>, 256> palette{};
 };
 
@@ -39,7 +40,8 @@ BmpHeader header_of(const ByteWindow& bytes_at) {
   if (bytes.size() < kFileHeader + 12) ends_at("BMP", bytes.size());
   const size_t header_bytes = little_endian(bytes.substr(14, 4));
   const bool old = header_bytes == 12;
-  if (!old && (header_bytes < 40 || header_bytes > 124)) throw DecodeError("BMP is damaged (a header of " + std::to_string(header_bytes) + " bytes)");
+  if (!old && (header_bytes < 40 || header_bytes > 124))
+    throw DecodeError("BMP is damaged (a header of " + std::to_string(header_bytes) + " bytes)");
   if (bytes.size() < kFileHeader + header_bytes) ends_at("BMP", bytes.size());
 
   BmpHeader header;
@@ -60,8 +62,10 @@ BmpHeader header_of(const ByteWindow& bytes_at) {
     colours = little_endian(bytes.substr(46, 4));
   }
   check_size(header.size);
-  if (header.bits != 1 && header.bits != 4 && header.bits != 8 && header.bits != 16 && header.bits != 24 && header.bits != 32) {
-    throw DecodeError("is a BMP of " + std::to_string(header.bits) + " bits a pixel, only 1, 4, 8, 16, 24 and 32 are read");
+  if (header.bits != 1 && header.bits != 4 && header.bits != 8 && header.bits != 16 && header.bits != 24 &&
+      header.bits != 32) {
+    throw DecodeError("is a BMP of " + std::to_string(header.bits) +
+                      " bits a pixel, only 1, 4, 8, 16, 24 and 32 are read");
   }
   size_t after = kFileHeader + header_bytes;
   if (header.bits == 16) header.masks = {0x7c00, 0x03e0, 0x001f};
@@ -118,11 +122,13 @@ void decode_bmp(std::string_view file, const Placement& placement) {
   const auto height = static_cast<size_t>(header.size.height);
   // Some writers leave out the last row's padding.
   const size_t last_row = static_cast<size_t>((header.size.width * header.bits + 7) / 8);
-  if (header.pixels_at > file.size() || file.size() - header.pixels_at < row_bytes * (height - 1) + last_row) ends_at("BMP", file.size());
+  if (header.pixels_at > file.size() || file.size() - header.pixels_at < row_bytes * (height - 1) + last_row)
+    ends_at("BMP", file.size());
   const std::span<uint8_t> pixels = scratch(static_cast<size_t>(header.size.bytes()));
   for (size_t y = 0; y < height; ++y) {
     const size_t to = header.lowest_first ? height - 1 - y : y;
-    read_row(file.substr(header.pixels_at + y * row_bytes, row_bytes), header, pixels.data() + to * static_cast<size_t>(header.size.width * header.size.channels));
+    read_row(file.substr(header.pixels_at + y * row_bytes, row_bytes), header,
+             pixels.data() + to * static_cast<size_t>(header.size.width * header.size.channels));
   }
   give(interleaved(pixels.data(), header.size, header.size.channels), placement);
 }

@@ -12,23 +12,25 @@
 namespace lockstep::data {
 namespace {
 
-// A scan needs a bit for each block of 8x8 at least, and up to 32x32 pixels can share one in colour; more pixels for a byte cannot be.
+// A scan needs a bit for each block of 8x8 at least, and up to 32x32 pixels can share one in colour; more
+// pixels for a byte cannot be.
 constexpr int64_t kMostPixelsPerByte = 1024;
 // Real files have a few dozen segments in front of the picture.
 constexpr int kMostSteps = 1 << 16;
 // Each scan of a file of several goes over the whole picture; progressive files have about ten.
 constexpr int64_t kMostScannedPixels = 16 * kMostPixels;
-// Larger ones would take a good part of a GPU's memory, beside a training that wants it: two bytes and more for each coefficient.
+// Larger ones would take a good part of a GPU's memory, beside a training that wants it: two bytes and more
+// for each coefficient.
 constexpr int64_t kMostGpuPixels = int64_t{1} << 25;
 
 // What a JPEG's markers say in front of its pixels.
 struct JpegHeader {
-  ImageSize size;            // as stored: one channel or three
-  int64_t components = 0;    // 4 is CMYK
-  bool adobe = false;        // has Adobe's marker, which means that CMYK is stored inverted
+  ImageSize size;          // as stored: one channel or three
+  int64_t components = 0;  // 4 is CMYK
+  bool adobe = false;      // has Adobe's marker, which means that CMYK is stored inverted
   bool progressive = false;
-  bool huffman = false;      // baseline, extended or progressive; not lossless, hierarchical or arithmetic
-  int64_t orientation = 0;   // 0: no EXIF
+  bool huffman = false;     // baseline, extended or progressive; not lossless, hierarchical or arithmetic
+  int64_t orientation = 0;  // 0: no EXIF
 };
 
 struct DestroyHandle {
@@ -44,9 +46,13 @@ tjhandle thread_handle() {
 [[noreturn]] void damaged(const std::string& why) { throw DecodeError("JPEG is damaged (" + why + ")"); }
 
 int64_t byte_at(std::string_view bytes, size_t position) { return static_cast<uint8_t>(bytes[position]); }
-int64_t big_endian16(std::string_view bytes, size_t position) { return big_endian(bytes.substr(position, 2)); }
+int64_t big_endian16(std::string_view bytes, size_t position) {
+  return big_endian(bytes.substr(position, 2));
+}
 
-bool is_frame(int64_t marker) { return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc; }
+bool is_frame(int64_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
 bool stands_alone(int64_t marker) { return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8); }
 
 bool is_progressive(int64_t marker) { return (marker & 3) == 2; }
@@ -58,7 +64,8 @@ void read_frame(std::string_view segment, JpegHeader& header) {
     throw DecodeError("is a JPEG with " + std::to_string(bits) + " bits a sample, only 8 are read");
   header.components = byte_at(segment, 7);
   if (header.components != 1 && header.components != 3 && header.components != 4) {
-    throw DecodeError("is a JPEG with " + std::to_string(header.components) + " components, only 1, 3 and 4 are read");
+    throw DecodeError("is a JPEG with " + std::to_string(header.components) +
+                      " components, only 1, 3 and 4 are read");
   }
   header.size = {header.components == 1 ? 1 : 3, big_endian16(segment, 3), big_endian16(segment, 5)};
   check_size(header.size);
@@ -133,9 +140,12 @@ bool one_scan(std::string_view file, const JpegHeader& header) {
 // Between the scans' bytes 0xff is never followed by a marker's code.
 void check_scans(std::string_view file, const JpegHeader& header) {
   int64_t scans = 0;
-  for (size_t at = file.find("\xff\xda"); at != std::string_view::npos; at = file.find("\xff\xda", at + 2)) ++scans;
+  for (size_t at = file.find("\xff\xda"); at != std::string_view::npos; at = file.find("\xff\xda", at + 2))
+    ++scans;
   if (scans * header.size.height > kMostScannedPixels / header.size.width) {
-    throw DecodeError("is a JPEG of " + std::to_string(scans) + " scans, too many for " + std::to_string(header.size.width) + "x" + std::to_string(header.size.height) + " pixels");
+    throw DecodeError("is a JPEG of " + std::to_string(scans) + " scans, too many for " +
+                      std::to_string(header.size.width) + "x" + std::to_string(header.size.height) +
+                      " pixels");
   }
 }
 
@@ -144,10 +154,14 @@ void check(int status, tjhandle handle, std::string_view file) {
   if (status == 0) return;
   const std::string_view message = tjGetErrorStr2(handle);
   if (tjGetErrorCode(handle) != TJERR_WARNING) damaged(std::string(message));
-  if (message.find("Premature end of JPEG") != std::string_view::npos || file.rfind("\xff\xd9") == std::string_view::npos) ends_at("JPEG", file.size());
+  if (message.find("Premature end of JPEG") != std::string_view::npos ||
+      file.rfind("\xff\xd9") == std::string_view::npos)
+    ends_at("JPEG", file.size());
 }
 
-const unsigned char* bytes_of(std::string_view file) { return reinterpret_cast<const unsigned char*>(file.data()); }
+const unsigned char* bytes_of(std::string_view file) {
+  return reinterpret_cast<const unsigned char*>(file.data());
+}
 
 // How the pixels of one file are made.
 struct Way {
@@ -156,8 +170,12 @@ struct Way {
   int flags = TJFLAG_LIMITSCANS;
 
   int64_t scaled(int64_t length) const { return (length + shrink - 1) / shrink; }
-  double share(int64_t length) const { return static_cast<double>(length) / static_cast<double>(shrink * scaled(length)); }
-  ImageSize scaled(const ImageSize& size) const { return {size.channels, scaled(size.height), scaled(size.width)}; }
+  double share(int64_t length) const {
+    return static_cast<double>(length) / static_cast<double>(shrink * scaled(length));
+  }
+  ImageSize scaled(const ImageSize& size) const {
+    return {size.channels, scaled(size.height), scaled(size.width)};
+  }
 };
 
 Way way_for(const JpegHeader& header, const PixelTaker* taker) {
@@ -167,20 +185,27 @@ Way way_for(const JpegHeader& header, const PixelTaker* taker) {
   way.flags |= TJFLAG_FASTUPSAMPLE;
   const double least = taker->least_scale(oriented(header.size, header.orientation));
   // A turned picture's half pixels would come to lie at its other end, so it has none.
-  const auto divides = [&](int shrink) { return header.orientation <= 1 || (header.size.height % shrink == 0 && header.size.width % shrink == 0); };
+  const auto divides = [&](int shrink) {
+    return header.orientation <= 1 || (header.size.height % shrink == 0 && header.size.width % shrink == 0);
+  };
   while (way.shrink < 8 && least * way.shrink * 2 <= 1 && divides(way.shrink * 2)) way.shrink *= 2;
-  // The smaller transforms have no quick form, and with the flag TurboJPEG 2.1 takes the wrong factors for halved colours.
+  // The smaller transforms have no quick form, and with the flag TurboJPEG 2.1 takes the wrong factors for
+  // halved colours.
   if (way.shrink == 1) way.flags |= TJFLAG_FASTDCT;
   return way;
 }
 
-void decompress(std::string_view file, const ImageSize& size, TJPF format, const Way& way, std::span<uint8_t> destination) {
+void decompress(std::string_view file, const ImageSize& size, TJPF format, const Way& way,
+                std::span<uint8_t> destination) {
   const tjhandle handle = thread_handle();
-  const int status = tjDecompress2(handle, bytes_of(file), file.size(), destination.data(), static_cast<int>(size.width), 0, static_cast<int>(size.height), format, way.flags);
+  const int status =
+      tjDecompress2(handle, bytes_of(file), file.size(), destination.data(), static_cast<int>(size.width), 0,
+                    static_cast<int>(size.height), format, way.flags);
   check(status, handle, file);
 }
 
-// What libjpeg says of a file's colours before it decodes; -1 where it says nothing, or sees another picture than we do.
+// What libjpeg says of a file's colours before it decodes; -1 where it says nothing, or sees another picture
+// than we do.
 struct StoredColours {
   int space = -1;
   int subsampling = -1;
@@ -189,12 +214,15 @@ struct StoredColours {
 StoredColours stored_colours(std::string_view file, const JpegHeader& header) {
   int width = 0, height = 0;
   StoredColours colours;
-  const int status = tjDecompressHeader3(thread_handle(), bytes_of(file), file.size(), &width, &height, &colours.subsampling, &colours.space);
-  const bool known = status == 0 && colours.subsampling >= 0 && colours.subsampling < TJ_NUMSAMP && width == header.size.width && height == header.size.height;
+  const int status = tjDecompressHeader3(thread_handle(), bytes_of(file), file.size(), &width, &height,
+                                         &colours.subsampling, &colours.space);
+  const bool known = status == 0 && colours.subsampling >= 0 && colours.subsampling < TJ_NUMSAMP &&
+                     width == header.size.width && height == header.size.height;
   return known ? colours : StoredColours{};
 }
 
-// Of the kinds that every decoder has, and with an end, so that libjpeg would read it too. In bytes of a scan a marker does not occur.
+// Of the kinds that every decoder has, and with an end, so that libjpeg would read it too. In bytes of a scan
+// a marker does not occur.
 bool is_usual(std::string_view file, const JpegHeader& header) {
   if (!header.huffman || header.size.height * header.size.width > kMostGpuPixels) return false;
   const size_t scan = first_scan(file), end = file.rfind("\xff\xd9");
@@ -203,37 +231,50 @@ bool is_usual(std::string_view file, const JpegHeader& header) {
 }
 
 // False where it is left to libjpeg, which reads it exactly or says what is wrong with it.
-bool decode_by(const device::JpegDecoder& decoder, std::string_view file, const JpegHeader& header, const Placement& placement) {
+bool decode_by(const device::JpegDecoder& decoder, std::string_view file, const JpegHeader& header,
+               const Placement& placement) {
   const ImageSize& size = header.size;
-  return is_usual(file, header) && decoder.decode(file, {size.channels, size.height, size.width}, [&](std::span<const uint8_t> pixels) {
-    give(oriented(interleaved(pixels.data(), size, size.channels), header.orientation), placement);
-  });
+  return is_usual(file, header) &&
+         decoder.decode(file, {size.channels, size.height, size.width}, [&](std::span<const uint8_t> pixels) {
+           give(oriented(interleaved(pixels.data(), size, size.channels), header.orientation), placement);
+         });
 }
 
-// Luma and chroma as they are stored, of which fewer pixels have to be resized. False where the file is not of one of the usual kinds.
-bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way& way, const Placement& placement) {
+// Luma and chroma as they are stored, of which fewer pixels have to be resized. False where the file is not
+// of one of the usual kinds.
+bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way& way,
+                      const Placement& placement) {
   const tjhandle handle = thread_handle();
   const auto [colours, subsampling] = stored_colours(file, header);
   if (colours != TJCS_YCbCr) return false;
 
   const ImageSize size = way.scaled(header.size);
-  Pixels pixels{.size = size, .luma_chroma = true, .chroma_width = tjMCUWidth[subsampling] / 8, .chroma_height = tjMCUHeight[subsampling] / 8};
+  Pixels pixels{.size = size,
+                .luma_chroma = true,
+                .chroma_width = tjMCUWidth[subsampling] / 8,
+                .chroma_height = tjMCUHeight[subsampling] / 8};
   pixels.height_share = way.share(header.size.height);
   pixels.width_share = way.share(header.size.width);
   std::array<size_t, 4> begins{};
   std::array<int, 3> strides{};
   for (int c = 0; c < 3; ++c) {
     strides[static_cast<size_t>(c)] = tjPlaneWidth(c, static_cast<int>(size.width), subsampling);
-    begins[static_cast<size_t>(c) + 1] = begins[static_cast<size_t>(c)] + tjPlaneSizeYUV(c, static_cast<int>(size.width), 0, static_cast<int>(size.height), subsampling);
+    begins[static_cast<size_t>(c) + 1] =
+        begins[static_cast<size_t>(c)] +
+        tjPlaneSizeYUV(c, static_cast<int>(size.width), 0, static_cast<int>(size.height), subsampling);
   }
   const std::span<uint8_t> memory = scratch(begins[3]);
   std::array<unsigned char*, 3> planes{};
   for (size_t c = 0; c < 3; ++c) planes[c] = memory.data() + begins[c];
-  const int status = tjDecompressToYUVPlanes(handle, bytes_of(file), file.size(), planes.data(), static_cast<int>(size.width), strides.data(), static_cast<int>(size.height), way.flags);
+  const int status = tjDecompressToYUVPlanes(handle, bytes_of(file), file.size(), planes.data(),
+                                             static_cast<int>(size.width), strides.data(),
+                                             static_cast<int>(size.height), way.flags);
   check(status, handle, file);
   pixels.planes[0] = {planes[0], strides[0], 1, size.height, size.width};
   for (size_t c = 1; c < 3; ++c) {
-    pixels.planes[c] = {planes[c], strides[c], 1, tjPlaneHeight(static_cast<int>(c), static_cast<int>(size.height), subsampling), strides[c]};
+    pixels.planes[c] = {planes[c], strides[c], 1,
+                        tjPlaneHeight(static_cast<int>(c), static_cast<int>(size.height), subsampling),
+                        strides[c]};
   }
   give(oriented(pixels, header.orientation), placement);
   return true;
@@ -258,11 +299,14 @@ ImageSize jpeg_size(const ByteWindow& bytes_at) {
 
 void decode_jpeg(std::string_view file, const Placement& placement) {
   const JpegHeader header = header_of(window_of(file));
-  if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size())) ends_at("JPEG", file.size());
+  if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size()))
+    ends_at("JPEG", file.size());
   if (!one_scan(file, header)) check_scans(file, header);
 
   const PixelTaker* taker = placement.taker();
-  if (taker != nullptr && taker->jpeg_decoder() != nullptr && decode_by(*taker->jpeg_decoder(), file, header, placement)) return;
+  if (taker != nullptr && taker->jpeg_decoder() != nullptr &&
+      decode_by(*taker->jpeg_decoder(), file, header, placement))
+    return;
   const Way way = way_for(header, taker);
   if (header.components == 1 && header.orientation <= 1 && way.shrink == 1) {
     const std::span<uint8_t> levels = placement(header.size);

@@ -19,8 +19,9 @@ constexpr size_t kHeaderBytes = 33;
 // Colour profiles and texts beside the picture; they are read over, not used.
 constexpr size_t kMostChunkBytes = size_t{16} << 20;
 
-// What libspng and zlib take for one picture, about 60 KB in a dozen pieces, out of memory that the thread keeps: for pictures of a few hundred
-// bytes malloc would take longer than the decoding. What does not fit comes from malloc.
+// What libspng and zlib take for one picture, about 60 KB in a dozen pieces, out of memory that the thread
+// keeps: for pictures of a few hundred bytes malloc would take longer than the decoding. What does not fit
+// comes from malloc.
 class Pieces {
  public:
   void begin() { used_ = 0; }
@@ -34,7 +35,8 @@ class Pieces {
   }
 
   void* resize(void* piece, size_t bytes) {
-    if (piece == nullptr || !is_own(piece)) return piece == nullptr ? take(bytes) : std::realloc(piece, bytes);
+    if (piece == nullptr || !is_own(piece))
+      return piece == nullptr ? take(bytes) : std::realloc(piece, bytes);
     size_t had = 0;
     std::memcpy(&had, static_cast<std::byte*>(piece) - kHead, sizeof had);
     void* const other = take(bytes);
@@ -48,7 +50,10 @@ class Pieces {
 
  private:
   static constexpr size_t kHead = 16;  // keeps pieces aligned, and has their size
-  bool is_own(const void* piece) const { return std::less_equal<>{}(memory_.data(), static_cast<const std::byte*>(piece)) && std::less<>{}(static_cast<const std::byte*>(piece), memory_.data() + memory_.size()); }
+  bool is_own(const void* piece) const {
+    return std::less_equal<>{}(memory_.data(), static_cast<const std::byte*>(piece)) &&
+           std::less<>{}(static_cast<const std::byte*>(piece), memory_.data() + memory_.size());
+  }
 
   alignas(kHead) std::array<std::byte, 128 << 10> memory_;
   size_t used_ = 0;
@@ -78,7 +83,8 @@ using Context = std::unique_ptr<spng_ctx, FreeContext>;
 
 void check(int status, std::string_view file) {
   if (status == SPNG_OK) return;
-  if (status == SPNG_EOF || status == SPNG_IO_EOF || status == SPNG_EIDAT_TOO_SHORT) ends_at("PNG", file.size());
+  if (status == SPNG_EOF || status == SPNG_IO_EOF || status == SPNG_EIDAT_TOO_SHORT)
+    ends_at("PNG", file.size());
   if (status == SPNG_EMEM) throw std::bad_alloc();
   throw DecodeError("PNG is damaged (" + std::string(spng_strerror(status)) + ")");
 }
@@ -139,7 +145,9 @@ void decode_png(std::string_view file, const Placement& placement) {
   spng_alloc functions = piece_functions();
   const Context context(spng_ctx_new2(&functions, 0));
   if (context == nullptr) throw std::bad_alloc();
-  check(spng_set_image_limits(context.get(), static_cast<uint32_t>(header.size.width), static_cast<uint32_t>(header.size.height)), file);
+  check(spng_set_image_limits(context.get(), static_cast<uint32_t>(header.size.width),
+                              static_cast<uint32_t>(header.size.height)),
+        file);
   check(spng_set_chunk_limits(context.get(), kMostChunkBytes, 2 * kMostChunkBytes), file);
   check(spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_DISCARD), file);
   check(spng_set_png_buffer(context.get(), file.data(), file.size()), file);
@@ -155,7 +163,9 @@ void decode_png(std::string_view file, const Placement& placement) {
   const std::span<uint8_t> samples = scratch(bytes);
   check(spng_decode_image(context.get(), samples.data(), bytes, format, 0), file);
   const int64_t sample_bytes = header.palette ? 1 : std::max<int64_t>(header.bits_per_sample / 8, 1);
-  give(oriented(interleaved(samples.data(), header.size, static_cast<int64_t>(bytes) / pixels, sample_bytes), header.orientation), placement);
+  give(oriented(interleaved(samples.data(), header.size, static_cast<int64_t>(bytes) / pixels, sample_bytes),
+                header.orientation),
+       placement);
 }
 
 }  // namespace lockstep::data

@@ -8,7 +8,7 @@ namespace {
 
 struct PnmHeader {
   ImageSize size;
-  int64_t most = 0;       // the level of white
+  int64_t most = 0;  // the level of white
   size_t pixels_at = 0;
 };
 
@@ -19,7 +19,8 @@ struct PnmHeader {
 
 // The next number behind blanks and comments, which go from # to the line's end.
 int64_t next_number(std::string_view bytes, size_t& at) {
-  while (at < bytes.size() && (std::isspace(static_cast<unsigned char>(bytes[at])) != 0 || bytes[at] == '#')) {
+  while (at < bytes.size() &&
+         (std::isspace(static_cast<unsigned char>(bytes[at])) != 0 || bytes[at] == '#')) {
     if (bytes[at] == '#') {
       while (at < bytes.size() && bytes[at] != '\n' && bytes[at] != '\r') ++at;
     } else {
@@ -40,7 +41,8 @@ int64_t next_number(std::string_view bytes, size_t& at) {
 PnmHeader header_of(const ByteWindow& bytes_at) {
   const std::string_view bytes = bytes_at(0, kMostWindow);
   if (bytes.size() < 3) no_header(bytes);
-  if (bytes[1] != '5' && bytes[1] != '6') throw DecodeError("is a PNM of kind P" + std::string(1, bytes[1]) + ", only P5 and P6 are read");
+  if (bytes[1] != '5' && bytes[1] != '6')
+    throw DecodeError("is a PNM of kind P" + std::string(1, bytes[1]) + ", only P5 and P6 are read");
   PnmHeader header;
   header.pixels_at = 2;
   header.size.channels = bytes[1] == '5' ? 1 : 3;
@@ -49,7 +51,8 @@ PnmHeader header_of(const ByteWindow& bytes_at) {
   header.most = next_number(bytes, header.pixels_at);
   ++header.pixels_at;
   check_size(header.size);
-  if (header.most < 1 || header.most > 65535) throw DecodeError("PPM is damaged (levels up to " + std::to_string(header.most) + ")");
+  if (header.most < 1 || header.most > 65535)
+    throw DecodeError("PPM is damaged (levels up to " + std::to_string(header.most) + ")");
   return header;
 }
 
@@ -61,9 +64,12 @@ void decode_pnm(std::string_view file, const Placement& placement) {
   const PnmHeader header = header_of(window_of(file));
   const size_t sample_bytes = header.most > 255 ? 2 : 1;
   const auto samples = static_cast<size_t>(header.size.bytes());
-  if (header.pixels_at > file.size() || (file.size() - header.pixels_at) / sample_bytes < samples) ends_at("PPM", file.size());
+  if (header.pixels_at > file.size() || (file.size() - header.pixels_at) / sample_bytes < samples)
+    ends_at("PPM", file.size());
   const char* from = file.data() + header.pixels_at;
-  if (header.most == 255) return give(interleaved(reinterpret_cast<const uint8_t*>(from), header.size, header.size.channels), placement);
+  if (header.most == 255)
+    return give(interleaved(reinterpret_cast<const uint8_t*>(from), header.size, header.size.channels),
+                placement);
   const std::span<uint8_t> levels = scratch(samples);
   for (size_t i = 0; i < samples; ++i) {
     const int64_t value = std::min<int64_t>(big_endian({from + i * sample_bytes, sample_bytes}), header.most);

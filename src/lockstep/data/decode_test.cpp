@@ -41,27 +41,33 @@ std::string failure(std::string_view name, std::string_view file) {
   return "";
 }
 
-void expect_levels(const Image& image, int64_t channels, const std::function<int(int x, int y, int c)>& expected) {
+void expect_levels(const Image& image, int64_t channels,
+                   const std::function<int(int x, int y, int c)>& expected) {
   ASSERT_EQ(image.channels, channels);
   ASSERT_EQ(image.height, 3);
   ASSERT_EQ(image.width, 5);
   size_t i = 0;
   for (int c = 0; c < channels; ++c) {
     for (int y = 0; y < 3; ++y) {
-      for (int x = 0; x < 5; ++x) EXPECT_EQ(image.pixels[i++], expected(x, y, c)) << x << "," << y << "," << c;
+      for (int x = 0; x < 5; ++x)
+        EXPECT_EQ(image.pixels[i++], expected(x, y, c)) << x << "," << y << "," << c;
     }
   }
 }
 
 TEST(Png, EveryKindGivesTheSamePicture) {
-  for (const std::string_view grey : {test::kGrey8, test::kGreyAlpha8, test::kGrey16, test::kGreyAlpha16, test::kInterlaced}) {
+  for (const std::string_view grey :
+       {test::kGrey8, test::kGreyAlpha8, test::kGrey16, test::kGreyAlpha16, test::kInterlaced}) {
     expect_levels(decoded("a.png", bytes_of(grey)), 1, [](int x, int y, int) { return level(x, y); });
   }
-  for (const std::string_view colour : {test::kColour8, test::kColourAlpha8, test::kColour16, test::kPalette8, test::kPalette4}) {
+  for (const std::string_view colour :
+       {test::kColour8, test::kColourAlpha8, test::kColour16, test::kPalette8, test::kPalette4}) {
     expect_levels(decoded("a.PNG", bytes_of(colour)), 3, level);
   }
-  expect_levels(decoded("a.png", bytes_of(test::kGrey1)), 1, [](int x, int y, int) { return ((x + y) & 1) * 255; });
-  expect_levels(decoded("a.png", bytes_of(test::kGrey2)), 1, [](int x, int y, int) { return ((x + y) & 3) * 85; });
+  expect_levels(decoded("a.png", bytes_of(test::kGrey1)), 1,
+                [](int x, int y, int) { return ((x + y) & 1) * 255; });
+  expect_levels(decoded("a.png", bytes_of(test::kGrey2)), 1,
+                [](int x, int y, int) { return ((x + y) & 3) * 85; });
 }
 
 void expect_corners(const Image& image, const std::vector<std::array<int, 3>>& corners, int tolerance) {
@@ -69,7 +75,8 @@ void expect_corners(const Image& image, const std::vector<std::array<int, 3>>& c
   ASSERT_EQ(image.width, 16);
   const std::array<size_t, 4> places{0, 15, 15 * 16, 255};
   for (size_t i = 0; i < 4; ++i) {
-    for (size_t c = 0; c < static_cast<size_t>(image.channels); ++c) EXPECT_NEAR(image.pixels[c * 256 + places[i]], corners[i][c], tolerance);
+    for (size_t c = 0; c < static_cast<size_t>(image.channels); ++c)
+      EXPECT_NEAR(image.pixels[c * 256 + places[i]], corners[i][c], tolerance);
   }
 }
 
@@ -80,7 +87,8 @@ TEST(Jpeg, EveryKindGivesWhatPillowGives) {
   expect_corners(decoded("a.JPEG", bytes_of(test::kJpegProgressive)), colour, 1);
   EXPECT_EQ(decoded("a.jpg", bytes_of(test::kJpegGrey)).channels, 1);
   expect_corners(decoded("a.jpg", bytes_of(test::kJpegGrey)), {{1}, {86}, {153}, {239}}, 1);
-  expect_corners(decoded("a.jpg", bytes_of(test::kJpegInk)), {{3, 1, 2}, {237, 1, 119}, {3, 238, 121}, {237, 238, 238}}, 2);
+  expect_corners(decoded("a.jpg", bytes_of(test::kJpegInk)),
+                 {{3, 1, 2}, {237, 1, 119}, {3, 238, 121}, {237, 238, 238}}, 2);
 }
 
 TEST(Decode, SaysWhatIsWrong) {
@@ -168,10 +176,11 @@ TEST(StoredSize, AgreesWithDecodingAndReadsOverLargeSegments) {
   std::string jpeg = bytes_of(test::kJpegGrey);
   const std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(65533, 'x');
   jpeg.insert(2, comment + comment);
-  for (const auto& [name, file] :
-       {std::pair{"a.jpg", jpeg}, std::pair{"b.jpg", bytes_of(test::kJpegInk)}, std::pair{"c.png", bytes_of(test::kPalette4)}}) {
+  for (const auto& [name, file] : {std::pair{"a.jpg", jpeg}, std::pair{"b.jpg", bytes_of(test::kJpegInk)},
+                                   std::pair{"c.png", bytes_of(test::kPalette4)}}) {
     const Image image = decoded(name, file);
-    EXPECT_EQ(stored_size(folder.write(name, file).string()), (ImageSize{image.channels, image.height, image.width}));
+    EXPECT_EQ(stored_size(folder.write(name, file).string()),
+              (ImageSize{image.channels, image.height, image.width}));
   }
   EXPECT_THROW(stored_size(folder.write("d.png", jpeg).string()), DecodeError);
   EXPECT_THROW(stored_size((folder.path() / "none.png").string()), Error);
@@ -188,15 +197,18 @@ TEST(Decode, RefusesTooManyScans) {
   EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("scans, too many for 8192x8192 pixels"));
 }
 
-// A JPEG that is not progressive, of three components in scans of their own. A scan of 16x16 zeros is one byte: two bits for each block.
+// A JPEG that is not progressive, of three components in scans of their own. A scan of 16x16 zeros is one
+// byte: two bits for each block.
 std::string scan_by_scan(int side, int scans, size_t scan_bytes) {
   const std::string size{static_cast<char>(side >> 8), static_cast<char>(side)};
   const std::string code = std::string("\x01", 1) + std::string(16, '\0');  // of one bit, for 0
   std::string jpeg = "\xff\xd8\xff\xdb" + std::string("\x00\x43\x00", 3) + std::string(64, '\x01');
-  jpeg += "\xff\xc0" + std::string("\x00\x11\x08", 3) + size + size + std::string("\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00", 10);
+  jpeg += "\xff\xc0" + std::string("\x00\x11\x08", 3) + size + size +
+          std::string("\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00", 10);
   jpeg += std::string("\xff\xc4\x00\x14\x00", 5) + code + std::string("\xff\xc4\x00\x14\x10", 5) + code;
   for (int i = 0; i < scans; ++i) {
-    jpeg += std::string("\xff\xda\x00\x08\x01", 5) + static_cast<char>(1 + i % 3) + std::string("\x00\x00\x3f\x00", 4) + std::string(scan_bytes, '\0');
+    jpeg += std::string("\xff\xda\x00\x08\x01", 5) + static_cast<char>(1 + i % 3) +
+            std::string("\x00\x00\x3f\x00", 4) + std::string(scan_bytes, '\0');
   }
   return jpeg + "\xff\xd9";
 }
@@ -205,7 +217,8 @@ TEST(Decode, ScansAreCountedWhereThereAreSeveral) {
   const Image grey = decoded("a.jpg", scan_by_scan(16, 3, 1));
   EXPECT_EQ(grey.channels, 3);
   EXPECT_EQ(grey.pixels, std::vector<uint8_t>(3 * 16 * 16, 128));
-  EXPECT_THAT(failure("a.jpg", scan_by_scan(8192, 60, 2000)), HasSubstr("is a JPEG of 60 scans, too many for 8192x8192 pixels"));
+  EXPECT_THAT(failure("a.jpg", scan_by_scan(8192, 60, 2000)),
+              HasSubstr("is a JPEG of 60 scans, too many for 8192x8192 pixels"));
   // What follows the one scan of an ordinary file, such as a film, is none of its scans.
   const std::string jpeg = bytes_of(test::kJpegColour);
   std::string behind(16'800'000, '\xff');
@@ -213,7 +226,8 @@ TEST(Decode, ScansAreCountedWhereThereAreSeveral) {
   EXPECT_EQ(decoded("a.jpg", jpeg + behind).pixels, decoded("a.jpg", jpeg).pixels);
 }
 
-// A colour picture whose bytes count up from 0 in the file, not compressed. Blocks are strips, or tiles where they have a width.
+// A colour picture whose bytes count up from 0 in the file, not compressed. Blocks are strips, or tiles where
+// they have a width.
 struct Tiff {
   uint32_t width = 0, height = 0;
   uint16_t samples = 3, bits = 8;
@@ -222,7 +236,10 @@ struct Tiff {
 
   int64_t pixels() const { return int64_t{width} * height; }
   int64_t pixel_bytes() const { return samples * bits / 8; }
-  int64_t block_bytes() const { return int64_t{block_height} * (block_width == 0 ? width : block_width) * pixel_bytes() / (in_planes ? samples : 1); }
+  int64_t block_bytes() const {
+    return int64_t{block_height} * (block_width == 0 ? width : block_width) * pixel_bytes() /
+           (in_planes ? samples : 1);
+  }
 
   static std::string little(uint32_t value, size_t bytes) {
     std::string text;
@@ -233,12 +250,18 @@ struct Tiff {
   std::string file() const {
     const auto parts = [](uint32_t whole, uint32_t part) { return (whole + part - 1) / part; };
     const bool tiles = block_width != 0;
-    const uint32_t blocks = parts(height, block_height) * (tiles ? parts(width, block_width) : 1) * (in_planes ? samples : 1);
+    const uint32_t blocks =
+        parts(height, block_height) * (tiles ? parts(width, block_width) : 1) * (in_planes ? samples : 1);
     constexpr uint32_t kShort = 3, kLong = 4;
-    const uint32_t tags = tiles ? 10 : 9, depths = 8 + 2 + tags * 12 + 4, offsets = depths + samples * 2U, counts = offsets + blocks * 4, data = counts + blocks * 4;
+    const uint32_t tags = tiles ? 10 : 9, depths = 8 + 2 + tags * 12 + 4, offsets = depths + samples * 2U,
+                   counts = offsets + blocks * 4, data = counts + blocks * 4;
     std::string text = std::string("II*\0", 4) + little(8, 4) + little(tags, 2);
-    const auto tag = [&](uint32_t name, uint32_t type, uint32_t count, uint32_t value) { text += little(name, 2) + little(type, 2) + little(count, 4) + little(value, 4); };
-    const auto list = [&](uint32_t name, uint32_t at, uint32_t only) { tag(name, kLong, blocks, blocks == 1 ? only : at); };
+    const auto tag = [&](uint32_t name, uint32_t type, uint32_t count, uint32_t value) {
+      text += little(name, 2) + little(type, 2) + little(count, 4) + little(value, 4);
+    };
+    const auto list = [&](uint32_t name, uint32_t at, uint32_t only) {
+      tag(name, kLong, blocks, blocks == 1 ? only : at);
+    };
     const auto bytes = static_cast<uint32_t>(block_bytes());
     tag(256, kLong, 1, width);
     tag(257, kLong, 1, height);
@@ -267,13 +290,18 @@ TEST(Tiff, StripsAndTilesOfManySamplesGiveTheFirstThree) {
   const Image image = decoded("a.tif", strips.file());
   ASSERT_EQ(image.channels, 3);
   for (int64_t c = 0; c < 3; ++c) {
-    for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(image.pixels[static_cast<size_t>(c * 30 + i)], static_cast<uint8_t>(i * 16 + c * 2 + 1)) << c << "," << i;
+    for (int64_t i = 0; i < 30; ++i)
+      EXPECT_EQ(image.pixels[static_cast<size_t>(c * 30 + i)], static_cast<uint8_t>(i * 16 + c * 2 + 1))
+          << c << "," << i;
   }
   const Tiff tiles{.width = 20, .height = 5, .samples = 4, .block_height = 16, .block_width = 16};
   const Image tiled = decoded("a.tif", tiles.file());
   for (int64_t c = 0; c < 3; ++c) {
     for (int64_t y = 0; y < 5; ++y) {
-      for (int64_t x = 0; x < 20; ++x) EXPECT_EQ(tiled.pixels[static_cast<size_t>((c * 5 + y) * 20 + x)], static_cast<uint8_t>(x / 16 * 1024 + (y * 16 + x % 16) * 4 + c)) << c << "," << y << "," << x;
+      for (int64_t x = 0; x < 20; ++x)
+        EXPECT_EQ(tiled.pixels[static_cast<size_t>((c * 5 + y) * 20 + x)],
+                  static_cast<uint8_t>(x / 16 * 1024 + (y * 16 + x % 16) * 4 + c))
+            << c << "," << y << "," << x;
     }
   }
 }
@@ -281,11 +309,13 @@ TEST(Tiff, StripsAndTilesOfManySamplesGiveTheFirstThree) {
 // What a file says of itself decides what reading it takes, and threads wait for one another by that.
 TEST(Tiff, TakesNoMoreMemoryThanIsReckoned) {
   const Tiff strip{.width = 1024, .height = 1024, .samples = 8, .bits = 16, .block_height = 1024};
-  const Tiff tile{.width = 16, .height = 16, .samples = 8, .bits = 16, .block_height = 1024, .block_width = 1024};
+  const Tiff tile{
+      .width = 16, .height = 16, .samples = 8, .bits = 16, .block_height = 1024, .block_width = 1024};
   const Tiff planes{.width = 2048, .height = 1024, .block_height = 1024, .in_planes = true};
   const auto size = [](const Tiff& tiff) { return static_cast<int64_t>(tiff.file().size()); };
   const auto tiff_memory = [](const std::string& file) { return open_tiff(file).bytes; };
-  EXPECT_EQ(tiff_memory(strip.file()), 16 * strip.pixels() + size(strip)) << "a strip is decoded in its place";
+  EXPECT_EQ(tiff_memory(strip.file()), 16 * strip.pixels() + size(strip))
+      << "a strip is decoded in its place";
   EXPECT_EQ(tiff_memory(tile.file()), 16 * tile.pixels() + tile.block_bytes() + size(tile));
   EXPECT_EQ(tiff_memory(planes.file()), (4 + 3) * planes.pixels() + size(planes));
   if (lockstep::test::kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
@@ -293,7 +323,8 @@ TEST(Tiff, TakesNoMoreMemoryThanIsReckoned) {
   for (const Tiff& tiff : {strip, tile, planes}) {
     const std::string file = tiff.file();
     // Samples that are not compressed come straight from the file, or a plane at a time.
-    const lockstep::test::AddressSpaceLimit limit(static_cast<rlim_t>(tiff_memory(file) - size(tiff) + 3 * tiff.pixels() + kRest));
+    const lockstep::test::AddressSpaceLimit limit(
+        static_cast<rlim_t>(tiff_memory(file) - size(tiff) + 3 * tiff.pixels() + kRest));
     EXPECT_EQ(decoded("a.tif", file).height, tiff.height);
   }
 }
@@ -304,9 +335,11 @@ void decode_damaged(const std::string& name, const std::string& file, uint64_t s
   for (int round = 0; round < rounds; ++round) {
     std::string damaged = file;
     const uint64_t changes = random.below(8);
-    for (uint64_t i = 0; i < changes; ++i) damaged[random.below(damaged.size())] = static_cast<char>(random.next());
+    for (uint64_t i = 0; i < changes; ++i)
+      damaged[random.below(damaged.size())] = static_cast<char>(random.next());
     // Headers decide most, so they are changed more often than chance would.
-    if (random.below(2) == 0) damaged[random.below(std::min<uint64_t>(damaged.size(), 64))] = static_cast<char>(random.next());
+    if (random.below(2) == 0)
+      damaged[random.below(std::min<uint64_t>(damaged.size(), 64))] = static_cast<char>(random.next());
     if (random.below(4) == 0) damaged.resize(random.below(damaged.size()));
     try {
       decoded(name, damaged);
@@ -318,11 +351,13 @@ void decode_damaged(const std::string& name, const std::string& file, uint64_t s
 
 TEST(Decode, DamagedFilesNeverCrash) {
   uint64_t seed = 1;
-  for (const std::string_view png : {test::kGrey8, test::kColour8, test::kColourAlpha8, test::kGreyAlpha8, test::kGrey16, test::kColour16,
-                                     test::kPalette8, test::kPalette4, test::kGrey1, test::kGrey2, test::kInterlaced}) {
+  for (const std::string_view png :
+       {test::kGrey8, test::kColour8, test::kColourAlpha8, test::kGreyAlpha8, test::kGrey16, test::kColour16,
+        test::kPalette8, test::kPalette4, test::kGrey1, test::kGrey2, test::kInterlaced}) {
     decode_damaged("a.png", bytes_of(png), seed++, 400);
   }
-  for (const std::string_view jpeg : {test::kJpegColour, test::kJpegProgressive, test::kJpegGrey, test::kJpegInk})
+  for (const std::string_view jpeg :
+       {test::kJpegColour, test::kJpegProgressive, test::kJpegGrey, test::kJpegInk})
     decode_damaged("a.jpg", bytes_of(jpeg), seed++, 400);
   decode_damaged("a.png", read_file(test::digits_folder() / "0/00001.png"), seed++, 1000);
 }
@@ -336,7 +371,8 @@ TEST(Decode, DamagedPhotosNeverCrash) {
     const Image image = decoded("a.jpg", photo);
     EXPECT_EQ(image.channels, 3);
     EXPECT_GE(image.height, 348);
-    EXPECT_EQ(failure("a.jpg", photo.substr(0, photo.size() / 2)), "JPEG ends at byte " + std::to_string(photo.size() / 2));
+    EXPECT_EQ(failure("a.jpg", photo.substr(0, photo.size() / 2)),
+              "JPEG ends at byte " + std::to_string(photo.size() / 2));
     if (seed < 110) decode_damaged("a.jpg", photo, seed++, 20);
   }
 }

@@ -1,4 +1,5 @@
-// TIFF by libtiff: what most files have (8 or 16 bits, grey or colour, alpha beside it) as it is stored, the rest by libtiff's own conversion.
+// TIFF by libtiff: what most files have (8 or 16 bits, grey or colour, alpha beside it) as it is stored, the
+// rest by libtiff's own conversion.
 #include <algorithm>
 #include <array>
 #include <cstdarg>
@@ -33,7 +34,8 @@ tmsize_t read_stream(thandle_t handle, void* destination, tmsize_t count) {
   auto& stream = *static_cast<TiffStream*>(handle);
   tmsize_t have = 0;
   while (have < count) {
-    const std::string_view bytes = stream.bytes_at(stream.position, static_cast<size_t>(std::min<tmsize_t>(count - have, kMostWindow)));
+    const std::string_view bytes =
+        stream.bytes_at(stream.position, static_cast<size_t>(std::min<tmsize_t>(count - have, kMostWindow)));
     if (bytes.empty()) break;
     std::memcpy(static_cast<char*>(destination) + have, bytes.data(), bytes.size());
     have += static_cast<tmsize_t>(bytes.size());
@@ -46,7 +48,9 @@ tmsize_t refuse_write(thandle_t, void*, tmsize_t) { return 0; }
 
 toff_t seek_stream(thandle_t handle, toff_t offset, int from) {
   auto& stream = *static_cast<TiffStream*>(handle);
-  stream.position = from == SEEK_SET ? offset : from == SEEK_CUR ? stream.position + offset : stream.size + offset;
+  stream.position = from == SEEK_SET   ? offset
+                    : from == SEEK_CUR ? stream.position + offset
+                                       : stream.size + offset;
   return stream.position;
 }
 
@@ -84,7 +88,8 @@ OpenTiff open_stream(TiffStream& stream) {
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &stream);
   TIFFOpenOptionsSetWarningHandlerExtR(options.get(), drop_warning, &stream);
   // r: no writing; m: no mapping.
-  OpenTiff tiff(TIFFClientOpenExt("", "rm", &stream, read_stream, refuse_write, seek_stream, close_stream, size_of_stream, nullptr, nullptr, options.get()));
+  OpenTiff tiff(TIFFClientOpenExt("", "rm", &stream, read_stream, refuse_write, seek_stream, close_stream,
+                                  size_of_stream, nullptr, nullptr, options.get()));
   if (tiff == nullptr) damaged(stream);
   return tiff;
 }
@@ -103,7 +108,8 @@ struct TiffHeader {
   bool is_grey() const { return kind == PHOTOMETRIC_MINISBLACK || kind == PHOTOMETRIC_MINISWHITE; }
   /// Samples that are levels themselves, a pixel's beside one another.
   bool plain() const {
-    return (bits == 8 || bits == 16) && !in_planes && !floating && samples >= size.channels && samples <= 8 && (is_grey() || kind == PHOTOMETRIC_RGB) && compression != COMPRESSION_JPEG;
+    return (bits == 8 || bits == 16) && !in_planes && !floating && samples >= size.channels && samples <= 8 &&
+           (is_grey() || kind == PHOTOMETRIC_RGB) && compression != COMPRESSION_JPEG;
   }
 };
 
@@ -119,18 +125,24 @@ TiffHeader header_of(TIFF* tiff) {
   TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
   TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &header.compression);
   TIFFGetFieldDefaulted(tiff, TIFFTAG_ORIENTATION, &header.orientation);
-  if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &header.kind) == 0) throw DecodeError("TIFF is damaged (it does not say what its samples mean)");
+  if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &header.kind) == 0)
+    throw DecodeError("TIFF is damaged (it does not say what its samples mean)");
   header.in_planes = planes == PLANARCONFIG_SEPARATE && header.samples > 1;
   header.floating = format != SAMPLEFORMAT_UINT;
   header.size = {header.is_grey() ? 1 : 3, height, width};
   check_size(header.size);
 
-  constexpr std::array<uint16_t, 9> kRead{COMPRESSION_NONE,      COMPRESSION_LZW,      COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,  COMPRESSION_PACKBITS,
-                                          COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4, COMPRESSION_CCITTRLE,     COMPRESSION_JPEG};
+  constexpr std::array<uint16_t, 9> kRead{
+      COMPRESSION_NONE,      COMPRESSION_LZW,      COMPRESSION_ADOBE_DEFLATE,
+      COMPRESSION_DEFLATE,   COMPRESSION_PACKBITS, COMPRESSION_CCITTFAX3,
+      COMPRESSION_CCITTFAX4, COMPRESSION_CCITTRLE, COMPRESSION_JPEG};
   if (std::find(kRead.begin(), kRead.end(), header.compression) == kRead.end()) {
-    throw DecodeError("is a TIFF with compression " + std::to_string(header.compression) + ", which is not read");
+    throw DecodeError("is a TIFF with compression " + std::to_string(header.compression) +
+                      ", which is not read");
   }
-  if (header.floating || header.bits > 16) throw DecodeError("is a TIFF of " + std::to_string(header.bits) + " bits a sample" + (header.floating ? " with a sign or a point" : "") + ", which is not read");
+  if (header.floating || header.bits > 16)
+    throw DecodeError("is a TIFF of " + std::to_string(header.bits) + " bits a sample" +
+                      (header.floating ? " with a sign or a point" : "") + ", which is not read");
   return header;
 }
 
@@ -159,29 +171,38 @@ Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream)
     height = static_cast<uint32_t>(std::min<int64_t>(height, header.size.height));
     width = static_cast<uint32_t>(header.size.width);
   }
-  if (height == 0 || width == 0 || height > kMostPixels / int64_t{width} || int64_t{height} * width / kMostInflation > static_cast<int64_t>(stream.size)) damaged(stream);
+  if (height == 0 || width == 0 || height > kMostPixels / int64_t{width} ||
+      int64_t{height} * width / kMostInflation > static_cast<int64_t>(stream.size))
+    damaged(stream);
   return {height, width, int64_t{width} * header.pixel_bits() / 8, tiles};
 }
 
-// The samples as they are stored, [H,W,samples]. Strips are decoded where they belong, a tile behind all others first.
+// The samples as they are stored, [H,W,samples]. Strips are decoded where they belong, a tile behind all
+// others first.
 std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
   const Blocks blocks = blocks_of(tiff, header, stream);
   const int64_t pixel_bytes = header.pixel_bits() / 8;
   const int64_t row_bytes = header.size.width * pixel_bytes;
   const int64_t picture_bytes = header.size.height * row_bytes;
-  const std::span<uint8_t> memory = scratch(static_cast<size_t>(picture_bytes + (blocks.tiles ? blocks.bytes() : 0)));
+  const std::span<uint8_t> memory =
+      scratch(static_cast<size_t>(picture_bytes + (blocks.tiles ? blocks.bytes() : 0)));
   uint8_t* const tile = memory.data() + picture_bytes;
   for (int64_t y = 0; y < header.size.height; y += blocks.height) {
     const auto row = static_cast<uint32_t>(y);
     const int64_t rows = std::min(blocks.height, header.size.height - y);
     if (!blocks.tiles) {
-      if (TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, 0), memory.data() + y * row_bytes, rows * row_bytes) < rows * row_bytes) damaged(stream);
+      if (TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, 0), memory.data() + y * row_bytes,
+                               rows * row_bytes) < rows * row_bytes)
+        damaged(stream);
       continue;
     }
     for (int64_t x = 0; x < header.size.width; x += blocks.width) {
-      if (TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, static_cast<uint32_t>(x), row, 0, 0), tile, blocks.bytes()) < blocks.bytes()) damaged(stream);
+      if (TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, static_cast<uint32_t>(x), row, 0, 0), tile,
+                              blocks.bytes()) < blocks.bytes())
+        damaged(stream);
       const auto part = static_cast<size_t>(std::min(blocks.width, header.size.width - x) * pixel_bytes);
-      for (int64_t i = 0; i < rows; ++i) std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, tile + i * blocks.row_bytes, part);
+      for (int64_t i = 0; i < rows; ++i)
+        std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, tile + i * blocks.row_bytes, part);
     }
   }
   return memory.first(static_cast<size_t>(picture_bytes));
@@ -194,38 +215,54 @@ void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, 
   }
   // libtiff gives 16 bits in this machine's order, the upper byte last.
   const int64_t sample_bytes = header.bits / 8;
-  give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.samples * sample_bytes, sample_bytes), header.orientation), placement);
+  give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.samples * sample_bytes,
+                            sample_bytes),
+                header.orientation),
+       placement);
 }
 
-void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const Placement& placement) {
+void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stream,
+                    const Placement& placement) {
   blocks_of(tiff, header, stream);
-  const auto width = static_cast<uint32_t>(header.size.width), height = static_cast<uint32_t>(header.size.height);
+  const auto width = static_cast<uint32_t>(header.size.width),
+             height = static_cast<uint32_t>(header.size.height);
   const auto pixels = static_cast<size_t>(width) * height;
   // Zeros that take no memory before they are written: a damaged file of few bytes may promise many pixels.
-  const std::unique_ptr<uint32_t[], decltype(&std::free)> colours(static_cast<uint32_t*>(std::calloc(pixels, sizeof(uint32_t))), &std::free);
+  const std::unique_ptr<uint32_t[], decltype(&std::free)> colours(
+      static_cast<uint32_t*>(std::calloc(pixels, sizeof(uint32_t))), &std::free);
   if (colours == nullptr) throw std::bad_alloc();
   TIFFRGBAImage image;
   std::array<char, 1024> why{};
-  if (TIFFRGBAImageBegin(&image, tiff, /*stop_on_error=*/1, why.data()) == 0) throw DecodeError("is a TIFF that is not read (" + std::string(why.data()) + ")");
+  if (TIFFRGBAImageBegin(&image, tiff, /*stop_on_error=*/1, why.data()) == 0)
+    throw DecodeError("is a TIFF that is not read (" + std::string(why.data()) + ")");
   image.req_orientation = header.orientation;  // as stored; it is turned here
   const int read = TIFFRGBAImageGet(&image, colours.get(), width, height);
   TIFFRGBAImageEnd(&image);
   if (read == 0) damaged(stream);
-  give(oriented(interleaved(reinterpret_cast<const uint8_t*>(colours.get()), header.size, 4), header.orientation), placement);
+  give(oriented(interleaved(reinterpret_cast<const uint8_t*>(colours.get()), header.size, 4),
+                header.orientation),
+       placement);
 }
 
 class TiffFile {
  public:
-  explicit TiffFile(std::string_view file) : bytes_at_(window_of(file)), stream_(bytes_at_, file.size()), tiff_(open_stream(stream_)), header_(header_of(tiff_.get())) {
+  explicit TiffFile(std::string_view file)
+      : bytes_at_(window_of(file)),
+        stream_(bytes_at_, file.size()),
+        tiff_(open_stream(stream_)),
+        header_(header_of(tiff_.get())) {
     check_bytes(header_, stream_.size);
   }
 
   int64_t memory() const {
     const Blocks blocks = blocks_of(tiff_.get(), header_, stream_);
-    const int64_t pixels = header_.size.height * header_.size.width, compressed = static_cast<int64_t>(stream_.size);
-    if (header_.plain()) return pixels * header_.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
+    const int64_t pixels = header_.size.height * header_.size.width,
+                  compressed = static_cast<int64_t>(stream_.size);
+    if (header_.plain())
+      return pixels * header_.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
     // libtiff makes four bytes of each pixel, and holds a whole block meanwhile.
-    return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) + compressed;
+    return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) +
+           compressed;
   }
 
   void decode(const Placement& placement) const {

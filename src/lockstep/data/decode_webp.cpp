@@ -18,17 +18,20 @@ struct WebpHeader {
   int64_t orientation = 1;
 };
 
-// EXIF is a chunk of its own, behind the picture. An extended file says in its first chunk whether there is one.
+// EXIF is a chunk of its own, behind the picture. An extended file says in its first chunk whether there is
+// one.
 int64_t orientation_of(const ByteWindow& bytes_at) {
   const std::string_view head = bytes_at(0, 24);
   constexpr uint8_t kHasExif = 0x08;
-  if (head.size() < 21 || head.substr(12, 4) != "VP8X" || (static_cast<uint8_t>(head[20]) & kHasExif) == 0) return 1;
+  if (head.size() < 21 || head.substr(12, 4) != "VP8X" || (static_cast<uint8_t>(head[20]) & kHasExif) == 0)
+    return 1;
   size_t offset = 12;
   for (int i = 0; i < kMostChunks; ++i) {
     const std::string_view chunk = bytes_at(offset, 14);
     if (chunk.size() < 14) return 1;
     const bool prefixed = chunk.substr(8, 6) == std::string_view("Exif\0\0", 6);
-    if (chunk.substr(0, 4) == "EXIF") return exif_orientation(window_from(bytes_at, offset + (prefixed ? 14 : 8)));
+    if (chunk.substr(0, 4) == "EXIF")
+      return exif_orientation(window_from(bytes_at, offset + (prefixed ? 14 : 8)));
     const size_t length = little_endian(chunk.substr(4, 4));
     offset += 8 + length + (length & 1);
   }
@@ -38,7 +41,8 @@ int64_t orientation_of(const ByteWindow& bytes_at) {
 WebpHeader header_of(const ByteWindow& bytes_at) {
   const std::string_view head = bytes_at(0, kMostWindow);
   WebPBitstreamFeatures features;
-  const VP8StatusCode status = WebPGetFeatures(reinterpret_cast<const uint8_t*>(head.data()), head.size(), &features);
+  const VP8StatusCode status =
+      WebPGetFeatures(reinterpret_cast<const uint8_t*>(head.data()), head.size(), &features);
   if (status == VP8_STATUS_NOT_ENOUGH_DATA && head.size() < kMostWindow) ends_at("WebP", head.size());
   if (status != VP8_STATUS_OK) throw DecodeError("WebP is damaged (no header)");
   if (features.has_animation != 0) throw DecodeError("is an animated WebP, only single pictures are read");
@@ -58,19 +62,23 @@ ImageSize webp_size(const ByteWindow& bytes_at) {
 void decode_webp(std::string_view file, const Placement& placement) {
   const WebpHeader header = header_of(window_of(file));
   const int64_t pixels = header.size.height * header.size.width;
-  if (pixels > kPixelsOfAnyFile && pixels / kMostPixelsPerByte > static_cast<int64_t>(file.size())) ends_at("WebP", file.size());
+  if (pixels > kPixelsOfAnyFile && pixels / kMostPixelsPerByte > static_cast<int64_t>(file.size()))
+    ends_at("WebP", file.size());
 
   const std::span<uint8_t> colours = scratch(static_cast<size_t>(header.size.bytes()));
   WebPDecoderConfig config;
-  if (WebPInitDecoderConfig(&config) == 0) throw DecodeError("libwebp is of another version than its headers");
+  if (WebPInitDecoderConfig(&config) == 0)
+    throw DecodeError("libwebp is of another version than its headers");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {colours.data(), static_cast<int>(3 * header.size.width), colours.size()};
-  const VP8StatusCode status = WebPDecode(reinterpret_cast<const uint8_t*>(file.data()), file.size(), &config);
+  const VP8StatusCode status =
+      WebPDecode(reinterpret_cast<const uint8_t*>(file.data()), file.size(), &config);
   WebPFreeDecBuffer(&config.output);
   if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
   if (status == VP8_STATUS_NOT_ENOUGH_DATA || status == VP8_STATUS_SUSPENDED) ends_at("WebP", file.size());
-  if (status != VP8_STATUS_OK) throw DecodeError("WebP is damaged (libwebp's status " + std::to_string(status) + ")");
+  if (status != VP8_STATUS_OK)
+    throw DecodeError("WebP is damaged (libwebp's status " + std::to_string(status) + ")");
   give(oriented(interleaved(colours.data(), header.size, 3), header.orientation), placement);
 }
 

@@ -1,5 +1,5 @@
-// IDX, the format of MNIST: big-endian magic (0, 0, type 8 = u8, dimensions), one 32-bit length a dimension, then the bytes.
-// http://yann.lecun.com/exdb/mnist describes it.
+// IDX, the format of MNIST: big-endian magic (0, 0, type 8 = u8, dimensions), one 32-bit length a dimension,
+// then the bytes. http://yann.lecun.com/exdb/mnist describes it.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -27,9 +27,11 @@ template <size_t count>
 std::array<int64_t, count> read_header(ByteFile& file, uint32_t magic, const char* what) {
   std::array<uint8_t, 4 * (count + 1)> bytes{};
   const size_t have = file.read(bytes.data(), bytes.size());
-  if (have < bytes.size()) throw corrupt(file, std::string(what) + " end at byte " + std::to_string(have) + ", inside their header");
+  if (have < bytes.size())
+    throw corrupt(file, std::string(what) + " end at byte " + std::to_string(have) + ", inside their header");
   const auto number = [&](size_t i) {
-    return uint32_t{bytes[4 * i]} << 24 | uint32_t{bytes[4 * i + 1]} << 16 | uint32_t{bytes[4 * i + 2]} << 8 | bytes[4 * i + 3];
+    return uint32_t{bytes[4 * i]} << 24 | uint32_t{bytes[4 * i + 1]} << 16 | uint32_t{bytes[4 * i + 2]} << 8 |
+           bytes[4 * i + 3];
   };
   if (number(0) != magic) throw corrupt(file, "it does not hold " + std::string(what));
   std::array<int64_t, count> lengths{};
@@ -44,7 +46,8 @@ std::vector<uint8_t> read_body(ByteFile& file, int64_t bytes, int64_t header_byt
   std::vector<uint8_t> body(static_cast<size_t>(bytes));
   const size_t have = file.read(body.data(), body.size());
   if (have < body.size())
-    throw corrupt(file, promise + " after itself, but it ends at byte " + std::to_string(have + static_cast<size_t>(header_bytes)));
+    throw corrupt(file, promise + " after itself, but it ends at byte " +
+                            std::to_string(have + static_cast<size_t>(header_bytes)));
   uint8_t more = 0;
   if (file.read(&more, 1) != 0) throw corrupt(file, promise + ", but more follow");
   return body;
@@ -69,7 +72,9 @@ Pictures read_pictures(const Files& files, const std::string& path) {
 std::vector<uint8_t> read_labels(const Files& files, const std::string& path, int64_t picture_count) {
   ByteFile file(files, path);
   const auto [count] = read_header<1>(file, kLabelsMagic, "IDX labels");
-  if (count != picture_count) throw corrupt(file, "it has " + with_commas(count) + " labels for " + with_commas(picture_count) + " pictures");
+  if (count != picture_count)
+    throw corrupt(file,
+                  "it has " + with_commas(count) + " labels for " + with_commas(picture_count) + " pictures");
   return read_body(file, count, 8);
 }
 
@@ -83,13 +88,16 @@ std::string labels_name(const Files& files, std::string name) {
 // The train pair before any other, in order of name.
 std::string pictures_name(const Files& files) {
   std::vector<std::string> found = files.at_root(is_idx_name);
-  std::stable_partition(found.begin(), found.end(), [](const std::string& name) { return name.starts_with("train"); });
+  std::stable_partition(found.begin(), found.end(),
+                        [](const std::string& name) { return name.starts_with("train"); });
   return found.front();
 }
 
 }  // namespace
 
-bool is_idx_name(std::string_view name) { return name.ends_with(kPicturesPart) || name.ends_with(std::string(kPicturesPart) + ".gz"); }
+bool is_idx_name(std::string_view name) {
+  return name.ends_with(kPicturesPart) || name.ends_with(std::string(kPicturesPart) + ".gz");
+}
 
 bool fits_idx(const Files& files) { return !files.at_root(is_idx_name).empty(); }
 

@@ -19,7 +19,8 @@
 namespace lockstep::data {
 namespace {
 
-// One picture: where its path lies in Listing::paths, how many bytes it has where that is known, and its class.
+// One picture: where its path lies in Listing::paths, how many bytes it has where that is known, and its
+// class.
 struct Entry {
   uint64_t offset = 0;
   int64_t bytes = -1;
@@ -35,11 +36,15 @@ struct Listing {
   std::unordered_map<std::string, int32_t> class_places;
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
-  std::vector<std::string> splits;  // first-level folders, in order, that are named as the parts of a dataset are
+  std::vector<std::string>
+      splits;  // first-level folders, in order, that are named as the parts of a dataset are
   size_t folders = 0;
-  uint64_t contents = 0;  // of all pictures' contents_of, added, for stores have no order; 0 when one is not known
+  uint64_t contents =
+      0;  // of all pictures' contents_of, added, for stores have no order; 0 when one is not known
 
-  std::string_view path(const Entry& entry) const { return std::string_view(paths).substr(entry.offset, entry.length); }
+  std::string_view path(const Entry& entry) const {
+    return std::string_view(paths).substr(entry.offset, entry.length);
+  }
   io::FileName file(const Entry& entry) const { return {path(entry), entry.bytes}; }
 
   int32_t place_of(const std::string& name) {
@@ -51,21 +56,33 @@ struct Listing {
 
 // How the parts of a dataset are named, and the words of a command before each, in a command's order.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSplits{
-    {{"train", ""}, {"training", ""}, {"val", "--validation "}, {"valid", "--validation "}, {"validation", "--validation "}, {"test", "--test "}, {"testing", "--test "}}};
+    {{"train", ""},
+     {"training", ""},
+     {"val", "--validation "},
+     {"valid", "--validation "},
+     {"validation", "--validation "},
+     {"test", "--test "},
+     {"testing", "--test "}}};
 
 bool is_split(std::string_view name) {
-  return std::any_of(kSplits.begin(), kSplits.end(), [&](const auto& split) { return split.first == lower(name); });
+  return std::any_of(kSplits.begin(), kSplits.end(),
+                     [&](const auto& split) { return split.first == lower(name); });
 }
 
 bool is_note(std::string_view name) {
   const std::string low = lower(name);
   if (low.starts_with("readme") || low.starts_with("license") || low.starts_with("licence")) return true;
   constexpr std::array<std::string_view, 4> kEndings{".txt", ".csv", ".json", ".md"};
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) { return low.ends_with(ending); });
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return low.ends_with(ending); });
 }
 
-std::string_view parent_of(std::string_view path) { return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/')); }
-std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1); }
+std::string_view parent_of(std::string_view path) {
+  return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/'));
+}
+std::string_view name_in(std::string_view path) {
+  return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
+}
 
 // Size and time of a picture in one number, 0 when the listing does not have them.
 uint64_t contents_of(const io::Listed& listed) {
@@ -74,8 +91,8 @@ uint64_t contents_of(const io::Listed& listed) {
   return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
-// Sorts the files into pictures with their classes, strays and empty class folders. Some stores name no folders, so they are also taken
-// from the files' paths.
+// Sorts the files into pictures with their classes, strays and empty class folders. Some stores name no
+// folders, so they are also taken from the files' paths.
 class Sorting {
  public:
   Sorting(const Files& files, const SourceOptions& options) : files_(files), options_(options) {}
@@ -94,7 +111,7 @@ class Sorting {
   struct Folder {
     bool has_picture = false;  // in it or below
     bool has_folder = false;
-    int32_t place = -1;        // of its class, once it has a picture
+    int32_t place = -1;  // of its class, once it has a picture
   };
 
   Folder& folder_at(std::string_view path) {
@@ -127,33 +144,44 @@ class Sorting {
       listing_.contents += contents;
       listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, !is_file ? "is a link to nothing, a link in an archive, a pipe or the like" : is_picture ? "lies outside the class folders" : "is no PNG, JPEG, BMP, PPM, TIFF or WebP file");
+      add_stray(listed.path, !is_file     ? "is a link to nothing, a link in an archive, a pipe or the like"
+                             : is_picture ? "lies outside the class folders"
+                                          : "is no PNG, JPEG, BMP, PPM, TIFF or WebP file");
     }
   }
 
-  std::string_view label_of(std::string_view folder) const { return options_.labels == Labels::top ? folder.substr(0, folder.find('/')) : name_in(folder); }
+  std::string_view label_of(std::string_view folder) const {
+    return options_.labels == Labels::top ? folder.substr(0, folder.find('/')) : name_in(folder);
+  }
 
-  void add_stray(std::string_view path, const char* why) { listing_.strays.push_back({files_.shown(path), why}); }
+  void add_stray(std::string_view path, const char* why) {
+    listing_.strays.push_back({files_.shown(path), why});
+  }
 
   // By folder, a folder of folders is no class; by first level, all that is below counts.
   void note_empty_folders() {
     for (auto& [path, folder] : folders_) {
       if (!folder.has_picture) continue;
-      for (std::string_view above = parent_of(path); !above.empty(); above = parent_of(above)) folders_.at(std::string(above)).has_picture = true;
+      for (std::string_view above = parent_of(path); !above.empty(); above = parent_of(above))
+        folders_.at(std::string(above)).has_picture = true;
     }
     for (const auto& [path, folder] : folders_) {
       if (path.empty() || folder.has_picture) continue;
-      const bool is_class = options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
-      if (is_class) listing_.empty_folders.push_back({files_.shown(path), "the class folder holds no picture file"});
+      const bool is_class =
+          options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
+      if (is_class)
+        listing_.empty_folders.push_back({files_.shown(path), "the class folder holds no picture file"});
     }
     const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
   }
 
-  // What lies in train/cat and test/cat is one class, as the label is the folder that directly holds the file.
+  // What lies in train/cat and test/cat is one class, as the label is the folder that directly holds the
+  // file.
   void note_splits() {
     for (const auto& [path, folder] : folders_) {
-      if (options_.labels == Labels::folder && folder.has_picture && folder.place < 0 && is_split(path)) listing_.splits.push_back(path);
+      if (options_.labels == Labels::folder && folder.has_picture && folder.place < 0 && is_split(path))
+        listing_.splits.push_back(path);
     }
     std::sort(listing_.splits.begin(), listing_.splits.end());
   }
@@ -179,43 +207,64 @@ std::string apart(const std::string& root, const std::vector<std::string>& split
 }
 
 [[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
-  const auto first = std::min_element(strays.begin(), strays.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  const std::string files = strays.size() == 1 ? "1 file that is" : with_commas(static_cast<int64_t>(strays.size())) + " files that are";
+  const auto first =
+      std::min_element(strays.begin(), strays.end(),
+                       [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
+  const std::string files = strays.size() == 1
+                                ? "1 file that is"
+                                : with_commas(static_cast<int64_t>(strays.size())) + " files that are";
   throw Error(ErrorCode::corrupt_data,
-              "\"" + root + "\" holds " + files + " no picture of a class, the first \"" + first->source + "\": " + first->reason,
+              "\"" + root + "\" holds " + files + " no picture of a class, the first \"" + first->source +
+                  "\": " + first->reason,
               "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or set --on-bad-sample skip");
 }
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
   for (const std::string& name : listing.classes) {
-    if (!is_utf8(name)) throw Error(ErrorCode::invalid_option, "the class folder \"" + root + "/" + name + "\" has a name that is not UTF-8, as a network's classes are written", "rename it");
+    if (!is_utf8(name))
+      throw Error(ErrorCode::invalid_option,
+                  "the class folder \"" + root + "/" + name +
+                      "\" has a name that is not UTF-8, as a network's classes are written",
+                  "rename it");
   }
   if (listing.entries.empty() && listing.folders == 1) {
     const bool has_pictures =
-        std::any_of(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return is_picture_name(stray.source); });
-    const auto sequences = std::find_if(listing.strays.begin(), listing.strays.end(), [](const BadSample& stray) { return lower(stray.source).ends_with(".ts"); });
-    if (sequences != listing.strays.end()) throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no class folders, but files of sequences", "name one of them: " + sequences->source);
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no class folders" + (has_pictures ? ", only pictures" : ""),
+        std::any_of(listing.strays.begin(), listing.strays.end(),
+                    [](const BadSample& stray) { return is_picture_name(stray.source); });
+    const auto sequences =
+        std::find_if(listing.strays.begin(), listing.strays.end(),
+                     [](const BadSample& stray) { return lower(stray.source).ends_with(".ts"); });
+    if (sequences != listing.strays.end())
+      throw Error(ErrorCode::invalid_option,
+                  "\"" + root + "\" holds no class folders, but files of sequences",
+                  "name one of them: " + sequences->source);
+    throw Error(ErrorCode::invalid_option,
+                "\"" + root + "\" holds no class folders" + (has_pictures ? ", only pictures" : ""),
                 "put the pictures of each class in a folder of its own: " + root + "/cat/1.png");
   }
-  if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty()) refuse_strays(root, listing.strays);
+  if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
+    refuse_strays(root, listing.strays);
   if (listing.entries.empty())
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no picture file",
                 "the pictures' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
-  const bool may_be_empty = options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
+  const bool may_be_empty =
+      options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
-    throw Error(ErrorCode::invalid_option, "the class folder \"" + listing.empty_folders.front().source + "\" holds no picture file",
+    throw Error(ErrorCode::invalid_option,
+                "the class folder \"" + listing.empty_folders.front().source + "\" holds no picture file",
                 "remove the folder, or set --on-bad-sample skip");
   }
 }
 
-// Labels become places in the order of the names (or in options.classes), and pictures are put in order of label and path.
+// Labels become places in the order of the names (or in options.classes), and pictures are put in order of
+// label and path.
 void put_in_order(const std::string& root, Listing& listing, const SourceOptions& options) {
   std::vector<std::string> sorted = listing.classes;
   std::sort(sorted.begin(), sorted.end());
   const std::vector<int64_t> places = match_classes(sorted, root, options);
   std::vector<int32_t> new_label(sorted.size());
-  for (size_t i = 0; i < sorted.size(); ++i) new_label[static_cast<size_t>(listing.class_places.at(sorted[i]))] = static_cast<int32_t>(places[i]);
+  for (size_t i = 0; i < sorted.size(); ++i)
+    new_label[static_cast<size_t>(listing.class_places.at(sorted[i]))] = static_cast<int32_t>(places[i]);
   for (Entry& entry : listing.entries) entry.label = new_label[static_cast<size_t>(entry.label)];
   std::sort(listing.entries.begin(), listing.entries.end(), [&](const Entry& a, const Entry& b) {
     return a.label != b.label ? a.label < b.label : listing.path(a) < listing.path(b);
@@ -232,13 +281,19 @@ class ImageFolderStore : public Datastore, public Reopened {
   int64_t size() const override { return static_cast<int64_t>(listing_.entries.size()); }
   const std::vector<std::string>& classes() const override { return listing_.classes; }
   int64_t label(int64_t index) const override { return at(index).label; }
-  std::string source(int64_t index) const override { return store_->name() + "/" + std::string(listing_.path(at(index))); }
+  std::string source(int64_t index) const override {
+    return store_->name() + "/" + std::string(listing_.path(at(index)));
+  }
   int64_t parallel_reads() const override { return store_->parallel_reads(); }
 
   ImageSize image_size(int64_t index) const override {
     const std::string path = source(index);
     const io::FileName file = listing_.file(at(index));
-    return naming(path, [&] { return stored_size(path, [&](int64_t offset, std::span<char> destination) { return store_->read_at(file, offset, destination); }); });
+    return naming(path, [&] {
+      return stored_size(path, [&](int64_t offset, std::span<char> destination) {
+        return store_->read_at(file, offset, destination);
+      });
+    });
   }
 
   void read_to(int64_t index, const Placement& placement) const override {
@@ -249,7 +304,8 @@ class ImageFolderStore : public Datastore, public Reopened {
   uint64_t listing_hash() const override {
     uint64_t hash = static_cast<uint64_t>(size());
     for (const std::string& name : listing_.classes) hash = hash_of(name, hash);
-    for (const Entry& entry : listing_.entries) hash = hash_of(listing_.path(entry), hash + static_cast<uint64_t>(entry.label));
+    for (const Entry& entry : listing_.entries)
+      hash = hash_of(listing_.path(entry), hash + static_cast<uint64_t>(entry.label));
     return hash;
   }
 
@@ -288,7 +344,8 @@ class ImageFolderStore : public Datastore, public Reopened {
     } catch (const DecodeError& error) {
       throw BadPicture(path, error.what());
     } catch (const std::bad_alloc&) {
-      throw Error(ErrorCode::out_of_memory, "there is no memory to decode \"" + path + "\"", "use fewer reading threads, or smaller pictures");
+      throw Error(ErrorCode::out_of_memory, "there is no memory to decode \"" + path + "\"",
+                  "use fewer reading threads, or smaller pictures");
     }
   }
 
@@ -310,11 +367,16 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   put_in_order(root, listing, options);
 
   std::vector<BadSample> skipped = std::move(listing.strays);
-  if (options.classes.empty()) skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
-  std::sort(skipped.begin(), skipped.end(), [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
+  if (options.classes.empty())
+    skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
+  std::sort(skipped.begin(), skipped.end(),
+            [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
   std::string kind = files.described("image folder");
-  if (listing.splits.size() > 1) kind += "; its " + join(listing.splits, ", ") + " are taken as one set; to keep them apart: lockstep train " + apart(root, listing.splits);
-  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)), kind, std::move(skipped)};
+  if (listing.splits.size() > 1)
+    kind += "; its " + join(listing.splits, ", ") +
+            " are taken as one set; to keep them apart: lockstep train " + apart(root, listing.splits);
+  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)), kind,
+          std::move(skipped)};
 }
 
 }  // namespace lockstep::data

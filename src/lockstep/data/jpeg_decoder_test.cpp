@@ -1,5 +1,6 @@
-// Which files go to a JPEG decoder that is given from above, and that all others are read, or refused, as without one. The decoder here is libjpeg again, with
-// the levels turned to their opposites, so that one sees who has read a picture.
+// Which files go to a JPEG decoder that is given from above, and that all others are read, or refused, as
+// without one. The decoder here is libjpeg again, with the levels turned to their opposites, so that one sees
+// who has read a picture.
 #include "lockstep/device/jpeg_decoder.h"
 
 #include <atomic>
@@ -33,7 +34,9 @@ class OneFile : public Datastore {
   int64_t label(int64_t) const override { return 0; }
   std::string source(int64_t) const override { return name_; }
   ImageSize image_size(int64_t) const override {
-    return picture_size(name_, [this](size_t offset, size_t count) { return offset < bytes_.size() ? std::string_view(bytes_).substr(offset, count) : std::string_view(); });
+    return picture_size(name_, [this](size_t offset, size_t count) {
+      return offset < bytes_.size() ? std::string_view(bytes_).substr(offset, count) : std::string_view();
+    });
   }
   void read_to(int64_t, const Placement& placement) const override { decode(name_, bytes_, placement); }
   uint64_t listing_hash() const override { return 1; }
@@ -45,14 +48,19 @@ class OneFile : public Datastore {
 
 std::vector<uint8_t> read(const OneFile& file, const device::JpegDecoder* decoder) {
   const ImageSize size = file.image_size(0);
-  const PictureFormat format{.channels = size.channels, .height = size.height, .width = size.width, .decode = decoder == nullptr ? Decode::exact : Decode::gpu, .jpeg_decoder = decoder};
+  const PictureFormat format{.channels = size.channels,
+                             .height = size.height,
+                             .width = size.width,
+                             .decode = decoder == nullptr ? Decode::exact : Decode::gpu,
+                             .jpeg_decoder = decoder};
   std::vector<uint8_t> pixels(static_cast<size_t>(size.bytes()));
   read_as(file, 0, format, pixels);
   return pixels;
 }
 
 // What reading comes to: the levels, or the words of the refusal.
-std::pair<std::vector<uint8_t>, std::string> outcome(const OneFile& file, const device::JpegDecoder* decoder) {
+std::pair<std::vector<uint8_t>, std::string> outcome(const OneFile& file,
+                                                     const device::JpegDecoder* decoder) {
   try {
     return {read(file, decoder), ""};
   } catch (const DecodeError& error) {
@@ -74,14 +82,15 @@ class Opposites : public device::JpegDecoder {
     if (failure) throw Error(*failure);
     std::vector<uint8_t> planes;
     data::decode("a.jpg", upright(file), Placement([&](const ImageSize& size) {
-      EXPECT_EQ(size, (ImageSize{shape.channels, shape.height, shape.width}));
-      planes.resize(static_cast<size_t>(size.bytes()));
-      return std::span(planes);
-    }));
+                   EXPECT_EQ(size, (ImageSize{shape.channels, shape.height, shape.width}));
+                   planes.resize(static_cast<size_t>(size.bytes()));
+                   return std::span(planes);
+                 }));
     std::vector<uint8_t> pixels;
     const auto plane = static_cast<size_t>(shape.height * shape.width);
     for (size_t i = 0; i < plane; ++i) {
-      for (size_t c = 0; c < static_cast<size_t>(shape.channels); ++c) pixels.push_back(planes[c * plane + i]);
+      for (size_t c = 0; c < static_cast<size_t>(shape.channels); ++c)
+        pixels.push_back(planes[c * plane + i]);
     }
     take(opposite(pixels));
     return true;
@@ -103,13 +112,16 @@ class Opposites : public device::JpegDecoder {
 
 OneFile jpeg(std::string_view hexadecimal) { return {"a.jpg", bytes_of(hexadecimal)}; }
 
-// With EXIF's orientation, and so wide and high as the file's first bytes can be read: 16x8 of the 16x16 pixels, so that turned pictures differ in shape.
+// With EXIF's orientation, and so wide and high as the file's first bytes can be read: 16x8 of the 16x16
+// pixels, so that turned pictures differ in shape.
 OneFile turned(int orientation) {
   std::string file = bytes_of(test::kJpegColour);
   const size_t frame = file.find("\xff\xc0");
   file[frame + 6] = 8;
-  const std::string exif = std::string("Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 25) + static_cast<char>(orientation) + std::string("\0\0\0\0\0\0", 6);
-  return {"a.jpg", file.substr(0, 2) + "\xff\xe1" + std::string("\0", 1) + static_cast<char>(exif.size() + 2) + exif + file.substr(2)};
+  const std::string exif = std::string("Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 25) +
+                           static_cast<char>(orientation) + std::string("\0\0\0\0\0\0", 6);
+  return {"a.jpg", file.substr(0, 2) + "\xff\xe1" + std::string("\0", 1) +
+                       static_cast<char>(exif.size() + 2) + exif + file.substr(2)};
 }
 
 TEST(JpegDecoder, ReadsTheUsualKindsOfJpeg) {
@@ -135,7 +147,8 @@ TEST(JpegDecoder, PicturesAreTurnedAndResizedAsEver) {
   format.decode = Decode::gpu;
   format.jpeg_decoder = &decoder;
   read_as(turned(6), 0, format, other);
-  for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(other[i], 255 - exact[i], 1);  // the opposite of a rounded mean
+  for (size_t i = 0; i < exact.size(); ++i)
+    EXPECT_NEAR(other[i], 255 - exact[i], 1);  // the opposite of a rounded mean
   EXPECT_EQ(decoder.calls, 9);
 }
 
@@ -143,13 +156,19 @@ TEST(JpegDecoder, OtherFilesAreReadOrRefusedAsWithoutIt) {
   const Opposites decoder;
   const std::string colour = bytes_of(test::kJpegColour), progressive = bytes_of(test::kJpegProgressive);
   const size_t frame = colour.find("\xff\xc0");
-  const auto with = [&](size_t place, const std::string& bytes) { return std::string(colour).replace(place, bytes.size(), bytes); };
-  std::string red_green_blue = with(frame + 10, "R").replace(colour.find("JFIF"), 4, "none");  // JFIF's colours are luma and chroma
-  for (const auto& [from, to] : {std::pair{13, 'G'}, {16, 'B'}}) red_green_blue[frame + static_cast<size_t>(from)] = to;
+  const auto with = [&](size_t place, const std::string& bytes) {
+    return std::string(colour).replace(place, bytes.size(), bytes);
+  };
+  std::string red_green_blue =
+      with(frame + 10, "R").replace(colour.find("JFIF"), 4, "none");  // JFIF's colours are luma and chroma
+  for (const auto& [from, to] : {std::pair{13, 'G'}, {16, 'B'}})
+    red_green_blue[frame + static_cast<size_t>(from)] = to;
   const size_t scan = red_green_blue.find("\xff\xda");
-  for (const auto& [from, to] : {std::pair{5, 'R'}, {7, 'G'}, {9, 'B'}}) red_green_blue[scan + static_cast<size_t>(from)] = to;
+  for (const auto& [from, to] : {std::pair{5, 'R'}, {7, 'G'}, {9, 'B'}})
+    red_green_blue[scan + static_cast<size_t>(from)] = to;
   // An EXIF segment with a whole small JPEG in it, and then nothing: its end is not the picture's.
-  const std::string thumbnail = colour.substr(0, 2) + "\xff\xe1" + std::string("\x01\x42", 2) + colour.substr(0, 0x140) + colour.substr(2, colour.size() - 20);
+  const std::string thumbnail = colour.substr(0, 2) + "\xff\xe1" + std::string("\x01\x42", 2) +
+                                colour.substr(0, 0x140) + colour.substr(2, colour.size() - 20);
   const std::vector<std::pair<const char*, OneFile>> files{
       {"PNG", {"a.png", bytes_of(test::kColour8)}},
       {"ink", jpeg(test::kJpegInk)},
@@ -174,13 +193,16 @@ TEST(JpegDecoder, OtherFilesAreReadOrRefusedAsWithoutIt) {
 
 TEST(JpegDecoder, LargePicturesStayOnTheProcessor) {
   const Opposites decoder;
-  for (const auto& [height, calls] : {std::pair{0x1000, 1}, {0x1001, 1}}) {  // of 8192: two to the 25th pixels, and a row more
+  for (const auto& [height, calls] :
+       {std::pair{0x1000, 1}, {0x1001, 1}}) {  // of 8192: two to the 25th pixels, and a row more
     std::string file = bytes_of(test::kJpegGrey);
     const size_t frame = file.find("\xff\xc0");
-    file.replace(frame + 5, 4, std::string{static_cast<char>(height >> 8), static_cast<char>(height), '\x20', '\0'});
+    file.replace(frame + 5, 4,
+                 std::string{static_cast<char>(height >> 8), static_cast<char>(height), '\x20', '\0'});
     file.append(40000, '\0');
     const OneFile store("a.jpg", file);
-    PictureFormat format{.channels = 1, .height = 4, .width = 4, .decode = Decode::gpu, .jpeg_decoder = &decoder};
+    PictureFormat format{
+        .channels = 1, .height = 4, .width = 4, .decode = Decode::gpu, .jpeg_decoder = &decoder};
     std::vector<uint8_t> pixels(16);
     read_as(store, 0, format, pixels);
     EXPECT_EQ(decoder.calls, calls) << height;
@@ -205,17 +227,25 @@ TEST(JpegDecoder, WhatItRefusesIsReadExactlyAndItsFailuresLeave) {
 TEST(JpegDecoder, AFormatThatWantsOneMustNameIt) {
   const OneFile file = jpeg(test::kJpegColour);
   std::vector<uint8_t> pixels(3 * 16 * 16);
-  EXPECT_THROW(read_as(file, 0, {.channels = 3, .height = 16, .width = 16, .decode = Decode::gpu}, pixels), Error);
+  EXPECT_THROW(read_as(file, 0, {.channels = 3, .height = 16, .width = 16, .decode = Decode::gpu}, pixels),
+               Error);
 }
 
 TEST(JpegDecoder, ItsPicturesHaveACacheOfTheirOwn) {
   const test::TemporaryFolder folder;
-  for (const char* name : {"photos/a/1.jpg", "photos/b/2.jpg"}) folder.write(name, bytes_of(test::kJpegColour));
+  for (const char* name : {"photos/a/1.jpg", "photos/b/2.jpg"})
+    folder.write(name, bytes_of(test::kJpegColour));
   const Dataset photos = open_source((folder.path() / "photos").string(), {}).dataset;
   Opposites decoder;
   const auto read_all = [&](const device::JpegDecoder* by, CacheUse use) {
-    const PictureFormat format{.channels = 3, .height = 16, .width = 16, .decode = by == nullptr ? Decode::exact : Decode::gpu, .jpeg_decoder = by};
-    const PictureSet pictures(photos, format, /*most_bytes=*/0, open_picture_cache(folder.path() / "cache", photos.store(), format, use, 1 << 20).cache);
+    const PictureFormat format{.channels = 3,
+                               .height = 16,
+                               .width = 16,
+                               .decode = by == nullptr ? Decode::exact : Decode::gpu,
+                               .jpeg_decoder = by};
+    const PictureSet pictures(
+        photos, format, /*most_bytes=*/0,
+        open_picture_cache(folder.path() / "cache", photos.store(), format, use, 1 << 20).cache);
     std::vector<uint8_t> pixels(static_cast<size_t>(format.size().bytes()));
     for (int64_t i = 0; i < 2; ++i) pictures.read(i, pixels);
     return std::pair{pixels, pictures.cache() != nullptr};

@@ -20,31 +20,34 @@
 namespace lockstep::data {
 namespace {
 
-// Samples a thread reads before it asks for more: several threads share one mini-batch, so the first is there soon.
+// Samples a thread reads before it asks for more: several threads share one mini-batch, so the first is there
+// soon.
 constexpr int64_t kPieceSamples = 16;
 
 // The part of one mini-batch that this worker reads. Its shards are views of two tensors.
 struct Filling {
   int64_t piece_samples = kPieceSamples;
   Batch batch;
-  std::vector<int64_t> samples;   // indices into the dataset
+  std::vector<int64_t> samples;  // indices into the dataset
   uint8_t* pictures = nullptr;
   int64_t* target = nullptr;
   int64_t* mixed_target = nullptr;  // with mixup
   float* target_share = nullptr;
   int64_t sample_bytes = 0;
-  int64_t targets = 1;            // of a sample: 1, or T
+  int64_t targets = 1;  // of a sample: 1, or T
   int64_t next_piece = 0;
   int64_t pieces_left = 0;
   std::exception_ptr error;
-  int64_t error_at = 0;           // the first bad sample of the mini-batch is the one that is told
+  int64_t error_at = 0;  // the first bad sample of the mini-batch is the one that is told
 
   int64_t count() const { return static_cast<int64_t>(samples.size()); }
   int64_t pieces() const { return divided_up(count(), piece_samples); }
 };
 
 // The replicas of a sampler have equal parts of the last mini-batch too.
-int64_t shard_size_of(const QueueOptions& options, int64_t count) { return options.order.sampler_replicas > 0 ? count / options.order.sampler_replicas : options.shard_size; }
+int64_t shard_size_of(const QueueOptions& options, int64_t count) {
+  return options.order.sampler_replicas > 0 ? count / options.order.sampler_replicas : options.shard_size;
+}
 
 // Into how many shards a mini-batch of `count` samples is cut.
 int64_t shards_of(const QueueOptions& options, int64_t count) {
@@ -71,7 +74,9 @@ Range owned_shards(const QueueOptions& options, int64_t shard_count, Share share
 // This worker's shards out of `whole`, which has all of its samples.
 std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& options, const Batch& batch) {
   std::vector<Shard> shards;
-  const auto part = [](const at::Tensor& tensor, Range rows) { return tensor.defined() ? tensor.narrow(0, rows.begin, rows.count()) : at::Tensor(); };
+  const auto part = [](const at::Tensor& tensor, Range rows) {
+    return tensor.defined() ? tensor.narrow(0, rows.begin, rows.count()) : at::Tensor();
+  };
   const int64_t first = shard_range(options, batch.global_count, batch.shard_count, owned.begin).begin;
   for (int64_t index = owned.begin; index < owned.end; ++index) {
     const Range range = shard_range(options, batch.global_count, batch.shard_count, index);
@@ -91,29 +96,41 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
 }
 
 QueueOptions checked(QueueOptions options) {
-  const bool sizes_fit = options.mini_batch_size > 0 && options.shards > 0 && options.shard_size >= 0 && options.read_ahead > 0 && options.threads > 0;
+  const bool sizes_fit = options.mini_batch_size > 0 && options.shards > 0 && options.shard_size >= 0 &&
+                         options.read_ahead > 0 && options.threads > 0;
   if (!sizes_fit || options.start.epoch < 0 || options.start.step < 0) {
     throw Error(ErrorCode::invalid_option,
-                "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 and a start of at least 0");
+                "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 "
+                "and a start of at least 0");
   }
   const std::vector<int64_t>& part = options.cut_out;
-  if (!part.empty() && (part.size() != 2 || part[0] < 1 || part[1] < 1)) throw Error(ErrorCode::invalid_option, "the part that a mini-batch queue cuts out needs a height and a width of at least 1");
+  if (!part.empty() && (part.size() != 2 || part[0] < 1 || part[1] < 1))
+    throw Error(ErrorCode::invalid_option,
+                "the part that a mini-batch queue cuts out needs a height and a width of at least 1");
   if (options.augment.random_crop && part.empty()) {
-    throw Error(ErrorCode::invalid_option, "random-crop takes a part of larger pictures, and the mini-batch queue was given no size to cut out", "say it: .cut_out = {height, width}; shift is the padded one");
+    throw Error(
+        ErrorCode::invalid_option,
+        "random-crop takes a part of larger pictures, and the mini-batch queue was given no size to cut out",
+        "say it: .cut_out = {height, width}; shift is the padded one");
   }
   return options;
 }
 
 // The queue of a Dataset makes its pictures itself.
-std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share share, const QueueOptions& options) {
-  if (dataset.empty()) throw Error(ErrorCode::invalid_option, "a mini-batch queue was given a dataset without samples");
+std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share share,
+                                              const QueueOptions& options) {
+  if (dataset.empty())
+    throw Error(ErrorCode::invalid_option, "a mini-batch queue was given a dataset without samples");
   if (options.partial == PartialBatch::discard && dataset.size() < options.mini_batch_size) {
-    throw Error(ErrorCode::invalid_option, "a dataset of " + std::to_string(dataset.size()) + " samples has no whole mini-batch of " + std::to_string(options.mini_batch_size),
+    throw Error(ErrorCode::invalid_option,
+                "a dataset of " + std::to_string(dataset.size()) + " samples has no whole mini-batch of " +
+                    std::to_string(options.mini_batch_size),
                 "make the mini-batches smaller, or return partial ones");
   }
   check_output(options.output, dataset);
   const PictureFormat format = options.pictures ? *options.pictures : format_of(dataset);
-  if (options.shared.share != nullptr) return options.shared.share->open(dataset, format, options.shared.most_bytes);
+  if (options.shared.share != nullptr)
+    return options.shared.share->open(dataset, format, options.shared.most_bytes);
   return std::make_shared<const PictureSet>(dataset, format, device::inspect().memory_bytes / 2 / share.size);
 }
 
@@ -136,21 +153,31 @@ struct MiniBatchQueue::State {
   std::vector<std::jthread> threads;              // last, so that they end before what they use
 
   State(std::shared_ptr<const PictureSet> set, Share part, QueueOptions chosen)
-      : pictures(std::move(set)), share(part), options(checked(chosen)),
-        format(options.cut_out.empty() ? pictures->format() : pictures->format().sized(options.cut_out[0], options.cut_out[1])), cursor(options.start) {
+      : pictures(std::move(set)),
+        share(part),
+        options(checked(chosen)),
+        format(options.cut_out.empty() ? pictures->format()
+                                       : pictures->format().sized(options.cut_out[0], options.cut_out[1])),
+        cursor(options.start) {
     settle_cursor();
-    if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::picture) throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences", "leave out --augment");
+    if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::picture)
+      throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences",
+                  "leave out --augment");
     check_part(format, pictures->format());
     check_slots();
     if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
-    for (int64_t i = 0; i < thread_count(); ++i) threads.emplace_back([this](std::stop_token stop) { work(stop); });
+    for (int64_t i = 0; i < thread_count(); ++i)
+      threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
 
   // In others a piece would not stand where the one before it stood.
   void check_slots() const {
     const int64_t slots = pictures->dataset().empty() ? 0 : pictures->dataset().store().slots();
     if (slots == 0 || slots == options.mini_batch_size) return;
-    throw Error(ErrorCode::invalid_option, "pieces of streams in " + std::to_string(slots) + " slots cannot come in mini-batches of " + std::to_string(options.mini_batch_size), "set the mini-batch size to the slots");
+    throw Error(ErrorCode::invalid_option,
+                "pieces of streams in " + std::to_string(slots) + " slots cannot come in mini-batches of " +
+                    std::to_string(options.mini_batch_size),
+                "set the mini-batch size to the slots");
   }
 
   int64_t epoch_size() const { return options.order.epoch_size(pictures->size()); }
@@ -164,7 +191,8 @@ struct MiniBatchQueue::State {
 
   bool at_end() const { return broken || cursor.epoch >= options.epochs || steps() == 0; }
   bool has_piece() const {
-    return std::any_of(fillings.begin(), fillings.end(), [](const auto& filling) { return filling->next_piece < filling->pieces(); });
+    return std::any_of(fillings.begin(), fillings.end(),
+                       [](const auto& filling) { return filling->next_piece < filling->pieces(); });
   }
   bool can_open() const { return !at_end() && static_cast<int64_t>(fillings.size()) < options.read_ahead; }
 
@@ -193,8 +221,10 @@ struct MiniBatchQueue::State {
     batch.target_count = count_targets(range);
     const Range owned = owned_shards(options, batch.shard_count, share);
     if (owned.count() == 0) return filling;
-    const int64_t begin = range.begin + shard_range(options, range.count(), batch.shard_count, owned.begin).begin;
-    const int64_t end = range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;
+    const int64_t begin =
+        range.begin + shard_range(options, range.count(), batch.shard_count, owned.begin).begin;
+    const int64_t end =
+        range.begin + shard_range(options, range.count(), batch.shard_count, owned.end - 1).end;
     filling->samples.assign(order.begin() + begin, order.begin() + end);
 
     Shard whole = room_for(range, end - begin);
@@ -223,7 +253,8 @@ struct MiniBatchQueue::State {
 
   int64_t steps_of(int64_t index) const { return pictures->dataset().store().image_size(index).width; }
 
-  // Memory for `count` samples of the mini-batch at `range`. Its longest sequence decides, whoever reads that one.
+  // Memory for `count` samples of the mini-batch at `range`. Its longest sequence decides, whoever reads that
+  // one.
   Shard room_for(Range range, int64_t count) const {
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
     Shard room{.count = count};
@@ -238,9 +269,12 @@ struct MiniBatchQueue::State {
       return room;
     }
     int64_t longest = std::max<int64_t>(options.least_steps, 1);
-    for (int64_t i = range.begin; i < range.end; ++i) longest = std::max(longest, steps_of(order[static_cast<size_t>(i)]));
+    for (int64_t i = range.begin; i < range.end; ++i)
+      longest = std::max(longest, steps_of(order[static_cast<size_t>(i)]));
     room.pictures = at::empty({count, format.channels, longest}, host.dtype(at::kFloat));
-    room.target = pictures->dataset().store().labels_steps() ? at::full({count, longest}, -1, host.dtype(at::kLong)) : at::empty({count}, host.dtype(at::kLong));
+    room.target = pictures->dataset().store().labels_steps()
+                      ? at::full({count, longest}, -1, host.dtype(at::kLong))
+                      : at::empty({count}, host.dtype(at::kLong));
     room.lengths = at::empty({count}, at::kLong);
     room.continues = at::empty({count}, at::kBool);
     return room;
@@ -253,12 +287,15 @@ struct MiniBatchQueue::State {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t index = order[static_cast<size_t>(i)];
       const auto labels = store.step_labels(index);
-      count += of_steps ? std::count_if(labels.begin(), labels.end(), [](int64_t label) { return label >= 0; }) : store.label(index) >= 0;
+      count += of_steps
+                   ? std::count_if(labels.begin(), labels.end(), [](int64_t label) { return label >= 0; })
+                   : store.label(index) >= 0;
     }
     return count;
   }
 
-  // Under the lock: the next piece to read, of an open mini-batch or of a new one; nothing when there is none now.
+  // Under the lock: the next piece to read, of an open mini-batch or of a new one; nothing when there is none
+  // now.
   std::pair<std::shared_ptr<Filling>, int64_t> take_piece() {
     while (true) {
       for (const auto& filling : fillings) {
@@ -297,7 +334,8 @@ struct MiniBatchQueue::State {
   }
 
   // The position of the sample that failed, when one did.
-  int64_t read_piece(Filling& filling, int64_t piece, const std::stop_token& stop, std::exception_ptr& error) const {
+  int64_t read_piece(Filling& filling, int64_t piece, const std::stop_token& stop,
+                     std::exception_ptr& error) const {
     const int64_t begin = piece * filling.piece_samples;
     const int64_t end = std::min(begin + filling.piece_samples, filling.count());
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
@@ -315,12 +353,15 @@ struct MiniBatchQueue::State {
     const int64_t index = filling.samples[static_cast<size_t>(position)];
     const int64_t bytes = filling.sample_bytes;
     const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
-    const uint64_t seed = seed_of(
-        {static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch), static_cast<uint64_t>(index)});
+    const uint64_t seed =
+        seed_of({static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch),
+                 static_cast<uint64_t>(index)});
     read_picture(index, picture, seed);
     if (pictures->dataset().store().labels_steps()) {
       const auto labels = pictures->dataset().store().step_labels(index);
-      const int64_t before = pictures->format().padding == PaddingSide::left ? filling.targets - static_cast<int64_t>(labels.size()) : 0;
+      const int64_t before = pictures->format().padding == PaddingSide::left
+                                 ? filling.targets - static_cast<int64_t>(labels.size())
+                                 : 0;
       std::copy(labels.begin(), labels.end(), filling.target + position * filling.targets + before);
       return;
     }
@@ -357,11 +398,15 @@ Shard joined(std::span<const Shard> shards) {
   Shard whole{.index = first.index};
   for (const Shard& shard : shards) {
     const auto follows = [&](const at::Tensor& tensor, const at::Tensor& begin) {
-      return static_cast<const std::byte*>(tensor.const_data_ptr()) == static_cast<const std::byte*>(begin.const_data_ptr()) + whole.count * begin.stride(0) * begin.element_size();
+      return static_cast<const std::byte*>(tensor.const_data_ptr()) ==
+             static_cast<const std::byte*>(begin.const_data_ptr()) +
+                 whole.count * begin.stride(0) * begin.element_size();
     };
-    const bool plain = !shard.input.defined() && !shard.lengths.defined() && !shard.samples.defined() && !shard.mixed_target.defined();
+    const bool plain = !shard.input.defined() && !shard.lengths.defined() && !shard.samples.defined() &&
+                       !shard.mixed_target.defined();
     if (!plain || !follows(shard.pictures, first.pictures) || !follows(shard.target, first.target)) {
-      throw Error(ErrorCode::internal, "shard " + std::to_string(shard.index) + " does not follow the one before it in memory");
+      throw Error(ErrorCode::internal,
+                  "shard " + std::to_string(shard.index) + " does not follow the one before it in memory");
     }
     whole.count += shard.count;
   }
@@ -393,7 +438,8 @@ MiniBatchQueue::~MiniBatchQueue() {
 std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
-  if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested()) return std::nullopt;
+  if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested())
+    return std::nullopt;
   if (state.fillings.empty()) {
     if (state.broken) std::rethrow_exception(state.broken);
     return std::nullopt;
@@ -403,22 +449,28 @@ std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
   state.changed.notify_all();
   lock.unlock();
   const Cursor cursor = filling->batch.cursor;
-  return with_context([&] { return "while filling mini-batch " + std::to_string(cursor.step + 1) + " of epoch " + std::to_string(cursor.epoch + 1); },
-                      [&]() -> std::optional<Batch> {
-                        if (filling->error) std::rethrow_exception(filling->error);
-                        if (state.output_device) {
-                          if (state.options.output.collate) filling->batch.target_count = filling->batch.global_count;
-                          const auto classes = static_cast<int64_t>(state.pictures->dataset().classes().size());
-                          for (Shard& shard : filling->batch.shards) give_input(shard, state.options.output, *state.output_device, classes);
-                        }
-                        return std::move(filling->batch);
-                      });
+  return with_context(
+      [&] {
+        return "while filling mini-batch " + std::to_string(cursor.step + 1) + " of epoch " +
+               std::to_string(cursor.epoch + 1);
+      },
+      [&]() -> std::optional<Batch> {
+        if (filling->error) std::rethrow_exception(filling->error);
+        if (state.output_device) {
+          if (state.options.output.collate) filling->batch.target_count = filling->batch.global_count;
+          const auto classes = static_cast<int64_t>(state.pictures->dataset().classes().size());
+          for (Shard& shard : filling->batch.shards)
+            give_input(shard, state.options.output, *state.output_device, classes);
+        }
+        return std::move(filling->batch);
+      });
 }
 
 bool MiniBatchQueue::has_data(std::stop_token stop) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
-  if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested()) return false;
+  if (!state.changed.wait(lock, stop, [&] { return state.is_ready(); }) || stop.stop_requested())
+    return false;
   return !state.fillings.empty() || state.broken;
 }
 

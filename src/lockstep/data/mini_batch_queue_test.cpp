@@ -27,9 +27,11 @@ struct Given {
 };
 
 // All shards of all mini-batches of a group of workers, in order of mini-batch and shard.
-std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const PictureSet>& pictures, const QueueOptions& options) {
+std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const PictureSet>& pictures,
+                             const QueueOptions& options) {
   std::vector<std::unique_ptr<MiniBatchQueue>> queues;
-  for (int64_t rank = 0; rank < workers; ++rank) queues.push_back(std::make_unique<MiniBatchQueue>(pictures, Share{rank, workers}, options));
+  for (int64_t rank = 0; rank < workers; ++rank)
+    queues.push_back(std::make_unique<MiniBatchQueue>(pictures, Share{rank, workers}, options));
   std::vector<Given> all;
   while (true) {
     bool any = false;
@@ -42,7 +44,10 @@ std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const Pictur
         EXPECT_EQ(shard.count, shard.pictures.size(0));
         const uint8_t* pixels = shard.pictures.data_ptr<uint8_t>();
         const int64_t* target = shard.target.data_ptr<int64_t>();
-        all.push_back({batch->cursor, shard.index, {pixels, pixels + shard.pictures.numel()}, {target, target + shard.count}});
+        all.push_back({batch->cursor,
+                       shard.index,
+                       {pixels, pixels + shard.pictures.numel()},
+                       {target, target + shard.count}});
       }
     }
     if (!any) return all;
@@ -65,7 +70,8 @@ TEST(MiniBatchQueue, AnyNumberOfWorkersAndThreadsGivesTheSameShards) {
   EXPECT_EQ(expected.back().cursor, (Cursor{2, 2}));
   for (const int64_t workers : {1, 2, 3, 8, 11}) {
     for (const int64_t threads : {1, 3})
-      EXPECT_EQ(all_given(workers, numbers(101), options_of(threads)), expected) << workers << " workers, " << threads << " threads";
+      EXPECT_EQ(all_given(workers, numbers(101), options_of(threads)), expected)
+          << workers << " workers, " << threads << " threads";
   }
   EXPECT_EQ(all_given(2, numbers(101, -1, false, 0), options_of(2)), expected);
 }
@@ -83,7 +89,8 @@ TEST(MiniBatchQueue, ARankHasTheSameShardsForAnyNumberOfItsWorkers) {
         for (const Shard& shard : batch->shards) shards.push_back(shard.index);
       }
       std::vector<int64_t> expected;
-      for (int64_t shard = rank * 3; shard < std::min<int64_t>(8, rank * 3 + 3); ++shard) expected.push_back(shard);
+      for (int64_t shard = rank * 3; shard < std::min<int64_t>(8, rank * 3 + 3); ++shard)
+        expected.push_back(shard);
       EXPECT_EQ(shards, expected) << workers << " workers of rank " << rank;
     }
   }
@@ -96,13 +103,15 @@ TEST(MiniBatchQueue, ShardsThatFollowEachOtherCanBeJoined) {
   const Shard whole = joined(std::span(shards).subspan(1, 3));
   EXPECT_EQ(whole.index, 5);
   EXPECT_EQ(whole.count, 15);
-  EXPECT_TRUE(at::equal(whole.pictures, at::cat({shards[1].pictures, shards[2].pictures, shards[3].pictures})));
+  EXPECT_TRUE(
+      at::equal(whole.pictures, at::cat({shards[1].pictures, shards[2].pictures, shards[3].pictures})));
   EXPECT_TRUE(at::equal(whole.target, at::cat({shards[1].target, shards[2].target, shards[3].target})));
   EXPECT_THROW(joined(std::vector<Shard>{shards[0], shards[2]}), Error);
   EXPECT_THROW(joined(std::vector<Shard>{shards[1], shards[0]}), Error);
 }
 
-// A picture's first pixel is its number, so a mixture shows the share, and the target that is mixed in the other number's parity.
+// A picture's first pixel is its number, so a mixture shows the share, and the target that is mixed in the
+// other number's parity.
 TEST(MiniBatchQueue, MixupGivesTheOtherTargetAndItsShare) {
   QueueOptions options = options_of(2);
   options.augment = Augment::parse("mixup");
@@ -181,7 +190,7 @@ TEST(MiniBatchQueue, ShardsOfOneSize) {
   };
   EXPECT_EQ(sizes_of(57), (std::vector<size_t>{10, 10, 10, 10, 10, 7}));
   EXPECT_EQ(sizes_of(61), (std::vector<size_t>{10, 10, 10, 10, 10, 11}));  // none of a single sample,
-  EXPECT_EQ(sizes_of(41), (std::vector<size_t>{10, 10, 10, 10, 1}));       // unless the mini-batch has no more
+  EXPECT_EQ(sizes_of(41), (std::vector<size_t>{10, 10, 10, 10, 1}));  // unless the mini-batch has no more
 }
 
 TEST(MiniBatchQueue, AShardOfOneSizeHasTheSameWorkerInEveryMiniBatch) {
@@ -255,7 +264,10 @@ TEST(MiniBatchQueue, AnErrorComesInItsTurnAndOnlyToItsWorker) {
     mine.next();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot decode \"#45\" (sample 46 of 101): it is torn\n  while filling mini-batch 2 of epoch 1"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr(
+            "cannot decode \"#45\" (sample 46 of 101): it is torn\n  while filling mini-batch 2 of epoch 1"));
   }
   EXPECT_EQ(mine.next()->cursor, (Cursor{0, 2}));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(other.next());
@@ -279,23 +291,34 @@ TEST(MiniBatchQueue, RefusesEmptyNumbers) {
   options.threads = 0;
   EXPECT_THROW(MiniBatchQueue(numbers(3), {}, options), Error);
   options.threads = 1;
-  EXPECT_FALSE(MiniBatchQueue(std::make_shared<PictureSet>(Dataset(), PictureFormat{}, 0), {}, options).next());
+  EXPECT_FALSE(
+      MiniBatchQueue(std::make_shared<PictureSet>(Dataset(), PictureFormat{}, 0), {}, options).next());
 }
 
-// Sequences of 1 to 5 steps; two workers with a shard of two each. The longest of the mini-batch decides how long all are.
+// Sequences of 1 to 5 steps; two workers with a shard of two each. The longest of the mini-batch decides how
+// long all are.
 TEST(MiniBatchQueue, PadsSequencesToTheLongestOfTheMiniBatch) {
   std::vector<Sequence> sequences;
-  for (const int64_t steps : {2, 1, 5, 3}) sequences.push_back({.values = std::vector<float>(static_cast<size_t>(steps), static_cast<float>(steps)), .label = steps % 2});
+  for (const int64_t steps : {2, 1, 5, 3})
+    sequences.push_back({.values = std::vector<float>(static_cast<size_t>(steps), static_cast<float>(steps)),
+                         .label = steps % 2});
   const auto set = [&](PaddingSide padding) {
-    return std::make_shared<PictureSet>(make_sequences(1, {"even", "odd"}, sequences), PictureFormat{.channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence, .padding = padding}, 0);
+    return std::make_shared<PictureSet>(
+        make_sequences(1, {"even", "odd"}, sequences),
+        PictureFormat{
+            .channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence, .padding = padding},
+        0);
   };
   QueueOptions options{.mini_batch_size = 4, .shards = 2, .order = {.shuffle = Shuffle::never}};
-  MiniBatchQueue first(set(PaddingSide::right), {0, 2}, options), second(set(PaddingSide::left), {1, 2}, options);
+  MiniBatchQueue first(set(PaddingSide::right), {0, 2}, options),
+      second(set(PaddingSide::left), {1, 2}, options);
   const Batch right = first.next().value(), left = second.next().value();
   EXPECT_EQ(right.target_count, 4);
-  EXPECT_TRUE(right.shards[0].pictures.equal(at::tensor({2.f, 2.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, 1, 5})));
+  EXPECT_TRUE(right.shards[0].pictures.equal(
+      at::tensor({2.f, 2.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, 1, 5})));
   EXPECT_TRUE(right.shards[0].lengths.equal(at::tensor({2, 1}, at::kLong)));
-  EXPECT_TRUE(left.shards[0].pictures.equal(at::tensor({5.f, 5.f, 5.f, 5.f, 5.f, 0.f, 0.f, 3.f, 3.f, 3.f}).view({2, 1, 5})));
+  EXPECT_TRUE(left.shards[0].pictures.equal(
+      at::tensor({5.f, 5.f, 5.f, 5.f, 5.f, 0.f, 0.f, 3.f, 3.f, 3.f}).view({2, 1, 5})));
   EXPECT_TRUE(left.shards[0].target.equal(at::tensor({1, 1}, at::kLong)));
   options.least_steps = 7;
   MiniBatchQueue longer(set(PaddingSide::right), {0, 2}, options);
@@ -305,10 +328,15 @@ TEST(MiniBatchQueue, PadsSequencesToTheLongestOfTheMiniBatch) {
 }
 
 TEST(MiniBatchQueue, GivesAClassForEachTimeStep) {
-  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
-  const auto set = std::make_shared<PictureSet>(stream_pieces(streams, {.steps = 2, .slots = 2}), PictureFormat{.channels = 1, .height = 1, .width = 2, .kind = SampleKind::sequence}, 0);
-  MiniBatchQueue queue(set, {0, 1}, {.mini_batch_size = 2, .shards = 1, .order = {.shuffle = Shuffle::never}});
-  EXPECT_THROW(MiniBatchQueue(set, {}, {.mini_batch_size = 1, .order = {.shuffle = Shuffle::never}}), Error) << "pieces would change their slots";
+  const Dataset streams = make_sequences(
+      1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
+  const auto set = std::make_shared<PictureSet>(
+      stream_pieces(streams, {.steps = 2, .slots = 2}),
+      PictureFormat{.channels = 1, .height = 1, .width = 2, .kind = SampleKind::sequence}, 0);
+  MiniBatchQueue queue(set, {0, 1},
+                       {.mini_batch_size = 2, .shards = 1, .order = {.shuffle = Shuffle::never}});
+  EXPECT_THROW(MiniBatchQueue(set, {}, {.mini_batch_size = 1, .order = {.shuffle = Shuffle::never}}), Error)
+      << "pieces would change their slots";
   const Batch first = queue.next().value(), second = queue.next().value();
   EXPECT_EQ(first.target_count, 3);
   EXPECT_TRUE(first.shards[0].target.equal(at::tensor({0, 1, 1, -1}, at::kLong).view({2, 2})));

@@ -28,7 +28,9 @@ class Outline : public Datastore {
   int64_t label(int64_t index) const override { return index % static_cast<int64_t>(classes_.size()); }
   std::string source(int64_t index) const override { return "mini-batches#" + std::to_string(index); }
   ImageSize image_size(int64_t) const override { return size_; }
-  void read_to(int64_t, const Placement& placement) const override { std::ranges::fill(placement(size_), uint8_t{0}); }
+  void read_to(int64_t, const Placement& placement) const override {
+    std::ranges::fill(placement(size_), uint8_t{0});
+  }
   bool in_memory() const override { return true; }
   uint64_t listing_hash() const override {
     const std::array<int64_t, 4> numbers{size_.channels, size_.height, size_.width, count_};
@@ -49,20 +51,27 @@ void check_mini_batch(const MiniBatch& batch, int64_t number, const BatchesBefor
   };
   if (!batch.pictures.defined() || !batch.labels.defined()) refuse("has no pictures or no labels");
   const at::Tensor& pictures = batch.pictures;
-  const std::string shown = std::string(c10::toString(pictures.scalar_type())) + " " + c10::str(pictures.sizes());
+  const std::string shown =
+      std::string(c10::toString(pictures.scalar_type())) + " " + c10::str(pictures.sizes());
   const bool bytes = pictures.scalar_type() == at::kByte, floats = pictures.scalar_type() == at::kFloat;
-  if (pictures.dim() != 4 || !(bytes || floats) || !pictures.device().is_cpu() || pictures.numel() == 0 || (bytes && pictures.size(1) != 1 && pictures.size(1) != 3)) {
+  if (pictures.dim() != 4 || !(bytes || floats) || !pictures.device().is_cpu() || pictures.numel() == 0 ||
+      (bytes && pictures.size(1) != 1 && pictures.size(1) != 3)) {
     refuse("has pictures of " + shown, "give [b,C,H,W] on the CPU: bytes of 1 or 3 channels, or float32");
   }
-  if (batch.labels.dim() != 1 || batch.labels.size(0) != pictures.size(0) || !at::isIntegralType(batch.labels.scalar_type(), /*includeBool=*/false)) {
-    refuse("has labels of " + std::string(c10::toString(batch.labels.scalar_type())) + " " + c10::str(batch.labels.sizes()) + " for " + std::to_string(pictures.size(0)) + " pictures",
+  if (batch.labels.dim() != 1 || batch.labels.size(0) != pictures.size(0) ||
+      !at::isIntegralType(batch.labels.scalar_type(), /*includeBool=*/false)) {
+    refuse("has labels of " + std::string(c10::toString(batch.labels.scalar_type())) + " " +
+               c10::str(batch.labels.sizes()) + " for " + std::to_string(pictures.size(0)) + " pictures",
            "give a whole number for each picture");
   }
   if (batch.labels.min().item<int64_t>() < 0) refuse("has a negative label");
   if (number == 1) return;
-  if (ImageSize{pictures.size(1), pictures.size(2), pictures.size(3)} != before.size) refuse("has pictures of another size than the first");
-  if (pictures.scalar_type() != before.type) refuse("has pictures of " + shown + ", and the first had others");
-  if (before.count % before.mini_batch_size != 0 || pictures.size(0) > before.mini_batch_size) refuse("or the one before is of another size than the first, and only the last may be smaller");
+  if (ImageSize{pictures.size(1), pictures.size(2), pictures.size(3)} != before.size)
+    refuse("has pictures of another size than the first");
+  if (pictures.scalar_type() != before.type)
+    refuse("has pictures of " + shown + ", and the first had others");
+  if (before.count % before.mini_batch_size != 0 || pictures.size(0) > before.mini_batch_size)
+    refuse("or the one before is of another size than the first, and only the last may be smaller");
 }
 
 struct MiniBatchStream::State {
@@ -79,24 +88,27 @@ struct MiniBatchStream::State {
   std::deque<MiniBatch> buffer;
   bool ended = false;
   std::exception_ptr error;
-  int64_t classes = 0;   // that labels stay below, once the first are read ahead; 0 before
-  int64_t round = -1;    // the one that workers have, or take
-  Batch taken;           // all of it
+  int64_t classes = 0;  // that labels stay below, once the first are read ahead; 0 before
+  int64_t round = -1;   // the one that workers have, or take
+  Batch taken;          // all of it
   ImageSize size;
   int64_t mini_batch_size = 0;
   bool floats = false;
-  std::jthread reader;   // last, so that it ends before what it uses
+  std::jthread reader;  // last, so that it ends before what it uses
 
   State(NextMiniBatch next, StreamOptions chosen) : give(std::move(next)), options(std::move(chosen)) {}
 
   // One more than rounds need: whether a round is the last is known when nothing follows.
-  size_t capacity() const { return static_cast<size_t>(options.replicas * divided_up(options.read_ahead, options.replicas) + 1); }
+  size_t capacity() const {
+    return static_cast<size_t>(options.replicas * divided_up(options.read_ahead, options.replicas) + 1);
+  }
   bool is_over() const { return ended || error; }
 
   void work(const std::stop_token& stop) {
     const StopScope scope(stop);
     std::unique_lock lock(mutex);
-    while (changed.wait(lock, stop, [&] { return buffer.size() < capacity(); }) && !stop.stop_requested() && !is_over()) {
+    while (changed.wait(lock, stop, [&] { return buffer.size() < capacity(); }) && !stop.stop_requested() &&
+           !is_over()) {
       const int64_t most = classes;
       lock.unlock();
       std::optional<MiniBatch> batch;
@@ -117,29 +129,47 @@ struct MiniBatchStream::State {
   // The program may use its memory again at once.
   std::optional<MiniBatch> read(int64_t most_classes) {
     ++number;
-    std::optional<MiniBatch> batch = with_context([&] { return "while mini-batch " + std::to_string(number) + " was taken from the iterator"; }, [&] { return give(); });
+    std::optional<MiniBatch> batch = with_context(
+        [&] { return "while mini-batch " + std::to_string(number) + " was taken from the iterator"; },
+        [&] { return give(); });
     if (!batch) return batch;
     check_mini_batch(*batch, number, before);
-    at::Tensor pictures = batch->pictures.clone(at::MemoryFormat::Contiguous), labels = batch->labels.to(at::kLong).contiguous().clone();
+    at::Tensor pictures = batch->pictures.clone(at::MemoryFormat::Contiguous),
+               labels = batch->labels.to(at::kLong).contiguous().clone();
     if (const int64_t label = labels.max().item<int64_t>(); most_classes > 0 && label >= most_classes) {
-      throw Error(ErrorCode::invalid_option, "mini-batch " + std::to_string(number) + " has the label " + std::to_string(label) + ", and there are " + std::to_string(most_classes) + " classes, counted from 0",
-                  "say how many there are: .classes(" + std::to_string(label + 1) + ") in the builder, or more");
+      throw Error(
+          ErrorCode::invalid_option,
+          "mini-batch " + std::to_string(number) + " has the label " + std::to_string(label) +
+              ", and there are " + std::to_string(most_classes) + " classes, counted from 0",
+          "say how many there are: .classes(" + std::to_string(label + 1) + ") in the builder, or more");
     }
     augment(pictures);
-    if (number == 1) before = {0, pictures.size(0), {pictures.size(1), pictures.size(2), pictures.size(3)}, pictures.scalar_type()};
+    if (number == 1)
+      before = {0,
+                pictures.size(0),
+                {pictures.size(1), pictures.size(2), pictures.size(3)},
+                pictures.scalar_type()};
     before.count += pictures.size(0);
     return MiniBatch{std::move(pictures), std::move(labels)};
   }
 
   void augment(at::Tensor& pictures) const {
     if (!options.augment.any()) return;
-    const auto refuse = [](const std::string& why) { throw Error(ErrorCode::invalid_option, why, "leave out --augment, or let the iterator change them"); };
-    if (pictures.scalar_type() != at::kByte) refuse("only u8 images can be augmented, and the iterator gives float32");
-    if (options.augment.random_crop || options.augment.mixup > 0) refuse("--augment random-crop and mixup need images that an iterator does not give");
+    const auto refuse = [](const std::string& why) {
+      throw Error(ErrorCode::invalid_option, why, "leave out --augment, or let the iterator change them");
+    };
+    if (pictures.scalar_type() != at::kByte)
+      refuse("only u8 images can be augmented, and the iterator gives float32");
+    if (options.augment.random_crop || options.augment.mixup > 0)
+      refuse("--augment random-crop and mixup need images that an iterator does not give");
     const PictureFormat format{pictures.size(1), pictures.size(2), pictures.size(3)};
     for (int64_t i = 0; i < pictures.size(0); ++i) {
-      const uint64_t seed = seed_of({static_cast<uint64_t>(options.seed), static_cast<uint64_t>(options.epoch), static_cast<uint64_t>(before.count + i)});
-      options.augment.apply({pictures.mutable_data_ptr<uint8_t>() + i * format.size().bytes(), static_cast<size_t>(format.size().bytes())}, format, seed);
+      const uint64_t seed =
+          seed_of({static_cast<uint64_t>(options.seed), static_cast<uint64_t>(options.epoch),
+                   static_cast<uint64_t>(before.count + i)});
+      options.augment.apply({pictures.mutable_data_ptr<uint8_t>() + i * format.size().bytes(),
+                             static_cast<size_t>(format.size().bytes())},
+                            format, seed);
     }
   }
 
@@ -148,7 +178,9 @@ struct MiniBatchStream::State {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return is_over() || buffer.size() == capacity(); });
     if (buffer.empty() && error) std::rethrow_exception(error);
-    if (buffer.empty()) throw Error(ErrorCode::invalid_option, "there is no mini-batch to train on", "an iterator that has ended must be reset before the next fit");
+    if (buffer.empty())
+      throw Error(ErrorCode::invalid_option, "there is no mini-batch to train on",
+                  "an iterator that has ended must be reset before the next fit");
     const at::Tensor& first = buffer.front().pictures;
     size = {first.size(1), first.size(2), first.size(3)};
     mini_batch_size = first.size(0);
@@ -180,7 +212,10 @@ struct MiniBatchStream::State {
         last.target = at::cat({last.target, batch.labels});
         ++last.count;
       } else {
-        taken.shards.push_back({.index = static_cast<int64_t>(taken.shards.size()), .pictures = std::move(batch.pictures), .target = std::move(batch.labels), .count = count});
+        taken.shards.push_back({.index = static_cast<int64_t>(taken.shards.size()),
+                                .pictures = std::move(batch.pictures),
+                                .target = std::move(batch.labels),
+                                .count = count});
       }
     }
     taken.shard_count = static_cast<int64_t>(taken.shards.size());
@@ -192,7 +227,8 @@ struct MiniBatchStream::State {
   }
 };
 
-MiniBatchStream::MiniBatchStream(NextMiniBatch next, StreamOptions options) : state_(std::make_unique<State>(std::move(next), std::move(options))) {
+MiniBatchStream::MiniBatchStream(NextMiniBatch next, StreamOptions options)
+    : state_(std::make_unique<State>(std::move(next), std::move(options))) {
   state_->classes = state_->options.classes;
   state_->reader = std::jthread([state = state_.get()](const std::stop_token& stop) { state->work(stop); });
   state_->look_ahead();
@@ -200,7 +236,9 @@ MiniBatchStream::MiniBatchStream(NextMiniBatch next, StreamOptions options) : st
 
 MiniBatchStream::~MiniBatchStream() = default;
 
-Dataset MiniBatchStream::outline() const { return Dataset(std::make_shared<Outline>(state_->size, state_->mini_batch_size, classes())); }
+Dataset MiniBatchStream::outline() const {
+  return Dataset(std::make_shared<Outline>(state_->size, state_->mini_batch_size, classes()));
+}
 bool MiniBatchStream::gives_floats() const { return state_->floats; }
 int64_t MiniBatchStream::mini_batches() const { return state_->options.mini_batches; }
 
@@ -213,13 +251,16 @@ std::optional<Batch> MiniBatchStream::next(int64_t round, Share worker, int64_t 
   State& state = *state_;
   std::unique_lock lock(state.mutex);
   if (round > state.round) {
-    if (!state.changed.wait(lock, stop, [&] { return round <= state.round || state.can_open(); }) || stop.stop_requested()) return std::nullopt;
+    if (!state.changed.wait(lock, stop, [&] { return round <= state.round || state.can_open(); }) ||
+        stop.stop_requested())
+      return std::nullopt;
     if (round > state.round && !state.open_round()) return std::nullopt;
   }
   const Range own = part_of_worker(state.options.replicas, ranks, worker);
   Batch batch = state.taken;
   const auto first = batch.shards.begin();
-  batch.shards = {first + std::min(own.begin, batch.shard_count), first + std::min(own.end, batch.shard_count)};
+  batch.shards = {first + std::min(own.begin, batch.shard_count),
+                  first + std::min(own.end, batch.shard_count)};
   return batch;
 }
 

@@ -13,13 +13,17 @@ namespace {
 // Mini-batch by mini-batch, in each replica by replica.
 std::vector<int64_t> in_mini_batches_of_replicas(const Order& order, int64_t count, int64_t epoch) {
   const int64_t replicas = order.sampler_replicas, each = order.epoch_size(count) / replicas;
-  const std::optional<int64_t> seed = order.shuffle == Shuffle::never ? std::nullopt : std::optional(order.seed + (order.shuffle == Shuffle::once ? 0 : epoch));
+  const std::optional<int64_t> seed =
+      order.shuffle == Shuffle::never
+          ? std::nullopt
+          : std::optional(order.seed + (order.shuffle == Shuffle::once ? 0 : epoch));
   const std::vector<int64_t> drawn = distributed_samples(count, replicas, seed);
   std::vector<int64_t> samples;
   for (int64_t begin = 0; begin < each; begin += order.replica_mini_batch_size) {
     const int64_t end = std::min(begin + order.replica_mini_batch_size, each);
     for (int64_t replica = 0; replica < replicas; ++replica) {
-      for (int64_t i = begin; i < end; ++i) samples.push_back(drawn[static_cast<size_t>(i * replicas + replica)]);
+      for (int64_t i = begin; i < end; ++i)
+        samples.push_back(drawn[static_cast<size_t>(i * replicas + replica)]);
     }
   }
   return samples;

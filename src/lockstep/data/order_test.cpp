@@ -30,9 +30,11 @@ TEST(Order, OfASamplersReplicasGoesMiniBatchByMiniBatch) {
   ASSERT_EQ(samples.size(), 12U);
   const auto drawn = distributed_samples(10, 3, 3);
   EXPECT_EQ(std::set<int64_t>(drawn.begin(), drawn.begin() + 10).size(), 10U);
-  EXPECT_EQ(std::vector<int64_t>(drawn.begin() + 10, drawn.end()), (std::vector<int64_t>{drawn[0], drawn[1]}));
+  EXPECT_EQ(std::vector<int64_t>(drawn.begin() + 10, drawn.end()),
+            (std::vector<int64_t>{drawn[0], drawn[1]}));
   for (int64_t rank = 0; rank < 3; ++rank) {
-    for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(samples[static_cast<size_t>(rank * 3 + i)], drawn[static_cast<size_t>(i * 3 + rank)]);
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(samples[static_cast<size_t>(rank * 3 + i)], drawn[static_cast<size_t>(i * 3 + rank)]);
     EXPECT_EQ(samples[static_cast<size_t>(9 + rank)], drawn[static_cast<size_t>(9 + rank)]);
   }
   const Order plain{.shuffle = Shuffle::never, .sampler_replicas = 2, .replica_mini_batch_size = 2};
@@ -53,7 +55,9 @@ class Labelled : public Datastore {
   int64_t label(int64_t index) const override { return labels_.at(static_cast<size_t>(index)); }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
   ImageSize image_size(int64_t) const override { return {1, 1, 1}; }
-  void read_to(int64_t index, const Placement& placement) const override { placement({1, 1, 1})[0] = static_cast<uint8_t>(index); }
+  void read_to(int64_t index, const Placement& placement) const override {
+    placement({1, 1, 1})[0] = static_cast<uint8_t>(index);
+  }
   uint64_t listing_hash() const override { return 7; }
 
  private:
@@ -115,9 +119,11 @@ TEST(Split, TakesACountOfEachLabel) {
 
 TEST(Split, RepeatsBySeedAndKeepsOneOfEachLabelOnBothSides) {
   const Dataset whole(std::make_shared<Labelled>(std::vector<int64_t>{0, 0, 1, 1, 1, 2, 2, 2, 2, 2}));
-  EXPECT_EQ(whole.split(0.5, {.seed = 1}).first.store().listing_hash(), whole.split(0.5, {.seed = 1}).first.store().listing_hash());
+  EXPECT_EQ(whole.split(0.5, {.seed = 1}).first.store().listing_hash(),
+            whole.split(0.5, {.seed = 1}).first.store().listing_hash());
   std::set<uint64_t> drawn;
-  for (int64_t seed = 0; seed < 10; ++seed) drawn.insert(whole.split(0.5, {.seed = seed}).first.store().listing_hash());
+  for (int64_t seed = 0; seed < 10; ++seed)
+    drawn.insert(whole.split(0.5, {.seed = seed}).first.store().listing_hash());
   EXPECT_GT(drawn.size(), 5u);
   for (const double share : {0.001, 0.999}) {
     const auto [first, second] = whole.split(share);

@@ -17,7 +17,9 @@ constexpr const char* kNobodyCanTell = "nobody can tell whether these pictures c
 
 // All but RecordsKey::content, for which a folder is asked for all its files' times.
 RecordsKey key_for(const Datastore& store, const PictureFormat& format) {
-  return {.identity = hash_of_format(format, hash_of(store.identity())), .count = store.size(), .record_bytes = format.size().bytes()};
+  return {.identity = hash_of_format(format, hash_of(store.identity())),
+          .count = store.size(),
+          .record_bytes = format.size().bytes()};
 }
 
 std::string never_cached(const Datastore& store) {
@@ -29,9 +31,12 @@ std::string never_cached(const Datastore& store) {
 }  // namespace
 
 uint64_t hash_of_format(const PictureFormat& format, uint64_t seed) {
-  const std::array<int64_t, 5> numbers{format.channels, format.height, format.width, static_cast<int64_t>(format.resize), static_cast<int64_t>(format.decode)};
+  const std::array<int64_t, 5> numbers{format.channels, format.height, format.width,
+                                       static_cast<int64_t>(format.resize),
+                                       static_cast<int64_t>(format.decode)};
   const uint64_t by = seed + kDecoding;
-  return hash_of(std::as_bytes(std::span(numbers)), format.jpeg_decoder == nullptr ? by : hash_of(format.jpeg_decoder->fingerprint(), by));
+  return hash_of(std::as_bytes(std::span(numbers)),
+                 format.jpeg_decoder == nullptr ? by : hash_of(format.jpeg_decoder->fingerprint(), by));
 }
 
 RecordsKey picture_cache_key(const Datastore& store, const PictureFormat& format) {
@@ -42,14 +47,17 @@ RecordsKey picture_cache_key(const Datastore& store, const PictureFormat& format
 
 std::string picture_cache_name(const RecordsKey& key) { return as_hex(key.identity) + ".pictures"; }
 
-int64_t picture_cache_bytes(const Datastore& store, const PictureFormat& format) { return key_for(store, format).file_bytes(); }
+int64_t picture_cache_bytes(const Datastore& store, const PictureFormat& format) {
+  return key_for(store, format).file_bytes();
+}
 
 std::string picture_cache_obstacle(const Datastore& store) {
   std::string reason = never_cached(store);
   return reason.empty() && store.content_hash() == 0 ? kNobodyCanTell : reason;
 }
 
-OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes) {
+OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datastore& store,
+                               const PictureFormat& format, CacheUse use, int64_t most_bytes) {
   if (std::string reason = never_cached(store); !reason.empty()) return {nullptr, std::move(reason)};
   RecordsKey key = key_for(store, format);
   const std::filesystem::path path = folder / picture_cache_name(key);
@@ -62,8 +70,11 @@ OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datast
   if (there) {
     if (auto cache = RecordFile::find(path, key)) return {std::move(cache)};
   }
-  if (key.file_bytes() > most_bytes) return {nullptr, "it would take " + as_bytes(key.file_bytes()) + ", more than the " + as_bytes(most_bytes) + " allowed"};
-  if (use == CacheUse::read) return {nullptr, there ? "the one there is of other files" : "there is none", there};
+  if (key.file_bytes() > most_bytes)
+    return {nullptr, "it would take " + as_bytes(key.file_bytes()) + ", more than the " +
+                         as_bytes(most_bytes) + " allowed"};
+  if (use == CacheUse::read)
+    return {nullptr, there ? "the one there is of other files" : "there is none", there};
   return {RecordFile::find_or_make(path, key)};
 }
 

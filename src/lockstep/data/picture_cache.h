@@ -1,4 +1,5 @@
-// Decoded pictures in a file, so that they are decoded once for all runs, processes and trials that want them in one format.
+// Decoded pictures in a file, so that they are decoded once for all runs, processes and trials that want them
+// in one format.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +32,15 @@ std::string picture_cache_obstacle(const Datastore& store);
 struct OpenedCache {
   std::shared_ptr<const RecordFile> cache = nullptr;  ///< a record for each picture, its pixels
   std::string reason = {};                            ///< why there is none
-  bool stale = false;                                 ///< the one there is of other files; with CacheUse::read
+  bool stale = false;  ///< the one there is of other files; with CacheUse::read
 };
 
-/// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a listing with sizes and times of
-/// change: after a change of those it is made anew. None, with the reason, when nobody can tell whether the pictures changed
-/// (Datastore::content_hash), when there is none of these pictures and it would take more than `most_bytes`, or with CacheUse::read.
-/// Throws io when the folder cannot be written or the disk is too full.
-OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datastore& store, const PictureFormat& format, CacheUse use, int64_t most_bytes);
+/// The file of these pictures in `folder`, made (empty, its room reserved) if need be. It belongs to a
+/// listing with sizes and times of change: after a change of those it is made anew. None, with the reason,
+/// when nobody can tell whether the pictures changed (Datastore::content_hash), when there is none of these
+/// pictures and it would take more than `most_bytes`, or with CacheUse::read. Throws io when the folder
+/// cannot be written or the disk is too full.
+OpenedCache open_picture_cache(const std::filesystem::path& folder, const Datastore& store,
+                               const PictureFormat& format, CacheUse use, int64_t most_bytes);
 
 }  // namespace lockstep::data

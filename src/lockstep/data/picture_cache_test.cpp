@@ -51,14 +51,19 @@ const PictureFormat kFormat{.channels = 3, .height = 8, .width = 6};
 class CacheTest : public testing::Test {
  protected:
   CacheTest() {
-    for (const char* name : {"photos/a/1.png", "photos/b/3.png"}) folder_.write(name, test::bytes_of(test::kColour8));
-    for (const char* name : {"photos/a/2.jpg", "photos/b/4.jpg"}) folder_.write(name, test::bytes_of(test::kJpegColour));
+    for (const char* name : {"photos/a/1.png", "photos/b/3.png"})
+      folder_.write(name, test::bytes_of(test::kColour8));
+    for (const char* name : {"photos/a/2.jpg", "photos/b/4.jpg"})
+      folder_.write(name, test::bytes_of(test::kJpegColour));
   }
   Dataset photos() const { return open_source(folder_.path() / "photos").dataset; }
-  OpenedCache open(CacheUse use = CacheUse::make, int64_t most_bytes = kEnough) const { return open_picture_cache(folder_.path() / "cache", photos().store(), kFormat, use, most_bytes); }
+  OpenedCache open(CacheUse use = CacheUse::make, int64_t most_bytes = kEnough) const {
+    return open_picture_cache(folder_.path() / "cache", photos().store(), kFormat, use, most_bytes);
+  }
 
   // All pictures through a set that keeps none itself.
-  std::vector<std::vector<uint8_t>> read_all(const Dataset& dataset, std::shared_ptr<const RecordFile> cache) const {
+  std::vector<std::vector<uint8_t>> read_all(const Dataset& dataset,
+                                             std::shared_ptr<const RecordFile> cache) const {
     const PictureSet set(dataset, kFormat, 0, std::move(cache));
     std::vector<std::vector<uint8_t>> pictures;
     for (int64_t i = 0; i < set.size(); ++i) {
@@ -98,7 +103,9 @@ TEST_F(CacheTest, ServesChosenSamplesOfTheSamePictures) {
 TEST_F(CacheTest, ServesCentresApartFromWholePictures) {
   const auto whole = read_all(photos(), open().cache);
   const auto centres = [this] { return cut_out_centre(photos(), kFormat, {12, 12}); };
-  const auto cache = [&](CacheUse use) { return open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, use, kEnough).cache; };
+  const auto cache = [&](CacheUse use) {
+    return open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, use, kEnough).cache;
+  };
   EXPECT_EQ(cache(CacheUse::read), nullptr);
   const auto decoded = read_all(centres(), nullptr);
   EXPECT_NE(decoded, whole);
@@ -109,12 +116,15 @@ TEST_F(CacheTest, ServesCentresApartFromWholePictures) {
 
 TEST_F(CacheTest, ServesCentresOfChosenPictures) {
   const auto centres = [&] { return cut_out_centre(photos().subset({3, 1}), kFormat, {12, 12}); };
-  const auto opened = open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, CacheUse::make, kEnough);
+  const auto opened =
+      open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, CacheUse::make, kEnough);
   ASSERT_NE(opened.cache, nullptr) << opened.reason;
   EXPECT_EQ(read_all(centres(), opened.cache), read_all(centres(), nullptr));
   EXPECT_EQ(count_in(*opened.cache, 2), 2);
   folder_.write("photos/a/1.png", test::bytes_of(test::kGrey8));
-  EXPECT_TRUE(open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, CacheUse::read, kEnough).stale);
+  EXPECT_TRUE(
+      open_picture_cache(folder_.path() / "cache", centres().store(), kFormat, CacheUse::read, kEnough)
+          .stale);
 }
 
 TEST_F(CacheTest, IsMadeAnewWhenAFileChanges) {
@@ -141,7 +151,8 @@ TEST_F(CacheTest, OtherFormatsHaveOtherFiles) {
   read_all(photos(), open().cache);
   PictureFormat other = kFormat;
   other.decode = Decode::fast;
-  const auto opened = open_picture_cache(folder_.path() / "cache", photos().store(), other, CacheUse::make, kEnough);
+  const auto opened =
+      open_picture_cache(folder_.path() / "cache", photos().store(), other, CacheUse::make, kEnough);
   EXPECT_EQ(count_in(*opened.cache, 4), 0);
   EXPECT_EQ(count_in(*open(CacheUse::read).cache, 4), 4);
 }
@@ -187,13 +198,15 @@ TEST(BusErrorDeathTest, OfOthersEndTheProcessAsEver) {
   folder.write("file", std::string(10'000, 'x'));
   const OpenFile file(folder.path() / "file", O_RDONLY);
   const MappedFile mapped(file.get(), 10'000, file.path());
-  EXPECT_EXIT(::raise(SIGBUS), [](int status) { return status != 0; }, "");  // a sanitizer has another status
+  EXPECT_EXIT(
+      ::raise(SIGBUS), [](int status) { return status != 0; }, "");  // a sanitizer has another status
 }
 
 TEST(StreamedCopy, CopiesAnyLengthToAnyPlace) {
   std::vector<uint8_t> from(kStreamedBytes + 300), expected;
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 7 + i / 256);
-  for (const size_t bytes : {size_t{0}, size_t{1}, kStreamedBytes - 1, kStreamedBytes, kStreamedBytes + 1, kStreamedBytes + 63, kStreamedBytes + 200}) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, kStreamedBytes - 1, kStreamedBytes, kStreamedBytes + 1,
+                             kStreamedBytes + 63, kStreamedBytes + 200}) {
     for (const size_t place : {size_t{0}, size_t{1}, size_t{63}}) {
       std::vector<uint8_t> to(bytes + 128, 9);
       expected.assign(to.size(), 9);
@@ -211,7 +224,8 @@ TEST_F(CacheTest, SaysWhyThereIsNone) {
   EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the 1000 B allowed"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache"));
   folder_.write("file", "");
-  EXPECT_THROW(open_picture_cache(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough), Error);
+  EXPECT_THROW(
+      open_picture_cache(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough), Error);
 }
 
 TEST_F(CacheTest, ADiskThatTakesNoMoreIsNoFailureOfTheReader) {

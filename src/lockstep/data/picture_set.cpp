@@ -25,7 +25,8 @@ void numbered(const Dataset& dataset, int64_t index, Work&& work) {
 }
 
 // From the cache, else decoded and put there.
-void read_through(const RecordFile* cache, const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
+void read_through(const RecordFile* cache, const Datastore& store, int64_t index, const PictureFormat& format,
+                  std::span<uint8_t> destination) {
   if (cache == nullptr) return read_as(store, index, format, destination);
   const int64_t place = index_in_root(store, index);
   if (cache->read(place, destination)) return;
@@ -33,19 +34,25 @@ void read_through(const RecordFile* cache, const Datastore& store, int64_t index
   cache->write(place, destination);
 }
 
-bool lies_in_memory(const Datastore& store, const PictureFormat& format) { return store.in_memory() && store.image_size(0) == format.size(); }
+bool lies_in_memory(const Datastore& store, const PictureFormat& format) {
+  return store.in_memory() && store.image_size(0) == format.size();
+}
 
 void check_kind(const Dataset& dataset, const PictureFormat& format) {
   const Datastore& store = dataset.store();
   const bool sequences = format.kind == SampleKind::sequence;
   if (store.kind() != format.kind) {
-    throw Error(ErrorCode::invalid_option, sequences ? "the network takes sequences, but the data are images" : "the network takes images, but the data are sequences",
+    throw Error(ErrorCode::invalid_option,
+                sequences ? "the network takes sequences, but the data are images"
+                          : "the network takes images, but the data are sequences",
                 "\"" + store.source(0) + "\" is the first sample");
   }
   for (int64_t i = 0; sequences && i < store.size(); ++i) {
     const int64_t channels = store.image_size(i).channels;
     if (channels == format.channels) continue;
-    throw Error(ErrorCode::invalid_option, "sequence \"" + store.source(i) + "\" has " + std::to_string(channels) + " channels, and the network takes " + std::to_string(format.channels));
+    throw Error(ErrorCode::invalid_option,
+                "sequence \"" + store.source(i) + "\" has " + std::to_string(channels) +
+                    " channels, and the network takes " + std::to_string(format.channels));
   }
 }
 
@@ -80,12 +87,14 @@ struct PictureSet::State {
     numbered(dataset, index, [&] { read_through(cache.get(), dataset.store(), index, format, destination); });
   }
 
-  // The one reader who takes the sample first keeps it; one who comes meanwhile decodes for itself rather than wait.
+  // The one reader who takes the sample first keeps it; one who comes meanwhile decodes for itself rather
+  // than wait.
   bool keep(int64_t index) const {
     std::atomic<uint8_t>& state = states[static_cast<size_t>(index)];
     if (state.load(std::memory_order_acquire) == kReady) return true;
     uint8_t expected = kEmpty;
-    if (!state.compare_exchange_strong(expected, kLoading, std::memory_order_acquire)) return expected == kReady;
+    if (!state.compare_exchange_strong(expected, kLoading, std::memory_order_acquire))
+      return expected == kReady;
     try {
       decode(index, place(index));
     } catch (...) {
@@ -98,10 +107,13 @@ struct PictureSet::State {
 };
 
 bool PictureSet::keeps(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes) {
-  return format.kind == SampleKind::sequence || lies_in_memory(dataset.store(), format) || format.size().bytes() <= most_bytes / dataset.size();
+  return format.kind == SampleKind::sequence || lies_in_memory(dataset.store(), format) ||
+         format.size().bytes() <= most_bytes / dataset.size();
 }
 
-PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes, std::shared_ptr<const RecordFile> cache) : state_(std::make_unique<State>()) {
+PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes,
+                       std::shared_ptr<const RecordFile> cache)
+    : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.dataset = std::move(dataset);
   state.format = format;
@@ -122,14 +134,16 @@ PictureSet::PictureSet(Dataset dataset, PictureFormat format, int64_t most_bytes
   state.states = std::make_unique<std::atomic<uint8_t>[]>(static_cast<size_t>(count));
 }
 
-PictureSet::PictureSet(Dataset part, std::shared_ptr<const PictureSet> whole) : state_(std::make_unique<State>()) {
+PictureSet::PictureSet(Dataset part, std::shared_ptr<const PictureSet> whole)
+    : state_(std::make_unique<State>()) {
   state_->dataset = std::move(part);
   state_->format = whole->format();
   state_->picture_bytes = whole->picture_bytes();
   state_->whole = std::move(whole);
   if (state_->dataset.empty()) return;
   const auto store = state_->dataset.store().whole();
-  if (store == nullptr || store->size() != state_->whole->size()) throw Error(ErrorCode::internal, "a part of some pictures was made of others");
+  if (store == nullptr || store->size() != state_->whole->size())
+    throw Error(ErrorCode::internal, "a part of some pictures was made of others");
 }
 
 PictureSet::~PictureSet() = default;
@@ -138,25 +152,37 @@ int64_t PictureSet::size() const { return state_->dataset.size(); }
 const PictureFormat& PictureSet::format() const { return state_->format; }
 const Dataset& PictureSet::dataset() const { return state_->dataset; }
 int64_t PictureSet::label(int64_t index) const { return state_->dataset.store().label(index); }
-int64_t PictureSet::parallel_reads() const { return state_->dataset.empty() ? 0 : state_->dataset.store().parallel_reads(); }
+int64_t PictureSet::parallel_reads() const {
+  return state_->dataset.empty() ? 0 : state_->dataset.store().parallel_reads();
+}
 int64_t PictureSet::picture_bytes() const { return state_->picture_bytes; }
-bool PictureSet::kept() const { return state_->whole != nullptr ? state_->whole->kept() : state_->in_memory || state_->kept != nullptr; }
-const RecordFile* PictureSet::cache() const { return state_->whole != nullptr ? state_->whole->cache() : state_->cache.get(); }
+bool PictureSet::kept() const {
+  return state_->whole != nullptr ? state_->whole->kept() : state_->in_memory || state_->kept != nullptr;
+}
+const RecordFile* PictureSet::cache() const {
+  return state_->whole != nullptr ? state_->whole->cache() : state_->cache.get();
+}
 int64_t PictureSet::kept_bytes() const { return state_->kept == nullptr ? 0 : size() * picture_bytes(); }
 
 void PictureSet::read(int64_t index, std::span<uint8_t> destination) const {
   const State& state = *state_;
   if (state.whole != nullptr) {
-    return numbered(state.dataset, index, [&] { state.whole->read(state.dataset.store().index_in_whole(index), destination); });
+    return numbered(state.dataset, index,
+                    [&] { state.whole->read(state.dataset.store().index_in_whole(index), destination); });
   }
-  if (state.format.kind == SampleKind::sequence) return read_padded(state.dataset.store(), index, state.format.padding, destination);
+  if (state.format.kind == SampleKind::sequence)
+    return read_padded(state.dataset.store(), index, state.format.padding, destination);
   if (state.kept == nullptr || !state.keep(index)) return state.decode(index, destination);
   streamed_copy(state.place(index).data(), destination);
 }
 
-void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) { for_each_index(count, threads, work); }
+void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) {
+  for_each_index(count, threads, work);
+}
 
-std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& dataset, const PictureFormat& format, int64_t threads, const std::shared_ptr<const RecordFile>& cache) {
+std::pair<Dataset, std::vector<BadSample>> without_bad_samples(
+    const Dataset& dataset, const PictureFormat& format, int64_t threads,
+    const std::shared_ptr<const RecordFile>& cache) {
   const int64_t count = dataset.size();
   std::vector<std::optional<std::string>> reasons(static_cast<size_t>(count));
   const int64_t readers = count == 0 ? 1 : std::max(threads, dataset.store().parallel_reads());
@@ -168,7 +194,9 @@ std::pair<Dataset, std::vector<BadSample>> without_bad_samples(const Dataset& da
     } catch (const BadPicture& error) {
       reasons[static_cast<size_t>(i)] = error.reason();
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::not_found && error.code() != ErrorCode::io) throw;
+      if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::not_found &&
+          error.code() != ErrorCode::io)
+        throw;
       reasons[static_cast<size_t>(i)] = error.message();
     }
   });

@@ -42,11 +42,13 @@ TEST(PictureSet, ConvertsWhateverComes) {
   const Dataset dataset = open_source(folder.path()).dataset;
   const PictureFormat format{3, 6, 7, Resize::pad};
   const PictureSet pictures(dataset, format, 1 << 20);
-  for (int64_t i = 0; i < 2; ++i) EXPECT_EQ(read(pictures, i), to_format(dataset.store().read(i), format).pixels);
+  for (int64_t i = 0; i < 2; ++i)
+    EXPECT_EQ(read(pictures, i), to_format(dataset.store().read(i), format).pixels);
 }
 
 TEST(PictureSet, ManyReadersAtOnceGetWholePictures) {
-  const Dataset digits = open_source(test::digits_folder()).dataset.subset({0, 1, 2, 3, 4, 5000, 6000, 7000, 8000, 9000});
+  const Dataset digits =
+      open_source(test::digits_folder()).dataset.subset({0, 1, 2, 3, 4, 5000, 6000, 7000, 8000, 9000});
   std::vector<std::vector<uint8_t>> expected;
   for (int64_t i = 0; i < digits.size(); ++i) expected.push_back(digits.store().read(i).pixels);
   for (int round = 0; round < 20; ++round) {
@@ -54,7 +56,8 @@ TEST(PictureSet, ManyReadersAtOnceGetWholePictures) {
     std::vector<std::jthread> readers;
     for (int reader = 0; reader < 4; ++reader) {
       readers.emplace_back([&] {
-        for (int64_t i = 0; i < digits.size(); ++i) EXPECT_EQ(read(pictures, i), expected[static_cast<size_t>(i)]);
+        for (int64_t i = 0; i < digits.size(); ++i)
+          EXPECT_EQ(read(pictures, i), expected[static_cast<size_t>(i)]);
       });
     }
   }

@@ -5,7 +5,9 @@
 namespace lockstep::data {
 namespace {
 
-bool same_pictures(const Datastore& a, const Datastore& b) { return &a == &b || (!a.identity().empty() && a.identity() == b.identity()); }
+bool same_pictures(const Datastore& a, const Datastore& b) {
+  return &a == &b || (!a.identity().empty() && a.identity() == b.identity());
+}
 
 int64_t bytes_of(const std::vector<std::weak_ptr<const PictureSet>>& sets) {
   int64_t bytes = 0;
@@ -17,12 +19,15 @@ int64_t bytes_of(const std::vector<std::weak_ptr<const PictureSet>>& sets) {
 
 }  // namespace
 
-std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes, std::shared_ptr<const RecordFile> cache) {
+std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, const PictureFormat& format,
+                                                     int64_t most_bytes,
+                                                     std::shared_ptr<const RecordFile> cache) {
   const std::lock_guard lock(mutex_);
   const int64_t room = this->room(most_bytes);
   if (auto set = find(dataset, format)) {
     const bool has_our_cache = cache == nullptr || set->cache() != nullptr;
-    if (set->kept() || dataset.empty() || (has_our_cache && !PictureSet::keeps(dataset, format, room))) return set;
+    if (set->kept() || dataset.empty() || (has_our_cache && !PictureSet::keeps(dataset, format, room)))
+      return set;
   }
   std::erase_if(sets_, [](const auto& set) { return set.expired(); });
   auto set = std::make_shared<const PictureSet>(dataset, format, room, std::move(cache));
@@ -33,17 +38,22 @@ std::shared_ptr<const PictureSet> PictureShare::open(const Dataset& dataset, con
 bool PictureShare::keeps(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes) const {
   const std::lock_guard lock(mutex_);
   const auto set = find(dataset, format);
-  return (set != nullptr && set->kept()) || (!dataset.empty() && PictureSet::keeps(dataset, format, room(most_bytes)));
+  return (set != nullptr && set->kept()) ||
+         (!dataset.empty() && PictureSet::keeps(dataset, format, room(most_bytes)));
 }
 
-int64_t PictureShare::room(int64_t most_bytes) const { return std::max<int64_t>(0, most_bytes - bytes_of(sets_)); }
+int64_t PictureShare::room(int64_t most_bytes) const {
+  return std::max<int64_t>(0, most_bytes - bytes_of(sets_));
+}
 
 // One that keeps its pictures, if there is such a one.
-std::shared_ptr<const PictureSet> PictureShare::find(const Dataset& dataset, const PictureFormat& format) const {
+std::shared_ptr<const PictureSet> PictureShare::find(const Dataset& dataset,
+                                                     const PictureFormat& format) const {
   std::shared_ptr<const PictureSet> found;
   for (const auto& weak : sets_) {
     auto set = weak.lock();
-    if (set == nullptr || set->format() != format || !same_pictures(set->dataset().store(), dataset.store())) continue;
+    if (set == nullptr || set->format() != format || !same_pictures(set->dataset().store(), dataset.store()))
+      continue;
     if (set->kept()) return set;
     found = std::move(set);
   }

@@ -13,11 +13,12 @@ namespace lockstep::data {
 /// Any thread may call any member.
 class PictureShare {
  public:
-  /// The dataset in this format: the set that somebody uses already, if it is of the same pictures (the same datastore, or one of equal
-  /// identity), else a new one, which keeps its pictures if all sets in use then take no more than `most_bytes`. One that keeps none is not shared with who
-  /// has the room, or a cache that it has not.
-  /// The pictures are freed with the last user of the set.
-  std::shared_ptr<const PictureSet> open(const Dataset& dataset, const PictureFormat& format, int64_t most_bytes,
+  /// The dataset in this format: the set that somebody uses already, if it is of the same pictures (the same
+  /// datastore, or one of equal identity), else a new one, which keeps its pictures if all sets in use then
+  /// take no more than `most_bytes`. One that keeps none is not shared with who has the room, or a cache that
+  /// it has not. The pictures are freed with the last user of the set.
+  std::shared_ptr<const PictureSet> open(const Dataset& dataset, const PictureFormat& format,
+                                         int64_t most_bytes,
                                          std::shared_ptr<const RecordFile> cache = nullptr);
 
   /// Whether open() would now give a set that keeps its pictures.

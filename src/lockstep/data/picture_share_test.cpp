@@ -26,7 +26,8 @@ TEST(PictureShare, EqualFoldersAndFormatsHaveOneSetWhileSomebodyUsesIt) {
   auto second = share.open(digits(), kSmall, kPlenty);  // listed anew, in the same folder
   EXPECT_EQ(first, second);
   EXPECT_NE(share.open(digits(), {1, 9, 9}, kPlenty), first);
-  EXPECT_NE(share.open(digits().subset({1, 2}), kSmall, kPlenty), share.open(digits().subset({2, 1}), kSmall, kPlenty));
+  EXPECT_NE(share.open(digits().subset({1, 2}), kSmall, kPlenty),
+            share.open(digits().subset({2, 1}), kSmall, kPlenty));
   EXPECT_EQ(share.open(digits().subset({1, 2}), kSmall, kPlenty)->size(), 2);
   EXPECT_EQ(share.kept_bytes(), 10000 * 64);
   first = nullptr;
@@ -63,7 +64,8 @@ TEST(PictureShare, OneWithoutACacheIsNotForWhoHasOne) {
   const test::TemporaryFolder folder;
   PictureShare share;
   const auto decodes = share.open(digits(), kSmall, 0);
-  const auto cache = open_picture_cache(folder.path(), digits().store(), kSmall, CacheUse::make, kPlenty).cache;
+  const auto cache =
+      open_picture_cache(folder.path(), digits().store(), kSmall, CacheUse::make, kPlenty).cache;
   ASSERT_NE(cache, nullptr);
   const auto cached = share.open(digits(), kSmall, 0, cache);
   EXPECT_EQ(cached->cache(), cache.get());

@@ -23,14 +23,22 @@ PixelPlane transposed(PixelPlane plane) {
 
 PixelPlane oriented(const PixelPlane& plane, int64_t orientation) {
   switch (orientation) {
-    case 2: return mirrored(plane);
-    case 3: return upside_down(mirrored(plane));
-    case 4: return upside_down(plane);
-    case 5: return transposed(plane);
-    case 6: return transposed(upside_down(plane));
-    case 7: return transposed(upside_down(mirrored(plane)));
-    case 8: return transposed(mirrored(plane));
-    default: return plane;
+    case 2:
+      return mirrored(plane);
+    case 3:
+      return upside_down(mirrored(plane));
+    case 4:
+      return upside_down(plane);
+    case 5:
+      return transposed(plane);
+    case 6:
+      return transposed(upside_down(plane));
+    case 7:
+      return transposed(upside_down(mirrored(plane)));
+    case 8:
+      return transposed(mirrored(plane));
+    default:
+      return plane;
   }
 }
 
@@ -52,7 +60,8 @@ void colours_to_planes(const PixelPlane& red_plane, int64_t pixels, uint8_t* red
 Pixels interleaved(const uint8_t* first, const ImageSize& size, int64_t pixel_bytes, int64_t channel_bytes) {
   Pixels pixels{.size = size};
   for (int64_t c = 0; c < size.channels; ++c) {
-    pixels.planes[static_cast<size_t>(c)] = {first + c * channel_bytes, size.width * pixel_bytes, pixel_bytes, size.height, size.width};
+    pixels.planes[static_cast<size_t>(c)] = {first + c * channel_bytes, size.width * pixel_bytes, pixel_bytes,
+                                             size.height, size.width};
   }
   return pixels;
 }
@@ -75,7 +84,8 @@ Pixels oriented(Pixels pixels, int64_t orientation) {
 void to_planes(const Pixels& pixels, std::span<uint8_t> planes) {
   const ImageSize& size = pixels.size;
   const PixelPlane& first = pixels.planes[0];
-  const bool plain = size.channels == 3 && first.step == 3 && first.row == 3 * size.width && pixels.planes[1].first == first.first + 1 && pixels.planes[2].first == first.first + 2;
+  const bool plain = size.channels == 3 && first.step == 3 && first.row == 3 * size.width &&
+                     pixels.planes[1].first == first.first + 1 && pixels.planes[2].first == first.first + 2;
   if (plain) return colours_to_planes(first, size.height * size.width, planes.data());
   uint8_t* to = planes.data();
   for (int64_t c = 0; c < size.channels; ++c) {

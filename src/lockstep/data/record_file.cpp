@@ -57,8 +57,11 @@ struct RecordFile::Opened {
     if (file.descriptor < 0) return file;
     struct stat status {};
     Header found;
-    const bool fits = ::fstat(file.descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == header.key.file_bytes() &&
-                      ::pread(file.descriptor, &found, sizeof found, 0) == static_cast<ssize_t>(sizeof found) && found == header;
+    const bool fits =
+        ::fstat(file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size == header.key.file_bytes() &&
+        ::pread(file.descriptor, &found, sizeof found, 0) == static_cast<ssize_t>(sizeof found) &&
+        found == header;
     if (!fits) {
       ::close(std::exchange(file.descriptor, -1));
     } else {
@@ -67,7 +70,8 @@ struct RecordFile::Opened {
     return file;
   }
 
-  // In a neighbour first, which then gets the name; where another process was quicker with the same key, its file is taken.
+  // In a neighbour first, which then gets the name; where another process was quicker with the same key, its
+  // file is taken.
   static Opened make(const std::filesystem::path& path, const Header& header) {
     make_folders(path.parent_path());
     std::string neighbour = path.string() + ".new-XXXXXX";
@@ -97,16 +101,24 @@ struct RecordFile::Opened {
   void reserve(const std::string& neighbour) const {
     const int64_t bytes = header.key.file_bytes();
     if (::fallocate(descriptor, 0, 0, bytes) != 0) {
-      if (errno != EOPNOTSUPP && errno != ENOSYS) throw errno_error(errno, "reserve " + as_bytes(bytes) + " for", neighbour);
-      if (::ftruncate(descriptor, bytes) != 0) throw errno_error(errno, "reserve " + as_bytes(bytes) + " for", neighbour);
+      if (errno != EOPNOTSUPP && errno != ENOSYS)
+        throw errno_error(errno, "reserve " + as_bytes(bytes) + " for", neighbour);
+      if (::ftruncate(descriptor, bytes) != 0)
+        throw errno_error(errno, "reserve " + as_bytes(bytes) + " for", neighbour);
     }
-    if (::pwrite(descriptor, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) throw errno_error(errno, "write", neighbour);
+    if (::pwrite(descriptor, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+      throw errno_error(errno, "write", neighbour);
   }
 };
 
 RecordFile::RecordFile(Opened opened)
-    : path_(std::move(opened.path)), descriptor_(opened.descriptor), mapped_(std::make_unique<const MappedFile>(descriptor_.get(), opened.header.key.file_bytes(), path_)), writable_(opened.writable),
-      seed_(hash_of(std::as_bytes(std::span(&opened.header, 1)))), record_bytes_(opened.header.key.record_bytes), checked_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(opened.header.key.count))) {}
+    : path_(std::move(opened.path)),
+      descriptor_(opened.descriptor),
+      mapped_(std::make_unique<const MappedFile>(descriptor_.get(), opened.header.key.file_bytes(), path_)),
+      writable_(opened.writable),
+      seed_(hash_of(std::as_bytes(std::span(&opened.header, 1)))),
+      record_bytes_(opened.header.key.record_bytes),
+      checked_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(opened.header.key.count))) {}
 
 RecordFile::~RecordFile() = default;
 
@@ -115,7 +127,8 @@ std::shared_ptr<const RecordFile> RecordFile::find(const std::filesystem::path& 
   return file.descriptor < 0 ? nullptr : std::shared_ptr<const RecordFile>(new RecordFile(std::move(file)));
 }
 
-std::shared_ptr<const RecordFile> RecordFile::find_or_make(const std::filesystem::path& path, const RecordsKey& key) {
+std::shared_ptr<const RecordFile> RecordFile::find_or_make(const std::filesystem::path& path,
+                                                           const RecordsKey& key) {
   if (auto file = find(path, key)) return file;
   return std::shared_ptr<const RecordFile>(new RecordFile(Opened::make(path, {.key = key})));
 }
@@ -125,16 +138,21 @@ uint64_t RecordFile::checksum(int64_t index, std::span<const uint8_t> record) co
   return hash == 0 ? 1 : hash;
 }
 
-std::string RecordFile::failure() const { return failure_ == 0 ? std::string() : errno_error(failure_, "write", path_.string()).message(); }
+std::string RecordFile::failure() const {
+  return failure_ == 0 ? std::string() : errno_error(failure_, "write", path_.string()).message();
+}
 
-int64_t RecordFile::place_of(int64_t index) const { return kHeaderBytes + index * with_checksum(record_bytes_); }
+int64_t RecordFile::place_of(int64_t index) const {
+  return kHeaderBytes + index * with_checksum(record_bytes_);
+}
 
 bool RecordFile::read(int64_t index, std::span<uint8_t> destination) const {
   constexpr int64_t kContents = sizeof(uint64_t);  // where they begin in a record
   const int64_t place = place_of(index);
   uint64_t stored = 0;
   // Whatever keeps a record from being read, its maker can make it again.
-  if (!mapped_->copy(place, {reinterpret_cast<uint8_t*>(&stored), sizeof stored}) || stored == 0) return false;
+  if (!mapped_->copy(place, {reinterpret_cast<uint8_t*>(&stored), sizeof stored}) || stored == 0)
+    return false;
   std::atomic<bool>& checked = checked_[static_cast<size_t>(index)];
   if (checked.load(std::memory_order_relaxed)) return mapped_->stream(place + kContents, destination);
   if (!mapped_->copy(place + kContents, destination) || stored != checksum(index, destination)) return false;
@@ -145,7 +163,8 @@ bool RecordFile::read(int64_t index, std::span<uint8_t> destination) const {
 void RecordFile::write(int64_t index, std::span<const uint8_t> record) const {
   if (!writable_.load(std::memory_order_relaxed)) return;
   uint64_t stored = checksum(index, record);
-  const std::array<iovec, 2> parts{{{&stored, sizeof stored}, {const_cast<uint8_t*>(record.data()), record.size()}}};
+  const std::array<iovec, 2> parts{
+      {{&stored, sizeof stored}, {const_cast<uint8_t*>(record.data()), record.size()}}};
   const int64_t bytes = with_checksum(record_bytes_);
   ssize_t written = 0;
   do {

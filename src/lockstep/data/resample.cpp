@@ -1,5 +1,6 @@
-// The method is Pillow's (src/libImaging/Resample.c describes it): a triangle filter widened by the scale when shrinking, columns and rows
-// one after the other, each pass rounded to 8 bits, weights in fixed point with 22 bits after the point. Keeping its rounding keeps its levels.
+// The method is Pillow's (src/libImaging/Resample.c describes it): a triangle filter widened by the scale
+// when shrinking, columns and rows one after the other, each pass rounded to 8 bits, weights in fixed point
+// with 22 bits after the point. Keeping its rounding keeps its levels.
 #include "lockstep/data/resample.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@
 namespace lockstep::data {
 
 const ResampleKernels& resample_kernels() {
-  static const ResampleKernels& chosen = device::for_vector_unit(plain_resample_kernels(), avx2_resample_kernels(), avx512_resample_kernels());
+  static const ResampleKernels& chosen =
+      device::for_vector_unit(plain_resample_kernels(), avx2_resample_kernels(), avx512_resample_kernels());
   return chosen;
 }
 
@@ -32,13 +34,18 @@ struct Taps {
 
   int64_t begin() const { return firsts.front(); }
   int64_t end() const { return firsts.back() + counts.back(); }
-  TapsView view() const { return {firsts.data(), counts.data(), weights.data(), stride, static_cast<int64_t>(firsts.size()), firsts.front()}; }
+  TapsView view() const {
+    return {firsts.data(), counts.data(), weights.data(), stride, static_cast<int64_t>(firsts.size()),
+            firsts.front()};
+  }
   const int32_t* weights_of(int64_t position) const { return weights.data() + position * stride; }
 };
 
 double triangle(double distance) { return std::max(0.0, 1.0 - std::abs(distance)); }
 
-int32_t fixed_point(double weight) { return static_cast<int32_t>(std::floor(weight * (1 << kWeightBits) + 0.5)); }
+int32_t fixed_point(double weight) {
+  return static_cast<int32_t>(std::floor(weight * (1 << kWeightBits) + 0.5));
+}
 
 // Pillow's boxes are of floats, and so is the difference of two.
 Taps make_taps(int64_t source_length, float begin, float end, int64_t destination_length) {
@@ -61,13 +68,15 @@ Taps make_taps(int64_t source_length, float begin, float end, int64_t destinatio
     taps.firsts.push_back(static_cast<int32_t>(first));
     taps.counts.push_back(static_cast<int32_t>(last - first));
     for (int64_t i = 0; i < last - first; ++i) {
-      taps.weights[static_cast<size_t>(position * taps.stride + i)] = fixed_point(exact[static_cast<size_t>(i)] / sum);
+      taps.weights[static_cast<size_t>(position * taps.stride + i)] =
+          fixed_point(exact[static_cast<size_t>(i)] / sum);
     }
   }
   return taps;
 }
 
-// What the thread resized last, it most often resizes again: photographs of one camera, rows and columns, luma and chroma.
+// What the thread resized last, it most often resizes again: photographs of one camera, rows and columns,
+// luma and chroma.
 class KeptTaps {
  public:
   /// Valid until the next call.
@@ -78,7 +87,8 @@ class KeptTaps {
     }
     Entry& oldest = entries_[next_];
     next_ = (next_ + 1) % entries_.size();
-    oldest = {{}, make_taps(source_length, static_cast<float>(begin), static_cast<float>(end), destination_length)};
+    oldest = {
+        {}, make_taps(source_length, static_cast<float>(begin), static_cast<float>(end), destination_length)};
     oldest.key = key;
     return oldest.taps;
   }
@@ -99,7 +109,9 @@ class KeptTaps {
   size_t next_ = 0;
 };
 
-bool whole(double begin, double end, int64_t length, int64_t wanted) { return length == wanted && begin == 0 && end == static_cast<double>(length); }
+bool whole(double begin, double end, int64_t length, int64_t wanted) {
+  return length == wanted && begin == 0 && end == static_cast<double>(length);
+}
 
 bool are_interleaved(std::span<const PixelPlane> planes) {
   if (planes.size() != 3 || planes[0].step != 3) return false;
@@ -130,12 +142,18 @@ struct Rows {
 };
 
 // `channels` is 3 for interleaved planes, of which `plane` is the first.
-void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns, const Rows& rows, uint8_t* destination) {
+void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns, const Rows& rows,
+                  uint8_t* destination) {
   thread_local ThreadBuffer scratch;
   const int64_t first = columns.begin();
-  RowBlock block{.source_row = plane.row, .source_pixels = columns.end() - first, .channels = channels, .destination_row = rows.row, .destination_plane = rows.plane()};
+  RowBlock block{.source_row = plane.row,
+                 .source_pixels = columns.end() - first,
+                 .channels = channels,
+                 .destination_row = rows.row,
+                 .destination_plane = rows.plane()};
   const int64_t turned = kLaneRows * rounded_up(block.source_pixels * channels, kLaneRows);
-  const std::span<uint8_t> memory = scratch.of(static_cast<size_t>(turned + kLaneRows * channels * rounded_up(rows.width, kLaneRows)));
+  const std::span<uint8_t> memory =
+      scratch.of(static_cast<size_t>(turned + kLaneRows * channels * rounded_up(rows.width, kLaneRows)));
   block.turned = memory.data();
   block.narrowed = memory.data() + turned;
   for (int64_t y = rows.begin; y < rows.end; y += kLaneRows) {
@@ -147,29 +165,39 @@ void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns
 }
 
 void copy_rows(const PixelPlane& plane, const Rows& rows, uint8_t* destination) {
-  for (int64_t y = rows.begin; y < rows.end; ++y) std::memcpy(destination + (y - rows.begin) * rows.row, plane.first + y * plane.row, static_cast<size_t>(rows.width));
+  for (int64_t y = rows.begin; y < rows.end; ++y)
+    std::memcpy(destination + (y - rows.begin) * rows.row, plane.first + y * plane.row,
+                static_cast<size_t>(rows.width));
 }
 
-// The pass that leaves less comes first. This is where Pillow 13 draws the line; the rounding between the passes makes it matter.
-bool rows_come_first(PlaneSize from, PlaneSize to) { return from.height > to.height && from.height - to.height > 2 * (from.width - to.width); }
+// The pass that leaves less comes first. This is where Pillow 13 draws the line; the rounding between the
+// passes makes it matter.
+bool rows_come_first(PlaneSize from, PlaneSize to) {
+  return from.height > to.height && from.height - to.height > 2 * (from.width - to.width);
+}
 
-// One output row of all bytes of the input rows that go into it. Near the plane's end these are copied, for the kernel reads over the end of a row.
-void mix_source_row(const PixelPlane& plane, int64_t bytes, const Taps& rows, int64_t y, uint8_t* destination) {
+// One output row of all bytes of the input rows that go into it. Near the plane's end these are copied, for
+// the kernel reads over the end of a row.
+void mix_source_row(const PixelPlane& plane, int64_t bytes, const Taps& rows, int64_t y,
+                    uint8_t* destination) {
   thread_local ThreadBuffer copies;
   const int64_t first = rows.firsts[static_cast<size_t>(y)], count = rows.counts[static_cast<size_t>(y)];
   const uint8_t* source = plane.first + first * plane.row;
   int64_t row = plane.row;
   if ((plane.height - first - count) * plane.row < kOverrun) {
     uint8_t* const copy = copies.of(static_cast<size_t>(count * bytes + kOverrun)).data();
-    for (int64_t i = 0; i < count; ++i) std::memcpy(copy + i * bytes, source + i * row, static_cast<size_t>(bytes));
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(copy + i * bytes, source + i * row, static_cast<size_t>(bytes));
     source = copy;
     row = bytes;
   }
-  resample_kernels().mix(source, row, rows.weights_of(y), rows.counts[static_cast<size_t>(y)], destination, bytes);
+  resample_kernels().mix(source, row, rows.weights_of(y), rows.counts[static_cast<size_t>(y)], destination,
+                         bytes);
 }
 
 // `channels` is 3 for interleaved planes, of which `plane` is the first.
-void rows_first(const PixelPlane& plane, int64_t channels, const Taps& columns, const Taps& rows, PlaneSize size, uint8_t* destination) {
+void rows_first(const PixelPlane& plane, int64_t channels, const Taps& columns, const Taps& rows,
+                PlaneSize size, uint8_t* destination) {
   thread_local ThreadBuffer mixed_memory, narrowed_memory;
   const int64_t bytes = plane.width * channels;
   uint8_t* const mixed = mixed_memory.of(static_cast<size_t>(size.height * bytes + kOverrun)).data();
@@ -177,12 +205,14 @@ void rows_first(const PixelPlane& plane, int64_t channels, const Taps& columns, 
   const Rows all{0, size.height, size.width, rounded_up(size.width, kOverrun)};
   uint8_t* const narrowed = narrowed_memory.of(static_cast<size_t>(channels * all.plane() + kOverrun)).data();
   narrow_plane({mixed, bytes, channels, size.height, plane.width}, channels, columns, all, narrowed);
-  for (int64_t y = 0; y < channels * size.height; ++y) std::memcpy(destination + y * size.width, narrowed + y * all.row, static_cast<size_t>(size.width));
+  for (int64_t y = 0; y < channels * size.height; ++y)
+    std::memcpy(destination + y * size.width, narrowed + y * all.row, static_cast<size_t>(size.width));
 }
 
 }  // namespace
 
-void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size, std::span<uint8_t> destination) {
+void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size,
+              std::span<uint8_t> destination) {
   thread_local ThreadBuffer gathered_memory, narrowed_memory;
   const int64_t height = planes[0].height, width = planes[0].width;
   const bool keeps_columns = whole(box.left, box.right, width, destination_size.width);
@@ -191,22 +221,31 @@ void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize dest
   const Taps& row_taps = kept_rows.find(height, box.top, box.bottom, destination_size.height);
   const Taps& column_taps = kept_columns.find(width, box.left, box.right, destination_size.width);
   if (!keeps_rows && !keeps_columns && rows_come_first({height, width}, destination_size)) {
-    if (are_interleaved(planes)) return rows_first(planes[0], 3, column_taps, row_taps, destination_size, destination.data());
+    if (are_interleaved(planes))
+      return rows_first(planes[0], 3, column_taps, row_taps, destination_size, destination.data());
     for (size_t c = 0; c < planes.size(); ++c) {
-      const PixelPlane plane = planes[c].step == 1 ? planes[c] : gathered(planes[c], gathered_memory.of(static_cast<size_t>(height * width)).data());
-      rows_first(plane, 1, column_taps, row_taps, destination_size, destination.data() + static_cast<int64_t>(c) * destination_size.pixels());
+      const PixelPlane plane =
+          planes[c].step == 1
+              ? planes[c]
+              : gathered(planes[c], gathered_memory.of(static_cast<size_t>(height * width)).data());
+      rows_first(plane, 1, column_taps, row_taps, destination_size,
+                 destination.data() + static_cast<int64_t>(c) * destination_size.pixels());
     }
     return;
   }
-  const Rows rows{row_taps.begin(), row_taps.end(), destination_size.width, rounded_up(destination_size.width, kOverrun)};
-  uint8_t* const narrowed = narrowed_memory.of(static_cast<size_t>(static_cast<int64_t>(planes.size()) * rows.plane() + kOverrun)).data();
+  const Rows rows{row_taps.begin(), row_taps.end(), destination_size.width,
+                  rounded_up(destination_size.width, kOverrun)};
+  uint8_t* const narrowed =
+      narrowed_memory.of(static_cast<size_t>(static_cast<int64_t>(planes.size()) * rows.plane() + kOverrun))
+          .data();
 
   if (are_interleaved(planes) && !keeps_columns) {
     narrow_plane(planes[0], 3, column_taps, rows, narrowed);
   } else {
     for (size_t c = 0; c < planes.size(); ++c) {
       PixelPlane plane = planes[c];
-      if (plane.step != 1) plane = gathered(plane, gathered_memory.of(static_cast<size_t>(height * width)).data());
+      if (plane.step != 1)
+        plane = gathered(plane, gathered_memory.of(static_cast<size_t>(height * width)).data());
       uint8_t* const to = narrowed + static_cast<int64_t>(c) * rows.plane();
       if (keeps_columns) {
         copy_rows(plane, rows, to);
@@ -225,7 +264,8 @@ void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize dest
         continue;
       }
       const auto at = static_cast<size_t>(y);
-      resample_kernels().mix(from + (row_taps.firsts[at] - rows.begin) * rows.row, rows.row, row_taps.weights_of(y), row_taps.counts[at], to, destination_size.width);
+      resample_kernels().mix(from + (row_taps.firsts[at] - rows.begin) * rows.row, rows.row,
+                             row_taps.weights_of(y), row_taps.counts[at], to, destination_size.width);
     }
   }
 }

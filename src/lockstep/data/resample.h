@@ -1,4 +1,5 @@
-// Bilinear resizing with antialias of 8-bit planes, level for level as Pillow's Image.resize(BILINEAR, box=...).
+// Bilinear resizing with antialias of 8-bit planes, level for level as Pillow's Image.resize(BILINEAR,
+// box=...).
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,10 @@ struct PlaneSize {
   int64_t pixels() const { return height * width; }
 };
 
-/// Scales the part `box` of each of `planes` (all of one size) to fill the planes of `destination` [planes,height,width]. Quickest for planes
-/// without gaps and for three interleaved ones; the levels are the same for all, and on every processor.
-void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size, std::span<uint8_t> destination);
+/// Scales the part `box` of each of `planes` (all of one size) to fill the planes of `destination`
+/// [planes,height,width]. Quickest for planes without gaps and for three interleaved ones; the levels are the
+/// same for all, and on every processor.
+void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size,
+              std::span<uint8_t> destination);
 
 }  // namespace lockstep::data

@@ -9,7 +9,10 @@ namespace {
 
 typedef int32_t Wide __attribute__((vector_size(32)));
 
-Wide load_wide(const uint8_t* from) { return reinterpret_cast<Wide>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)))); }
+Wide load_wide(const uint8_t* from) {
+  return reinterpret_cast<Wide>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+}
 
 void store_levels(uint8_t* to, Wide levels) {
   const __m128i low = reinterpret_cast<__m128i>(__builtin_shufflevector(levels, levels, 0, 1, 2, 3));

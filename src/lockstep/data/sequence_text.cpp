@@ -7,13 +7,16 @@
 namespace lockstep::data {
 
 void refuse(const TextPlace& place, const std::string& why, std::string hint) {
-  throw Error(ErrorCode::corrupt_data, "cannot read \"" + place.path + "\", line " + std::to_string(place.line) + ": " + why, std::move(hint));
+  throw Error(ErrorCode::corrupt_data,
+              "cannot read \"" + place.path + "\", line " + std::to_string(place.line) + ": " + why,
+              std::move(hint));
 }
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
   const size_t begin = text.find_first_not_of(kBlanks);
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place) {
@@ -45,14 +48,18 @@ void append_numbers(std::string_view text, const TextPlace& place, std::vector<f
   }
 }
 
-Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, std::string kind, const SourceOptions& options) {
+Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences,
+                 const std::string& path, std::string kind, const SourceOptions& options) {
   check_class_count(classes.size(), path, options);
   if (!options.classes.empty()) {
     const std::vector<int64_t> places = match_classes(classes, path, options);
-    for (Sequence& sequence : sequences) sequence.label = sequence.label < 0 ? -1 : places[static_cast<size_t>(sequence.label)];
+    for (Sequence& sequence : sequences)
+      sequence.label = sequence.label < 0 ? -1 : places[static_cast<size_t>(sequence.label)];
     classes = options.classes;
   }
-  return {.dataset = make_sequences(channels, std::move(classes), std::move(sequences)), .kind = std::move(kind), .skipped = {}};
+  return {.dataset = make_sequences(channels, std::move(classes), std::move(sequences)),
+          .kind = std::move(kind),
+          .skipped = {}};
 }
 
 }  // namespace lockstep::data

@@ -10,7 +10,9 @@
 namespace lockstep::data {
 namespace {
 
-int64_t steps_of(const Sequence& sequence, int64_t channels) { return static_cast<int64_t>(sequence.values.size()) / channels; }
+int64_t steps_of(const Sequence& sequence, int64_t channels) {
+  return static_cast<int64_t>(sequence.values.size()) / channels;
+}
 
 [[noreturn]] void refuse(const std::string& source, const std::string& why) {
   throw Error(ErrorCode::invalid_option, "sequence \"" + source + "\" " + why);
@@ -18,16 +20,20 @@ int64_t steps_of(const Sequence& sequence, int64_t channels) { return static_cas
 
 void check_label(const Sequence& sequence, int64_t label, size_t classes) {
   if (label < -1 || label >= static_cast<int64_t>(classes)) {
-    refuse(sequence.source, "has the label " + std::to_string(label) + ", but there are " + std::to_string(classes) + " classes");
+    refuse(sequence.source, "has the label " + std::to_string(label) + ", but there are " +
+                                std::to_string(classes) + " classes");
   }
 }
 
 void check(const Sequence& sequence, int64_t channels, size_t classes) {
   const int64_t steps = steps_of(sequence, channels);
   if (steps == 0 || steps * channels != static_cast<int64_t>(sequence.values.size())) {
-    refuse(sequence.source, "has " + std::to_string(sequence.values.size()) + " numbers, which are no " + std::to_string(channels) + " channels of equal length");
+    refuse(sequence.source, "has " + std::to_string(sequence.values.size()) + " numbers, which are no " +
+                                std::to_string(channels) + " channels of equal length");
   }
-  if (!std::all_of(sequence.values.begin(), sequence.values.end(), [](float value) { return std::isfinite(value); })) refuse(sequence.source, "has a number that is not finite");
+  if (!std::all_of(sequence.values.begin(), sequence.values.end(),
+                   [](float value) { return std::isfinite(value); }))
+    refuse(sequence.source, "has a number that is not finite");
   check_label(sequence, sequence.label, classes);
   for (const int64_t label : sequence.step_labels) check_label(sequence, label, classes);
 }
@@ -36,14 +42,17 @@ class SequencesInMemory : public Datastore {
  public:
   SequencesInMemory(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences)
       : channels_(channels), classes_(std::move(classes)), sequences_(std::move(sequences)) {
-    if (channels_ < 1) throw Error(ErrorCode::invalid_option, "sequences cannot have " + std::to_string(channels_) + " channels");
+    if (channels_ < 1)
+      throw Error(ErrorCode::invalid_option,
+                  "sequences cannot have " + std::to_string(channels_) + " channels");
     for (size_t i = 0; i < sequences_.size(); ++i) {
       Sequence& sequence = sequences_[i];
       if (sequence.source.empty()) sequence.source = "sequence " + std::to_string(i);
       check(sequence, channels_, classes_.size());
       const size_t wanted = labels_steps() ? sequence.values.size() / static_cast<size_t>(channels_) : 0;
       if (sequence.step_labels.size() != wanted) {
-        refuse(sequence.source, "has " + std::to_string(sequence.step_labels.size()) + " labels of time steps, not " + std::to_string(wanted));
+        refuse(sequence.source, "has " + std::to_string(sequence.step_labels.size()) +
+                                    " labels of time steps, not " + std::to_string(wanted));
       }
     }
   }
@@ -51,20 +60,25 @@ class SequencesInMemory : public Datastore {
   const std::vector<std::string>& classes() const override { return classes_; }
   int64_t label(int64_t index) const override { return labels_steps() ? -1 : at(index).label; }
   std::string source(int64_t index) const override { return at(index).source; }
-  ImageSize image_size(int64_t index) const override { return {channels_, 1, steps_of(at(index), channels_)}; }
+  ImageSize image_size(int64_t index) const override {
+    return {channels_, 1, steps_of(at(index), channels_)};
+  }
   void read_to(int64_t index, const Placement& placement) const override {
     const auto bytes = std::as_bytes(std::span(at(index).values));
     std::memcpy(placement(image_size(index)).data(), bytes.data(), bytes.size());
   }
   bool in_memory() const override { return true; }
   SampleKind kind() const override { return SampleKind::sequence; }
-  bool labels_steps() const override { return !sequences_.empty() && !sequences_.front().step_labels.empty(); }
+  bool labels_steps() const override {
+    return !sequences_.empty() && !sequences_.front().step_labels.empty();
+  }
   std::span<const int64_t> step_labels(int64_t index) const override { return at(index).step_labels; }
   uint64_t listing_hash() const override {
     uint64_t hash = static_cast<uint64_t>(channels_);
     for (const Sequence& sequence : sequences_) {
       const int64_t label[]{sequence.label};
-      hash = hash_of(std::as_bytes(std::span(sequence.values)), hash_of(std::as_bytes(std::span(label)), hash));
+      hash =
+          hash_of(std::as_bytes(std::span(sequence.values)), hash_of(std::as_bytes(std::span(label)), hash));
       hash = hash_of(std::as_bytes(std::span(sequence.step_labels)), hash);
     }
     for (const std::string& name : classes_) hash = hash_of(name, hash);
@@ -91,14 +105,16 @@ std::vector<std::vector<Piece>> pieces_by_slot(const Datastore& streams, const P
   for (int64_t stream = 0; stream < streams.size(); ++stream) {
     const int64_t steps = streams.image_size(stream).width;
     auto& slot = slots[static_cast<size_t>(stream % options.slots)];
-    for (int64_t begin = 0; begin < steps; begin += options.steps) slot.push_back({stream, begin, std::min(options.steps, steps - begin)});
+    for (int64_t begin = 0; begin < steps; begin += options.steps)
+      slot.push_back({stream, begin, std::min(options.steps, steps - begin)});
   }
   return slots;
 }
 
 class StreamPieces : public Datastore {
  public:
-  StreamPieces(const Dataset& streams, const PieceOptions& options) : streams_(streams), slots_(options.slots) {
+  StreamPieces(const Dataset& streams, const PieceOptions& options)
+      : streams_(streams), slots_(options.slots) {
     const auto slots = pieces_by_slot(streams.store(), options);
     size_t longest = 0;
     for (const auto& slot : slots) longest = std::max(longest, slot.size());
@@ -113,10 +129,15 @@ class StreamPieces : public Datastore {
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   int64_t slots() const override { return slots_; }
   const std::vector<std::string>& classes() const override { return streams_.classes(); }
-  int64_t label(int64_t index) const override { return at(index).stream < 0 ? -1 : streams_.store().label(at(index).stream); }
+  int64_t label(int64_t index) const override {
+    return at(index).stream < 0 ? -1 : streams_.store().label(at(index).stream);
+  }
   std::string source(int64_t index) const override {
     const Piece& piece = at(index);
-    return piece.stream < 0 ? "no piece" : streams_.store().source(piece.stream) + ", steps " + std::to_string(piece.begin) + " to " + std::to_string(piece.begin + piece.steps - 1);
+    return piece.stream < 0
+               ? "no piece"
+               : streams_.store().source(piece.stream) + ", steps " + std::to_string(piece.begin) + " to " +
+                     std::to_string(piece.begin + piece.steps - 1);
   }
   ImageSize image_size(int64_t index) const override { return {channels_, 1, at(index).steps}; }
   void read_to(int64_t index, const Placement& placement) const override {
@@ -126,7 +147,8 @@ class StreamPieces : public Datastore {
     const std::vector<float>& values = values_[static_cast<size_t>(piece.stream)];
     const int64_t length = static_cast<int64_t>(values.size()) / channels_;
     const size_t row = static_cast<size_t>(piece.steps) * sizeof(float);
-    for (int64_t c = 0; c < channels_; ++c, to += row) std::memcpy(to, values.data() + c * length + piece.begin, row);
+    for (int64_t c = 0; c < channels_; ++c, to += row)
+      std::memcpy(to, values.data() + c * length + piece.begin, row);
   }
   bool in_memory() const override { return true; }
   SampleKind kind() const override { return SampleKind::sequence; }
@@ -134,10 +156,14 @@ class StreamPieces : public Datastore {
   std::span<const int64_t> step_labels(int64_t index) const override {
     const Piece& piece = at(index);
     if (piece.stream < 0 || !labels_steps()) return {};
-    return streams_.store().step_labels(piece.stream).subspan(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.steps));
+    return streams_.store()
+        .step_labels(piece.stream)
+        .subspan(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.steps));
   }
   bool continues(int64_t index) const override { return at(index).begin > 0; }
-  uint64_t listing_hash() const override { return hash_of(std::as_bytes(std::span(pieces_)), streams_.store().listing_hash()); }
+  uint64_t listing_hash() const override {
+    return hash_of(std::as_bytes(std::span(pieces_)), streams_.store().listing_hash());
+  }
 
  private:
   const Piece& at(int64_t index) const { return pieces_.at(static_cast<size_t>(index)); }
@@ -165,8 +191,11 @@ Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::
 }
 
 Dataset stream_pieces(const Dataset& streams, const PieceOptions& options) {
-  if (options.steps < 1 || options.slots < 1) throw Error(ErrorCode::invalid_option, "streams are cut into pieces of at least one time step, for at least one slot");
-  if (streams.empty() || streams.store().kind() != SampleKind::sequence) throw Error(ErrorCode::invalid_option, "only sequences can be cut into pieces, and there are none");
+  if (options.steps < 1 || options.slots < 1)
+    throw Error(ErrorCode::invalid_option,
+                "streams are cut into pieces of at least one time step, for at least one slot");
+  if (streams.empty() || streams.store().kind() != SampleKind::sequence)
+    throw Error(ErrorCode::invalid_option, "only sequences can be cut into pieces, and there are none");
   return Dataset(std::make_shared<StreamPieces>(streams, options));
 }
 
@@ -186,7 +215,8 @@ void read_padded(const Datastore& store, int64_t index, PaddingSide side, std::s
   for (int64_t c = 0; c < read.channels; ++c) {
     uint8_t* to = destination.data() + static_cast<size_t>(c) * padded;
     std::memset(to, 0, padded);
-    std::memcpy(to + (side == PaddingSide::left ? padded - row : 0), scratch.data() + static_cast<size_t>(c) * row, row);
+    std::memcpy(to + (side == PaddingSide::left ? padded - row : 0),
+                scratch.data() + static_cast<size_t>(c) * row, row);
   }
 }
 

@@ -34,15 +34,20 @@ std::string failure_of(const std::filesystem::path& path) {
 }
 
 /// The numbers of a sample, padded to `steps`.
-std::vector<float> read(const Dataset& dataset, int64_t index, int64_t steps, PaddingSide padding = PaddingSide::right) {
+std::vector<float> read(const Dataset& dataset, int64_t index, int64_t steps,
+                        PaddingSide padding = PaddingSide::right) {
   const int64_t channels = dataset.store().image_size(index).channels;
-  const PictureSet set(dataset, {.channels = channels, .height = 1, .width = steps, .kind = SampleKind::sequence, .padding = padding}, 0);
+  const PictureSet set(
+      dataset,
+      {.channels = channels, .height = 1, .width = steps, .kind = SampleKind::sequence, .padding = padding},
+      0);
   std::vector<float> values(static_cast<size_t>(channels * steps), 99.f);
   set.read(index, {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)});
   return values;
 }
 
-const std::string kHeader = "# text\n@problemName X\n@timeStamps false\n@univariate false\n@classLabel true left right\n@data\n";
+const std::string kHeader =
+    "# text\n@problemName X\n@timeStamps false\n@univariate false\n@classLabel true left right\n@data\n";
 
 TEST(TsFile, IsReadWithItsClasses) {
   const TemporaryFolder folder;
@@ -76,10 +81,13 @@ TEST(TsFile, OfJapaneseVowelsHasItsCounts) {
 TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
   const TemporaryFolder folder;
   const auto said = [&](const std::string& text) { return failure_of(folder.write("bad.ts", text)); };
-  EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,x:3,4:left\n"), AllOf(HasSubstr("bad.ts\", line 8: \"x\" is no finite number")));
+  EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,x:3,4:left\n"),
+              AllOf(HasSubstr("bad.ts\", line 8: \"x\" is no finite number")));
   EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not among the 2"));
-  EXPECT_THAT(said(kHeader + "1,2:3:left\n"), HasSubstr("line 7: channel 2 has 1 values, and the first has 2"));
-  EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,2:left\n"), HasSubstr("line 8: the series has 1 channels, and the first has 2"));
+  EXPECT_THAT(said(kHeader + "1,2:3:left\n"),
+              HasSubstr("line 7: channel 2 has 1 values, and the first has 2"));
+  EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,2:left\n"),
+              HasSubstr("line 8: the series has 1 channels, and the first has 2"));
   EXPECT_THAT(said(kHeader + "1,?:3,4:left\n"), HasSubstr("a value is missing"));
   EXPECT_THAT(said(kHeader + "1,nan:3,4:left\n"), HasSubstr("\"nan\" is no finite number"));
   EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is no finite number"));
@@ -127,11 +135,13 @@ TEST(CsvFolder, HoldsTheTextOfFewFilesAtATime) {
   const TemporaryFolder folder;
   std::string text;
   while (text.size() < 8U << 20) text += "0." + std::string(1000, '1') + "\n";
-  for (int i = 0; i < 24; ++i) folder.write("in/" + std::string(i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".csv", text);
+  for (int i = 0; i < 24; ++i)
+    folder.write("in/" + std::string(i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".csv", text);
   const std::string archive = (folder.path() / "x.tar").string();
   ASSERT_EQ(std::system(("tar -cf '" + archive + "' -C '" + folder.path().string() + "' in").c_str()), 0);
   const int64_t before = most_memory();
-  for (const std::string& where : {(folder.path() / "in").string(), archive + "/in"}) EXPECT_EQ(open_source(where).dataset.size(), 24);
+  for (const std::string& where : {(folder.path() / "in").string(), archive + "/in"})
+    EXPECT_EQ(open_source(where).dataset.size(), 24);
   EXPECT_LT(most_memory() - before, int64_t{64} << 20);
 }
 
@@ -148,7 +158,8 @@ TEST(CsvFolder, HasAFileForASequence) {
   EXPECT_EQ(source.dataset.store().label(1), 1);
 
   folder.write("a/3.csv", "1,2\n3\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("a/3.csv\", line 2: there are 1 values in the line, and 2 before"));
+  EXPECT_THAT(failure_of(folder.path()),
+              HasSubstr("a/3.csv\", line 2: there are 1 values in the line, and 2 before"));
   folder.write("a/3.csv", "x,y\n");
   EXPECT_THAT(failure_of(folder.path()), HasSubstr("the file has no time step"));
   folder.write("a/3.csv", "1,2\nx,y\n");
@@ -170,9 +181,12 @@ TEST(CsvFolder, MayHoldLinksToClassFolders) {
 }
 
 TEST(Sequences, OfTheCallersOwnAreChecked) {
-  const auto said = [](Sequence sequence) { return failure([&] { make_sequences(2, {"a", "b"}, {std::move(sequence)}); }); };
+  const auto said = [](Sequence sequence) {
+    return failure([&] { make_sequences(2, {"a", "b"}, {std::move(sequence)}); });
+  };
   EXPECT_EQ(said({.values = {1, 2, 3, 4}, .label = 1}), "");
-  EXPECT_THAT(said({.values = {1, 2, 3}, .label = 1}), HasSubstr("\"sequence 0\" has 3 numbers, which are no 2 channels"));
+  EXPECT_THAT(said({.values = {1, 2, 3}, .label = 1}),
+              HasSubstr("\"sequence 0\" has 3 numbers, which are no 2 channels"));
   EXPECT_THAT(said({.values = {}, .label = 1}), HasSubstr("0 numbers"));
   EXPECT_THAT(said({.values = {1, 2}, .label = 2}), HasSubstr("has the label 2, but there are 2 classes"));
   EXPECT_THAT(said({.values = {1, std::nanf("")}, .label = 0}), HasSubstr("not finite"));
@@ -181,13 +195,18 @@ TEST(Sequences, OfTheCallersOwnAreChecked) {
 
 TEST(Sequences, OfOtherChannelsOrPicturesAreRefused) {
   const Dataset dataset = make_sequences(2, {"a", "b"}, {{.values = {1, 2}, .label = 0}});
-  EXPECT_THAT(failure([&] { PictureSet(dataset, {}, 0); }), HasSubstr("the network takes images, but the data are sequences"));
-  EXPECT_THAT(failure([&] { PictureSet(dataset, {.channels = 3, .kind = SampleKind::sequence}, 0); }), HasSubstr("has 2 channels, and the network takes 3"));
+  EXPECT_THAT(failure([&] { PictureSet(dataset, {}, 0); }),
+              HasSubstr("the network takes images, but the data are sequences"));
+  EXPECT_THAT(failure([&] { PictureSet(dataset, {.channels = 3, .kind = SampleKind::sequence}, 0); }),
+              HasSubstr("has 2 channels, and the network takes 3"));
 }
 
 // Streams of 5, 2 and 3 steps in two slots, in pieces of 2: slot 0 plays streams 0 and 2, slot 1 stream 1.
 TEST(StreamPieces, FollowOneAnotherInTheirSlot) {
-  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3, 4, 5}, .label = 0}, {.values = {6, 7}, .label = 1}, {.values = {8, 9, 10}, .label = 1}});
+  const Dataset streams = make_sequences(1, {"a", "b"},
+                                         {{.values = {1, 2, 3, 4, 5}, .label = 0},
+                                          {.values = {6, 7}, .label = 1},
+                                          {.values = {8, 9, 10}, .label = 1}});
   const Dataset pieces = stream_pieces(streams, {.steps = 2, .slots = 2});
   ASSERT_EQ(pieces.size(), 10);
   std::vector<std::vector<float>> values;

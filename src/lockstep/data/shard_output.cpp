@@ -29,14 +29,17 @@ at::Tensor ordered(const at::Tensor& tensor, std::string_view from, const std::s
 }
 
 // The dimension labelled B has as many samples as the shard.
-void check_collated(const at::Tensor& tensor, const std::string& labels, int64_t count, const std::string& what) {
+void check_collated(const at::Tensor& tensor, const std::string& labels, int64_t count,
+                    const std::string& what) {
   if (!tensor.defined()) throw Error(ErrorCode::invalid_option, "the collate function gave no " + what);
   if (labels.empty()) return;
   check_labelled(labels, tensor.sizes().vec(), "the " + what + " that the collate function gave");
   const size_t batch = labels.find('B');
   if (batch == std::string::npos || tensor.size(static_cast<int64_t>(batch)) == count) return;
-  throw Error(ErrorCode::invalid_option, "the " + what + " that the collate function gave, " + c10::str(tensor.sizes()) + " as \"" + labels + "\", holds " +
-                                             std::to_string(tensor.size(static_cast<int64_t>(batch))) + " samples, and the shard has " + std::to_string(count));
+  throw Error(ErrorCode::invalid_option, "the " + what + " that the collate function gave, " +
+                                             c10::str(tensor.sizes()) + " as \"" + labels + "\", holds " +
+                                             std::to_string(tensor.size(static_cast<int64_t>(batch))) +
+                                             " samples, and the shard has " + std::to_string(count));
 }
 
 }  // namespace
@@ -48,21 +51,31 @@ void check_output(const ShardOutput& output, const Dataset& dataset) {
     return;
   }
   const Datastore& store = dataset.store();
-  if (!output.format.empty()) dimension_order(input_dimensions(store.kind() == SampleKind::sequence), output.format);
-  if (!output.target_format.empty()) dimension_order(target_dimensions(output.one_hot, store.labels_steps()), output.target_format);
+  if (!output.format.empty())
+    dimension_order(input_dimensions(store.kind() == SampleKind::sequence), output.format);
+  if (!output.target_format.empty())
+    dimension_order(target_dimensions(output.one_hot, store.labels_steps()), output.target_format);
   if (!at::isFloatingType(output.type)) {
-    throw Error(ErrorCode::invalid_option, std::string("a network's input cannot be of type ") + c10::toString(output.type), "for example at::kFloat");
+    throw Error(ErrorCode::invalid_option,
+                std::string("a network's input cannot be of type ") + c10::toString(output.type),
+                "for example at::kFloat");
   }
 }
 
 at::Device resolve_device(const ShardOutput& output, Share share) {
-  if (output.chosen_device) return output.chosen_device->is_cpu() ? *output.chosen_device : device::gpu_library().device(output.chosen_device->index());
+  if (output.chosen_device)
+    return output.chosen_device->is_cpu() ? *output.chosen_device
+                                          : device::gpu_library().device(output.chosen_device->index());
   if (output.device == OutputDevice::cpu) return at::kCPU;
   const device::Inventory machine = device::inspect();
-  if (share.rank < static_cast<int64_t>(machine.gpus.size())) return device::gpu_library().device(machine.gpus[static_cast<size_t>(share.rank)].index);
+  if (share.rank < static_cast<int64_t>(machine.gpus.size()))
+    return device::gpu_library().device(machine.gpus[static_cast<size_t>(share.rank)].index);
   if (output.device == OutputDevice::auto_) return at::kCPU;
-  throw Error(ErrorCode::device, "the mini-batch queue of rank " + std::to_string(share.rank) + " needs a GPU, and there is none for it" +
-                                     (machine.gpus.empty() ? ": " + machine.gpu_note : ""), "OutputDevice::auto_ takes a GPU only where there is one");
+  throw Error(ErrorCode::device,
+              "the mini-batch queue of rank " + std::to_string(share.rank) +
+                  " needs a GPU, and there is none for it" +
+                  (machine.gpus.empty() ? ": " + machine.gpu_note : ""),
+              "OutputDevice::auto_ takes a GPU only where there is one");
 }
 
 void give_input(Shard& shard, const ShardOutput& output, at::Device device, int64_t classes) {
@@ -74,7 +87,8 @@ void give_input(Shard& shard, const ShardOutput& output, at::Device device, int6
     shard.target = made.target.to(device);
     return;
   }
-  shard.input = ordered(to_input(shard.pictures, {output.type, device, output.mean, output.deviation}), input_dimensions(shard.lengths.defined()), output.format);
+  shard.input = ordered(to_input(shard.pictures, {output.type, device, output.mean, output.deviation}),
+                        input_dimensions(shard.lengths.defined()), output.format);
   const bool of_steps = shard.target.dim() == 2;
   at::Tensor target = shard.target.to(device);
   if (output.one_hot) target = one_hot_of(target, classes, output.type);

@@ -32,7 +32,11 @@ void write_at(int file, int64_t offset, std::string_view bytes) {
 }
 
 Json to_json(const SourceOptions& options) {
-  return {{"labels", options.labels}, {"on_bad_sample", options.on_bad_sample}, {"classes", options.classes}, {"unlabelled", options.unlabelled}, {"most_memory", options.most_memory}};
+  return {{"labels", options.labels},
+          {"on_bad_sample", options.on_bad_sample},
+          {"classes", options.classes},
+          {"unlabelled", options.unlabelled},
+          {"most_memory", options.most_memory}};
 }
 
 SourceOptions options_in(const Json& json) {
@@ -46,7 +50,9 @@ SourceOptions options_in(const Json& json) {
 // Null for what no other process can open.
 Json description_of_files(const Datastore& store) {
   if (const auto* files = dynamic_cast<const Reopened*>(&store)) {
-    return {{"path", files->opened_from()}, {"options", to_json(files->opened_with())}, {"listing", store.listing_hash()}};
+    return {{"path", files->opened_from()},
+            {"options", to_json(files->opened_with())},
+            {"listing", store.listing_hash()}};
   }
   const auto whole = store.whole();
   if (whole == nullptr) return nullptr;
@@ -58,12 +64,15 @@ Json description_of_files(const Datastore& store) {
 }
 
 Dataset open_files(const Json& description) {
-  if (description.contains("whole")) return open_files(description["whole"]).subset(description.at("indices").get<std::vector<int64_t>>());
+  if (description.contains("whole"))
+    return open_files(description["whole"]).subset(description.at("indices").get<std::vector<int64_t>>());
   const auto path = description.at("path").get<std::string>();
   const SourceOptions options = options_in(description.at("options"));
-  Dataset dataset = open_image_folder(Files(path, {.most_memory = options.most_memory}, source_kinds()), options).dataset;
+  Dataset dataset =
+      open_image_folder(Files(path, {.most_memory = options.most_memory}, source_kinds()), options).dataset;
   if (dataset.store().listing_hash() == description.at("listing").get<uint64_t>()) return dataset;
-  throw Error(ErrorCode::corrupt_data, "\"" + path + "\" holds other images than when the client opened it", "leave the data alone while they are used");
+  throw Error(ErrorCode::corrupt_data, "\"" + path + "\" holds other images than when the client opened it",
+              "leave the data alone while they are used");
 }
 
 std::string bytes_of(const Datastore& store, int64_t index) {
@@ -76,8 +85,14 @@ std::string bytes_of(const Datastore& store, int64_t index) {
 }
 
 Json describe_samples(const Datastore& store) {
-  Json samples{{"classes", store.classes()}, {"sequences", store.kind() == SampleKind::sequence}, {"labels_steps", store.labels_steps()}, {"in_memory", store.in_memory()},
-               {"slots", store.slots()}, {"listing", store.listing_hash()}, {"content", store.content_hash()}, {"identity", store.identity()}};
+  Json samples{{"classes", store.classes()},
+               {"sequences", store.kind() == SampleKind::sequence},
+               {"labels_steps", store.labels_steps()},
+               {"in_memory", store.in_memory()},
+               {"slots", store.slots()},
+               {"listing", store.listing_hash()},
+               {"content", store.content_hash()},
+               {"identity", store.identity()}};
   for (const char* list : {"labels", "sources", "sizes", "continues", "steps"}) samples[list] = Json::array();
   for (int64_t i = 0; i < store.size(); ++i) {
     const ImageSize size = store.image_size(i);
@@ -115,7 +130,9 @@ class SharedSamples : public Datastore {
     }
   }
 
-  static int64_t bytes_in(const ImageSize& size, SampleKind kind) { return size.bytes() * (kind == SampleKind::sequence ? static_cast<int64_t>(sizeof(float)) : 1); }
+  static int64_t bytes_in(const ImageSize& size, SampleKind kind) {
+    return size.bytes() * (kind == SampleKind::sequence ? static_cast<int64_t>(sizeof(float)) : 1);
+  }
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const std::vector<std::string>& classes() const override { return classes_; }
@@ -125,12 +142,15 @@ class SharedSamples : public Datastore {
   void read_to(int64_t index, const Placement& placement) const override {
     const ImageSize size = image_size(index);
     const std::span<uint8_t> destination(placement(size).data(), static_cast<size_t>(bytes_in(size, kind_)));
-    if (!memory_.copy(offsets_[static_cast<size_t>(index)], destination)) throw Error(ErrorCode::io, std::string("cannot read ") + kName);
+    if (!memory_.copy(offsets_[static_cast<size_t>(index)], destination))
+      throw Error(ErrorCode::io, std::string("cannot read ") + kName);
   }
   bool in_memory() const override { return in_memory_; }
   SampleKind kind() const override { return kind_; }
   bool labels_steps() const override { return labels_steps_; }
-  std::span<const int64_t> step_labels(int64_t index) const override { return steps_.at(static_cast<size_t>(index)); }
+  std::span<const int64_t> step_labels(int64_t index) const override {
+    return steps_.at(static_cast<size_t>(index));
+  }
   bool continues(int64_t index) const override { return continues_.at(static_cast<size_t>(index)); }
   int64_t slots() const override { return slots_; }
   uint64_t listing_hash() const override { return listing_; }
@@ -171,14 +191,17 @@ SharedDataset::SharedDataset(const Dataset& dataset) {
   for (int64_t i = 0; i < store.size(); ++i) {
     const std::string bytes = bytes_of(store, i);
     if (static_cast<int64_t>(bytes.size()) != SharedSamples::bytes_in(store.image_size(i), store.kind())) {
-      throw Error(ErrorCode::internal, "\"" + store.source(i) + "\" is of another size than its datastore says");
+      throw Error(ErrorCode::internal,
+                  "\"" + store.source(i) + "\" is of another size than its datastore says");
     }
     write_at(memory_.get(), offset, bytes);
     offset += static_cast<int64_t>(bytes.size());
   }
 }
 
-std::string SharedDataset::path() const { return memory_ ? "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory_.get()) : ""; }
+std::string SharedDataset::path() const {
+  return memory_ ? "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory_.get()) : "";
+}
 
 Dataset open_shared(const std::string& path) {
   if (path.empty()) return {};
@@ -187,12 +210,17 @@ Dataset open_shared(const std::string& path) {
   if (::fstat(file.get(), &status) != 0) throw errno_error(errno, "look at", kName);
   Length length = 0;
   std::string text;
-  const bool has_length = file.read_at(0, {reinterpret_cast<char*>(&length), sizeof length}) == sizeof length && length <= static_cast<Length>(status.st_size);
+  const bool has_length =
+      file.read_at(0, {reinterpret_cast<char*>(&length), sizeof length}) == sizeof length &&
+      length <= static_cast<Length>(status.st_size);
   if (has_length) text.resize(length);
-  const Json description = has_length && file.read_at(sizeof length, text) == text.size() ? Json::from_cbor(text, /*strict=*/true, /*allow_exceptions=*/false) : Json();
+  const Json description = has_length && file.read_at(sizeof length, text) == text.size()
+                               ? Json::from_cbor(text, /*strict=*/true, /*allow_exceptions=*/false)
+                               : Json();
   if (!description.is_object()) throw Error(ErrorCode::corrupt_data, std::string(kName) + " cannot be read");
   if (!description.at("files").is_null()) return open_files(description["files"]);
-  return Dataset(std::make_shared<SharedSamples>(file, status.st_size, static_cast<int64_t>(sizeof length + length), description.at("samples")));
+  return Dataset(std::make_shared<SharedSamples>(
+      file, status.st_size, static_cast<int64_t>(sizeof length + length), description.at("samples")));
 }
 
 }  // namespace lockstep::data

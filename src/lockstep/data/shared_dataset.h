@@ -8,8 +8,8 @@
 
 namespace lockstep::data {
 
-/// An image folder, and chosen samples of one, are opened again by who wants them: they read its files by themselves. The samples of any other
-/// dataset are read here, once, into memory that the processes share.
+/// An image folder, and chosen samples of one, are opened again by who wants them: they read its files by
+/// themselves. The samples of any other dataset are read here, once, into memory that the processes share.
 /// Lives at least until all have opened it. Any thread may call any const member.
 class SharedDataset {
  public:
@@ -23,8 +23,8 @@ class SharedDataset {
   Descriptor memory_;
 };
 
-/// The same samples, labels, classes and listing in the same order. Throws corrupt_data where an image folder is another one by now; not_found,
-/// io where the dataset is gone.
+/// The same samples, labels, classes and listing in the same order. Throws corrupt_data where an image folder
+/// is another one by now; not_found, io where the dataset is gone.
 Dataset open_shared(const std::string& path);
 
 }  // namespace lockstep::data

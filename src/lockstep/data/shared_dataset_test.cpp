@@ -26,7 +26,8 @@ void expect_same(const Datastore& there, const Datastore& here) {
     EXPECT_EQ(there.source(i), here.source(i));
     EXPECT_EQ(there.image_size(i), here.image_size(i));
     EXPECT_EQ(there.continues(i), here.continues(i));
-    EXPECT_THAT(std::vector<int64_t>(there.step_labels(i).begin(), there.step_labels(i).end()), testing::ElementsAreArray(here.step_labels(i)));
+    EXPECT_THAT(std::vector<int64_t>(there.step_labels(i).begin(), there.step_labels(i).end()),
+                testing::ElementsAreArray(here.step_labels(i)));
     if (here.kind() == SampleKind::sequence) {
       EXPECT_EQ(read_values(there, i), read_values(here, i));
     } else {
@@ -47,7 +48,9 @@ void write_picture(const std::filesystem::path& path, char level) {
 
 TEST(SharedDataset, AFolderIsOpenedAgainWithTheSamplesThatWereChosen) {
   const test::TemporaryFolder folder;
-  for (int i = 0; i < 5; ++i) write_picture(folder.path() / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm"), static_cast<char>('a' + i));
+  for (int i = 0; i < 5; ++i)
+    write_picture(folder.path() / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm"),
+                  static_cast<char>('a' + i));
   const ImageFolder all(folder.path());
   expect_same_over_there(all);
   const auto [first, second] = all.shuffle(7).split(0.5);
@@ -69,8 +72,11 @@ TEST(SharedDataset, AFolderThatChangedIsRefused) {
 }
 
 TEST(SharedDataset, SamplesInMemoryAreShared) {
-  expect_same_over_there(make_sequences(2, {"a", "b"}, {{.values = {1, 2, 3, 4}, .label = 0}, {.values = {5, 6}, .label = 1}}));
-  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4, 5}, .step_labels = {1, 1}}});
+  expect_same_over_there(
+      make_sequences(2, {"a", "b"}, {{.values = {1, 2, 3, 4}, .label = 0}, {.values = {5, 6}, .label = 1}}));
+  const Dataset streams = make_sequences(
+      1, {"a", "b"},
+      {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4, 5}, .step_labels = {1, 1}}});
   expect_same_over_there(streams);
   expect_same_over_there(stream_pieces(streams, {.steps = 2, .slots = 2}));
   expect_same_over_there(streams.subset({1}));

@@ -27,7 +27,8 @@ class PicturesInMemory : public Datastore {
   }
   bool in_memory() const override { return true; }
   uint64_t listing_hash() const override {
-    uint64_t hash = hash_of(std::as_bytes(std::span(pictures_.labels)), static_cast<uint64_t>(pictures_.size.bytes()));
+    uint64_t hash =
+        hash_of(std::as_bytes(std::span(pictures_.labels)), static_cast<uint64_t>(pictures_.size.bytes()));
     for (const std::string& name : pictures_.classes) hash = hash_of(name, hash);
     return hash;
   }
@@ -38,18 +39,20 @@ class PicturesInMemory : public Datastore {
 
 }  // namespace
 
-std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path, const SourceOptions& options) {
+std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path,
+                                   const SourceOptions& options) {
   const std::vector<std::string>& wanted = options.classes.empty() ? found : options.classes;
   std::vector<int64_t> places;
   for (const std::string& name : found) {
     const auto at = std::find(wanted.begin(), wanted.end(), name);
     if (at == wanted.end() && !options.unlabelled) {
       const std::string near = nearest(name, wanted);
-      throw Error(
-          ErrorCode::invalid_option,
-          "\"" + path + "\" has a class \"" + name + "\" that is not among the " + std::to_string(wanted.size()) + " of the training set",
-          near.empty() ? "classes are matched by their folders' names; rename or remove it"
-                       : "did you mean \"" + near + "\"? classes are matched by their folders' names");
+      throw Error(ErrorCode::invalid_option,
+                  "\"" + path + "\" has a class \"" + name + "\" that is not among the " +
+                      std::to_string(wanted.size()) + " of the training set",
+                  near.empty()
+                      ? "classes are matched by their folders' names; rename or remove it"
+                      : "did you mean \"" + near + "\"? classes are matched by their folders' names");
     }
     places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
   }
@@ -59,14 +62,17 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
 void check_fits_memory(const std::string& path, int64_t bytes) {
   const int64_t most = device::memory_limit();
   if (bytes <= most) return;
-  throw Error(ErrorCode::out_of_memory, "\"" + path + "\" takes " + as_bytes(bytes) + " in memory, and this machine has " + as_bytes(most),
-              "split the data, or give it as a folder of image files, which are read as they are needed");
+  throw Error(
+      ErrorCode::out_of_memory,
+      "\"" + path + "\" takes " + as_bytes(bytes) + " in memory, and this machine has " + as_bytes(most),
+      "split the data, or give it as a folder of image files, which are read as they are needed");
 }
 
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options) {
   if (count >= 2 || !options.classes.empty() || options.unlabelled) return;
   throw Error(ErrorCode::invalid_option,
-              "\"" + path + "\" has " + (count == 0 ? "no class" : "only one class") + ", but there must be at least two to tell apart",
+              "\"" + path + "\" has " + (count == 0 ? "no class" : "only one class") +
+                  ", but there must be at least two to tell apart",
               "give the folder that holds one folder for each class");
 }
 
@@ -85,9 +91,12 @@ Source open_source(const std::filesystem::path& path, const SourceOptions& optio
   }
   std::vector<std::string> known;
   for (const SourceKind& kind : source_kinds()) known.emplace_back(kind.looks_like);
-  throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is no data that can be read", "it may be " + join(known, ", or ") + "; all of them also in a .tar (not a .zip) or at s3://");
+  throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is no data that can be read",
+              "it may be " + join(known, ", or ") + "; all of them also in a .tar (not a .zip) or at s3://");
 }
 
-ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options) : Dataset(open_image_folder(Files(folder.string(), {.most_memory = options.most_memory}, {}), options).dataset) {}
+ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options)
+    : Dataset(open_image_folder(Files(folder.string(), {.most_memory = options.most_memory}, {}), options)
+                  .dataset) {}
 
 }  // namespace lockstep::data

@@ -46,7 +46,8 @@ TEST(ImageFolder, TheDigitsAreThereInOrder) {
   EXPECT_EQ(source.kind, "image folder");
   EXPECT_EQ(source.dataset.size(), 10000);
   EXPECT_THAT(source.dataset.classes(), ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"));
-  for (int64_t i = 1; i < source.dataset.size(); ++i) ASSERT_LT(source.dataset.store().source(i - 1), source.dataset.store().source(i));
+  for (int64_t i = 1; i < source.dataset.size(); ++i)
+    ASSERT_LT(source.dataset.store().source(i - 1), source.dataset.store().source(i));
   EXPECT_EQ(source.dataset.store().label(3000), 3);
   const SizeSurvey survey = survey_sizes(source.dataset, 2);
   EXPECT_EQ(survey.typical, (ImageSize{1, 28, 28}));
@@ -58,24 +59,30 @@ TEST(ImageFolder, TheDigitsAreThereInOrder) {
 
 TEST(ImageFolder, TheDirectFolderIsTheLabelAndEqualNamesMerge) {
   const TemporaryFolder folder;
-  for (const char* name : {"b/cat/2.png", "a/cat/1.PNG", "a/dog/3.jpeg", "b/cat/.hidden.png", "b/cat/Thumbs.db", ".git/x.png",
-                           "__MACOSX/cat/1.png", "README", "notes.txt"}) {
+  for (const char* name : {"b/cat/2.png", "a/cat/1.PNG", "a/dog/3.jpeg", "b/cat/.hidden.png",
+                           "b/cat/Thumbs.db", ".git/x.png", "__MACOSX/cat/1.png", "README", "notes.txt"}) {
     folder.write(name, kPng);
   }
   const Source merged = open_source(folder.path());
-  EXPECT_THAT(listed(merged.dataset, folder.path()), ElementsAre("a/cat/1.PNG=cat", "b/cat/2.png=cat", "a/dog/3.jpeg=dog"));
+  EXPECT_THAT(listed(merged.dataset, folder.path()),
+              ElementsAre("a/cat/1.PNG=cat", "b/cat/2.png=cat", "a/dog/3.jpeg=dog"));
   const Source top = open_source(folder.path().string() + "/", {.labels = Labels::top});
-  EXPECT_THAT(listed(top.dataset, folder.path()), ElementsAre("a/cat/1.PNG=a", "a/dog/3.jpeg=a", "b/cat/2.png=b"));
+  EXPECT_THAT(listed(top.dataset, folder.path()),
+              ElementsAre("a/cat/1.PNG=a", "a/dog/3.jpeg=a", "b/cat/2.png=b"));
   EXPECT_NE(merged.dataset.store().listing_hash(), top.dataset.store().listing_hash());
 }
 
 TEST(ImageFolder, PartsOfADatasetThatMergeAreNamed) {
   const TemporaryFolder folder;
-  for (const char* name : {"train/cat/1.png", "train/dog/1.png", "Test/cat/1.png", "val/dog/2.png", "desktop.ini", "val/dog/desktop.ini"}) folder.write(name, kPng);
+  for (const char* name : {"train/cat/1.png", "train/dog/1.png", "Test/cat/1.png", "val/dog/2.png",
+                           "desktop.ini", "val/dog/desktop.ini"})
+    folder.write(name, kPng);
   const std::string root = folder.path().string();
   const Source merged = open_source(folder.path());
   EXPECT_EQ(merged.dataset.size(), 4);
-  EXPECT_THAT(merged.kind, HasSubstr("Test, train, val are taken as one set; to keep them apart: lockstep train " + root + "/train --validation " + root + "/val --test " + root + "/Test"));
+  EXPECT_THAT(merged.kind,
+              HasSubstr("Test, train, val are taken as one set; to keep them apart: lockstep train " + root +
+                        "/train --validation " + root + "/val --test " + root + "/Test"));
   EXPECT_EQ(open_source(folder.path() / "train").kind, "image folder");
   EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).kind, "image folder");
 }
@@ -86,9 +93,11 @@ TEST(ImageFolder, TheHashIsThatOfTheListingNotOfThePlace) {
     folder->write("cat/1.png", kPng);
     folder->write("dog/1.png", kPng);
   }
-  EXPECT_EQ(open_source(here.path()).dataset.store().listing_hash(), open_source(there.path()).dataset.store().listing_hash());
+  EXPECT_EQ(open_source(here.path()).dataset.store().listing_hash(),
+            open_source(there.path()).dataset.store().listing_hash());
   there.write("dog/2.png", kPng);
-  EXPECT_NE(open_source(here.path()).dataset.store().listing_hash(), open_source(there.path()).dataset.store().listing_hash());
+  EXPECT_NE(open_source(here.path()).dataset.store().listing_hash(),
+            open_source(there.path()).dataset.store().listing_hash());
 }
 
 TEST(ImageFolder, BadFoldersAreNamed) {
@@ -96,10 +105,13 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   EXPECT_THAT(failure(folder.path() / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
   EXPECT_THAT(failure(folder.path()), HasSubstr("holds no class folders"));
   folder.write("Vowels_TRAIN.ts", "@data\n");
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("files of sequences"), HasSubstr("hint: name one of them: "), HasSubstr("Vowels_TRAIN.ts")));
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("files of sequences"), HasSubstr("hint: name one of them: "),
+                    HasSubstr("Vowels_TRAIN.ts")));
   std::filesystem::remove(folder.path() / "Vowels_TRAIN.ts");
   folder.write("1.png", kPng);
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only pictures"), HasSubstr("hint: put the pictures of each class")));
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("only pictures"), HasSubstr("hint: put the pictures of each class")));
   std::filesystem::remove(folder.path() / "1.png");
   folder.write("cat/1.png", kPng);
   EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only one class"), HasSubstr("hint:")));
@@ -113,15 +125,18 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));
   EXPECT_THAT(skipping.dataset.classes(), ElementsAre("cat", "dog"));
   folder.write("\xff\xfe/1.png", kPng);
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("hint: rename it")));
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("hint: rename it")));
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "cat/loop");
   EXPECT_THAT(failure(folder.path()), HasSubstr("leads back"));
 }
 
 TEST(ImageFolder, StraysAreCountedAndTheFirstNamed) {
   const TemporaryFolder folder;
-  for (const char* name : {"cat/1.png", "dog/1.png", "dog/a.txt", "dog/b.gif", "lost.png", "labels.csv"}) folder.write(name, kPng);
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("3 files"), HasSubstr("dog/a.txt"), HasSubstr("--on-bad-sample skip")));
+  for (const char* name : {"cat/1.png", "dog/1.png", "dog/a.txt", "dog/b.gif", "lost.png", "labels.csv"})
+    folder.write(name, kPng);
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("3 files"), HasSubstr("dog/a.txt"), HasSubstr("--on-bad-sample skip")));
   const Source source = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   EXPECT_EQ(source.dataset.size(), 2);
   ASSERT_EQ(source.skipped.size(), 3u);
@@ -135,7 +150,8 @@ TEST(ImageFolder, LinksToNothingAndPipesAreStrays) {
   EXPECT_EQ(failure(folder.path()), "");
   std::filesystem::create_symlink("nowhere", folder.path() / "cat/2.png");
   ASSERT_EQ(::mkfifo((folder.path() / "dog/2.png").c_str(), 0600), 0);
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("2 files"), HasSubstr("cat/2.png"), HasSubstr("a link to nothing")));
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("2 files"), HasSubstr("cat/2.png"), HasSubstr("a link to nothing")));
   const Source source = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   EXPECT_EQ(source.dataset.size(), 2);
   EXPECT_EQ(source.skipped.size(), 2u);
@@ -148,10 +164,12 @@ TEST(ImageFolder, ClassesAreMatchedByName) {
   EXPECT_EQ(source.dataset.store().label(0), 1);
   EXPECT_THAT(source.dataset.classes(), ElementsAre("cat", "dog"));
   folder.write("cst/1.png", kPng);
-  EXPECT_THAT(failure(folder.path(), {.classes = {"cat", "dog"}}), AllOf(HasSubstr("\"cst\""), HasSubstr("did you mean \"cat\"?")));
+  EXPECT_THAT(failure(folder.path(), {.classes = {"cat", "dog"}}),
+              AllOf(HasSubstr("\"cst\""), HasSubstr("did you mean \"cat\"?")));
   folder.write("0.png", kPng);
   const Source unlabelled = open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true});
-  EXPECT_THAT(listed(unlabelled.dataset, folder.path()), ElementsAre("0.png=-", "cst/1.png=-", "dog/1.png=dog"));
+  EXPECT_THAT(listed(unlabelled.dataset, folder.path()),
+              ElementsAre("0.png=-", "cst/1.png=-", "dog/1.png=dog"));
 }
 
 TEST(Survey, CountsMixedSizesAndPassesOverBadFiles) {
@@ -171,7 +189,8 @@ TEST(Survey, CountsMixedSizesAndPassesOverBadFiles) {
 }
 
 std::string pgm(int64_t height, int64_t width) {
-  return "P5\n" + std::to_string(width) + " " + std::to_string(height) + "\n255\n" + std::string(static_cast<size_t>(height * width), 'x');
+  return "P5\n" + std::to_string(width) + " " + std::to_string(height) + "\n255\n" +
+         std::string(static_cast<size_t>(height * width), 'x');
 }
 
 TEST(Survey, AFewSmallPicturesAmongPhotographsDoNotDecide) {
@@ -188,7 +207,8 @@ TEST(Survey, AFewSmallPicturesAmongPhotographsDoNotDecide) {
 
 TEST(Survey, SmallPicturesOfMixedSizesGetTheMiddleSize) {
   const TemporaryFolder folder;
-  for (const int64_t side : {12, 30, 31, 32, 50}) folder.write((side < 31 ? "a/" : "b/") + std::to_string(side) + ".pgm", pgm(side, 2 * side - 20));
+  for (const int64_t side : {12, 30, 31, 32, 50})
+    folder.write((side < 31 ? "a/" : "b/") + std::to_string(side) + ".pgm", pgm(side, 2 * side - 20));
   const PictureFormat format = default_format(survey_sizes(open_source(folder.path()).dataset, 1));
   EXPECT_EQ(format.height, 31);
   EXPECT_EQ(format.width, 42);
@@ -262,7 +282,8 @@ TEST(Idx, MoreThanTheMachineHoldsIsRefusedBeforeItIsTaken) {
   const auto file = folder.write("x-images-idx3-ubyte", idx_pictures(1 << 16, 8192, 8192, ""));
   folder.write("x-labels-idx1-ubyte", idx_labels({0, 1}));
   std::filesystem::resize_file(file, 16 + (std::uintmax_t{1} << 42));  // 4 TB that take no room on the disk
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("x-images-idx3-ubyte"), HasSubstr("in memory, and this machine has")));
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("x-images-idx3-ubyte"), HasSubstr("in memory, and this machine has")));
 }
 
 TEST(Idx, APipeIsNotWaitedFor) {
@@ -287,7 +308,8 @@ TEST(Idx, DamagedFilesNeverCrash) {
   const std::string whole = read_file(test::test_data("mnist/t10k-images-idx3-ubyte.gz"));
   folder.write("t10k-images-idx3-ubyte.gz", whole.substr(0, 100000));
   std::filesystem::remove(folder.path() / "t10k-images-idx3-ubyte");
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("t10k-images-idx3-ubyte.gz"), HasSubstr("hint: get the file again")));
+  EXPECT_THAT(failure(folder.path()),
+              AllOf(HasSubstr("t10k-images-idx3-ubyte.gz"), HasSubstr("hint: get the file again")));
 }
 
 std::string cifar(int64_t label_bytes, const std::vector<int>& labels) {
@@ -312,7 +334,8 @@ TEST(Cifar, BothVariantsAreRead) {
   const Image image = source.dataset.store().read(2);
   EXPECT_EQ(image.channels, 3);
   EXPECT_EQ(image.pixels[1024], 'g');
-  EXPECT_EQ(open_source(ten.path() / "test_batch.bin", {.classes = source.dataset.classes()}).dataset.size(), 1);
+  EXPECT_EQ(open_source(ten.path() / "test_batch.bin", {.classes = source.dataset.classes()}).dataset.size(),
+            1);
 
   hundred.write("train.bin", cifar(2, {99, 0}));
   const Source fine = open_source(hundred.path());

@@ -31,7 +31,8 @@ void pack(const std::filesystem::path& folder, const std::filesystem::path& arch
 
 TEST(ImageArchive, IsTheFolderThatWasPacked) {
   const TemporaryFolder folder;
-  for (const char* name : {"in/b/cat/2.png", "in/a/cat/1.png", "in/a/dog/3.png", "in/b/cat/.hidden.png", "in/.git/x.png", "in/__MACOSX/cat/1.png", "in/README"}) {
+  for (const char* name : {"in/b/cat/2.png", "in/a/cat/1.png", "in/a/dog/3.png", "in/b/cat/.hidden.png",
+                           "in/.git/x.png", "in/__MACOSX/cat/1.png", "in/README"}) {
     folder.write(name, bytes_of(test::kGrey8));
   }
   folder.write("in/a/dog/4.jpg", bytes_of(test::kJpegColour));
@@ -82,7 +83,9 @@ void expect_same(const Source& packed, const Source& original, const std::string
 
 std::string cifar_file(int64_t label_bytes, const std::vector<int>& labels) {
   std::string bytes;
-  for (const int label : labels) bytes += std::string(static_cast<size_t>(label_bytes - 1), '\x01') + static_cast<char>(label) + std::string(3072, static_cast<char>('a' + label % 20));
+  for (const int label : labels)
+    bytes += std::string(static_cast<size_t>(label_bytes - 1), '\x01') + static_cast<char>(label) +
+             std::string(3072, static_cast<char>('a' + label % 20));
   return bytes;
 }
 
@@ -97,26 +100,38 @@ std::string idx_file(const std::vector<uint32_t>& lengths, const std::string& bo
 void shell(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
 
 // What is "in/WHERE" on the disk and "x.tar/WHERE" in an archive.
-const std::vector<std::string> kPlaces{"idx", "idx/", "idx/t10k-images-idx3-ubyte", "cifar10", "cifar10/test_batch.bin", "cifar10/other.bin", "cifar100", "ts/a.ts", "csv", "images"};
+const std::vector<std::string> kPlaces{"idx",
+                                       "idx/",
+                                       "idx/t10k-images-idx3-ubyte",
+                                       "cifar10",
+                                       "cifar10/test_batch.bin",
+                                       "cifar10/other.bin",
+                                       "cifar100",
+                                       "ts/a.ts",
+                                       "csv",
+                                       "images"};
 
 void write_every_kind(const TemporaryFolder& folder) {
   folder.write("in/idx/train-images-idx3-ubyte", idx_file({3, 2, 2}, "aaaabbbbcccc"));
   folder.write("in/idx/train-labels-idx1-ubyte", idx_file({3}, {4, 4, 9}));
   folder.write("in/idx/t10k-images-idx3-ubyte", idx_file({2, 2, 2}, "ddddeeee"));
   folder.write("in/idx/t10k-labels-idx1-ubyte", idx_file({2}, {7, 3}));
-  shell("gzip '" + (folder.path() / "in/idx/train-images-idx3-ubyte").string() + "' '" + (folder.path() / "in/idx/t10k-labels-idx1-ubyte").string() + "'");
+  shell("gzip '" + (folder.path() / "in/idx/train-images-idx3-ubyte").string() + "' '" +
+        (folder.path() / "in/idx/t10k-labels-idx1-ubyte").string() + "'");
   folder.write("in/cifar10/data_batch_2.bin", cifar_file(1, {0}));
   folder.write("in/cifar10/data_batch_1.bin", cifar_file(1, {3, 9}));
   folder.write("in/cifar10/test_batch.bin", cifar_file(1, {5}));
   folder.write("in/cifar10/other.bin", cifar_file(1, {6, 2}));
-  folder.write("in/cifar10/batches.meta.txt", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+  folder.write("in/cifar10/batches.meta.txt",
+               "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
   folder.write("in/cifar100/train.bin", cifar_file(2, {99, 0}));
   folder.write("in/ts/a.ts", "@classLabel true left right\n@data\n1,2,3:4,5,6:right\n7:8:left\n");
   folder.write("in/csv/b-1/x/2.csv", "x,y\n1,2\n3,4\n");
   folder.write("in/csv/b/x/1.csv", "5,6\n");
   folder.write("in/csv/y/.3.csv", "hidden");
   folder.write("in/csv/y/3.csv", "7,8\n");
-  for (const char* name : {"in/images/cat/1.png", "in/images/dog/2.png"}) folder.write(name, bytes_of(test::kGrey8));
+  for (const char* name : {"in/images/cat/1.png", "in/images/dog/2.png"})
+    folder.write(name, bytes_of(test::kGrey8));
 }
 
 TEST(EveryKind, IsReadFromAnArchiveAsFromAFolder) {
@@ -125,9 +140,14 @@ TEST(EveryKind, IsReadFromAnArchiveAsFromAFolder) {
   for (const char* name : {"x.tar", "x.tar.gz"}) {
     pack(folder.path() / "in", folder.path() / name);
     for (const std::string& where : kPlaces) {
-      const Source original = open_source((folder.path() / "in" / where).string()), packed = open_source((folder.path() / name / where).string());
+      const Source original = open_source((folder.path() / "in" / where).string()),
+                   packed = open_source((folder.path() / name / where).string());
       expect_same(packed, original, where);
-      const auto below = [&](const Dataset& dataset, const std::string& root) { return std::filesystem::path(dataset.store().source(0)).lexically_relative(folder.path() / root).string(); };
+      const auto below = [&](const Dataset& dataset, const std::string& root) {
+        return std::filesystem::path(dataset.store().source(0))
+            .lexically_relative(folder.path() / root)
+            .string();
+      };
       EXPECT_EQ(below(packed.dataset, name), below(original.dataset, "in"));
     }
   }
@@ -136,14 +156,17 @@ TEST(EveryKind, IsReadFromAnArchiveAsFromAFolder) {
 }
 
 TEST(EveryKind, OfRealDataIsReadFromAnArchiveToo) {
-  const std::filesystem::path data = test::test_data("mnist/t10k-images-idx3-ubyte.gz").parent_path().parent_path();
+  const std::filesystem::path data =
+      test::test_data("mnist/t10k-images-idx3-ubyte.gz").parent_path().parent_path();
   const TemporaryFolder folder;
   for (const char* name : {"mnist.tar", "mnist.tar.gz"}) {
     const std::filesystem::path archive = folder.path() / name;
     shell("tar -caf '" + archive.string() + "' -C '" + data.string() + "' mnist sequences");
     expect_same(open_source(archive / "mnist"), open_source(data / "mnist"), name);
-    expect_same(open_source(archive / "mnist/t10k-images-idx3-ubyte.gz"), open_source(data / "mnist/t10k-images-idx3-ubyte.gz"), name);
-    expect_same(open_source(archive / "sequences/JapaneseVowels_TRAIN.ts"), open_source(data / "sequences/JapaneseVowels_TRAIN.ts"), name);
+    expect_same(open_source(archive / "mnist/t10k-images-idx3-ubyte.gz"),
+                open_source(data / "mnist/t10k-images-idx3-ubyte.gz"), name);
+    expect_same(open_source(archive / "sequences/JapaneseVowels_TRAIN.ts"),
+                open_source(data / "sequences/JapaneseVowels_TRAIN.ts"), name);
   }
 }
 
@@ -155,34 +178,50 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
     pack(folder.path() / "in", archive);
     return failure(archive / where);
   };
-  const std::string pictures = "idx/train-images-idx3-ubyte", labels = "idx/train-labels-idx1-ubyte", start = archive.string() + "/";
-  EXPECT_THAT(said(pictures, idx_file({3, 2, 2}, "aaaabbbbcccc"), "idx"), HasSubstr("open \"" + start + labels + "\": No such file"));
+  const std::string pictures = "idx/train-images-idx3-ubyte", labels = "idx/train-labels-idx1-ubyte",
+                    start = archive.string() + "/";
+  EXPECT_THAT(said(pictures, idx_file({3, 2, 2}, "aaaabbbbcccc"), "idx"),
+              HasSubstr("open \"" + start + labels + "\": No such file"));
   EXPECT_THAT(failure(archive / pictures), HasSubstr("open \"" + start + labels + "\": No such file"));
-  EXPECT_THAT(said(labels, idx_file({2}, {4, 9}), "idx"), HasSubstr("cannot read \"" + start + labels + "\": it has 2 labels for 3 pictures"));
-  EXPECT_THAT(said(pictures, idx_file({0xffffffff, 10000, 10000}, "aaaa"), "idx"), AllOf(HasSubstr(start + pictures), HasSubstr("more than the file can hold")));
-  EXPECT_THAT(said(pictures, idx_file({3, 2, 2}, "aaaabbbbcc"), "idx"), HasSubstr("promises 12 bytes after itself, but it ends at byte 26"));
-  EXPECT_THAT(said("cifar/data_batch_1.bin", cifar_file(1, {3, 9}).substr(0, 5000), "cifar"), HasSubstr("\"" + start + "cifar/data_batch_1.bin\": it ends at byte 5000, inside record 2"));
-  EXPECT_THAT(said("cifar/batches.meta.txt", "cat\n", "cifar"), HasSubstr("\"" + start + "cifar/batches.meta.txt\" has 1 names for 10 classes"));
-  EXPECT_THAT(said("a.ts", "@classLabel true a b\n@data\n1:a\nx:b\n", "a.ts"), HasSubstr("cannot read \"" + start + "a.ts\", line 4: \"x\" is no finite number"));
-  EXPECT_THAT(said("csv/a/1.csv", "1,2\n3\n", "csv"), HasSubstr("cannot read \"" + start + "csv/a/1.csv\", line 2"));
+  EXPECT_THAT(said(labels, idx_file({2}, {4, 9}), "idx"),
+              HasSubstr("cannot read \"" + start + labels + "\": it has 2 labels for 3 pictures"));
+  EXPECT_THAT(said(pictures, idx_file({0xffffffff, 10000, 10000}, "aaaa"), "idx"),
+              AllOf(HasSubstr(start + pictures), HasSubstr("more than the file can hold")));
+  EXPECT_THAT(said(pictures, idx_file({3, 2, 2}, "aaaabbbbcc"), "idx"),
+              HasSubstr("promises 12 bytes after itself, but it ends at byte 26"));
+  EXPECT_THAT(said("cifar/data_batch_1.bin", cifar_file(1, {3, 9}).substr(0, 5000), "cifar"),
+              HasSubstr("\"" + start + "cifar/data_batch_1.bin\": it ends at byte 5000, inside record 2"));
+  EXPECT_THAT(said("cifar/batches.meta.txt", "cat\n", "cifar"),
+              HasSubstr("\"" + start + "cifar/batches.meta.txt\" has 1 names for 10 classes"));
+  EXPECT_THAT(said("a.ts", "@classLabel true a b\n@data\n1:a\nx:b\n", "a.ts"),
+              HasSubstr("cannot read \"" + start + "a.ts\", line 4: \"x\" is no finite number"));
+  EXPECT_THAT(said("csv/a/1.csv", "1,2\n3\n", "csv"),
+              HasSubstr("cannot read \"" + start + "csv/a/1.csv\", line 2"));
   EXPECT_THAT(failure(archive / "none.ts"), HasSubstr("holds no folder \"none.ts\""));
-  EXPECT_THAT(failure(archive / "idx/t10k-images-idx3-ubyte"), HasSubstr("holds no folder \"idx/t10k-images-idx3-ubyte\""));
+  EXPECT_THAT(failure(archive / "idx/t10k-images-idx3-ubyte"),
+              HasSubstr("holds no folder \"idx/t10k-images-idx3-ubyte\""));
 
   const std::string packed = read_file(test::test_data("mnist/t10k-images-idx3-ubyte.gz"));
-  EXPECT_THAT(said("gz/t10k-images-idx3-ubyte.gz", packed.substr(0, 100000), "gz"), AllOf(HasSubstr(start + "gz/t10k-images-idx3-ubyte.gz"), HasSubstr("but it ends at byte")));
-  EXPECT_THAT(said("gz/t10k-images-idx3-ubyte.gz", packed.substr(0, 100000) + std::string(1000, 'x') + packed.substr(101000), "gz"),
-              AllOf(HasSubstr("cannot unpack \"" + start + "gz/t10k-images-idx3-ubyte.gz\""), HasSubstr("the gzip stream is damaged")));
+  EXPECT_THAT(said("gz/t10k-images-idx3-ubyte.gz", packed.substr(0, 100000), "gz"),
+              AllOf(HasSubstr(start + "gz/t10k-images-idx3-ubyte.gz"), HasSubstr("but it ends at byte")));
+  EXPECT_THAT(said("gz/t10k-images-idx3-ubyte.gz",
+                   packed.substr(0, 100000) + std::string(1000, 'x') + packed.substr(101000), "gz"),
+              AllOf(HasSubstr("cannot unpack \"" + start + "gz/t10k-images-idx3-ubyte.gz\""),
+                    HasSubstr("the gzip stream is damaged")));
 }
 
 TEST(EveryKind, AFolderOrALinkNamedAsAFileIsNone) {
   const TemporaryFolder folder;
-  for (const char* name : {"in/a.ts/cat/1.png", "in/a.ts/dog/2.png", "in/idx/train-images-idx3-ubyte/x"}) folder.write(name, bytes_of(test::kGrey8));
+  for (const char* name : {"in/a.ts/cat/1.png", "in/a.ts/dog/2.png", "in/idx/train-images-idx3-ubyte/x"})
+    folder.write(name, bytes_of(test::kGrey8));
   std::filesystem::create_directory(folder.path() / "in/link");
   std::filesystem::create_symlink("elsewhere", folder.path() / "in/link/train-images-idx3-ubyte");
-  shell("tar -cf '" + (folder.path() / "x.tar").string() + "' -C '" + (folder.path() / "in").string() + "' .");
+  shell("tar -cf '" + (folder.path() / "x.tar").string() + "' -C '" + (folder.path() / "in").string() +
+        "' .");
   for (const char* root : {"in", "x.tar"}) {
     EXPECT_EQ(open_source(folder.path() / root / "a.ts").dataset.size(), 2) << root;
-    EXPECT_THAT(failure(folder.path() / root / "idx"), HasSubstr("train-images-idx3-ubyte\": not a file")) << root;
+    EXPECT_THAT(failure(folder.path() / root / "idx"), HasSubstr("train-images-idx3-ubyte\": not a file"))
+        << root;
   }
   EXPECT_THAT(failure(folder.path() / "x.tar/link"), HasSubstr("train-images-idx3-ubyte\": not a file"));
   EXPECT_THAT(failure(folder.path() / "in/link"), HasSubstr("train-images-idx3-ubyte\": No such file"));
@@ -221,7 +260,8 @@ TEST(DataFiles, AreNamedAsTheyWereGiven) {
   write_every_kind(folder);
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path() / "in/idx");
-  const std::string first = open_source("t10k-images-idx3-ubyte").dataset.store().source(0), beside = open_source(".").dataset.store().source(0);
+  const std::string first = open_source("t10k-images-idx3-ubyte").dataset.store().source(0),
+                    beside = open_source(".").dataset.store().source(0);
   std::filesystem::remove("t10k-labels-idx1-ubyte.gz");
   const std::string missing = failure("t10k-images-idx3-ubyte");
   std::filesystem::current_path(before);
@@ -258,14 +298,17 @@ class Far : public Datastore {
 
 TEST(FarPictures, AreReadManyAtOnceAndInOrder) {
   const TemporaryFolder folder;
-  for (int i = 0; i < 40; ++i) folder.write((i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".png", bytes_of(test::kGrey8));
+  for (int i = 0; i < 40; ++i)
+    folder.write((i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".png", bytes_of(test::kGrey8));
   const Dataset near = open_source(folder.path()).dataset;
   const auto far = std::make_shared<Far>(near);
   const QueueOptions options{.mini_batch_size = 16, .shards = 4, .order = {.seed = 3}, .epochs = 2};
   std::vector<int64_t> expected, found;
   for (const auto& [dataset, labels] : {std::pair(near, &expected), std::pair(Dataset(far), &found)}) {
     for (const Batch& batch : MiniBatchQueue(dataset, Share{}, options)) {
-      for (const Shard& shard : batch.shards) labels->insert(labels->end(), shard.target.data_ptr<int64_t>(), shard.target.data_ptr<int64_t>() + shard.count);
+      for (const Shard& shard : batch.shards)
+        labels->insert(labels->end(), shard.target.data_ptr<int64_t>(),
+                       shard.target.data_ptr<int64_t>() + shard.count);
     }
   }
   EXPECT_EQ(found, expected);

@@ -31,7 +31,9 @@ std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index)
     return store.image_size(index);
   } catch (const Error& error) {
     // A server that is away says nothing about the picture.
-    if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option || error.code() == ErrorCode::cancelled) throw;
+    if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option ||
+        error.code() == ErrorCode::cancelled)
+      throw;
     return std::nullopt;
   }
 }
@@ -55,7 +57,8 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
     widths.push_back(size->width);
     survey.one_size &= size->height == heights.front() && size->width == widths.front();
   }
-  if (!heights.empty()) survey.typical = {survey.any_colour ? 3 : 1, middle(std::move(heights)), middle(std::move(widths))};
+  if (!heights.empty())
+    survey.typical = {survey.any_colour ? 3 : 1, middle(std::move(heights)), middle(std::move(widths))};
   survey.looked_at = static_cast<int64_t>(sizes.size());
   return survey;
 }
@@ -65,7 +68,8 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 PictureFormat default_format(const SizeSurvey& survey) {
   constexpr int64_t kSmall = 64;  // pixels a side up to which the typical size is taken
   const bool keeps_size = survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmall;
-  return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kPhotographSide, keeps_size ? survey.typical.width : kPhotographSide};
+  return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kPhotographSide,
+          keeps_size ? survey.typical.width : kPhotographSide};
 }
 
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
@@ -77,9 +81,10 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   }
   const std::vector<int64_t> chosen = samples_to_look_at(dataset, most);
   std::vector<std::optional<ImageSize>> sizes(chosen.size());
-  for_each_index(static_cast<int64_t>(chosen.size()), std::max(threads, store.parallel_reads()), [&](int64_t i) {
-    sizes[static_cast<size_t>(i)] = size_if_readable(store, chosen[static_cast<size_t>(i)]);
-  });
+  for_each_index(static_cast<int64_t>(chosen.size()), std::max(threads, store.parallel_reads()),
+                 [&](int64_t i) {
+                   sizes[static_cast<size_t>(i)] = size_if_readable(store, chosen[static_cast<size_t>(i)]);
+                 });
   SizeSurvey survey = summary(sizes);
   survey.looked_at_all = survey.looked_at == dataset.size();
   if (survey.unreadable == survey.looked_at) store.image_size(chosen.front());
@@ -87,9 +92,14 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
 }
 
 PictureFormat format_of(const Dataset& dataset) {
-  if (dataset.empty() || dataset.store().kind() == SampleKind::picture) return default_format(survey_sizes(dataset, /*threads=*/1));
-  PictureFormat format{.channels = dataset.store().image_size(0).channels, .height = 1, .width = 1, .kind = SampleKind::sequence};
-  for (int64_t i = 0; i < dataset.size(); ++i) format.width = std::max(format.width, dataset.store().image_size(i).width);
+  if (dataset.empty() || dataset.store().kind() == SampleKind::picture)
+    return default_format(survey_sizes(dataset, /*threads=*/1));
+  PictureFormat format{.channels = dataset.store().image_size(0).channels,
+                       .height = 1,
+                       .width = 1,
+                       .kind = SampleKind::sequence};
+  for (int64_t i = 0; i < dataset.size(); ++i)
+    format.width = std::max(format.width, dataset.store().image_size(i).width);
   return format;
 }
 

@@ -14,7 +14,8 @@ namespace lockstep::data::test {
 // Pictures of 1x2: the index and its complement. `bad` cannot be read; `slow` pictures take a millisecond.
 class Numbers : public Datastore {
  public:
-  explicit Numbers(int64_t count, int64_t bad = -1, bool slow = false) : count_(count), bad_(bad), slow_(slow) {}
+  explicit Numbers(int64_t count, int64_t bad = -1, bool slow = false)
+      : count_(count), bad_(bad), slow_(slow) {}
   int64_t size() const override { return count_; }
   const std::vector<std::string>& classes() const override { return classes_; }
   int64_t label(int64_t index) const override { return index % 2; }
@@ -35,11 +36,15 @@ class Numbers : public Datastore {
   std::vector<std::string> classes_{"even", "odd"};
 };
 
-inline std::shared_ptr<const PictureSet> numbers(int64_t count, int64_t bad = -1, bool slow = false, int64_t most_bytes = 1 << 20) {
-  return std::make_shared<PictureSet>(Dataset(std::make_shared<Numbers>(count, bad, slow)), PictureFormat{1, 1, 2}, most_bytes);
+inline std::shared_ptr<const PictureSet> numbers(int64_t count, int64_t bad = -1, bool slow = false,
+                                                 int64_t most_bytes = 1 << 20) {
+  return std::make_shared<PictureSet>(Dataset(std::make_shared<Numbers>(count, bad, slow)),
+                                      PictureFormat{1, 1, 2}, most_bytes);
 }
 
-inline Dataset plain_numbers(int64_t count, int64_t bad = -1) { return Dataset(std::make_shared<Numbers>(count, bad)); }
+inline Dataset plain_numbers(int64_t count, int64_t bad = -1) {
+  return Dataset(std::make_shared<Numbers>(count, bad));
+}
 
 // Pictures of 4x6 whose levels rise by one from pixel to pixel, from 24 times the index on.
 class Grids : public Datastore {
@@ -59,10 +64,17 @@ class Grids : public Datastore {
   std::vector<std::string> classes_{"even", "odd"};
 };
 
-inline std::shared_ptr<const PictureSet> grids() { return std::make_shared<PictureSet>(Dataset(std::make_shared<Grids>()), PictureFormat{1, 4, 6}, 1 << 20); }
+inline std::shared_ptr<const PictureSet> grids() {
+  return std::make_shared<PictureSet>(Dataset(std::make_shared<Grids>()), PictureFormat{1, 4, 6}, 1 << 20);
+}
 
 inline QueueOptions cutting_options(const char* augment) {
-  return {.mini_batch_size = 7, .shards = 4, .order = {.seed = 3, .shuffle = Shuffle::never}, .augment = Augment::parse(augment), .cut_out = {3, 4}, .epochs = 20};
+  return {.mini_batch_size = 7,
+          .shards = 4,
+          .order = {.seed = 3, .shuffle = Shuffle::never},
+          .augment = Augment::parse(augment),
+          .cut_out = {3, 4},
+          .epochs = 20};
 }
 
 }  // namespace lockstep::data::test

@@ -9,7 +9,8 @@ namespace {
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixels) {
   const auto count = static_cast<int64_t>(values.size());
   if (count != 1 && count != pixels.size(1)) {
-    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) + " values, but the samples have " +
+    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) +
+                                               " values, but the samples have " +
                                                std::to_string(pixels.size(1)) + " channels");
   }
   const at::Tensor flat = at::tensor(values, at::TensorOptions().dtype(at::kDouble)).to(pixels.options());
@@ -23,7 +24,9 @@ at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format) {
   const at::ScalarType type = format.type == at::kDouble ? at::kDouble : at::kFloat;
   const bool sequences = pictures.scalar_type() == at::kFloat;
   at::Tensor pixels = pictures.to(format.device, pictures.scalar_type(), /*non_blocking=*/true);
-  pixels = sequences ? pixels.to(type, /*non_blocking=*/false, /*copy=*/!format.mean.empty() || !format.deviation.empty()) : pixels.to(type).div_(255);
+  pixels = sequences ? pixels.to(type, /*non_blocking=*/false,
+                                 /*copy=*/!format.mean.empty() || !format.deviation.empty())
+                     : pixels.to(type).div_(255);
   if (!format.mean.empty()) pixels.sub_(per_channel(format.mean, pixels));
   if (!format.deviation.empty()) pixels.div_(per_channel(format.deviation, pixels));
   return pixels.to(format.type);

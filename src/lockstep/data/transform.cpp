@@ -18,7 +18,8 @@ void to_grey(const Pixels& pixels, uint8_t* grey) {
     const uint8_t* red = red_plane.first + y * red_plane.row;
     const uint8_t* green = green_plane.first + y * green_plane.row;
     const uint8_t* blue = blue_plane.first + y * blue_plane.row;
-    for (int64_t i = 0; i < pixels.size.width; ++i, red += red_plane.step, green += green_plane.step, blue += blue_plane.step) {
+    for (int64_t i = 0; i < pixels.size.width;
+         ++i, red += red_plane.step, green += green_plane.step, blue += blue_plane.step) {
       *grey++ = static_cast<uint8_t>((*red * 19595u + *green * 38470u + *blue * 7471u + 32768u) >> 16);
     }
   }
@@ -31,7 +32,8 @@ struct Extent {
 };
 
 Extent extent_of(const Pixels& pixels) {
-  return {static_cast<double>(pixels.size.height) * pixels.height_share, static_cast<double>(pixels.size.width) * pixels.width_share};
+  return {static_cast<double>(pixels.size.height) * pixels.height_share,
+          static_cast<double>(pixels.size.width) * pixels.width_share};
 }
 
 // The centred part of a picture that has the wanted proportions, as Pillow's ImageOps.fit takes it.
@@ -46,7 +48,8 @@ Box centred_part(Extent from, PlaneSize to) {
   return {left, top, std::min(left + part_width, width), std::min(top + part_height, height)};
 }
 
-// The largest size with the picture's proportions that fits, rounded half to even as Pillow's ImageOps.contain does.
+// The largest size with the picture's proportions that fits, rounded half to even as Pillow's
+// ImageOps.contain does.
 PlaneSize contained_size(Extent from, PlaneSize to) {
   const auto [height, width] = from;
   const double has = width / height;
@@ -64,14 +67,17 @@ Box shrunk(const Box& box, int64_t across, int64_t down) {
   return {box.left / x, box.top / y, box.right / x, box.bottom / y};
 }
 
-// The part `box` of all channels, in size `to`; red, green and blue also where the pixels are luma and chroma.
+// The part `box` of all channels, in size `to`; red, green and blue also where the pixels are luma and
+// chroma.
 void fill(const Pixels& pixels, const Box& box, PlaneSize to, std::span<uint8_t> destination) {
   const auto channels = static_cast<size_t>(pixels.size.channels);
   if (!pixels.luma_chroma) return resample(std::span(pixels.planes).first(channels), box, to, destination);
   const auto plane = static_cast<size_t>(to.pixels());
   resample(std::span(pixels.planes).first(1), box, to, destination.first(plane));
-  resample(std::span(pixels.planes).subspan(1, 2), shrunk(box, pixels.chroma_width, pixels.chroma_height), to, destination.subspan(plane));
-  resample_kernels().to_colours(destination.data(), destination.data() + plane, destination.data() + 2 * plane, to.pixels());
+  resample(std::span(pixels.planes).subspan(1, 2), shrunk(box, pixels.chroma_width, pixels.chroma_height), to,
+           destination.subspan(plane));
+  resample_kernels().to_colours(destination.data(), destination.data() + plane,
+                                destination.data() + 2 * plane, to.pixels());
 }
 
 void pad(const Pixels& pixels, PlaneSize to, std::span<uint8_t> destination) {
@@ -85,7 +91,9 @@ void pad(const Pixels& pixels, PlaneSize to, std::span<uint8_t> destination) {
   std::fill(destination.begin(), destination.end(), uint8_t{0});
   for (int64_t c = 0; c < pixels.size.channels; ++c) {
     uint8_t* const plane = destination.data() + c * to.pixels();
-    for (int64_t y = 0; y < inner.height; ++y) std::copy_n(scaled.data() + (c * inner.height + y) * inner.width, inner.width, plane + (top + y) * to.width + left);
+    for (int64_t y = 0; y < inner.height; ++y)
+      std::copy_n(scaled.data() + (c * inner.height + y) * inner.width, inner.width,
+                  plane + (top + y) * to.width + left);
   }
 }
 
@@ -97,9 +105,12 @@ void fit(const Pixels& pixels, const PictureFormat& format, std::span<uint8_t> d
     return fill(pixels, whole_of(from), to, destination);
   }
   switch (format.resize) {
-    case Resize::stretch: return fill(pixels, whole_of(from), to, destination);
-    case Resize::crop: return fill(pixels, centred_part(from, to), to, destination);
-    case Resize::pad: return pad(pixels, to, destination);
+    case Resize::stretch:
+      return fill(pixels, whole_of(from), to, destination);
+    case Resize::crop:
+      return fill(pixels, centred_part(from, to), to, destination);
+    case Resize::pad:
+      return pad(pixels, to, destination);
   }
 }
 
@@ -116,7 +127,8 @@ void to_format(const Pixels& pixels, const PictureFormat& format, std::span<uint
   const size_t plane = static_cast<size_t>(format.height * format.width);
   if (pixels.size.channels <= format.channels) {
     fit(pixels, format, destination);
-    for (int64_t c = pixels.size.channels; c < format.channels; ++c) std::memcpy(destination.data() + static_cast<size_t>(c) * plane, destination.data(), plane);
+    for (int64_t c = pixels.size.channels; c < format.channels; ++c)
+      std::memcpy(destination.data() + static_cast<size_t>(c) * plane, destination.data(), plane);
     return;
   }
   Pixels grey = pixels;
@@ -130,14 +142,18 @@ void to_format(const Pixels& pixels, const PictureFormat& format, std::span<uint
   fit(grey, format, destination);
 }
 
-void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const PictureFormat& format, std::span<uint8_t> destination) {
+void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const PictureFormat& format,
+               std::span<uint8_t> destination) {
   Pixels planar{.size = size};
-  for (int64_t c = 0; c < size.channels; ++c) planar.planes[static_cast<size_t>(c)] = {pixels.data() + c * size.height * size.width, size.width, 1, size.height, size.width};
+  for (int64_t c = 0; c < size.channels; ++c)
+    planar.planes[static_cast<size_t>(c)] = {pixels.data() + c * size.height * size.width, size.width, 1,
+                                             size.height, size.width};
   to_format(planar, format, destination);
 }
 
 Image to_format(const Image& image, const PictureFormat& format) {
-  Image result{format.channels, format.height, format.width, std::vector<uint8_t>(static_cast<size_t>(format.size().bytes()))};
+  Image result{format.channels, format.height, format.width,
+               std::vector<uint8_t>(static_cast<size_t>(format.size().bytes()))};
   to_format({image.channels, image.height, image.width}, image.pixels, format, result.pixels);
   return result;
 }

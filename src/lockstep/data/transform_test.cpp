@@ -19,21 +19,29 @@ namespace lockstep::data {
 namespace {
 
 // What Pillow's resize, ImageOps.fit, ImageOps.pad and convert("L") make of the pattern, BILINEAR.
-constexpr std::array<uint8_t, 63> kShrunk{92, 116, 116, 112, 138, 111, 120, 130, 121, 122, 94, 160, 118, 130, 143, 134, 126, 150, 170,
-    136, 148, 113, 126, 153, 159, 145, 132, 131, 114, 110, 136, 138, 139, 106, 101, 141, 135, 122, 117, 150, 129, 107, 130, 111, 149, 96,
-    117, 119, 121, 122, 128, 142, 138, 135, 113, 83, 136, 171, 132, 119, 110, 89, 89};
-constexpr std::array<uint8_t, 77> kGrown{0, 12, 42, 72, 102, 132, 162, 192, 129, 43, 8, 43, 52, 75, 93, 93, 93, 116, 138, 116, 83, 69,
-    111, 116, 127, 126, 78, 30, 41, 52, 96, 147, 168, 180, 167, 135, 102, 70, 37, 63, 89, 110, 130, 138, 230, 203, 136, 80, 71, 62, 103,
-    143, 129, 101, 90, 153, 148, 135, 126, 136, 146, 174, 203, 148, 72, 42, 104, 113, 134, 155, 177, 198, 219, 241, 160, 54, 12};
-constexpr std::array<uint8_t, 48> kCropped{127, 117, 114, 91, 164, 117, 115, 135, 86, 112, 176, 144, 148, 131, 151, 163, 170, 160, 144,
-    130, 176, 136, 133, 127, 143, 120, 120, 143, 143, 137, 124, 148, 103, 95, 127, 152, 140, 145, 143, 101, 135, 127, 192, 114, 131, 120,
-    127, 74};
-constexpr std::array<uint8_t, 64> kPadded{0, 0, 0, 0, 0, 0, 0, 0, 104, 115, 125, 106, 110, 154, 104, 125, 141, 129, 129, 122, 148, 169,
-    122, 148, 117, 112, 144, 159, 139, 147, 118, 122, 132, 116, 136, 120, 128, 152, 107, 107, 131, 117, 144, 126, 95, 145, 106, 110, 130,
-    142, 157, 127, 123, 117, 104, 80, 0, 0, 0, 0, 0, 0, 0, 0};
-constexpr std::array<uint8_t, 15> kGreyed{43, 109, 175, 212, 51, 163, 184, 65, 86, 194, 104, 119, 95, 187, 139};
-constexpr std::array<uint8_t, 36> kColourShrunk{123, 123, 140, 128, 123, 134, 137, 119, 132, 133, 121, 105, 138, 127, 126, 126, 146, 130,
-    113, 124, 141, 134, 113, 123, 131, 129, 127, 116, 123, 130, 133, 120, 126, 134, 144, 147};
+constexpr std::array<uint8_t, 63> kShrunk{
+    92,  116, 116, 112, 138, 111, 120, 130, 121, 122, 94,  160, 118, 130, 143, 134, 126, 150, 170, 136, 148,
+    113, 126, 153, 159, 145, 132, 131, 114, 110, 136, 138, 139, 106, 101, 141, 135, 122, 117, 150, 129, 107,
+    130, 111, 149, 96,  117, 119, 121, 122, 128, 142, 138, 135, 113, 83,  136, 171, 132, 119, 110, 89,  89};
+constexpr std::array<uint8_t, 77> kGrown{
+    0,   12,  42,  72,  102, 132, 162, 192, 129, 43,  8,   43,  52,  75,  93,  93,  93,  116, 138, 116,
+    83,  69,  111, 116, 127, 126, 78,  30,  41,  52,  96,  147, 168, 180, 167, 135, 102, 70,  37,  63,
+    89,  110, 130, 138, 230, 203, 136, 80,  71,  62,  103, 143, 129, 101, 90,  153, 148, 135, 126, 136,
+    146, 174, 203, 148, 72,  42,  104, 113, 134, 155, 177, 198, 219, 241, 160, 54,  12};
+constexpr std::array<uint8_t, 48> kCropped{127, 117, 114, 91,  164, 117, 115, 135, 86,  112, 176, 144,
+                                           148, 131, 151, 163, 170, 160, 144, 130, 176, 136, 133, 127,
+                                           143, 120, 120, 143, 143, 137, 124, 148, 103, 95,  127, 152,
+                                           140, 145, 143, 101, 135, 127, 192, 114, 131, 120, 127, 74};
+constexpr std::array<uint8_t, 64> kPadded{0,   0,   0,   0,   0,   0,   0,   0,   104, 115, 125, 106, 110,
+                                          154, 104, 125, 141, 129, 129, 122, 148, 169, 122, 148, 117, 112,
+                                          144, 159, 139, 147, 118, 122, 132, 116, 136, 120, 128, 152, 107,
+                                          107, 131, 117, 144, 126, 95,  145, 106, 110, 130, 142, 157, 127,
+                                          123, 117, 104, 80,  0,   0,   0,   0,   0,   0,   0,   0};
+constexpr std::array<uint8_t, 15> kGreyed{43, 109, 175, 212, 51, 163, 184, 65,
+                                          86, 194, 104, 119, 95, 187, 139};
+constexpr std::array<uint8_t, 36> kColourShrunk{123, 123, 140, 128, 123, 134, 137, 119, 132, 133, 121, 105,
+                                                138, 127, 126, 126, 146, 130, 113, 124, 141, 134, 113, 123,
+                                                131, 129, 127, 116, 123, 130, 133, 120, 126, 134, 144, 147};
 
 Image pattern(int64_t channels, int64_t height, int64_t width) {
   Image image{channels, height, width, {}};
@@ -91,7 +99,8 @@ TEST(Augment, ReadsItsWords) {
   EXPECT_FALSE(augment.flip_vertical);
   EXPECT_EQ(augment.shift, 3);
   EXPECT_EQ(Augment::parse("shift").shift, -1);
-  const Augment more = Augment::parse("random-resized-crop,color-jitter=0.1/0.2/0.3/0.4,random-erasing=0.25,mixup=0.2");
+  const Augment more =
+      Augment::parse("random-resized-crop,color-jitter=0.1/0.2/0.3/0.4,random-erasing=0.25,mixup=0.2");
   EXPECT_EQ(more.least_crop, 0.08);
   EXPECT_EQ(more.jitter.saturation, 0.3);
   EXPECT_EQ(more.erase, 0.25);
@@ -99,8 +108,11 @@ TEST(Augment, ReadsItsWords) {
   EXPECT_TRUE(more.crops());
   EXPECT_FALSE(augment.crops());
   EXPECT_TRUE(Augment::parse("random-crop").crops());
-  for (const char* bad : {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift", "flip=1", "random-resized-crop=2", "random-resized-crop=nan", "color-jitter=1/2",
-                          "color-jitter=1/1/1/0.6", "color-jitter=-1/1/1/0", "random-erasing=0", "mixup=-1", "mixup=inf", "random-crop=4", "random-crop,random-resized-crop", "random-resized-crop=0.5,flip,random-crop"}) {
+  for (const char* bad :
+       {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift", "flip=1",
+        "random-resized-crop=2", "random-resized-crop=nan", "color-jitter=1/2", "color-jitter=1/1/1/0.6",
+        "color-jitter=-1/1/1/0", "random-erasing=0", "mixup=-1", "mixup=inf", "random-crop=4",
+        "random-crop,random-resized-crop", "random-resized-crop=0.5,flip,random-crop"}) {
     EXPECT_THROW(Augment::parse(bad), Error) << bad;
   }
   try {
@@ -176,9 +188,11 @@ TEST(Augment, ResizedCropShowsAPart) {
 }
 
 // What `augment` makes of a part of a larger picture.
-std::vector<uint8_t> part_of_larger(const Augment& augment, const Image& larger, const PictureFormat& format, uint64_t seed) {
+std::vector<uint8_t> part_of_larger(const Augment& augment, const Image& larger, const PictureFormat& format,
+                                    uint64_t seed) {
   std::vector<uint8_t> picture(static_cast<size_t>(format.size().bytes()));
-  augment.apply(larger.pixels, PictureFormat{larger.channels, larger.height, larger.width}, picture, format, seed);
+  augment.apply(larger.pixels, PictureFormat{larger.channels, larger.height, larger.width}, picture, format,
+                seed);
   return picture;
 }
 
@@ -200,7 +214,8 @@ TEST(Augment, RandomCropIsAnyPartOfALargerPicture) {
     const int top = picture[0] / 12, left = picture[0] % 12;
     corners.insert({top, left});
     for (int y = 0; y < 5; ++y) {
-      for (int x = 0; x < 7; ++x) ASSERT_EQ(picture[static_cast<size_t>(7 * y + x)], (top + y) * 12 + left + x);
+      for (int x = 0; x < 7; ++x)
+        ASSERT_EQ(picture[static_cast<size_t>(7 * y + x)], (top + y) * 12 + left + x);
     }
   }
   EXPECT_EQ(corners.size(), 5U * 6);
@@ -212,7 +227,8 @@ TEST(Augment, WithoutACropTheCentreOfALargerPictureIsChanged) {
   const Image larger = pattern(3, 9, 12);
   const PictureFormat format{3, 5, 7};
   auto centre = part_of_larger({}, larger, format, 1);
-  for (size_t i = 0; i < centre.size(); ++i) EXPECT_EQ(centre[i], larger.pixels[i / 35 * 108 + (2 + i % 35 / 7) * 12 + 2 + i % 7]);
+  for (size_t i = 0; i < centre.size(); ++i)
+    EXPECT_EQ(centre[i], larger.pixels[i / 35 * 108 + (2 + i % 35 / 7) * 12 + 2 + i % 7]);
   const Augment changes = Augment::parse("flip,shift=2,color-jitter,random-erasing");
   const auto changed_part = part_of_larger(changes, larger, format, 3);
   changes.apply(centre, format, 3);
@@ -276,13 +292,16 @@ TEST(Augment, JitterChangesWhatItNames) {
   for (const auto& picture : changed(Augment::parse("color-jitter=0.5/0/0/0"), image, 20)) {
     // Brightness is one factor for all levels that stay under 255.
     for (size_t i = 0; i < picture.size(); ++i) {
-      for (size_t j = 0; j < picture.size(); ++j) EXPECT_TRUE(image.pixels[i] > image.pixels[j] || picture[i] <= picture[j]);
+      for (size_t j = 0; j < picture.size(); ++j)
+        EXPECT_TRUE(image.pixels[i] > image.pixels[j] || picture[i] <= picture[j]);
     }
   }
   for (const auto& picture : changed(Augment::parse("color-jitter=0/0/0/0.5"), image, 20)) {
     // A turned hue keeps each pixel's largest and smallest level, but for rounding.
     for (size_t i = 0; i < 42; ++i) {
-      const auto range = [&](const std::vector<uint8_t>& pixels) { return std::minmax({int{pixels[i]}, int{pixels[i + 42]}, int{pixels[i + 84]}}); };
+      const auto range = [&](const std::vector<uint8_t>& pixels) {
+        return std::minmax({int{pixels[i]}, int{pixels[i + 42]}, int{pixels[i + 84]}});
+      };
       EXPECT_NEAR(range(picture).first, range(image.pixels).first, 1);
       EXPECT_NEAR(range(picture).second, range(image.pixels).second, 1);
     }
@@ -353,10 +372,21 @@ std::vector<uint8_t> resized_by(const ResampleKernels& kernels, int64_t channels
   }
   const auto positions = static_cast<int64_t>(firsts.size());
   const int64_t row = (positions + 63) / 64 * 64;
-  std::vector<uint8_t> turned(static_cast<size_t>(16 * (width * channels + 16))), lanes(static_cast<size_t>(16 * channels * (positions + 16)));
-  std::vector<uint8_t> narrow(static_cast<size_t>(channels * 13 * row + 64)), mixed(static_cast<size_t>(positions));
-  kernels.narrow({.source = source.data(), .source_row = width * channels, .source_pixels = width, .rows = 13, .channels = channels, .destination = narrow.data(), .destination_row = row, .destination_plane = 13 * row,
-                  .turned = turned.data(), .narrowed = lanes.data()}, {firsts.data(), counts.data(), weights.data(), 3, positions});
+  std::vector<uint8_t> turned(static_cast<size_t>(16 * (width * channels + 16))),
+      lanes(static_cast<size_t>(16 * channels * (positions + 16)));
+  std::vector<uint8_t> narrow(static_cast<size_t>(channels * 13 * row + 64)),
+      mixed(static_cast<size_t>(positions));
+  kernels.narrow({.source = source.data(),
+                  .source_row = width * channels,
+                  .source_pixels = width,
+                  .rows = 13,
+                  .channels = channels,
+                  .destination = narrow.data(),
+                  .destination_row = row,
+                  .destination_plane = 13 * row,
+                  .turned = turned.data(),
+                  .narrowed = lanes.data()},
+                 {firsts.data(), counts.data(), weights.data(), 3, positions});
   kernels.mix(narrow.data(), row, weights.data(), 3, mixed.data(), positions);
   std::vector<uint8_t> colours(narrow.begin(), narrow.begin() + 3 * 13);
   kernels.to_colours(colours.data(), colours.data() + 13, colours.data() + 26, 13);

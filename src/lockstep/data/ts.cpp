@@ -1,5 +1,6 @@
-// The .ts format of sktime and aeon: comments (#), a header of @name value lines, then after @data a series a line, channels separated by
-// colons, values by commas, the class last. https://www.aeon-toolkit.org/en/stable/api_reference/file_specifications/ts.html describes it.
+// The .ts format of sktime and aeon: comments (#), a header of @name value lines, then after @data a series a
+// line, channels separated by colons, values by commas, the class last.
+// https://www.aeon-toolkit.org/en/stable/api_reference/file_specifications/ts.html describes it.
 #include <algorithm>
 #include <span>
 #include <unordered_map>
@@ -28,7 +29,11 @@ std::vector<std::string_view> words_of(std::string_view line, size_t most) {
 class TsReader {
  public:
   TsReader(const Files& files, const SourceOptions& options)
-      : kind_(files.described("sequence file")), text_(files.read(files.path(files.names().front()), kMostSequenceBytes)), rest_(text_), place_{files.root()}, options_(options) {}
+      : kind_(files.described("sequence file")),
+        text_(files.read(files.path(files.names().front()), kMostSequenceBytes)),
+        rest_(text_),
+        place_{files.root()},
+        options_(options) {}
 
   Source read() {
     read_header();
@@ -36,7 +41,8 @@ class TsReader {
     while (next_line(rest_, line, place_)) {
       if (!line.empty() && line.front() != '#') read_series(line);
     }
-    if (sequences_.empty()) throw Error(ErrorCode::invalid_option, "\"" + place_.path + "\" holds no sequence");
+    if (sequences_.empty())
+      throw Error(ErrorCode::invalid_option, "\"" + place_.path + "\" holds no sequence");
     return source_of(channels_, classes_, std::move(sequences_), place_.path, kind_, options_);
   }
 
@@ -45,16 +51,24 @@ class TsReader {
     std::string_view line;
     while (next_line(rest_, line, place_)) {
       if (line.empty() || line.front() == '#') continue;
-      if (line.front() != '@') refuse(place_, "a line of the header begins with @ or #, not with \"" + std::string(line.substr(0, 20)) + "\"", "the values follow after a line @data");
+      if (line.front() != '@')
+        refuse(
+            place_,
+            "a line of the header begins with @ or #, not with \"" + std::string(line.substr(0, 20)) + "\"",
+            "the values follow after a line @data");
       const std::vector<std::string_view> words = words_of(line, kMostClasses + 3);
       const std::string name = lower(words.front());
       const std::string value = words.size() > 1 ? lower(words[1]) : "";
       if (name == "@data") {
-        if (!labelled_ && !options_.unlabelled) refuse(place_, "the sequences have no classes", "the header needs a line such as @classLabel true cat dog");
+        if (!labelled_ && !options_.unlabelled)
+          refuse(place_, "the sequences have no classes",
+                 "the header needs a line such as @classLabel true cat dog");
         return;
       }
-      if (name == "@timestamps" && value == "true") refuse(place_, "series with time stamps are not read", "give values at equal steps of time");
-      if (name == "@targetlabel" && value == "true") refuse(place_, "series with a number as target (regression) are not read", "they need classes");
+      if (name == "@timestamps" && value == "true")
+        refuse(place_, "series with time stamps are not read", "give values at equal steps of time");
+      if (name == "@targetlabel" && value == "true")
+        refuse(place_, "series with a number as target (regression) are not read", "they need classes");
       if (name == "@dimensions" || name == "@dimension") read_dimensions(value);
       if (name == "@classlabel" && value == "true") read_classes(std::span(words).subspan(2));
     }
@@ -74,11 +88,13 @@ class TsReader {
 
   void read_classes(std::span<const std::string_view> names) {
     labelled_ = true;
-    if (names.empty() || names.size() > kMostClasses) refuse(place_, "@classLabel true names no classes, or too many");
+    if (names.empty() || names.size() > kMostClasses)
+      refuse(place_, "@classLabel true names no classes, or too many");
     classes_.assign(names.begin(), names.end());
     labels_.clear();
     for (const std::string_view name : names) {
-      if (!labels_.emplace(name, static_cast<int64_t>(labels_.size())).second) refuse(place_, "class \"" + std::string(name) + "\" is named twice");
+      if (!labels_.emplace(name, static_cast<int64_t>(labels_.size())).second)
+        refuse(place_, "class \"" + std::string(name) + "\" is named twice");
     }
   }
 
@@ -86,7 +102,8 @@ class TsReader {
     Sequence sequence{.source = place_.path + "#" + std::to_string(sequences_.size())};
     if (labelled_) {
       const size_t colon = line.rfind(':');
-      if (colon == std::string_view::npos) refuse(place_, "the series has no class", "values, a colon, then the class");
+      if (colon == std::string_view::npos)
+        refuse(place_, "the series has no class", "values, a colon, then the class");
       sequence.label = label_of(trimmed(line.substr(colon + 1)));
       line = line.substr(0, colon);
     }
@@ -105,17 +122,23 @@ class TsReader {
       line.remove_prefix(std::min(colon + 1, line.size()));
       const auto count = static_cast<int64_t>(sequence.values.size() - before);
       if (c == 0) steps = count;
-      if (count != steps) refuse(place_, "channel " + std::to_string(c + 1) + " has " + std::to_string(count) + " values, and the first has " + std::to_string(steps));
+      if (count != steps)
+        refuse(place_, "channel " + std::to_string(c + 1) + " has " + std::to_string(count) +
+                           " values, and the first has " + std::to_string(steps));
     }
-    if (sequences_.size() == kMostSequences) refuse(place_, "the file has more than the " + with_commas(kMostSequences) + " sequences allowed");
+    if (sequences_.size() == kMostSequences)
+      refuse(place_, "the file has more than the " + with_commas(kMostSequences) + " sequences allowed");
     numbers_ += static_cast<int64_t>(sequence.values.size());
-    if (numbers_ > kMostSequenceNumbers) refuse(place_, "the file has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
+    if (numbers_ > kMostSequenceNumbers)
+      refuse(place_, "the file has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
     sequences_.push_back(std::move(sequence));
   }
 
   int64_t label_of(std::string_view name) const {
     const auto found = labels_.find(name);
-    if (found == labels_.end()) refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not among the " + std::to_string(classes_.size()) + " of @classLabel");
+    if (found == labels_.end())
+      refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not among the " +
+                         std::to_string(classes_.size()) + " of @classLabel");
     return found->second;
   }
 
@@ -127,7 +150,7 @@ class TsReader {
   bool labelled_ = false;
   std::vector<std::string> classes_;
   std::unordered_map<std::string_view, int64_t> labels_;  // keys lie in text_
-  int64_t channels_ = 0;  // 0: not known yet
+  int64_t channels_ = 0;                                  // 0: not known yet
   int64_t numbers_ = 0;
   std::vector<Sequence> sequences_;
 };

@@ -15,8 +15,8 @@ struct WebPicture {
   int64_t width = 0;
 };
 
-/// The sample, made smaller where its longer side has more than `most_side` pixels. Tiny ones are PNG, pixel for pixel, others JPEG.
-/// Throws as Datastore::read_to.
+/// The sample, made smaller where its longer side has more than `most_side` pixels. Tiny ones are PNG, pixel
+/// for pixel, others JPEG. Throws as Datastore::read_to.
 WebPicture web_picture(const Dataset& dataset, int64_t index, int64_t most_side);
 
 }  // namespace lockstep::data

@@ -30,7 +30,11 @@ Dataset slopes(int64_t channels, int64_t height, int64_t width) {
   Image image{channels, height, width, std::vector<uint8_t>(static_cast<size_t>(channels * height * width))};
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t y = 0; y < height; ++y) {
-      for (int64_t x = 0; x < width; ++x) image.pixels[static_cast<size_t>((c * height + y) * width + x)] = static_cast<uint8_t>(c == 0 ? 255 * x / width : c == 1 ? 255 * y / height : 40);
+      for (int64_t x = 0; x < width; ++x)
+        image.pixels[static_cast<size_t>((c * height + y) * width + x)] =
+            static_cast<uint8_t>(c == 0   ? 255 * x / width
+                                 : c == 1 ? 255 * y / height
+                                          : 40);
     }
   }
   return Dataset(std::make_shared<OnePicture>(std::move(image)));
@@ -38,8 +42,10 @@ Dataset slopes(int64_t channels, int64_t height, int64_t width) {
 
 Image decoded(const WebPicture& picture) {
   Image image;
-  decode(picture.type == "image/png" ? "a.png" : "a.jpg", picture.bytes, Placement([&](const ImageSize& size) {
-           image = {size.channels, size.height, size.width, std::vector<uint8_t>(static_cast<size_t>(size.bytes()))};
+  decode(picture.type == "image/png" ? "a.png" : "a.jpg", picture.bytes,
+         Placement([&](const ImageSize& size) {
+           image = {size.channels, size.height, size.width,
+                    std::vector<uint8_t>(static_cast<size_t>(size.bytes()))};
            return std::span<uint8_t>(image.pixels);
          }));
   return image;

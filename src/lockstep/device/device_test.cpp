@@ -27,7 +27,8 @@ namespace {
 std::vector<float> dropped_and_drawn(uint64_t seed) {
   RandomScope scope(c10::kCPU, seed);
   torch::nn::Dropout dropout(0.5);
-  at::Tensor values = at::cat({dropout(at::ones({64})), at::rand({8}), at::randn({8}), at::randperm(8).to(at::kFloat), at::rand_like(at::ones({3}))});
+  at::Tensor values = at::cat({dropout(at::ones({64})), at::rand({8}), at::randn({8}),
+                               at::randperm(8).to(at::kFloat), at::rand_like(at::ones({3}))});
   return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
 }
 
@@ -37,7 +38,8 @@ TEST(RandomScope, DropoutRepeatsOnAnyThread) {
     std::vector<std::vector<float>> drawn(4);
     {
       std::vector<std::jthread> threads;
-      for (size_t i = 0; i < drawn.size(); ++i) threads.emplace_back([&, i] { drawn[i] = dropped_and_drawn(i == 3 ? 8 : 7); });
+      for (size_t i = 0; i < drawn.size(); ++i)
+        threads.emplace_back([&, i] { drawn[i] = dropped_and_drawn(i == 3 ? 8 : 7); });
     }
     EXPECT_EQ(drawn[0], expected);
     EXPECT_EQ(drawn[1], expected);
@@ -66,12 +68,24 @@ TEST(RandomScope, GradientsFlowThroughDropout) {
 TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
   for (const int64_t count : {1, 7, 255, 4096, 5001}) {
     const at::Tensor gradient = at::randn({count}), weight = at::randn({count}), state = at::rand({count});
-    for (const UpdateKind kind : {UpdateKind::sgdm, UpdateKind::adam, UpdateKind::adamw, UpdateKind::rmsprop}) {
-      const UpdateRule rule{.kind = kind, .learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .beta1 = 0.9, .beta2 = 0.99, .alpha = 0.9,
-                            .epsilon = 1e-8, .weight_decay = 0.01, .gradient_scale = 0.7, .bias_correction1 = 0.5, .bias_correction2 = 0.6};
+    for (const UpdateKind kind :
+         {UpdateKind::sgdm, UpdateKind::adam, UpdateKind::adamw, UpdateKind::rmsprop}) {
+      const UpdateRule rule{.kind = kind,
+                            .learning_rate = 0.1,
+                            .momentum = 0.9,
+                            .nesterov = true,
+                            .beta1 = 0.9,
+                            .beta2 = 0.99,
+                            .alpha = 0.9,
+                            .epsilon = 1e-8,
+                            .weight_decay = 0.01,
+                            .gradient_scale = 0.7,
+                            .bias_correction1 = 0.5,
+                            .bias_correction2 = 0.6};
       const auto run = [&](const Kernels<float>& set) {
         at::Tensor w = weight.clone(), first = state.clone(), second = state.clone();
-        set.update(rule, gradient.data_ptr<float>(), w.data_ptr<float>(), first.data_ptr<float>(), second.data_ptr<float>(), count);
+        set.update(rule, gradient.data_ptr<float>(), w.data_ptr<float>(), first.data_ptr<float>(),
+                   second.data_ptr<float>(), count);
         return std::pair(at::cat({w, first, second}), set.sum_of_squares(w.data_ptr<float>(), count));
       };
       const auto plain = run(plain_kernels(0.f));
@@ -110,13 +124,15 @@ TEST(Gpu, APlugInThatIsNotThereIsSaid) {
 }
 
 TEST(Gpu, APlugInThatCannotBeOpenedGivesTheLoadersWords) {
-  const auto file = std::filesystem::temp_directory_path() / ("lockstep_" + std::to_string(::getpid()) + ".so");
+  const auto file =
+      std::filesystem::temp_directory_path() / ("lockstep_" + std::to_string(::getpid()) + ".so");
   std::ofstream(file) << "not a library";
   const GpuState state = open_gpu_library(file);
   std::filesystem::remove(file);
   EXPECT_TRUE(state.gpus.empty());
   EXPECT_NE(state.note.find("cannot be opened: " + file.string()), std::string::npos) << state.note;
-  EXPECT_EQ(open_gpu_library("libz.so.1").note, "the CUDA plug-in \"libz.so.1\" is of another version than the program");
+  EXPECT_EQ(open_gpu_library("libz.so.1").note,
+            "the CUDA plug-in \"libz.so.1\" is of another version than the program");
 }
 
 // With or without a driver and NVIDIA's libraries: GPUs, or a note and a hint.

@@ -13,7 +13,9 @@ constexpr const char* kFileName = "liblockstep_cuda.so";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-GpuState none(std::string note, std::string hint) { return {.gpus = {}, .note = std::move(note), .hint = std::move(hint), .library = nullptr}; }
+GpuState none(std::string note, std::string hint) {
+  return {.gpus = {}, .note = std::move(note), .hint = std::move(hint), .library = nullptr};
+}
 
 GpuState look() {
   if (::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) {
@@ -33,18 +35,24 @@ GpuState open_gpu_library(const std::filesystem::path& file) {
       return none("the CUDA plug-in " + std::string(kFileName) + " is not beside the program",
                   "build on a machine with the CUDA 13 toolkit: configuring says whether it was found");
     }
-    return none("the CUDA plug-in cannot be opened: " + first_line(why),
-                "LibTorch's CUDA half needs NVIDIA's libraries: scripts/setup --peers gets them (then scripts/build), or name the folders of the pip packages nvidia-* of torch 2.15 in LD_LIBRARY_PATH");
+    return none(
+        "the CUDA plug-in cannot be opened: " + first_line(why),
+        "LibTorch's CUDA half needs NVIDIA's libraries: scripts/setup --peers gets them (then "
+        "scripts/build), or name the folders of the pip packages nvidia-* of torch 2.15 in LD_LIBRARY_PATH");
   }
   const auto get = reinterpret_cast<const GpuLibrary* (*)()>(::dlsym(plug_in, kGpuLibrarySymbol));
-  if (get == nullptr) return none("the CUDA plug-in \"" + file.string() + "\" is of another version than the program", "build or install both together");
+  if (get == nullptr)
+    return none("the CUDA plug-in \"" + file.string() + "\" is of another version than the program",
+                "build or install both together");
   try {
     const GpuLibrary* library = get();
     GpuState state{.gpus = library->list(), .note = {}, .hint = {}, .library = library};
-    if (state.gpus.empty()) return none("the NVIDIA driver shows no GPU", "see nvidia-smi, and the variable CUDA_VISIBLE_DEVICES");
+    if (state.gpus.empty())
+      return none("the NVIDIA driver shows no GPU", "see nvidia-smi, and the variable CUDA_VISIBLE_DEVICES");
     return state;
   } catch (const std::exception& error) {
-    return none("the NVIDIA driver cannot be used: " + first_line(error.what()), "CUDA 13 needs NVIDIA's driver, version 580 or newer; see nvidia-smi");
+    return none("the NVIDIA driver cannot be used: " + first_line(error.what()),
+                "CUDA 13 needs NVIDIA's driver, version 580 or newer; see nvidia-smi");
   }
 }
 
@@ -55,7 +63,8 @@ const GpuState& inspect_gpus() {
 
 const GpuLibrary& gpu_library() {
   const GpuState& state = inspect_gpus();
-  if (state.library == nullptr) throw Error(ErrorCode::device, "there is no GPU to use: " + state.note, state.hint);
+  if (state.library == nullptr)
+    throw Error(ErrorCode::device, "there is no GPU to use: " + state.note, state.hint);
   return *state.library;
 }
 

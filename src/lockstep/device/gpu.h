@@ -1,5 +1,5 @@
-// The seam to the CUDA plug-in: one library that is opened when a driver is there, so that one program serves all machines.
-// Nothing below the seam is linked; everything above it works with no toolkit and no driver.
+// The seam to the CUDA plug-in: one library that is opened when a driver is there, so that one program serves
+// all machines. Nothing below the seam is linked; everything above it works with no toolkit and no driver.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,16 @@
 
 namespace lockstep::device {
 
-/// Arithmetic of a GPU over flat buffers, float or double, on the calling thread's current stream. The same bits run to run, and, for one
-/// element or one block, the CPU kernels' own order of operations.
+/// Arithmetic of a GPU over flat buffers, float or double, on the calling thread's current stream. The same
+/// bits run to run, and, for one element or one block, the CPU kernels' own order of operations.
 class GpuKernels {
  public:
   virtual ~GpuKernels() = default;
 
-  /// One optimizer step for all elements. `first` and `second` are undefined when the rule keeps no such state.
-  virtual void update(const UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) const = 0;
+  /// One optimizer step for all elements. `first` and `second` are undefined when the rule keeps no such
+  /// state.
+  virtual void update(const UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight,
+                      const at::Tensor& first, const at::Tensor& second) const = 0;
 
   /// The sum of squares of each `block` elements, double, on the same device; the last block may be shorter.
   virtual at::Tensor sums_of_squares(const at::Tensor& values, int64_t block) const = 0;
@@ -45,7 +47,8 @@ class GpuLibrary {
  public:
   virtual ~GpuLibrary() = default;
 
-  /// The GPUs that the driver shows, none when it shows none. Throws std::exception with the driver's words when it cannot be used.
+  /// The GPUs that the driver shows, none when it shows none. Throws std::exception with the driver's words
+  /// when it cannot be used.
   virtual std::vector<Gpu> list() const = 0;
 
   /// Where tensors of this GPU lie.
@@ -57,8 +60,9 @@ class GpuLibrary {
   /// What decides the bits beside the program: GPU, capability, versions of CUDA and cuDNN, in one line.
   virtual std::string fingerprint(int64_t index) const = 0;
 
-  /// Holds the process to kernels that give the same bits each time, in full float32: deterministic algorithms, no trials of cuDNN's
-  /// fastest, no TF32. An operator that has no such kernel then throws, naming itself.
+  /// Holds the process to kernels that give the same bits each time, in full float32: deterministic
+  /// algorithms, no trials of cuDNN's fastest, no TF32. An operator that has no such kernel then throws,
+  /// naming itself.
   virtual void make_repeatable() const = 0;
 
   /// Memory of one GPU now.
@@ -69,11 +73,12 @@ class GpuLibrary {
   /// Of work on one GPU. Throws std::exception.
   virtual std::unique_ptr<StepGraph> make_step_graph(int64_t index) const = 0;
 
-  /// By nvJPEG on these GPUs, one or more of one kind, in turn. The same object for the same GPUs, for the life of the process. Throws std::exception where
-  /// nvJPEG is not there.
+  /// By nvJPEG on these GPUs, one or more of one kind, in turn. The same object for the same GPUs, for the
+  /// life of the process. Throws std::exception where nvJPEG is not there.
   virtual const JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const = 0;
 
-  /// Ranks with one GPU each: one makes a token, all take it to connect. Blocks until all have come. Throws std::exception in NCCL's words.
+  /// Ranks with one GPU each: one makes a token, all take it to connect. Blocks until all have come. Throws
+  /// std::exception in NCCL's words.
   virtual std::string link_token() const = 0;
   virtual std::unique_ptr<GpuLink> connect(const GpuLinkPlace& place) const = 0;
 };
@@ -85,17 +90,19 @@ struct GpuState {
   const GpuLibrary* library = nullptr;  ///< null when there is no GPU to use
 };
 
-/// Opens the plug-in on the first call. Any thread. LibTorch looks for CUDA only once, so call this before it is asked for anything of CUDA.
+/// Opens the plug-in on the first call. Any thread. LibTorch looks for CUDA only once, so call this before it
+/// is asked for anything of CUDA.
 const GpuState& inspect_gpus();
 
-/// Opens the plug-in in this file and asks it for the GPUs: what inspect_gpus does once a driver is there. Never throws for a plug-in that
-/// cannot be used: the note says why.
+/// Opens the plug-in in this file and asks it for the GPUs: what inspect_gpus does once a driver is there.
+/// Never throws for a plug-in that cannot be used: the note says why.
 GpuState open_gpu_library(const std::filesystem::path& file);
 
 /// The plug-in, for who already runs on a GPU. Throws device where there is none.
 const GpuLibrary& gpu_library();
 
-/// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header changes.
+/// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header
+/// changes.
 inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_5";
 
 }  // namespace lockstep::device

@@ -1,4 +1,5 @@
-// Messages between the GPUs of several ranks. What a group's calls mean is comm's affair (comm/gpu_communicator.cpp); this carries bytes.
+// Messages between the GPUs of several ranks. What a group's calls mean is comm's affair
+// (comm/gpu_communicator.cpp); this carries bytes.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +32,18 @@ class GpuLink {
   /// Calls `check` now and then while a rank waits; what it throws ends the wait.
   using Check = std::function<void()>;
 
-  /// Sends and receives all of them, and returns when they are there. Between two ranks the i-th sent is the i-th received, of the same size. Throws
-  /// what carries them throws, or what `check` does; the link is then of no more use.
-  virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) = 0;
+  /// Sends and receives all of them, and returns when they are there. Between two ranks the i-th sent is the
+  /// i-th received, of the same size. Throws what carries them throws, or what `check` does; the link is then
+  /// of no more use.
+  virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
+                        const Check& check) = 0;
 };
 
 /// Where the ranks of one link meet.
 struct GpuLinkPlace {
-  std::string token;   ///< GpuLibrary::link_token of one of them
+  std::string token;  ///< GpuLibrary::link_token of one of them
   Share share;
-  int64_t gpu = 0;     ///< this rank's, no other rank's
+  int64_t gpu = 0;       ///< this rank's, no other rank's
   GpuLink::Check check;  ///< while it waits for the others
 };
 

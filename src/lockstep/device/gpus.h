@@ -8,9 +8,9 @@
 namespace lockstep::device {
 
 struct GpuStatus {
-  int64_t index = 0;              ///< from 0, as the driver counts those that this process may use
-  std::string name{};             ///< e.g. "NVIDIA H200"
-  std::string capability{};       ///< e.g. "9.0"
+  int64_t index = 0;         ///< from 0, as the driver counts those that this process may use
+  std::string name{};        ///< e.g. "NVIDIA H200"
+  std::string capability{};  ///< e.g. "9.0"
   int64_t memory_bytes = 0;
   int64_t free_memory_bytes = 0;  ///< now, by the driver's count, so what other processes use is not free
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -22,8 +22,9 @@ struct GpuStatus {
   };
 };
 
-/// All that this process may use, in the order of their indices; none where there is no GPU to use (lockstep doctor says why). At the client and in a task;
-/// a worker's own is WorkerInfo::gpu. Any thread. The first call opens each GPU, which takes some of its memory. Throws device.
+/// All that this process may use, in the order of their indices; none where there is no GPU to use (lockstep
+/// doctor says why). At the client and in a task; a worker's own is WorkerInfo::gpu. Any thread. The first
+/// call opens each GPU, which takes some of its memory. Throws device.
 std::vector<GpuStatus> gpus();
 
 }  // namespace lockstep::device

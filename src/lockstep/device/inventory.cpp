@@ -57,9 +57,11 @@ std::optional<double> cpu_quota() {
   };
   for (const std::string& folder : control_groups("cpu")) {
     const auto parts = split(first_line(folder + "/cpu.max"), ' ');
-    if (parts.size() == 2 && parts[0] != "max") consider(std::atof(parts[0].c_str()), std::atof(parts[1].c_str()));
+    if (parts.size() == 2 && parts[0] != "max")
+      consider(std::atof(parts[0].c_str()), std::atof(parts[1].c_str()));
     const std::string quota = first_line(folder + "/cpu.cfs_quota_us");
-    if (!quota.empty()) consider(std::atof(quota.c_str()), std::atof(first_line(folder + "/cpu.cfs_period_us").c_str()));
+    if (!quota.empty())
+      consider(std::atof(quota.c_str()), std::atof(first_line(folder + "/cpu.cfs_period_us").c_str()));
   }
   return least;
 }
@@ -79,12 +81,16 @@ int64_t number_after(const std::string& path, const std::string& word) {
 // Of every level of control groups, and of the machine.
 int64_t free_memory(int64_t limit) {
   int64_t least = limit;
-  if (const int64_t available = number_after("/proc/meminfo", "MemAvailable:"); available > 0) least = std::min(least, available * 1024);
+  if (const int64_t available = number_after("/proc/meminfo", "MemAvailable:"); available > 0)
+    least = std::min(least, available * 1024);
   for (const std::string& folder : control_groups("memory")) {
-    for (const auto& [most, used, cached] : {std::tuple("/memory.max", "/memory.current", "inactive_file"), std::tuple("/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file")}) {
+    for (const auto& [most, used, cached] :
+         {std::tuple("/memory.max", "/memory.current", "inactive_file"),
+          std::tuple("/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file")}) {
       const std::string allowed = first_line(folder + most), held = first_line(folder + used);
       if (allowed.empty() || allowed == "max" || held.empty()) continue;
-      least = std::min<int64_t>(least, std::atoll(allowed.c_str()) - std::atoll(held.c_str()) + number_after(folder + "/memory.stat", cached));
+      least = std::min<int64_t>(least, std::atoll(allowed.c_str()) - std::atoll(held.c_str()) +
+                                           number_after(folder + "/memory.stat", cached));
     }
   }
   return std::max<int64_t>(0, least);
@@ -97,7 +103,8 @@ std::vector<std::string> vector_units() {
   while (std::getline(file, line) && !line.starts_with("flags")) {
   }
   const auto flags = split(line, ' ');
-  for (const char* unit : {"avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"}) {
+  for (const char* unit : {"avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
+                           "amx_bf16", "amx_int8"}) {
     if (std::find(flags.begin(), flags.end(), unit) != flags.end()) units.emplace_back(unit);
   }
   return units;
@@ -123,8 +130,10 @@ Inventory inspect() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   int64_t cores = inventory.cores_online;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) cores = std::min<int64_t>(cores, CPU_COUNT(&allowed));
-  if (cores < inventory.cores_online) inventory.cores_reason = "the affinity mask allows " + std::to_string(cores);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+    cores = std::min<int64_t>(cores, CPU_COUNT(&allowed));
+  if (cores < inventory.cores_online)
+    inventory.cores_reason = "the affinity mask allows " + std::to_string(cores);
   if (const auto quota = cpu_quota(); quota && std::ceil(*quota) < static_cast<double>(cores)) {
     cores = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(*quota)));
     inventory.cores_reason = "the control group allows " + fixed(*quota, 1);

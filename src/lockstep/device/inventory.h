@@ -11,20 +11,20 @@ struct Gpu {
   int64_t index = 0;
   std::string name;
   int64_t memory_bytes = 0;
-  std::string capability;   ///< e.g. "9.0"
+  std::string capability;  ///< e.g. "9.0"
 };
 
 struct Inventory {
-  std::string processor;              ///< model name
-  int64_t cores_online = 1;           ///< of the machine
-  int64_t cores = 1;                  ///< allowed by affinity and control group, at least 1
-  std::string cores_reason;           ///< why fewer than online; empty when all
+  std::string processor;                  ///< model name
+  int64_t cores_online = 1;               ///< of the machine
+  int64_t cores = 1;                      ///< allowed by affinity and control group, at least 1
+  std::string cores_reason;               ///< why fewer than online; empty when all
   std::vector<std::string> vector_units;  ///< of avx2, avx512f, avx512_bf16, amx_bf16, ...
-  int64_t memory_bytes = 0;           ///< allowed by the control group
-  int64_t free_memory_bytes = 0;      ///< of these, what nobody holds now, files that are only cached not counted
+  int64_t memory_bytes = 0;               ///< allowed by the control group
+  int64_t free_memory_bytes = 0;  ///< of these, what nobody holds now, files that are only cached not counted
   std::vector<Gpu> gpus;
-  std::string gpu_note;               ///< why there is none to use: "no NVIDIA driver on this machine", ...
-  std::string gpu_hint;               ///< what to do about it
+  std::string gpu_note;  ///< why there is none to use: "no NVIDIA driver on this machine", ...
+  std::string gpu_hint;  ///< what to do about it
 };
 
 /// Bytes that this machine and every control group of this process allow.

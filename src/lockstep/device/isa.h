@@ -1,4 +1,5 @@
-// Which vector instructions the CPU libraries use, and the fingerprint of the arithmetic that follows from it.
+// Which vector instructions the CPU libraries use, and the fingerprint of the arithmetic that follows from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,9 @@
 
 namespace lockstep::device {
 
-/// Holds LibTorch, oneDNN and MKL to "avx2" or "avx512"; "auto" leaves them free. Call before the first operation on a tensor:
-/// the libraries look once. Throws invalid_option when the processor lacks the unit, or when a library has already looked.
+/// Holds LibTorch, oneDNN and MKL to "avx2" or "avx512"; "auto" leaves them free. Call before the first
+/// operation on a tensor: the libraries look once. Throws invalid_option when the processor lacks the unit,
+/// or when a library has already looked.
 void pin_isa(const std::string& isa);
 
 /// Throws invalid_option unless the libraries use this one, or it is "auto".
@@ -20,25 +22,30 @@ enum class VectorUnit { plain, avx2, avx512 };
 /// The widest unit that the processor has and pin_isa allows; looked for once.
 VectorUnit vector_unit();
 
-/// Whether the processor multiplies matrices of bfloat16 (Intel's AMX), the operating system lets this process do so, and pin_isa allows it; looked for once.
+/// Whether the processor multiplies matrices of bfloat16 (Intel's AMX), the operating system lets this
+/// process do so, and pin_isa allows it; looked for once.
 bool has_matrix_unit();
 
-/// Whether vector_unit() is avx512 and the processor rounds its vectors to bfloat16 in one instruction (AVX512_BF16).
+/// Whether vector_unit() is avx512 and the processor rounds its vectors to bfloat16 in one instruction
+/// (AVX512_BF16).
 bool rounds_to_bfloat16();
 
 /// The one of three that fits vector_unit().
 template <class T>
 const T& for_vector_unit(const T& plain, const T& avx2, const T& avx512) {
   switch (vector_unit()) {
-    case VectorUnit::avx512: return avx512;
-    case VectorUnit::avx2: return avx2;
-    case VectorUnit::plain: break;
+    case VectorUnit::avx512:
+      return avx512;
+    case VectorUnit::avx2:
+      return avx2;
+    case VectorUnit::plain:
+      break;
   }
   return plain;
 }
 
-/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries, our own kernels, compiler and
-/// these GPUs in one line.
+/// Runs with equal fingerprints (and equal options) give equal bits: instruction set, libraries, our own
+/// kernels, compiler and these GPUs in one line.
 std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus = {});
 
 }  // namespace lockstep::device

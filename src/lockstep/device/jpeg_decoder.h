@@ -1,4 +1,5 @@
-// JPEG files to pixels by a device of its own. What a file must be to be handed over, and who reads the others, is data's affair (data/decode_jpeg.cpp).
+// JPEG files to pixels by a device of its own. What a file must be to be handed over, and who reads the
+// others, is data's affair (data/decode_jpeg.cpp).
 #pragma once
 
 #include <cstdint>
@@ -22,14 +23,16 @@ class JpegDecoder {
  public:
   virtual ~JpegDecoder() = default;
 
-  /// What decides the levels, in one line: library and kind of device. Decoders with equal ones give equal levels.
+  /// What decides the levels, in one line: library and kind of device. Decoders with equal ones give equal
+  /// levels.
   virtual std::string fingerprint() const = 0;
 
   /// shape.bytes() long, [height,width,channels]: grey, or red, green and blue. Gone after the call.
   using Take = std::function<void(std::span<const uint8_t> pixels)>;
 
-  /// Decodes a whole file, calls `take` once and returns true. False, and no call, for a file that it has no way for or finds damaged; which files these are
-  /// depends on nothing but the file. Throws std::exception where the device fails, and what `take` throws.
+  /// Decodes a whole file, calls `take` once and returns true. False, and no call, for a file that it has no
+  /// way for or finds damaged; which files these are depends on nothing but the file. Throws std::exception
+  /// where the device fails, and what `take` throws.
   virtual bool decode(std::string_view file, const JpegShape& shape, const Take& take) const = 0;
 };
 

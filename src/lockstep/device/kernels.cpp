@@ -4,8 +4,8 @@
 
 namespace lockstep::device {
 
-#define LOCKSTEP_DECLARE(name)            \
-  const Kernels<float>& name(float);      \
+#define LOCKSTEP_DECLARE(name)       \
+  const Kernels<float>& name(float); \
   const Kernels<double>& name(double);
 LOCKSTEP_DECLARE(plain_kernels)
 LOCKSTEP_DECLARE(avx2_kernels)
@@ -14,7 +14,8 @@ LOCKSTEP_DECLARE(avx512_kernels)
 
 template <class T>
 const Kernels<T>& kernels() {
-  static const auto& chosen = device::for_vector_unit(plain_kernels(T{}), avx2_kernels(T{}), avx512_kernels(T{}));
+  static const auto& chosen =
+      device::for_vector_unit(plain_kernels(T{}), avx2_kernels(T{}), avx512_kernels(T{}));
   return chosen;
 }
 

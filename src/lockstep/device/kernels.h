@@ -1,4 +1,5 @@
-// Elementwise work over flat buffers of the CPU. The same bits with every vector width, for nothing is contracted or reordered.
+// Elementwise work over flat buffers of the CPU. The same bits with every vector width, for nothing is
+// contracted or reordered.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace lockstep::device {
 
-/// One set of kernels, compiled for one instruction set. T is float or double; pointers may not overlap unless equal.
+/// One set of kernels, compiled for one instruction set. T is float or double; pointers may not overlap
+/// unless equal.
 template <class T>
 struct Kernels {
   /// sum[i] = left[i] + right[i]

@@ -5,12 +5,13 @@
 
 namespace lockstep::device {
 
-/// Makes the allocator keep freed pages: a training step frees and takes the same megabytes again and again, and giving them back to
-/// the kernel each time costs a tenth of the step, and 40 % where several threads do it. For the whole process, and from its first call on; best before it has
-/// threads. Any thread.
+/// Makes the allocator keep freed pages: a training step frees and takes the same megabytes again and again,
+/// and giving them back to the kernel each time costs a tenth of the step, and 40 % where several threads do
+/// it. For the whole process, and from its first call on; best before it has threads. Any thread.
 void keep_freed_memory();
 
-/// Gives what the allocator keeps of freed pages back to the kernel, as far as nothing lies between. A few milliseconds; any thread.
+/// Gives what the allocator keeps of freed pages back to the kernel, as far as nothing lies between. A few
+/// milliseconds; any thread.
 void give_freed_memory_back();
 
 /// The most memory this process has held, in bytes.

@@ -30,13 +30,15 @@ void call_with_own_generator(const c10::OperatorHandle& op, c10::DispatchKeySet,
   const size_t first = stack->size() - arguments.size();
   for (size_t i = 0; i < arguments.size(); ++i) {
     c10::IValue& value = (*stack)[first + i];
-    if (value.isNone() && takes_generator(arguments[i]) && current_generator != nullptr) value = c10::IValue(*current_generator);
+    if (value.isNone() && takes_generator(arguments[i]) && current_generator != nullptr)
+      value = c10::IValue(*current_generator);
   }
   const c10::impl::ExcludeDispatchKeyGuard guard(kScopeKey);
   op.callBoxed(stack);
 }
 
-// Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
+// Registered once for the process and kept for its life; without the key included nothing reaches these
+// kernels.
 void meet_random_operators() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -48,8 +50,9 @@ void meet_random_operators() {
       if (!op.has_value()) continue;
       for (const c10::Argument& argument : op->schema().arguments()) {
         if (!takes_generator(argument)) continue;
-        registrations.push_back(dispatcher.registerImpl(name, kScopeKey, c10::KernelFunction::makeFromBoxedFunction<&call_with_own_generator>(),
-                                                        std::nullopt, nullptr, "lockstep random scope"));
+        registrations.push_back(dispatcher.registerImpl(
+            name, kScopeKey, c10::KernelFunction::makeFromBoxedFunction<&call_with_own_generator>(),
+            std::nullopt, nullptr, "lockstep random scope"));
         break;
       }
     }
@@ -74,7 +77,8 @@ struct RandomScope::Included {
   c10::impl::IncludeDispatchKeyGuard guard{kScopeKey};
 };
 
-RandomScope::RandomScope(c10::Device device, uint64_t seed) : generator_(make_generator(device, seed)), outer_(current_generator) {
+RandomScope::RandomScope(c10::Device device, uint64_t seed)
+    : generator_(make_generator(device, seed)), outer_(current_generator) {
   meet_random_operators();
   current_generator = &generator_;
   included_ = std::make_unique<Included>();

@@ -6,8 +6,8 @@
 
 namespace lockstep::device {
 
-/// Counts the bytes of tensors, on any device, that this thread takes and gives back while the object lives. One at a time on a thread; tensors that were there
-/// before must not end while it lives.
+/// Counts the bytes of tensors, on any device, that this thread takes and gives back while the object lives.
+/// One at a time on a thread; tensors that were there before must not end while it lives.
 class TensorMeter {
  public:
   TensorMeter();

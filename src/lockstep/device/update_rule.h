@@ -1,5 +1,5 @@
-// The arithmetic of the optimizers for one element, PyTorch's (torch/optim: sgd.py, adam.py, adamw.py, rmsprop.py, version 2.15).
-// The CPU kernels and the CUDA plug-in both compile this one text.
+// The arithmetic of the optimizers for one element, PyTorch's (torch/optim: sgd.py, adam.py, adamw.py,
+// rmsprop.py, version 2.15). The CPU kernels and the CUDA plug-in both compile this one text.
 #pragma once
 
 #include <cmath>
@@ -26,17 +26,20 @@ struct UpdateRule {
   double alpha = 0;
   double epsilon = 0;
   double weight_decay = 0;
-  double gradient_scale = 1;      ///< of clipping
-  double bias_correction1 = 1;    ///< 1 - beta1^t
-  double bias_correction2 = 1;    ///< sqrt(1 - beta2^t)
+  double gradient_scale = 1;    ///< of clipping
+  double bias_correction1 = 1;  ///< 1 - beta1^t
+  double bias_correction2 = 1;  ///< sqrt(1 - beta2^t)
 
   /// How many values an element keeps between steps.
   constexpr int64_t state_count() const {
     switch (kind) {
-      case UpdateKind::sgdm: return momentum != 0 ? 1 : 0;
+      case UpdateKind::sgdm:
+        return momentum != 0 ? 1 : 0;
       case UpdateKind::adam:
-      case UpdateKind::adamw: return 2;
-      case UpdateKind::rmsprop: return momentum != 0 ? 2 : 1;
+      case UpdateKind::adamw:
+        return 2;
+      case UpdateKind::rmsprop:
+        return momentum != 0 ? 2 : 1;
     }
     return 0;
   }
@@ -45,8 +48,8 @@ struct UpdateRule {
 /// The rule with its constants in the element's own type, for use inside a loop over elements.
 template <class T, UpdateKind kind, bool has_momentum>
 struct ElementUpdate {
-  T learning_rate, momentum, look_ahead, beta1, one_minus_beta1, beta2, one_minus_beta2, alpha, one_minus_alpha, epsilon, weight_decay, keep, gradient_scale,
-      step_size, bias_correction2;
+  T learning_rate, momentum, look_ahead, beta1, one_minus_beta1, beta2, one_minus_beta2, alpha,
+      one_minus_alpha, epsilon, weight_decay, keep, gradient_scale, step_size, bias_correction2;
 
   explicit ElementUpdate(const UpdateRule& rule)
       : learning_rate(static_cast<T>(rule.learning_rate)),
@@ -104,11 +107,15 @@ template <class T, class Visit>
 void visit_update(const UpdateRule& rule, Visit&& visit) {
   switch (rule.kind) {
     case UpdateKind::sgdm:
-      return rule.momentum != 0 ? visit(ElementUpdate<T, UpdateKind::sgdm, true>(rule)) : visit(ElementUpdate<T, UpdateKind::sgdm, false>(rule));
-    case UpdateKind::adam: return visit(ElementUpdate<T, UpdateKind::adam, false>(rule));
-    case UpdateKind::adamw: return visit(ElementUpdate<T, UpdateKind::adamw, false>(rule));
+      return rule.momentum != 0 ? visit(ElementUpdate<T, UpdateKind::sgdm, true>(rule))
+                                : visit(ElementUpdate<T, UpdateKind::sgdm, false>(rule));
+    case UpdateKind::adam:
+      return visit(ElementUpdate<T, UpdateKind::adam, false>(rule));
+    case UpdateKind::adamw:
+      return visit(ElementUpdate<T, UpdateKind::adamw, false>(rule));
     case UpdateKind::rmsprop:
-      return rule.momentum != 0 ? visit(ElementUpdate<T, UpdateKind::rmsprop, true>(rule)) : visit(ElementUpdate<T, UpdateKind::rmsprop, false>(rule));
+      return rule.momentum != 0 ? visit(ElementUpdate<T, UpdateKind::rmsprop, true>(rule))
+                                : visit(ElementUpdate<T, UpdateKind::rmsprop, false>(rule));
   }
 }
 

@@ -1,5 +1,5 @@
-// Tar archives, also compressed, by libarchive: one pass makes an index; then each file is read at its offset, or from memory when the archive
-// is compressed.
+// Tar archives, also compressed, by libarchive: one pass makes an index; then each file is read at its
+// offset, or from memory when the archive is compressed.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
 constexpr size_t kMostNameBytes = 4096;  // as many as the system takes in a path
-constexpr int64_t kBlockBytes = 512;  // of a tar
-constexpr int64_t kItemBytes = 128;  // about what an item takes beside its name and content
+constexpr int64_t kBlockBytes = 512;     // of a tar
+constexpr int64_t kItemBytes = 128;      // about what an item takes beside its name and content
 
 struct FreeArchive {
   void operator()(archive* reader) const { archive_read_free(reader); }
@@ -33,17 +33,18 @@ struct FreeArchive {
 struct Item {
   std::string path;
   int64_t size = 0;
-  int64_t offset = 0;   // in the archive's file, or the number of its content
+  int64_t offset = 0;  // in the archive's file, or the number of its content
   Listed::Kind kind = Listed::Kind::file;
-  std::string link;     // of a hard link, until it is resolved: the path that it stands for
+  std::string link;  // of a hard link, until it is resolved: the path that it stands for
 };
 
 struct Index {
-  std::vector<Item> items;             // in order of their paths, each path once
-  std::vector<std::string> contents;   // of a compressed archive
+  std::vector<Item> items;            // in order of their paths, each path once
+  std::vector<std::string> contents;  // of a compressed archive
 };
 
-// A name as a path below an archive's root; `holder` is what has it. Readers keep a folder for each part, and one name could have any number.
+// A name as a path below an archive's root; `holder` is what has it. Readers keep a folder for each part, and
+// one name could have any number.
 std::string cleaned(std::string_view name, const std::string& holder) {
   if (name.size() <= kMostNameBytes) {
     const std::vector<std::string> parts = safe_parts(name, holder);
@@ -51,7 +52,8 @@ std::string cleaned(std::string_view name, const std::string& holder) {
   }
   constexpr size_t kShownBytes = 60;
   throw Error(ErrorCode::corrupt_data,
-              "\"" + holder + "\" holds a name of more than " + std::to_string(kMostNameBytes) + " bytes or " + std::to_string(kMostDepth) + " parts, which begins with \"" +
+              "\"" + holder + "\" holds a name of more than " + std::to_string(kMostNameBytes) +
+                  " bytes or " + std::to_string(kMostDepth) + " parts, which begins with \"" +
                   std::string(name.substr(0, kShownBytes)) + "\"",
               "make it again with shorter names");
 }
@@ -60,7 +62,8 @@ class OpenArchive {
  public:
   explicit OpenArchive(const std::string& path) : name_(path), file_(path, O_RDONLY) {
     struct stat status {};
-    if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
+    if (::fstat(file_.get(), &status) != 0 || !S_ISREG(status.st_mode))
+      throw Error(ErrorCode::io, "cannot read \"" + path + "\": not a file");
     bytes_ = status.st_size;
     changed_ = time_of_change(status);
   }
@@ -79,7 +82,8 @@ class OpenArchive {
 
 class Indexing {
  public:
-  Indexing(const OpenArchive& file, const StoreOptions& options) : file_(file), options_(options), reader_(archive_read_new()) {
+  Indexing(const OpenArchive& file, const StoreOptions& options)
+      : file_(file), options_(options), reader_(archive_read_new()) {
     if (reader_ == nullptr) throw std::bad_alloc();
     archive_read_support_format_tar(reader_.get());
     archive_read_support_filter_gzip(reader_.get());
@@ -107,24 +111,35 @@ class Indexing {
  private:
   [[noreturn]] void damaged() const {
     const char* why = archive_error_string(reader_.get());
-    throw Error(ErrorCode::corrupt_data, "cannot read the archive \"" + file_.path() + "\": " + (why == nullptr ? "it is damaged" : why), "get the file again");
+    throw Error(
+        ErrorCode::corrupt_data,
+        "cannot read the archive \"" + file_.path() + "\": " + (why == nullptr ? "it is damaged" : why),
+        "get the file again");
   }
 
   void take(int64_t bytes) {
     taken_ += bytes;
     if (taken_ <= options_.most_memory) return;
-    throw Error(ErrorCode::out_of_memory, "the archive \"" + file_.path() + "\" takes more than " + as_bytes(options_.most_memory) + " unpacked, the most allowed in memory",
-                "unpack it once, lockstep copy " + file_.path() + " FOLDER, or as a .tar that is not compressed; or raise --memory-share");
+    throw Error(ErrorCode::out_of_memory,
+                "the archive \"" + file_.path() + "\" takes more than " + as_bytes(options_.most_memory) +
+                    " unpacked, the most allowed in memory",
+                "unpack it once, lockstep copy " + file_.path() +
+                    " FOLDER, or as a .tar that is not compressed; or raise --memory-share");
   }
 
-  static std::string text(const char* bytes, const char* utf8) { return bytes != nullptr ? bytes : utf8 != nullptr ? utf8 : ""; }
+  static std::string text(const char* bytes, const char* utf8) {
+    return bytes != nullptr ? bytes : utf8 != nullptr ? utf8 : "";
+  }
 
   void add(archive_entry* entry) {
     Item item;
-    // Names of pax archives are UTF-8, which libarchive gives under the first name only where the locale has those letters.
-    item.path = cleaned(text(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry)), file_.path());
+    // Names of pax archives are UTF-8, which libarchive gives under the first name only where the locale has
+    // those letters.
+    item.path =
+        cleaned(text(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry)), file_.path());
     if (item.path.empty()) return;
-    item.link = cleaned(text(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry)), file_.path());
+    item.link =
+        cleaned(text(archive_entry_hardlink(entry), archive_entry_hardlink_utf8(entry)), file_.path());
     take(kItemBytes + static_cast<int64_t>(item.path.size() + item.link.size()));
     const auto type = archive_entry_filetype(entry);
     if (!item.link.empty()) {
@@ -146,7 +161,9 @@ class Indexing {
     if (archive_filter_code(reader_.get(), 0) == ARCHIVE_FILTER_NONE) {
       item.offset = archive_filter_bytes(reader_.get(), -1);
       if (item.offset < 0 || item.size > file_.bytes() - item.offset) {
-        throw Error(ErrorCode::corrupt_data, "the archive \"" + file_.path() + "\" ends inside \"" + item.path + "\"", "get the file again");
+        throw Error(ErrorCode::corrupt_data,
+                    "the archive \"" + file_.path() + "\" ends inside \"" + item.path + "\"",
+                    "get the file again");
       }
       end_ = item.offset + (item.size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
       return;
@@ -155,10 +172,14 @@ class Indexing {
     index_.contents.push_back(unpacked(item.size));
   }
 
-  // libarchive takes the end of the file for the end of the archive, which a tar marks with blocks of zeros: the rest of the files would be missing without a word.
+  // libarchive takes the end of the file for the end of the archive, which a tar marks with blocks of zeros:
+  // the rest of the files would be missing without a word.
   void check_end() const {
     if (end_ == 0 || file_.bytes() - end_ >= kBlockBytes) return;
-    throw Error(ErrorCode::corrupt_data, "the archive \"" + file_.path() + "\" has no end after \"" + index_.items.back().path + "\": it was cut short", "get the file again; if it was made so, unpack it");
+    throw Error(ErrorCode::corrupt_data,
+                "the archive \"" + file_.path() + "\" has no end after \"" + index_.items.back().path +
+                    "\": it was cut short",
+                "get the file again; if it was made so, unpack it");
   }
 
   // Grows as bytes come: what an entry says of its size is not trusted.
@@ -180,16 +201,20 @@ class Indexing {
   // Of a path that comes twice the last one holds, as for tar.
   void sort() {
     auto& items = index_.items;
-    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.path < b.path; });
-    const auto kept = std::unique(items.rbegin(), items.rend(), [](const Item& a, const Item& b) { return a.path == b.path; });
+    std::stable_sort(items.begin(), items.end(),
+                     [](const Item& a, const Item& b) { return a.path < b.path; });
+    const auto kept = std::unique(items.rbegin(), items.rend(),
+                                  [](const Item& a, const Item& b) { return a.path == b.path; });
     items.erase(items.begin(), kept.base());
   }
 
   void resolve_links() {
     for (Item& item : index_.items) {
       if (item.link.empty()) continue;
-      const auto at = std::lower_bound(index_.items.begin(), index_.items.end(), item.link, [](const Item& a, const std::string& path) { return a.path < path; });
-      const bool found = at != index_.items.end() && at->path == item.link && at->link.empty() && at->kind == Listed::Kind::file;
+      const auto at = std::lower_bound(index_.items.begin(), index_.items.end(), item.link,
+                                       [](const Item& a, const std::string& path) { return a.path < path; });
+      const bool found = at != index_.items.end() && at->path == item.link && at->link.empty() &&
+                         at->kind == Listed::Kind::file;
       if (found) item.kind = Listed::Kind::file, item.size = at->size, item.offset = at->offset;
     }
     for (Item& item : index_.items) std::string().swap(item.link);
@@ -206,10 +231,17 @@ class Indexing {
 class ArchiveStore : public ByteStore {
  public:
   ArchiveStore(const ArchivePlace& place, const StoreOptions& options)
-      : file_(place.file), name_(place.inside.empty() ? place.file : place.file + "/" + place.inside), inside_(place.inside.empty() ? "" : place.inside + "/"), index_(Indexing(file_, options).run()) {
-    const auto begin = std::lower_bound(index_.items.begin(), index_.items.end(), inside_, [](const Item& item, const std::string& path) { return item.path < path; });
+      : file_(place.file),
+        name_(place.inside.empty() ? place.file : place.file + "/" + place.inside),
+        inside_(place.inside.empty() ? "" : place.inside + "/"),
+        index_(Indexing(file_, options).run()) {
+    const auto begin =
+        std::lower_bound(index_.items.begin(), index_.items.end(), inside_,
+                         [](const Item& item, const std::string& path) { return item.path < path; });
     if (!inside_.empty() && (begin == index_.items.end() || !begin->path.starts_with(inside_))) {
-      throw Error(ErrorCode::not_found, "the archive \"" + place.file + "\" holds no folder \"" + place.inside + "\"", "tar -tf lists what it holds");
+      throw Error(ErrorCode::not_found,
+                  "the archive \"" + place.file + "\" holds no folder \"" + place.inside + "\"",
+                  "tar -tf lists what it holds");
     }
   }
 
@@ -219,30 +251,39 @@ class ArchiveStore : public ByteStore {
   void list(Sizes, const Visit& visit) const override {
     for (const Item& item : index_.items) {
       if (!item.path.starts_with(inside_) || item.path.size() == inside_.size()) continue;
-      visit({std::string_view(item.path).substr(inside_.size()), item.size, item.kind, item.kind == Listed::Kind::file ? std::optional(file_.changed()) : std::nullopt});
+      visit({std::string_view(item.path).substr(inside_.size()), item.size, item.kind,
+             item.kind == Listed::Kind::file ? std::optional(file_.changed()) : std::nullopt});
     }
   }
 
   std::optional<int64_t> size_of(std::string_view path) const override {
     const Item* item = look_for(inside_ + std::string(path));
-    if (item != nullptr && item->kind == Listed::Kind::other) throw Error(ErrorCode::io, "cannot read \"" + full({path}) + "\": not a file");
+    if (item != nullptr && item->kind == Listed::Kind::other)
+      throw Error(ErrorCode::io, "cannot read \"" + full({path}) + "\": not a file");
     return item == nullptr || item->kind == Listed::Kind::folder ? std::nullopt : std::optional(item->size);
   }
 
   std::string read(FileName file, int64_t most_bytes) const override {
     const Item& item = find(file);
-    if (item.size > most_bytes) throw Error(ErrorCode::corrupt_data, "\"" + full(file) + "\" has " + as_bytes(item.size) + ", more than the " + as_bytes(most_bytes) + " allowed for such a file");
+    if (item.size > most_bytes)
+      throw Error(ErrorCode::corrupt_data, "\"" + full(file) + "\" has " + as_bytes(item.size) +
+                                               ", more than the " + as_bytes(most_bytes) +
+                                               " allowed for such a file");
     std::string bytes(static_cast<size_t>(item.size), '\0');
-    if (read_at(file, 0, bytes) != bytes.size()) throw Error(ErrorCode::corrupt_data, "\"" + full(file) + "\" cannot be read whole: the archive has changed", "start again");
+    if (read_at(file, 0, bytes) != bytes.size())
+      throw Error(ErrorCode::corrupt_data,
+                  "\"" + full(file) + "\" cannot be read whole: the archive has changed", "start again");
     return bytes;
   }
 
   size_t read_at(FileName file, int64_t offset, std::span<char> destination) const override {
     const Item& item = find(file);
-    const auto count = static_cast<size_t>(std::clamp<int64_t>(item.size - offset, 0, static_cast<int64_t>(destination.size())));
+    const auto count = static_cast<size_t>(
+        std::clamp<int64_t>(item.size - offset, 0, static_cast<int64_t>(destination.size())));
     if (count == 0) return 0;
     if (!index_.contents.empty()) {
-      index_.contents[static_cast<size_t>(item.offset)].copy(destination.data(), count, static_cast<size_t>(offset));
+      index_.contents[static_cast<size_t>(item.offset)].copy(destination.data(), count,
+                                                             static_cast<size_t>(offset));
       return count;
     }
     return file_.file().read_at(item.offset + offset, destination.first(count));
@@ -254,7 +295,9 @@ class ArchiveStore : public ByteStore {
   std::string full(FileName file) const { return name_ + "/" + std::string(file.path); }
 
   const Item* look_for(const std::string& path) const {
-    const auto at = std::lower_bound(index_.items.begin(), index_.items.end(), path, [](const Item& item, const std::string& wanted) { return item.path < wanted; });
+    const auto at =
+        std::lower_bound(index_.items.begin(), index_.items.end(), path,
+                         [](const Item& item, const std::string& wanted) { return item.path < wanted; });
     return at == index_.items.end() || at->path != path ? nullptr : &*at;
   }
 
@@ -288,7 +331,8 @@ class ArchiveSink : public ByteSink {
     check(archive_write_set_format_pax_restricted(writer_.get()));
     if (!name.ends_with(".tar")) {
       if (!name.ends_with(".gz") && !name.ends_with(".tgz")) {
-        throw Error(ErrorCode::invalid_option, "archives like \"" + path_ + "\" are read, but not written", "name one that ends in .tar or .tar.gz");
+        throw Error(ErrorCode::invalid_option, "archives like \"" + path_ + "\" are read, but not written",
+                    "name one that ends in .tar or .tar.gz");
       }
       check(archive_write_add_filter_gzip(writer_.get()));
     }
@@ -312,7 +356,8 @@ class ArchiveSink : public ByteSink {
   void check(int status) const {
     if (status == ARCHIVE_OK || status == ARCHIVE_WARN) return;
     if (const int error = archive_errno(writer_.get()); error > 0) throw errno_error(error, "write", path_);
-    throw Error(ErrorCode::io, "cannot write \"" + path_ + "\": " + std::string(archive_error_string(writer_.get())));
+    throw Error(ErrorCode::io,
+                "cannot write \"" + path_ + "\": " + std::string(archive_error_string(writer_.get())));
   }
   archive* writer() const { return writer_.get(); }
 
@@ -354,12 +399,15 @@ std::unique_ptr<FileWriter> ArchiveSink::create(std::string_view path, int64_t s
 
 std::string without_archive_ending(const std::string& name) {
   for (const std::string_view ending : {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}) {
-    if (name.size() > ending.size() && lower(name).ends_with(ending)) return name.substr(0, name.size() - ending.size());
+    if (name.size() > ending.size() && lower(name).ends_with(ending))
+      return name.substr(0, name.size() - ending.size());
   }
   return name;
 }
 
-bool is_archive_name(std::string_view name) { return without_archive_ending(std::string(name)).size() != name.size(); }
+bool is_archive_name(std::string_view name) {
+  return without_archive_ending(std::string(name)).size() != name.size();
+}
 
 ArchivePlace archive_place(const std::string& where) {
   std::error_code code;
@@ -374,8 +422,12 @@ ArchivePlace archive_place(const std::string& where) {
 
 bool names_archive(const std::string& where) { return !archive_place(where).file.empty(); }
 
-std::shared_ptr<const ByteStore> open_archive(const std::string& where, const StoreOptions& options) { return std::make_shared<ArchiveStore>(archive_place(where), options); }
+std::shared_ptr<const ByteStore> open_archive(const std::string& where, const StoreOptions& options) {
+  return std::make_shared<ArchiveStore>(archive_place(where), options);
+}
 
-std::unique_ptr<ByteSink> open_archive_sink(const std::string& where) { return std::make_unique<ArchiveSink>(where); }
+std::unique_ptr<ByteSink> open_archive_sink(const std::string& where) {
+  return std::make_unique<ArchiveSink>(where);
+}
 
 }  // namespace lockstep::io

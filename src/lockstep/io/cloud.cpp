@@ -24,24 +24,33 @@ CloudState look() {
   if (library == nullptr) {
     const std::string why = ::dlerror();
     if (why.starts_with(file.string() + ": cannot open shared object file")) {
-      return {nullptr, "the library for object stores, " + std::string(kFileName) + ", is not beside the program", "run scripts/setup, which gets Apache Arrow, then build again"};
+      return {nullptr,
+              "the library for object stores, " + std::string(kFileName) + ", is not beside the program",
+              "run scripts/setup, which gets Apache Arrow, then build again"};
     }
-    return {nullptr, "the library for object stores cannot be opened: " + why, "run scripts/setup, which gets Apache Arrow, then build again"};
+    return {nullptr, "the library for object stores cannot be opened: " + why,
+            "run scripts/setup, which gets Apache Arrow, then build again"};
   }
   const auto get = reinterpret_cast<const CloudLibrary* (*)()>(::dlsym(library, kCloudLibrarySymbol));
-  if (get == nullptr) return {nullptr, "the library for object stores \"" + file.string() + "\" is of another version than the program", "build or install both together"};
+  if (get == nullptr)
+    return {nullptr,
+            "the library for object stores \"" + file.string() + "\" is of another version than the program",
+            "build or install both together"};
   return {get(), "", ""};
 }
 
 const CloudLibrary& cloud_library(const std::string& where) {
   const CloudState& state = inspect_cloud();
-  if (state.library == nullptr) throw Error(ErrorCode::invalid_option, "cannot open \"" + public_name(where) + "\": " + state.note, state.hint);
+  if (state.library == nullptr)
+    throw Error(ErrorCode::invalid_option, "cannot open \"" + public_name(where) + "\": " + state.note,
+                state.hint);
   return *state.library;
 }
 
 class PatientStore : public ByteStore {
  public:
-  PatientStore(std::shared_ptr<const ByteStore> store, int64_t seconds) : store_(std::move(store)), seconds_(seconds) {}
+  PatientStore(std::shared_ptr<const ByteStore> store, int64_t seconds)
+      : store_(std::move(store)), seconds_(seconds) {}
 
   const std::string& name() const override { return store_->name(); }
   std::string kind() const override { return store_->kind(); }
@@ -69,12 +78,14 @@ class PatientStore : public ByteStore {
       } catch (Error& error) {
         if (error.code() != ErrorCode::communication) throw;
         if (first_failure == Clock::time_point{}) first_failure = Clock::now();
-        const auto waited = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - first_failure).count();
+        const auto waited =
+            std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - first_failure).count();
         if (waited >= seconds_) {
           error.add_context("it was tried again for " + std::to_string(waited) + " s");
           throw;
         }
-        if (!sleep_unless_stopped(pause)) throw Error(ErrorCode::cancelled, "stopped while \"" + name() + "\" did not answer");
+        if (!sleep_unless_stopped(pause))
+          throw Error(ErrorCode::cancelled, "stopped while \"" + name() + "\" did not answer");
       }
     }
   }
@@ -94,8 +105,12 @@ std::shared_ptr<const ByteStore> with_patience(std::shared_ptr<const ByteStore> 
   return std::make_shared<PatientStore>(std::move(store), seconds);
 }
 
-std::shared_ptr<const ByteStore> open_cloud(const std::string& where, const StoreOptions&) { return with_patience(cloud_library(where).open(where)); }
+std::shared_ptr<const ByteStore> open_cloud(const std::string& where, const StoreOptions&) {
+  return with_patience(cloud_library(where).open(where));
+}
 
-std::unique_ptr<ByteSink> open_cloud_sink(const std::string& where) { return cloud_library(where).open_sink(where); }
+std::unique_ptr<ByteSink> open_cloud_sink(const std::string& where) {
+  return cloud_library(where).open_sink(where);
+}
 
 }  // namespace lockstep::io

@@ -28,16 +28,21 @@ struct File {
 };
 
 [[noreturn]] void other_length(const std::string& store, const File& file, int64_t bytes) {
-  throw Error(ErrorCode::corrupt_data, "\"" + store + "/" + file.path + "\" was listed with " + with_commas(file.size) + " bytes and has " + with_commas(bytes), "it is being changed; copy again when that has ended");
+  throw Error(ErrorCode::corrupt_data,
+              "\"" + store + "/" + file.path + "\" was listed with " + with_commas(file.size) +
+                  " bytes and has " + with_commas(bytes),
+              "it is being changed; copy again when that has ended");
 }
 
 // Gives the file piece by piece, and the checksum of all of it.
-uint64_t read_pieces(const ByteStore& store, const File& file, const std::stop_token& stop, const std::function<void(std::string_view)>& take) {
+uint64_t read_pieces(const ByteStore& store, const File& file, const std::stop_token& stop,
+                     const std::function<void(std::string_view)>& take) {
   std::string piece(static_cast<size_t>(std::min(file.size, kPieceBytes)), '\0');
   uint64_t checksum = 0;
   for (int64_t offset = 0; offset < file.size;) {
     if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped");
-    const std::span<char> room(piece.data(), static_cast<size_t>(std::min<int64_t>(file.size - offset, static_cast<int64_t>(piece.size()))));
+    const std::span<char> room(piece.data(), static_cast<size_t>(std::min<int64_t>(
+                                                 file.size - offset, static_cast<int64_t>(piece.size()))));
     const size_t got = store.read_at(file.name(), offset, room);
     if (got != room.size()) other_length(store.name(), file, offset + static_cast<int64_t>(got));
     const std::string_view bytes(piece.data(), got);
@@ -50,7 +55,8 @@ uint64_t read_pieces(const ByteStore& store, const File& file, const std::stop_t
 
 class Copying {
  public:
-  Copying(const ByteStore& from, ByteSink& to, const CopyOptions& options) : from_(from), to_(to), options_(options) {}
+  Copying(const ByteStore& from, ByteSink& to, const CopyOptions& options)
+      : from_(from), to_(to), options_(options) {}
 
   CopyProgress run() {
     const StopScope scope(options_.stop);
@@ -63,7 +69,8 @@ class Copying {
         at_once();
       }
     } catch (Error& error) {
-      error.add_context(with_commas(progress_.files) + " of " + with_commas(progress_.all_files) + " files were copied");
+      error.add_context(with_commas(progress_.files) + " of " + with_commas(progress_.all_files) +
+                        " files were copied");
       throw;
     }
     to_.finish();
@@ -74,7 +81,11 @@ class Copying {
   void list() {
     from_.list(Sizes::wanted, [&](const Listed& listed) {
       if (listed.kind == Listed::Kind::file) {
-        if (listed.size < 0) throw Error(ErrorCode::io, "cannot find how many bytes \"" + from_.name() + "/" + std::string(listed.path) + "\" has", "check its permissions and those of its folder, or remove it");
+        if (listed.size < 0)
+          throw Error(
+              ErrorCode::io,
+              "cannot find how many bytes \"" + from_.name() + "/" + std::string(listed.path) + "\" has",
+              "check its permissions and those of its folder, or remove it");
         files_.push_back({std::string(listed.path), listed.size});
         progress_.all_bytes += listed.size;
       }
@@ -92,13 +103,15 @@ class Copying {
         return true;
       });
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::not_found) throw;  // a folder of a bucket is not there before its first file
+      if (error.code() != ErrorCode::not_found)
+        throw;  // a folder of a bucket is not there before its first file
     }
   }
 
   // Any number of threads, each file whole by one of them.
   void at_once() {
-    const int64_t threads = std::min<int64_t>(std::max({from_.parallel_reads(), to_.parallel_writes(), kFewestThreads}), progress_.all_files);
+    const int64_t threads = std::min<int64_t>(
+        std::max({from_.parallel_reads(), to_.parallel_writes(), kFewestThreads}), progress_.all_files);
     for_files(0, progress_.all_files, threads, [&](size_t i) {
       const File& file = files_[i];
       const bool there = is_there(file);
@@ -111,16 +124,20 @@ class Copying {
     const auto at = there_sizes_.find(file.path);
     if (at == there_sizes_.end() || at->second != file.size) return false;
     const auto nothing = [](std::string_view) {};
-    return read_pieces(from_, file, options_.stop, nothing) == read_pieces(*there_, file, options_.stop, nothing);
+    return read_pieces(from_, file, options_.stop, nothing) ==
+           read_pieces(*there_, file, options_.stop, nothing);
   }
 
   void copy(const File& file) {
     const auto writer = to_.create(file.path, file.size);
-    const uint64_t checksum = read_pieces(from_, file, options_.stop, [&](std::string_view bytes) { writer->append(bytes); });
+    const uint64_t checksum =
+        read_pieces(from_, file, options_.stop, [&](std::string_view bytes) { writer->append(bytes); });
     writer->finish();
     if (!options_.verify || there_ == nullptr) return;
     if (read_pieces(*there_, file, options_.stop, [](std::string_view) {}) == checksum) return;
-    throw Error(ErrorCode::corrupt_data, "\"" + to_.name() + "/" + file.path + "\" does not read back as it was written", "copy again; if it stays so, the disk or the server is damaged");
+    throw Error(ErrorCode::corrupt_data,
+                "\"" + to_.name() + "/" + file.path + "\" does not read back as it was written",
+                "copy again; if it stays so, the disk or the server is damaged");
   }
 
   // Into an archive, one after another; small files are read ahead.
@@ -133,16 +150,19 @@ class Copying {
       std::vector<std::string> contents(end - begin);
       const bool ahead = files_[begin].size <= kAheadBytes;
       if (ahead) {
-        for_files(static_cast<int64_t>(begin), static_cast<int64_t>(end), std::max(from_.parallel_reads(), kFewestThreads), [&](size_t i) {
-          read_pieces(from_, files_[i], options_.stop, [&](std::string_view bytes) { contents[i - begin] += bytes; });
-        });
+        for_files(static_cast<int64_t>(begin), static_cast<int64_t>(end),
+                  std::max(from_.parallel_reads(), kFewestThreads), [&](size_t i) {
+                    read_pieces(from_, files_[i], options_.stop,
+                                [&](std::string_view bytes) { contents[i - begin] += bytes; });
+                  });
       }
       for (size_t i = begin; i < end; ++i) {
         const auto writer = to_.create(files_[i].path, files_[i].size);
         if (ahead) {
           writer->append(contents[i - begin]);
         } else {
-          read_pieces(from_, files_[i], options_.stop, [&](std::string_view bytes) { writer->append(bytes); });
+          read_pieces(from_, files_[i], options_.stop,
+                      [&](std::string_view bytes) { writer->append(bytes); });
         }
         writer->finish();
         count(files_[i].size);
@@ -197,6 +217,8 @@ class Copying {
 
 }  // namespace
 
-CopyProgress copy_files(const ByteStore& from, ByteSink& to, const CopyOptions& options) { return Copying(from, to, options).run(); }
+CopyProgress copy_files(const ByteStore& from, ByteSink& to, const CopyOptions& options) {
+  return Copying(from, to, options).run();
+}
 
 }  // namespace lockstep::io

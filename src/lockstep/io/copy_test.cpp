@@ -18,11 +18,15 @@ using lockstep::test::TemporaryFolder;
 class Copy : public testing::Test {
  protected:
   Copy() {
-    for (int i = 0; i < 40; ++i) folder.write("from/" + std::to_string(i % 3) + "/" + std::to_string(i), std::string(static_cast<size_t>(i) * 1000, static_cast<char>('a' + i % 26)));
+    for (int i = 0; i < 40; ++i)
+      folder.write("from/" + std::to_string(i % 3) + "/" + std::to_string(i),
+                   std::string(static_cast<size_t>(i) * 1000, static_cast<char>('a' + i % 26)));
   }
 
   std::string at(const std::string& name) const { return (folder.path() / name).string(); }
-  CopyProgress copy(const std::string& from, const std::string& to, CopyOptions options = {}) { return copy_files(*open_store(at(from)), *open_sink(at(to)), options); }
+  CopyProgress copy(const std::string& from, const std::string& to, CopyOptions options = {}) {
+    return copy_files(*open_store(at(from)), *open_sink(at(to)), options);
+  }
   void expect_equal(const std::string& to) { EXPECT_EQ(copy("from", to).there_already, 40); }
 
   TemporaryFolder folder;
@@ -71,7 +75,8 @@ TEST_F(Copy, StoppedGoesOnAtTheNextCall) {
   const CopyProgress rest = copy("from", "to");
   EXPECT_EQ(rest.there_already, done);
   EXPECT_EQ(rest.files, 40);
-  for (const auto& item : std::filesystem::recursive_directory_iterator(at("to"))) EXPECT_FALSE(item.path().filename().string().starts_with('.')) << item.path();
+  for (const auto& item : std::filesystem::recursive_directory_iterator(at("to")))
+    EXPECT_FALSE(item.path().filename().string().starts_with('.')) << item.path();
 }
 
 TEST_F(Copy, NoNameOfAFileIsInTheWayOfAnother) {

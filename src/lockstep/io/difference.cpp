@@ -20,7 +20,8 @@ std::map<int64_t, std::string> hashes_of(const std::vector<Event>& events) {
 
 }  // namespace
 
-std::optional<Difference> first_difference(const std::vector<Event>& events_a, const std::vector<Event>& events_b) {
+std::optional<Difference> first_difference(const std::vector<Event>& events_a,
+                                           const std::vector<Event>& events_b) {
   const auto hashes_b = hashes_of(events_b);
   int64_t last_equal_step = 0;
   for (const auto& [step, hash_a] : hashes_of(events_a)) {

@@ -18,8 +18,10 @@ struct Difference {
   std::string hash_b;
 };
 
-/// Compares the `hash` events of steps that both have. Nothing when all are equal, or when no step is in both (see common_hash_steps).
-std::optional<Difference> first_difference(const std::vector<Event>& events_a, const std::vector<Event>& events_b);
+/// Compares the `hash` events of steps that both have. Nothing when all are equal, or when no step is in both
+/// (see common_hash_steps).
+std::optional<Difference> first_difference(const std::vector<Event>& events_a,
+                                           const std::vector<Event>& events_b);
 
 /// How many steps have a hash in both.
 int64_t common_hash_steps(const std::vector<Event>& events_a, const std::vector<Event>& events_b);

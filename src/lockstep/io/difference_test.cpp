@@ -7,7 +7,8 @@ namespace {
 
 std::vector<Event> hashes(const std::vector<std::pair<int64_t, std::string>>& pairs) {
   std::vector<Event> events{{.step = 1, .kind = "step", .values = {{"loss", 1.0}}}};
-  for (const auto& [step, hash] : pairs) events.push_back({.step = step, .kind = "hash", .values = {{"weights", hash}}});
+  for (const auto& [step, hash] : pairs)
+    events.push_back({.step = step, .kind = "hash", .values = {{"weights", hash}}});
   return events;
 }
 

@@ -70,7 +70,8 @@ Event from_line(std::string_view line) {
     event.values = json.value("values", Json::object());
     return event;
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::corrupt_data, std::string("an event of the run cannot be read: ") + error.what(), "move the damaged file of events away; what it tells is then missing");
+    throw Error(ErrorCode::corrupt_data, std::string("an event of the run cannot be read: ") + error.what(),
+                "move the damaged file of events away; what it tells is then missing");
   }
 }
 

@@ -42,8 +42,8 @@ bool take_number(std::string_view& text, int64_t& value) {
 
 std::optional<LogName> parse_name(std::string_view text) {
   LogName name;
-  if (take_word(text, "rank-") && take_number(text, name.rank) && take_word(text, "-attempt-") && take_number(text, name.attempt) &&
-      text == ".jsonl") {
+  if (take_word(text, "rank-") && take_number(text, name.rank) && take_word(text, "-attempt-") &&
+      take_number(text, name.attempt) && text == ".jsonl") {
     return name;
   }
   return std::nullopt;
@@ -56,9 +56,11 @@ std::vector<std::pair<LogName, std::filesystem::path>> log_files(const std::file
   std::error_code code;
   std::filesystem::directory_iterator entries(events_folder(run_folder), code);
   for (; !code && entries != std::filesystem::directory_iterator(); entries.increment(code)) {
-    if (const auto name = parse_name(entries->path().filename().string())) files.emplace_back(*name, entries->path());
+    if (const auto name = parse_name(entries->path().filename().string()))
+      files.emplace_back(*name, entries->path());
   }
-  if (code && code.value() != ENOENT) throw errno_error(code.value(), "list", events_folder(run_folder).string());
+  if (code && code.value() != ENOENT)
+    throw errno_error(code.value(), "list", events_folder(run_folder).string());
   return files;
 }
 
@@ -111,7 +113,8 @@ struct EventLog::State {
   bool failed = false;
 };
 
-EventLog::EventLog(const std::filesystem::path& run_folder, int64_t rank, int64_t attempt) : state_(std::make_unique<State>()) {
+EventLog::EventLog(const std::filesystem::path& run_folder, int64_t rank, int64_t attempt)
+    : state_(std::make_unique<State>()) {
   make_folders(events_folder(run_folder));
   state_->rank = rank;
   state_->attempt = attempt;
@@ -126,7 +129,8 @@ int64_t EventLog::dropped_count() const { return state_->dropped_count; }
 
 void EventLog::write(Event& event) {
   State& state = *state_;
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   // A clock that is set back must not change the order of events.
   state.last_time = std::max(state.last_time, event.time > 0 ? event.time : now);
   event.time = state.last_time;
@@ -168,21 +172,24 @@ std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder
   for (const auto& [name, path] : log_files(run_folder)) {
     if (name.attempt == last) read_file_into(events, path);
   }
-  const auto end = std::find_if(events.rbegin(), events.rend(), [](const Event& event) { return event.kind == "end"; });
+  const auto end =
+      std::find_if(events.rbegin(), events.rend(), [](const Event& event) { return event.kind == "end"; });
   return end == events.rend() ? std::nullopt : std::optional(*end);
 }
 
 std::vector<Event> read_events(const std::filesystem::path& run_folder) {
   const auto files = log_files(run_folder);
   if (files.empty()) {
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no event log", "name the folder of a run, the one given by --output");
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no event log",
+                "name the folder of a run, the one given by --output");
   }
   std::vector<Event> events;
   for (const auto& [name, path] : files) read_file_into(events, path);
   const auto limits = replaced_from(events);
   std::erase_if(events, [&](const Event& event) { return event.step >= limits.at(event.attempt); });
   std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return std::tie(a.step, a.attempt, a.time, a.rank, a.sequence) < std::tie(b.step, b.attempt, b.time, b.rank, b.sequence);
+    return std::tie(a.step, a.attempt, a.time, a.rank, a.sequence) <
+           std::tie(b.step, b.attempt, b.time, b.rank, b.sequence);
   });
   return events;
 }

@@ -57,18 +57,24 @@ class EventLogTest : public testing::Test {
 };
 
 TEST_F(EventLogTest, RefusesStepsThatAreNoCounts) {
-  for (const char* step : {"-1", "-9223372036854775808", "9223372036854775807", "18446744073709551615", "1e300", "1.5", "true", "\"1\""}) {
+  for (const char* step : {"-1", "-9223372036854775808", "9223372036854775807", "18446744073709551615",
+                           "1e300", "1.5", "true", "\"1\""}) {
     const test::TemporaryFolder folder;
     std::filesystem::create_directories(folder.path() / "events");
-    std::ofstream(folder.path() / "events" / "rank-0-attempt-0.jsonl") << R"({"kind":"step","step":)" << step << "}\n{\"kind\":\"step\",\"step\":2}\n";
+    std::ofstream(folder.path() / "events" / "rank-0-attempt-0.jsonl")
+        << R"({"kind":"step","step":)" << step << "}\n{\"kind\":\"step\",\"step\":2}\n";
     EXPECT_THROW(read_events(folder.path()), Error) << step;
   }
-  EXPECT_EQ(number(from_line(R"({"kind":"step","step":3,"values":{"loss":1.7e308}})"), "loss"), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(number(from_line(R"({"kind":"step","step":3,"values":{"loss":1.7e308}})"), "loss"),
+            std::numeric_limits<double>::infinity());
 }
 
 TEST_F(EventLogTest, ReadsBackWhatWasWritten) {
   EventLog log(run_, 2, 0);
-  Event event{.epoch = 3, .step = 40, .kind = "step", .values = {{"loss", 0.1}, {"list", {1, 2}}, {"text", "a \"b\" \n c"}}};
+  Event event{.epoch = 3,
+              .step = 40,
+              .kind = "step",
+              .values = {{"loss", 0.1}, {"list", {1, 2}}, {"text", "a \"b\" \n c"}}};
   log.write(event);
   const Event again = read_events(run_).at(0);
   EXPECT_EQ(again.values, event.values);
@@ -84,7 +90,9 @@ TEST_F(EventLogTest, ReadsBackWhatWasWritten) {
 TEST_F(EventLogTest, NumbersThatJsonLacksSurvive) {
   EventLog log(run_, 0, 0);
   const double infinity = std::numeric_limits<double>::infinity();
-  Event event{.step = 1, .kind = "step", .values = {{"loss", std::nan("")}, {"high", infinity}, {"low", -infinity}, {"none", nullptr}}};
+  Event event{.step = 1,
+              .kind = "step",
+              .values = {{"loss", std::nan("")}, {"high", infinity}, {"low", -infinity}, {"none", nullptr}}};
   log.write(event);
   const Event again = read_events(run_).at(0);
   EXPECT_TRUE(std::isnan(number(again, "loss", 0)));
@@ -122,7 +130,8 @@ TEST_F(EventLogTest, BrokenLineInTheMiddleIsNamed) {
 
 // Copied and written by recursion: so deep, that would leave the stack.
 TEST_F(EventLogTest, ALineNestedTooDeepIsNamed) {
-  const std::string said = refusal_with_second_line(R"({"kind":"step","step":1,"values":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}\n");
+  const std::string said = refusal_with_second_line(
+      R"({"kind":"step","step":1,"values":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}\n");
   EXPECT_THAT(said, HasSubstr("nested deeper than 32 levels"));
   EXPECT_THAT(said, HasSubstr("line 2 of"));
 }
@@ -130,9 +139,11 @@ TEST_F(EventLogTest, ALineNestedTooDeepIsNamed) {
 TEST_F(EventLogTest, LaterAttemptReplacesTheStepsItMadeAgain) {
   write_steps(0, 0, 1, 5);
   write_steps(0, 1, 4, 4);
-  EXPECT_THAT(steps_and_attempts(), ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 0), std::pair(4, 1)));
+  EXPECT_THAT(steps_and_attempts(),
+              ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 0), std::pair(4, 1)));
   write_steps(0, 2, 3, 5);
-  EXPECT_THAT(steps_and_attempts(), ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 2), std::pair(4, 2), std::pair(5, 2)));
+  EXPECT_THAT(steps_and_attempts(), ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 2),
+                                                std::pair(4, 2), std::pair(5, 2)));
 }
 
 TEST_F(EventLogTest, AnAttemptWithoutStepsReplacesNothing) {

@@ -33,7 +33,8 @@ struct FolderId {
 // One pass over a folder and what lies below. Links are followed.
 class Walk {
  public:
-  Walk(const std::string& root, Sizes sizes, const Visit& visit, int64_t most_revisits) : root_(root), sizes_(sizes), visit_(visit), most_revisits_(most_revisits) {}
+  Walk(const std::string& root, Sizes sizes, const Visit& visit, int64_t most_revisits)
+      : root_(root), sizes_(sizes), visit_(visit), most_revisits_(most_revisits) {}
 
   void run() { enter("", {}); }
 
@@ -50,10 +51,14 @@ class Walk {
     const FolderId id{status.st_dev, status.st_ino};
     if (above.size() >= kMostDepth || std::find(above.begin(), above.end(), id) != above.end()) {
       throw Error(ErrorCode::invalid_option,
-                  "\"" + path + "\" leads back to a folder that holds it, or lies more than " + std::to_string(kMostDepth) + " folders deep", "remove the link");
+                  "\"" + path + "\" leads back to a folder that holds it, or lies more than " +
+                      std::to_string(kMostDepth) + " folders deep",
+                  "remove the link");
     }
     if (!entered_.insert(id).second && ++revisits_ > most_revisits_) {
-      throw Error(ErrorCode::invalid_option, "links in \"" + root_ + "\" lead more than " + with_commas(most_revisits_) + " times to folders that were listed before, the last \"" + path + "\"",
+      throw Error(ErrorCode::invalid_option,
+                  "links in \"" + root_ + "\" lead more than " + with_commas(most_revisits_) +
+                      " times to folders that were listed before, the last \"" + path + "\"",
                   "remove links to folders that hold such links");
     }
     return id;
@@ -78,7 +83,8 @@ class Walk {
       const bool unsure = item->d_type == DT_LNK || item->d_type == DT_UNKNOWN;
       const bool asked = unsure || (sizes_ == Sizes::wanted && item->d_type == DT_REG);
       const bool seen = asked && ::fstatat(::dirfd(folder.get()), item->d_name, &status, 0) == 0;
-      // A link to nothing, or a file that has gone since. Where it is something else that keeps it from being seen, reading it says what.
+      // A link to nothing, or a file that has gone since. Where it is something else that keeps it from being
+      // seen, reading it says what.
       const bool nothing = asked && !seen && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
       const mode_t type = seen ? status.st_mode : static_cast<mode_t>(asked ? S_IFREG : DTTOIF(item->d_type));
       const std::string file = prefix + std::string(name);
@@ -87,7 +93,8 @@ class Walk {
       } else if (S_ISDIR(type)) {
         below.emplace_back(name);
       } else {
-        visit_({file, seen ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file, seen ? std::optional(time_of_change(status)) : std::nullopt});
+        visit_({file, seen ? static_cast<int64_t>(status.st_size) : -1, Listed::Kind::file,
+                seen ? std::optional(time_of_change(status)) : std::nullopt});
       }
     }
     if (errno != 0) throw errno_error(errno, "list", path);
@@ -109,12 +116,17 @@ class Walk {
 
 class FolderStore : public ByteStore {
  public:
-  explicit FolderStore(std::string root, const StoreOptions& options = {}) : root_(std::move(root)), most_revisits_(options.most_revisits) {}
+  explicit FolderStore(std::string root, const StoreOptions& options = {})
+      : root_(std::move(root)), most_revisits_(options.most_revisits) {}
 
   const std::string& name() const override { return root_; }
   std::string kind() const override { return "folder"; }
-  void list(Sizes sizes, const Visit& visit) const override { Walk(root_, sizes, visit, most_revisits_).run(); }
-  std::string read(FileName file, int64_t most_bytes) const override { return read_file(path_of(file.path), most_bytes); }
+  void list(Sizes sizes, const Visit& visit) const override {
+    Walk(root_, sizes, visit, most_revisits_).run();
+  }
+  std::string read(FileName file, int64_t most_bytes) const override {
+    return read_file(path_of(file.path), most_bytes);
+  }
 
   std::optional<int64_t> size_of(std::string_view path) const override {
     const std::string whole = path_of(path);
@@ -135,7 +147,9 @@ class FolderStore : public ByteStore {
   int64_t parallel_reads() const override { return 0; }
 
  private:
-  std::string path_of(std::string_view path) const { return root_ + (root_.empty() || root_.ends_with('/') ? "" : "/") + std::string(path); }
+  std::string path_of(std::string_view path) const {
+    return root_ + (root_.empty() || root_.ends_with('/') ? "" : "/") + std::string(path);
+  }
 
   const std::string root_;
   const int64_t most_revisits_;
@@ -161,7 +175,9 @@ class FolderSink : public ByteSink {
 
   std::unique_ptr<FileWriter> create(std::string_view path, int64_t) override {
     const std::vector<std::string> parts = safe_parts(path, "the source");
-    if (parts.empty()) throw Error(ErrorCode::invalid_option, "\"" + std::string(path) + "\" cannot be a file's name in \"" + root_ + "\"");
+    if (parts.empty())
+      throw Error(ErrorCode::invalid_option,
+                  "\"" + std::string(path) + "\" cannot be a file's name in \"" + root_ + "\"");
     const std::string whole = root_ + "/" + join(parts, "/");
     make_once(whole.substr(0, whole.rfind('/')));
     return std::make_unique<FolderWriter>(whole);
@@ -194,7 +210,9 @@ std::string without_slash(std::string path) {
 
 }  // namespace
 
-int64_t time_of_change(const struct stat& status) { return status.st_ctim.tv_sec * int64_t{1'000'000'000} + status.st_ctim.tv_nsec; }
+int64_t time_of_change(const struct stat& status) {
+  return status.st_ctim.tv_sec * int64_t{1'000'000'000} + status.st_ctim.tv_nsec;
+}
 
 std::shared_ptr<const ByteStore> open_folder(const std::string& where, const StoreOptions& options) {
   std::error_code code;
@@ -204,6 +222,8 @@ std::shared_ptr<const ByteStore> open_folder(const std::string& where, const Sto
   return std::make_shared<FolderStore>(without_slash(where), options);
 }
 
-std::unique_ptr<ByteSink> open_folder_sink(const std::string& where) { return std::make_unique<FolderSink>(without_slash(where)); }
+std::unique_ptr<ByteSink> open_folder_sink(const std::string& where) {
+  return std::make_unique<FolderSink>(without_slash(where));
+}
 
 }  // namespace lockstep::io

@@ -17,15 +17,18 @@
 namespace lockstep::io {
 namespace {
 
-// Hidden, so that a folder of images can be used with one in it; short, for the wanted name may be as long as names can be.
+// Hidden, so that a folder of images can be used with one in it; short, for the wanted name may be as long as
+// names can be.
 constexpr std::string_view kPrefix = ".lockstep-part-";
 
 // Locked while it is written: a lock ends with its process, however that ends.
 OpenFile made_beside(const std::string& path) {
   while (true) {
     uint64_t number = 0;
-    if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) throw errno_error(errno, "make", "a random number");
-    OpenFile file(path.substr(0, path.rfind('/') + 1) + std::string(kPrefix) + as_hex(number), O_WRONLY | O_CREAT | O_EXCL, path);
+    if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number))
+      throw errno_error(errno, "make", "a random number");
+    OpenFile file(path.substr(0, path.rfind('/') + 1) + std::string(kPrefix) + as_hex(number),
+                  O_WRONLY | O_CREAT | O_EXCL, path);
     ::flock(file.get(), LOCK_EX);
     // Another process may have taken it for a leftover before it was locked.
     if (::access(file.path().c_str(), F_OK) == 0) return file;
@@ -51,7 +54,8 @@ bool is_part_name(std::string_view name) { return name.starts_with(kPrefix); }
 
 void remove_left_parts(const std::string& folder) {
   std::error_code code;
-  for (std::filesystem::directory_iterator item(folder, code), end; !code && item != end; item.increment(code)) {
+  for (std::filesystem::directory_iterator item(folder, code), end; !code && item != end;
+       item.increment(code)) {
     if (!is_part_name(item->path().filename().string())) continue;
     const Descriptor file(::open(item->path().c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(item->path().c_str());

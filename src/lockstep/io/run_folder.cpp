@@ -21,10 +21,12 @@ namespace {
 
 std::string quoted(const std::filesystem::path& path) { return "\"" + path.string() + "\""; }
 
-// What a program leaves that was killed before it had written its options: the run has not begun, and all of this is written anew.
+// What a program leaves that was killed before it had written its options: the run has not begun, and all of
+// this is written anew.
 bool is_left_over(const RunPaths& paths, const std::filesystem::path& file) {
   const auto beside = [](std::filesystem::path whole) { return whole += ".part"; };
-  return file == paths.lock() || file == paths.listing() || file == beside(paths.listing()) || file == beside(paths.options());
+  return file == paths.lock() || file == paths.listing() || file == beside(paths.listing()) ||
+         file == beside(paths.options());
 }
 
 bool is_used(const RunPaths& paths) {
@@ -39,21 +41,24 @@ bool is_used(const RunPaths& paths) {
 }
 
 bool holds_run(const RunPaths& paths) {
-  return std::filesystem::exists(paths.lock()) || std::filesystem::exists(paths.options()) || std::filesystem::exists(paths.events()) ||
-         std::filesystem::exists(paths.checkpoints());
+  return std::filesystem::exists(paths.lock()) || std::filesystem::exists(paths.options()) ||
+         std::filesystem::exists(paths.events()) || std::filesystem::exists(paths.checkpoints());
 }
 
 [[noreturn]] void refuse_used(const RunPaths& paths) {
   if (holds_run(paths)) {
-    throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " holds a run already", "add --resume, or name another --output");
+    throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " holds a run already",
+                "add --resume, or name another --output");
   }
-  throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " is not empty and holds no run", "name another --output");
+  throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " is not empty and holds no run",
+              "name another --output");
 }
 
 std::string file_name_of(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
-    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' || static_cast<unsigned char>(c) >= 0x80;
+    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' ||
+                      static_cast<unsigned char>(c) >= 0x80;
     if (!fits) c = '-';
   }
   return result.empty() || result.starts_with('.') ? "run" + result : result;
@@ -72,13 +77,17 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view pref
 class RunFolder::Lock {
  public:
   /// made_here: the folder was made for this run, and goes again where nothing was written to it.
-  explicit Lock(const RunPaths& paths, bool made_here = false) : paths_(paths), made_here_(made_here), descriptor_(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  explicit Lock(const RunPaths& paths, bool made_here = false)
+      : paths_(paths),
+        made_here_(made_here),
+        descriptor_(::open(paths.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (descriptor_ < 0) throw errno_error(errno, "create", paths.lock().string());
     while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       const int reason = errno;
       if (reason == EINTR) continue;
       if (reason == ENOSYS || reason == EOPNOTSUPP || reason == ENOLCK) return;
-      const Error error = reason == EWOULDBLOCK ? in_use(paths) : errno_error(reason, "lock", paths.lock().string());
+      const Error error =
+          reason == EWOULDBLOCK ? in_use(paths) : errno_error(reason, "lock", paths.lock().string());
       ::close(descriptor_);
       throw error;
     }
@@ -98,7 +107,8 @@ class RunFolder::Lock {
   // The lock goes last but one, so that who comes meanwhile finds it taken.
   void remove_unused() const {
     std::error_code code;
-    const bool lone = std::distance(std::filesystem::directory_iterator(paths_.folder, code), std::filesystem::directory_iterator()) == 1;
+    const bool lone = std::distance(std::filesystem::directory_iterator(paths_.folder, code),
+                                    std::filesystem::directory_iterator()) == 1;
     if (code || !lone) return;
     ::unlink(paths_.lock().c_str());
     ::rmdir(paths_.folder.c_str());
@@ -109,13 +119,17 @@ class RunFolder::Lock {
     const ssize_t got = ::pread(descriptor_, holder.data(), holder.size() - 1, 0);
     std::string who(holder.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
     while (!who.empty() && who.back() == '\n') who.pop_back();
-    return {ErrorCode::io, "another program writes to the run in " + quoted(paths.folder) + ": " + (who.empty() ? "process unknown" : who),
+    return {ErrorCode::io,
+            "another program writes to the run in " + quoted(paths.folder) + ": " +
+                (who.empty() ? "process unknown" : who),
             "wait until it ends or stop it, or name another --output"};
   }
 
   void write_holder(const RunPaths& paths) {
     const std::string holder = "process " + std::to_string(::getpid()) + " on " + host_name() + "\n";
-    const bool written = ::ftruncate(descriptor_, 0) == 0 && ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
+    const bool written =
+        ::ftruncate(descriptor_, 0) == 0 &&
+        ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
     if (written) return;
     const int reason = errno;
     ::close(descriptor_);
@@ -128,7 +142,8 @@ class RunFolder::Lock {
   bool locked_ = false;
 };
 
-RunFolder::RunFolder(RunPaths paths, std::unique_ptr<Lock> lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}
+RunFolder::RunFolder(RunPaths paths, std::unique_ptr<Lock> lock)
+    : paths_(std::move(paths)), lock_(std::move(lock)) {}
 RunFolder::RunFolder(RunFolder&&) noexcept = default;
 RunFolder& RunFolder::operator=(RunFolder&&) noexcept = default;
 RunFolder::~RunFolder() = default;
@@ -138,7 +153,8 @@ bool RunFolder::locked() const { return lock_ && lock_->locked(); }
 RunFolder RunFolder::create(const std::filesystem::path& folder) {
   const RunPaths paths{folder};
   if (std::filesystem::exists(folder) && !std::filesystem::is_directory(folder)) {
-    throw Error(ErrorCode::invalid_option, quoted(folder) + " is a file, not a folder", "name another --output");
+    throw Error(ErrorCode::invalid_option, quoted(folder) + " is a file, not a folder",
+                "name another --output");
   }
   const bool made_here = !std::filesystem::exists(folder);
   make_folders(folder);
@@ -165,7 +181,8 @@ RunFolder RunFolder::create_numbered(std::string_view name, const std::filesyste
 RunFolder RunFolder::open(const std::filesystem::path& folder) {
   const RunPaths paths{folder};
   if (!std::filesystem::is_directory(folder)) {
-    throw Error(ErrorCode::not_found, "there is no run folder " + quoted(folder), "check --output, or leave out --resume to begin a new run");
+    throw Error(ErrorCode::not_found, "there is no run folder " + quoted(folder),
+                "check --output, or leave out --resume to begin a new run");
   }
   if (!holds_run(paths) && is_used(paths)) {
     throw Error(ErrorCode::invalid_option, quoted(folder) + " holds no run", "check --output");

@@ -23,8 +23,8 @@ struct RunPaths {
   std::filesystem::path lock() const { return folder / "lock"; }
 };
 
-/// The one writer of a run's folder. Holds RUN/lock until it is destroyed or its process ends, however that ends. A folder that it made and nothing was
-/// written to goes with it. Movable.
+/// The one writer of a run's folder. Holds RUN/lock until it is destroyed or its process ends, however that
+/// ends. A folder that it made and nothing was written to goes with it. Movable.
 class RunFolder {
  public:
   /// A new run: makes the folder where it is not there. Throws invalid_option when anything is in it already.
@@ -33,7 +33,8 @@ class RunFolder {
   /// A new run in a free PARENT/NAME-001, -002, ... Programs that start together get different ones.
   static RunFolder create_numbered(std::string_view name, const std::filesystem::path& parent = "runs");
 
-  /// A run that is there, to go on with it. Throws not_found when the folder is not there, invalid_option when it holds no run.
+  /// A run that is there, to go on with it. Throws not_found when the folder is not there, invalid_option
+  /// when it holds no run.
   static RunFolder open(const std::filesystem::path& folder);
 
   // All three throw io, naming the process and its host, when another program writes to the run.
@@ -56,8 +57,8 @@ class RunFolder {
   std::unique_ptr<Lock> lock_;
 };
 
-/// The first free name PARENT/NAME-001, -002, ... after the highest that is there. Makes nothing. What does not belong in a file's name
-/// becomes "-".
+/// The first free name PARENT/NAME-001, -002, ... after the highest that is there. Makes nothing. What does
+/// not belong in a file's name becomes "-".
 std::filesystem::path default_name(std::string_view name, const std::filesystem::path& parent = "runs");
 
 }  // namespace lockstep::io

@@ -65,7 +65,8 @@ TEST_F(RunFolderTest, AFolderWithNothingButALockIsFree) {
 
 TEST_F(RunFolderTest, AFolderWithWhatStandsBeforeTheOptionsIsFree) {
   std::filesystem::create_directory(root_ / "x");
-  for (const char* name : {"lock", "listing.jsonl", "listing.jsonl.part", "options.json.part"}) std::ofstream(root_ / "x" / name) << "[";
+  for (const char* name : {"lock", "listing.jsonl", "listing.jsonl.part", "options.json.part"})
+    std::ofstream(root_ / "x" / name) << "[";
   EXPECT_NO_THROW(RunFolder::create(root_ / "x"));
   std::ofstream(root_ / "x" / "options.json") << "{}";
   EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }), HasSubstr("holds a run already"));
@@ -86,7 +87,9 @@ TEST_F(RunFolderTest, AFolderMadeForNothingIsTakenAway) {
   EXPECT_TRUE(std::filesystem::exists(root_ / "runs" / "digits-001" / "options.json"));
 }
 
-TEST_F(RunFolderTest, OpenNeedsAFolder) { EXPECT_THAT(error_of([&] { RunFolder::open(root_ / "none"); }), HasSubstr("no run folder")); }
+TEST_F(RunFolderTest, OpenNeedsAFolder) {
+  EXPECT_THAT(error_of([&] { RunFolder::open(root_ / "none"); }), HasSubstr("no run folder"));
+}
 
 TEST_F(RunFolderTest, SecondProgramIsToldWhoWrites) {
   std::array<int, 2> ready{};
@@ -104,7 +107,8 @@ TEST_F(RunFolderTest, SecondProgramIsToldWhoWrites) {
   const std::string message = error_of([&] { RunFolder::open(root_ / "x"); });
   EXPECT_THAT(message, HasSubstr("another program writes to the run"));
   EXPECT_THAT(message, HasSubstr("process " + std::to_string(child) + " on "));
-  EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }), HasSubstr("process " + std::to_string(child)));
+  EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }),
+              HasSubstr("process " + std::to_string(child)));
 
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

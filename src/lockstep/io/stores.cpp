@@ -1,4 +1,5 @@
-// The kinds of stores, in the order in which they are tried. To add one: a file of its own and a line here; folder_store.cpp is the one to read.
+// The kinds of stores, in the order in which they are tried. To add one: a file of its own and a line here;
+// folder_store.cpp is the one to read.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -33,7 +34,8 @@ void refuse_other_archives(const std::string& where) {
   const std::string name = lower(where);
   const bool other = name.ends_with(".zip") || name.ends_with(".7z") || name.ends_with(".rar");
   if (!other || is_address(where) || std::filesystem::is_directory(where)) return;
-  throw Error(ErrorCode::invalid_option, "archives like \"" + where + "\" are neither read nor written", "use a folder, or an archive that ends in .tar or .tar.gz");
+  throw Error(ErrorCode::invalid_option, "archives like \"" + where + "\" are neither read nor written",
+              "use a folder, or an archive that ends in .tar or .tar.gz");
 }
 
 }  // namespace
@@ -61,7 +63,8 @@ std::pair<std::string, std::string> folder_and_name(const std::string& where) {
   const size_t place = scheme.empty() ? 0 : scheme.size() + std::string_view("://").size();
   const size_t end = scheme.empty() ? where.size() : std::min(where.find('?'), where.size());
   const size_t slash = where.substr(0, end).rfind('/');
-  if (slash == std::string::npos || slash < place) return scheme.empty() ? std::pair(std::string(), where) : std::pair(where, std::string());
+  if (slash == std::string::npos || slash < place)
+    return scheme.empty() ? std::pair(std::string(), where) : std::pair(where, std::string());
   return {where.substr(0, slash + 1) + where.substr(end), where.substr(slash + 1, end - slash - 1)};
 }
 
@@ -69,7 +72,10 @@ std::vector<std::string> safe_parts(std::string_view path, const std::string& ho
   std::vector<std::string> parts;
   for (std::string& part : split(path, '/')) {
     if (part.empty() || part == ".") continue;
-    if (part == "..") throw Error(ErrorCode::corrupt_data, "\"" + holder + "\" holds the name \"" + std::string(path) + "\", which leads out of it", "make it again with plain names");
+    if (part == "..")
+      throw Error(ErrorCode::corrupt_data,
+                  "\"" + holder + "\" holds the name \"" + std::string(path) + "\", which leads out of it",
+                  "make it again with plain names");
     parts.push_back(std::move(part));
   }
   return parts;

@@ -51,7 +51,9 @@ std::string opening(const std::filesystem::path& path, const StoreOptions& optio
 }
 
 const std::map<std::string, std::string> kFiles{
-    {"cat/1.jpg", "one"}, {"cat/deep/er/2.jpg", std::string(100000, 'x')}, {"dog/ü &%\".jpg", "three"}, {"dog/empty", ""}, {"notes.txt", "n"}, {std::string(150, 'l') + "/" + std::string(120, 'n'), "long"}};
+    {"cat/1.jpg", "one"},        {"cat/deep/er/2.jpg", std::string(100000, 'x')},
+    {"dog/ü &%\".jpg", "three"}, {"dog/empty", ""},
+    {"notes.txt", "n"},          {std::string(150, 'l') + "/" + std::string(120, 'n'), "long"}};
 
 void fill(const std::filesystem::path& folder) {
   for (const auto& [path, bytes] : kFiles) {
@@ -69,7 +71,8 @@ TEST(Stores, AFolderAndEveryKindOfTarGiveTheSame) {
   for (const char* format : {"gnu", "pax"}) {
     for (const char* ending : {".tar", ".tar.gz", ".tgz"}) {
       const std::string file = (folder.path() / (std::string(format) + ending)).string();
-      shell(std::string("tar --format=") + format + " -caf '" + file + "' -C '" + folder.path().string() + "' data");
+      shell(std::string("tar --format=") + format + " -caf '" + file + "' -C '" + folder.path().string() +
+            "' data");
       EXPECT_EQ(contents_of(*open_store(file + "/data")), kFiles) << file;
       EXPECT_EQ(contents_of(*open_store(file)).size(), kFiles.size());
       EXPECT_THAT(opening(file + "/none"), HasSubstr("holds no folder \"none\""));
@@ -96,7 +99,8 @@ TEST(Stores, WhatASinkWritesIsReadAgain) {
 TEST(Stores, ListingsHaveTheTimesOfChanges) {
   const TemporaryFolder folder;
   fill(folder.path() / "data");
-  shell("find '" + (folder.path() / "data").string() + "' -type f -exec touch -d @0 {} +");  // as archives have it that are the same each time they are made
+  shell("find '" + (folder.path() / "data").string() +
+        "' -type f -exec touch -d @0 {} +");  // as archives have it that are the same each time they are made
   shell("tar -cf '" + (folder.path() / "a.tar").string() + "' -C '" + folder.path().string() + "' data");
   for (const char* where : {"data", "a.tar"}) {
     const auto store = open_store((folder.path() / where).string());
@@ -121,7 +125,8 @@ TEST(Stores, OtherBytesWithTheTimeOfThoseBeforeHaveChanged) {
   for (const char* bytes : {"one", "two"}) {
     std::filesystem::create_directories(folder.path() / "data/a");
     std::ofstream(folder.path() / "data/a/b") << bytes;
-    shell("tar -cf '" + (folder.path() / "x.tar").string() + "' -C '" + (folder.path() / "data").string() + "' a");
+    shell("tar -cf '" + (folder.path() / "x.tar").string() + "' -C '" + (folder.path() / "data").string() +
+          "' a");
     shell("find '" + folder.path().string() + "' -type f -exec touch -d @1000 {} +");
     for (const char* where : {"data", "x.tar"}) {
       if (!first.contains(where)) first[where] = time_of(where);
@@ -134,7 +139,8 @@ TEST(Stores, OtherBytesWithTheTimeOfThoseBeforeHaveChanged) {
 TEST(Stores, AnArchiveCutShortIsRefused) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "data");
-  for (const char* name : {"a", "b", "c"}) std::ofstream(folder.path() / "data" / name) << std::string(700, name[0]);
+  for (const char* name : {"a", "b", "c"})
+    std::ofstream(folder.path() / "data" / name) << std::string(700, name[0]);
   const std::filesystem::path archive = folder.path() / "x.tar";
   shell("tar -cf '" + archive.string() + "' -C '" + (folder.path() / "data").string() + "' a b c");
   constexpr int64_t kFile = 3 * 512;  // a header and two blocks
@@ -142,7 +148,9 @@ TEST(Stores, AnArchiveCutShortIsRefused) {
     std::filesystem::resize_file(archive, static_cast<uint64_t>(bytes));
     EXPECT_EQ(contents_of(*open_store(archive.string())).size(), 3U) << bytes;
   }
-  for (const auto& [bytes, reason] : {std::pair{3 * kFile, "has no end after \"c\""}, std::pair{2 * kFile, "has no end after \"b\""}, std::pair{kFile + 512, "ends inside \"b\""}, std::pair{kFile - 100, "Truncated"}}) {
+  for (const auto& [bytes, reason] :
+       {std::pair{3 * kFile, "has no end after \"c\""}, std::pair{2 * kFile, "has no end after \"b\""},
+        std::pair{kFile + 512, "ends inside \"b\""}, std::pair{kFile - 100, "Truncated"}}) {
     std::filesystem::resize_file(archive, static_cast<uint64_t>(bytes));
     EXPECT_THAT(failure([&] { open_store(archive.string()); }), HasSubstr(reason)) << bytes;
   }
@@ -155,7 +163,8 @@ TEST(Stores, AFileCutShortIsNotThere) {
   EXPECT_TRUE(contents_of(*open_store(folder.path().string())).empty());
   EXPECT_THAT(failure([&] { sink->create("../outside", 1); }), HasSubstr("leads out"));
   { const auto archive = open_sink((folder.path() / "x.tar").string()); }
-  for (const auto& item : std::filesystem::recursive_directory_iterator(folder.path())) EXPECT_TRUE(item.is_directory()) << item.path();
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder.path()))
+    EXPECT_TRUE(item.is_directory()) << item.path();
 }
 
 TEST(Stores, WritersOfOneFileDoNotMix) {
@@ -187,7 +196,8 @@ TEST(Stores, WhatAKilledCopyLeftIsNoDataAndGoes) {
   EXPECT_FALSE(std::filesystem::exists(left));
   EXPECT_FALSE(std::filesystem::exists(left_archive));
   writing->finish();
-  EXPECT_EQ(contents_of(*open_store(root)), (std::map<std::string, std::string>{{"a/1", ""}, {"a/2", "two"}}));
+  EXPECT_EQ(contents_of(*open_store(root)),
+            (std::map<std::string, std::string>{{"a/1", ""}, {"a/2", "two"}}));
 }
 
 TEST(Stores, WrittenFilesHaveThePermissionsThatTheUserGives) {
@@ -197,7 +207,9 @@ TEST(Stores, WrittenFilesHaveThePermissionsThatTheUserGives) {
   sink->create("a", 0)->finish();
   open_sink((folder.path() / "a.tar").string())->finish();
   ::umask(before);
-  for (const char* name : {"a", "a.tar"}) EXPECT_EQ(std::filesystem::status(folder.path() / name).permissions(), std::filesystem::perms{0640}) << name;
+  for (const char* name : {"a", "a.tar"})
+    EXPECT_EQ(std::filesystem::status(folder.path() / name).permissions(), std::filesystem::perms{0640})
+        << name;
 }
 
 TEST(Stores, LinksToFoldersOfLinksAreListedToABound) {
@@ -207,16 +219,22 @@ TEST(Stores, LinksToFoldersOfLinksAreListedToABound) {
     const std::filesystem::path one = folder.path() / "deep" / ("d" + std::to_string(i));
     std::filesystem::create_directories(one);
     for (const char* link : {"x", "y"}) {
-      if (i + 1 < kFolders) std::filesystem::create_directory_symlink("../d" + std::to_string(i + 1), one / link);
+      if (i + 1 < kFolders)
+        std::filesystem::create_directory_symlink("../d" + std::to_string(i + 1), one / link);
     }
   }
   const std::string deep = (folder.path() / "deep").string();
-  const auto listing = [&] { open_store(deep, {.most_revisits = 100})->list(Sizes::if_known, [](const Listed&) { return true; }); };
+  const auto listing = [&] {
+    open_store(deep, {.most_revisits = 100})->list(Sizes::if_known, [](const Listed&) { return true; });
+  };
   EXPECT_THAT(failure(listing), AllOf(HasSubstr("more than 100 times"), HasSubstr(deep + "/d0/x/")));
 
   folder.write("twice/cat/1.jpg", "one");
-  for (const char* link : {"kitten", "tom"}) std::filesystem::create_directory_symlink("cat", folder.path() / "twice" / link);
-  EXPECT_EQ(contents_of(*open_store((folder.path() / "twice").string())), (std::map<std::string, std::string>{{"cat/1.jpg", "one"}, {"kitten/1.jpg", "one"}, {"tom/1.jpg", "one"}}));
+  for (const char* link : {"kitten", "tom"})
+    std::filesystem::create_directory_symlink("cat", folder.path() / "twice" / link);
+  EXPECT_EQ(contents_of(*open_store((folder.path() / "twice").string())),
+            (std::map<std::string, std::string>{
+                {"cat/1.jpg", "one"}, {"kitten/1.jpg", "one"}, {"tom/1.jpg", "one"}}));
 
   std::stop_source stop;
   stop.request_stop();
@@ -236,13 +254,15 @@ TEST(Stores, PartsOfAFileAreRead) {
     EXPECT_EQ(room.substr(0, 3), "ne-");
     EXPECT_EQ(store->read_at({"cat/1.jpg"}, 7, room), 0u);
     EXPECT_EQ(store->read_at({"cat/deep/er/2.jpg"}, 99995, room), 5u);
-    EXPECT_THAT(failure([&] { store->read({"cat/deep/er/2.jpg"}, 1000); }), HasSubstr("more than the 1000 B allowed"));
+    EXPECT_THAT(failure([&] { store->read({"cat/deep/er/2.jpg"}, 1000); }),
+                HasSubstr("more than the 1000 B allowed"));
     EXPECT_THAT(failure([&] { store->read({"cat/none"}, 1000); }), HasSubstr("none"));
   }
 }
 
 // A ustar header and its content.
-std::string entry(const std::string& name, const std::string& content, char type = '0', const std::string& size_text = "", const std::string& link = "") {
+std::string entry(const std::string& name, const std::string& content, char type = '0',
+                  const std::string& size_text = "", const std::string& link = "") {
   std::string header(512, '\0');
   const auto put = [&](size_t at, const std::string& text) { header.replace(at, text.size(), text); };
   char size[16];
@@ -276,19 +296,28 @@ TEST(HostileArchives, AreRefusedOrHarmless) {
   EXPECT_EQ(opened(entry("a", "1") + end), "");
   EXPECT_THAT(opened(entry("../../a", "1") + end), HasSubstr("leads out of it"));
   EXPECT_THAT(opened(entry("a", "1", '0', "77777777777") + end), HasSubstr("ends inside \"a\""));
-  EXPECT_THAT(opened(entry("a", "1", '0', std::string("\x80\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff", 12)) + end), Not(""));
+  EXPECT_THAT(
+      opened(entry("a", "1", '0', std::string("\x80\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff", 12)) + end),
+      Not(""));
   EXPECT_THAT(opened(entry("a", std::string(2000, '1')).substr(0, 1500)), HasSubstr("ends inside"));
   EXPECT_THAT(opened("this is no archive at all, but some text"), HasSubstr("cannot read the archive"));
 
-  // Absolute names lie below the root like all others, links are not followed, and the last of two with one name holds.
-  ASSERT_EQ(opened(entry("/etc/x", "1") + entry("out", "", '2', "", "/etc/passwd") + entry("hard", "", '1', "", "/etc/x") + entry("lost", "", '1', "", "none") + entry("./b", "old") + entry("b", "new") + end), "");
+  // Absolute names lie below the root like all others, links are not followed, and the last of two with one
+  // name holds.
+  ASSERT_EQ(opened(entry("/etc/x", "1") + entry("out", "", '2', "", "/etc/passwd") +
+                   entry("hard", "", '1', "", "/etc/x") + entry("lost", "", '1', "", "none") +
+                   entry("./b", "old") + entry("b", "new") + end),
+            "");
   const auto store = open_store(tar.string());
-  EXPECT_EQ(contents_of(*store), (std::map<std::string, std::string>{{"etc/x", "1"}, {"hard", "1"}, {"b", "new"}}));
+  EXPECT_EQ(contents_of(*store),
+            (std::map<std::string, std::string>{{"etc/x", "1"}, {"hard", "1"}, {"b", "new"}}));
   EXPECT_THAT(failure([&] { store->read({"out"}, 100); }), HasSubstr("holds no file"));
 }
 
 // The name of the next entry, or of what that links to ('K'), as GNU tar writes long ones.
-std::string long_name(const std::string& name, char type = 'L') { return entry("././@LongLink", name + '\0', type); }
+std::string long_name(const std::string& name, char type = 'L') {
+  return entry("././@LongLink", name + '\0', type);
+}
 
 TEST(HostileArchives, LongAndDeepNamesAreRefused) {
   const TemporaryFolder folder;
@@ -304,16 +333,19 @@ TEST(HostileArchives, LongAndDeepNamesAreRefused) {
   };
   ASSERT_EQ(opened(long_name(deep(63)) + entry("x", "1")), "");
   EXPECT_EQ(contents_of(*open_store(tar.string())), (std::map<std::string, std::string>{{deep(63), "1"}}));
-  const auto is_refused = AllOf(HasSubstr("deep.tar"), HasSubstr("more than 4096 bytes or 64 parts"), HasSubstr("begins with \"a/a/"));
+  const auto is_refused = AllOf(HasSubstr("deep.tar"), HasSubstr("more than 4096 bytes or 64 parts"),
+                                HasSubstr("begins with \"a/a/"));
   EXPECT_THAT(opened(long_name(deep(64)) + entry("x", "1")), is_refused);
   EXPECT_THAT(opened(long_name(deep(60'000)) + entry("x", "1")), is_refused);
-  EXPECT_THAT(opened(entry("x", "1") + long_name(deep(60'000), 'K') + entry("y", "", '1', "", "x")), is_refused);
+  EXPECT_THAT(opened(entry("x", "1") + long_name(deep(60'000), 'K') + entry("y", "", '1', "", "x")),
+              is_refused);
 }
 
 TEST(HostileArchives, NamesOfLinksCountAsMemory) {
   const TemporaryFolder folder;
   std::string bytes;
-  for (int i = 0; i < 20; ++i) bytes += long_name(std::string(4000, 'l'), 'K') + entry("h" + std::to_string(i), "", '1', "", "x");
+  for (int i = 0; i < 20; ++i)
+    bytes += long_name(std::string(4000, 'l'), 'K') + entry("h" + std::to_string(i), "", '1', "", "x");
   write_file_atomic(folder.path() / "a.tar", bytes + std::string(1024, '\0'));
   EXPECT_EQ(opening(folder.path() / "a.tar", {.most_memory = 100'000}), "");
   EXPECT_THAT(opening(folder.path() / "a.tar", {.most_memory = 50'000}), HasSubstr("takes more than"));
@@ -323,24 +355,30 @@ TEST(HostileArchives, ADamagedHeaderIsNotPassedOver) {
   const TemporaryFolder folder;
   for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) folder.write(std::string("data/") + name, name);
   const std::filesystem::path tar = folder.path() / "a.tar";
-  shell("tar --format=gnu -cf '" + tar.string() + "' -C '" + (folder.path() / "data").string() + "' 1.jpg 2.jpg 3.jpg");
+  shell("tar --format=gnu -cf '" + tar.string() + "' -C '" + (folder.path() / "data").string() +
+        "' 1.jpg 2.jpg 3.jpg");
   std::string bytes = read_file(tar);
-  bytes[1024 + 148] ^= 1;  // the checksum of the second header, which follows one of the first and its content
+  bytes[1024 + 148] ^=
+      1;  // the checksum of the second header, which follows one of the first and its content
   write_file_atomic(tar, bytes);
   EXPECT_THAT(opening(tar), AllOf(HasSubstr("cannot read the archive"), HasSubstr("a.tar")));
 }
 
 TEST(HostileArchives, AnArchiveThatUnpacksToTooMuchIsRefused) {
   const TemporaryFolder folder;
-  write_file_atomic(folder.path() / "a.tar", entry("a", std::string(4 << 20, '\0')) + std::string(1024, '\0'));
+  write_file_atomic(folder.path() / "a.tar",
+                    entry("a", std::string(4 << 20, '\0')) + std::string(1024, '\0'));
   shell("gzip '" + (folder.path() / "a.tar").string() + "'");
-  EXPECT_EQ(failure([&] { open_store((folder.path() / "a.tar.gz").string(), {.most_memory = 8 << 20}); }), "");
-  EXPECT_THAT(opening(folder.path() / "a.tar.gz", {.most_memory = 1 << 20}), AllOf(HasSubstr("takes more than 1.0 MB unpacked"), HasSubstr("lockstep copy")));
+  EXPECT_EQ(failure([&] { open_store((folder.path() / "a.tar.gz").string(), {.most_memory = 8 << 20}); }),
+            "");
+  EXPECT_THAT(opening(folder.path() / "a.tar.gz", {.most_memory = 1 << 20}),
+              AllOf(HasSubstr("takes more than 1.0 MB unpacked"), HasSubstr("lockstep copy")));
 }
 
 TEST(HostileArchives, DamageNeverCrashes) {
   const TemporaryFolder folder;
-  const std::string good = entry("cat/1.jpg", "one") + entry("cat/2.jpg", std::string(700, 'x')) + entry("dir", "", '5') + std::string(1024, '\0');
+  const std::string good = entry("cat/1.jpg", "one") + entry("cat/2.jpg", std::string(700, 'x')) +
+                           entry("dir", "", '5') + std::string(1024, '\0');
   Random random(7);
   for (int round = 0; round < 400; ++round) {
     std::string bytes = good;
@@ -361,13 +399,18 @@ TEST(Addresses, NamesAreFreeOfOptionsAndSecrets) {
 }
 
 TEST(Addresses, SecretsAreRefusedAndNotRepeated) {
-  for (const char* address : {"s3://KEYID:hush@bucket/photos", "s3://KEYID:hu/hush/sh@bucket/photos", "s3://hush@bucket", "s3://bucket/a?secret_key=hush", "abfss://:hush@account/x", "abfss://c@account/x?client_secret=hush",
-                              "abfss://c@account.dfs.core.windows.net/x?sv=2022&sig=hush"}) {
-    EXPECT_THAT(failure([&] { open_store(address); }), AllOf(HasSubstr("AWS_ACCESS_KEY_ID"), Not(HasSubstr("hush")), Not(HasSubstr("KEYID")))) << address;
+  for (const char* address :
+       {"s3://KEYID:hush@bucket/photos", "s3://KEYID:hu/hush/sh@bucket/photos", "s3://hush@bucket",
+        "s3://bucket/a?secret_key=hush", "abfss://:hush@account/x", "abfss://c@account/x?client_secret=hush",
+        "abfss://c@account.dfs.core.windows.net/x?sv=2022&sig=hush"}) {
+    EXPECT_THAT(failure([&] { open_store(address); }),
+                AllOf(HasSubstr("AWS_ACCESS_KEY_ID"), Not(HasSubstr("hush")), Not(HasSubstr("KEYID"))))
+        << address;
     EXPECT_THAT(failure([&] { open_sink(address); }), Not(HasSubstr("hush")));
   }
   EXPECT_NO_THROW(refuse_secrets("s3://bucket/a@b?region=x&endpoint_override=127.0.0.1:9000"));
-  EXPECT_NO_THROW(refuse_secrets("abfss://container@account.dfs.core.windows.net/x?credential_kind=anonymous"));
+  EXPECT_NO_THROW(
+      refuse_secrets("abfss://container@account.dfs.core.windows.net/x?credential_kind=anonymous"));
   EXPECT_NO_THROW(refuse_secrets("gs://anonymous@bucket/x"));
 }
 
@@ -376,12 +419,15 @@ TEST(Stores, KnowTheSizeOfOneFile) {
   fill(folder.path() / "data");
   std::filesystem::create_symlink("nowhere", folder.path() / "data/link");
   ASSERT_EQ(::mkfifo((folder.path() / "data/pipe").c_str(), 0600), 0);
-  for (const char* ending : {".tar", ".tar.gz"}) shell("tar -caf '" + (folder.path() / "a").string() + ending + "' -C '" + folder.path().string() + "' data");
+  for (const char* ending : {".tar", ".tar.gz"})
+    shell("tar -caf '" + (folder.path() / "a").string() + ending + "' -C '" + folder.path().string() +
+          "' data");
   for (const char* where : {"data", "a.tar/data", "a.tar.gz/data"}) {
     const auto store = open_store((folder.path() / where).string());
     EXPECT_EQ(store->size_of("cat/deep/er/2.jpg"), 100000) << where;
     EXPECT_EQ(store->size_of("dog/empty"), 0) << where;
-    for (const char* path : {"cat", "none", "cat/none", "cat/1.jpg/none"}) EXPECT_EQ(store->size_of(path), std::nullopt) << where << path;
+    for (const char* path : {"cat", "none", "cat/none", "cat/1.jpg/none"})
+      EXPECT_EQ(store->size_of(path), std::nullopt) << where << path;
     EXPECT_THAT(failure([&] { store->size_of("pipe"); }), HasSubstr("not a file")) << where;
   }
   EXPECT_EQ(open_store("")->size_of((folder.path() / "data/notes.txt").string()), 1);
@@ -396,7 +442,8 @@ TEST(Addresses, AreTakenApartInFolderAndName) {
   EXPECT_EQ(folder_and_name("a?b/c?d"), Parts("a?b/", "c?d"));
   EXPECT_EQ(folder_and_name("s3://bucket"), Parts("s3://bucket", ""));
   EXPECT_EQ(folder_and_name("s3://bucket?region=a/b"), Parts("s3://bucket?region=a/b", ""));
-  EXPECT_EQ(folder_and_name("s3://bucket/a.ts?scheme=http&region=a/b"), Parts("s3://bucket/?scheme=http&region=a/b", "a.ts"));
+  EXPECT_EQ(folder_and_name("s3://bucket/a.ts?scheme=http&region=a/b"),
+            Parts("s3://bucket/?scheme=http&region=a/b", "a.ts"));
   EXPECT_EQ(folder_and_name("s3://bucket/b/a.ts"), Parts("s3://bucket/b/", "a.ts"));
 }
 
@@ -429,7 +476,8 @@ TEST(Patience, ReadsOutlastAServerThatComesBack) {
 
 TEST(Patience, HasAnEndAndAStop) {
   const auto gone = std::make_shared<AwayAtFirst>(1000);
-  EXPECT_THAT(failure([&] { with_patience(gone, 0)->read({"a"}, 10); }), AllOf(HasSubstr("away"), HasSubstr("tried again for")));
+  EXPECT_THAT(failure([&] { with_patience(gone, 0)->read({"a"}, 10); }),
+              AllOf(HasSubstr("away"), HasSubstr("tried again for")));
   EXPECT_THAT(failure([&] { with_patience(gone)->list(Sizes::wanted, {}); }), HasSubstr("away"));
   std::stop_source stop;
   stop.request_stop();

@@ -47,11 +47,13 @@ const std::vector<BuiltinNetwork>& builtin_networks() {
       {"lenet", lenet, {1, 28, 28, 10}},
       {"lstm_classifier", lstm_classifier, {12, 1, 1, 9, 29}},
       {"mlp", mlp, {1, 28, 28, 10}},
-      {"mobilenet_v2", mobilenet_v2, kImageNet, "https://download.pytorch.org/models/mobilenet_v2-7ebf99e0.pth"},
+      {"mobilenet_v2", mobilenet_v2, kImageNet,
+       "https://download.pytorch.org/models/mobilenet_v2-7ebf99e0.pth"},
       {"resnet18", resnet18, kImageNet, "https://download.pytorch.org/models/resnet18-f37072fd.pth"},
       {"resnet50", resnet50, kImageNet, "https://download.pytorch.org/models/resnet50-11ad3fa6.pth"},
       {"squeezenet", squeezenet, kImageNet, "https://download.pytorch.org/models/squeezenet1_0-b66bff10.pth"},
-      {"squeezenet1_1", squeezenet1_1, kImageNet, "https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth"},
+      {"squeezenet1_1", squeezenet1_1, kImageNet,
+       "https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth"},
       {"vgg16", vgg16, kImageNet, "https://download.pytorch.org/models/vgg16-397923af.pth"},
   };
   return networks;

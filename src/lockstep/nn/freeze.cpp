@@ -13,26 +13,36 @@ namespace lockstep::nn {
 namespace {
 
 // Of a module without learnables: whether its own name is covered.
-bool is_frozen(const torch::nn::Module& module, const std::string& name, const std::vector<std::string>& patterns) {
+bool is_frozen(const torch::nn::Module& module, const std::string& name,
+               const std::vector<std::string>& patterns) {
   const auto own = module.parameters(/*recurse=*/true);
-  if (!own.empty()) return std::none_of(own.begin(), own.end(), [](const at::Tensor& parameter) { return parameter.requires_grad(); });
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return covers(pattern, name); });
+  if (!own.empty())
+    return std::none_of(own.begin(), own.end(),
+                        [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return covers(pattern, name); });
 }
 
 }  // namespace
 
-bool is_at_or_below(const std::string& name, const std::string& layer) { return name == layer || name.starts_with(layer + "."); }
+bool is_at_or_below(const std::string& name, const std::string& layer) {
+  return name == layer || name.starts_with(layer + ".");
+}
 
 void freeze(Instance& instance, const std::vector<std::string>& patterns) {
   const auto modules = instance.module->named_modules("", /*include_self=*/false);
   for (const std::string& pattern : patterns) {
-    bool found = std::any_of(modules.begin(), modules.end(), [&](const auto& item) { return covers(pattern, item.key()); });
+    bool found = std::any_of(modules.begin(), modules.end(),
+                             [&](const auto& item) { return covers(pattern, item.key()); });
     for (auto& item : instance.module->named_parameters()) {
       if (!covers(pattern, item.key())) continue;
       item.value().requires_grad_(false);
       found = true;
     }
-    if (!found) throw Error(ErrorCode::invalid_option, "the network has no layer that " + in_quotes(pattern) + " could freeze", "lockstep network show lists a network's layers; * stands for any text");
+    if (!found)
+      throw Error(ErrorCode::invalid_option,
+                  "the network has no layer that " + in_quotes(pattern) + " could freeze",
+                  "lockstep network show lists a network's layers; * stands for any text");
   }
   for (const auto& item : modules) {
     if (!is_frozen(*item.value(), item.key(), patterns)) continue;
@@ -54,8 +64,11 @@ size_t frozen_steps(const Instance& instance) {
   for (size_t i = 0; i < instance.steps.size(); ++i) {
     const LayerStep& step = instance.steps[i];
     const auto* module = modules.find(step.name);
-    const bool held = module != nullptr && std::find(instance.held.begin(), instance.held.end(), *module) != instance.held.end();
-    const bool learns = std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) { return item.value().requires_grad() && is_at_or_below(item.key(), step.name); });
+    const bool held = module != nullptr &&
+                      std::find(instance.held.begin(), instance.held.end(), *module) != instance.held.end();
+    const bool learns = std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {
+      return item.value().requires_grad() && is_at_or_below(item.key(), step.name);
+    });
     const bool changes = !held && module != nullptr && !(*module)->buffers().empty();
     if (learns || changes || (step.random && !held)) break;
     has_weights = has_weights || (module != nullptr && !(*module)->parameters().empty());

@@ -14,7 +14,11 @@ auto find(auto& uses, const float* parameter) {
 }  // namespace
 
 GradientTarget::GradientTarget(const at::Tensor& weights, const at::Tensor& gradients, bool add)
-    : weights_(weights.const_data_ptr<float>()), size_(weights.numel()), gradients_(gradients.mutable_data_ptr<float>()), add_(add), outer_(std::exchange(innermost, this)) {}
+    : weights_(weights.const_data_ptr<float>()),
+      size_(weights.numel()),
+      gradients_(gradients.mutable_data_ptr<float>()),
+      add_(add),
+      outer_(std::exchange(innermost, this)) {}
 
 GradientTarget::~GradientTarget() { innermost = outer_; }
 
@@ -30,7 +34,9 @@ void GradientTarget::note_use(const at::Tensor& parameter) {
 float* GradientTarget::take(const at::Tensor& parameter) {
   const auto* place = parameter.const_data_ptr<float>();
   const auto use = find(uses_, place);
-  if (use == uses_.end() || use->count != 1 || use->taken || place < weights_ || place + parameter.numel() > weights_ + size_) return nullptr;
+  if (use == uses_.end() || use->count != 1 || use->taken || place < weights_ ||
+      place + parameter.numel() > weights_ + size_)
+    return nullptr;
   use->taken = true;
   return gradients_ + (place - weights_);
 }

@@ -1,5 +1,6 @@
-// Lets backward write gradients where they are wanted, in place of handing them on in tensors that are copied next: a large layer's gradient on few samples
-// costs no more to compute than to write. Only built-in layers whose parameters nobody else uses ask for it.
+// Lets backward write gradients where they are wanted, in place of handing them on in tensors that are copied
+// next: a large layer's gradient on few samples costs no more to compute than to write. Only built-in layers
+// whose parameters nobody else uses ask for it.
 #pragma once
 
 #include <utility>
@@ -9,8 +10,9 @@
 
 namespace lockstep::nn {
 
-/// While it lives, backward on this thread may write a parameter's gradient into `gradients` (or add it to what is there), at the parameter's own place in
-/// `weights`; the parameter's grad() then stays undefined. Both are flat float tensors of one size in the host's memory, which must outlive this.
+/// While it lives, backward on this thread may write a parameter's gradient into `gradients` (or add it to
+/// what is there), at the parameter's own place in `weights`; the parameter's grad() then stays undefined.
+/// Both are flat float tensors of one size in the host's memory, which must outlive this.
 class GradientTarget {
  public:
   GradientTarget(const at::Tensor& weights, const at::Tensor& gradients, bool add);
@@ -24,8 +26,9 @@ class GradientTarget {
   /// A layer's forward says that it uses the parameter.
   void note_use(const at::Tensor& parameter);
 
-  /// A layer's backward takes the place of the parameter's gradient, all of which it then writes, or adds to where adds(). Null where the parameter
-  /// does not lie in the flat tensor, or was not used just once: then its gradient goes the usual way.
+  /// A layer's backward takes the place of the parameter's gradient, all of which it then writes, or adds to
+  /// where adds(). Null where the parameter does not lie in the flat tensor, or was not used just once: then
+  /// its gradient goes the usual way.
   float* take(const at::Tensor& parameter);
   bool adds() const { return add_; }
 

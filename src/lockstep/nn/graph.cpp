@@ -15,10 +15,12 @@ namespace {
 
 constexpr int64_t kMostLayers = 10'000;
 constexpr size_t kMostNameBytes = 200;
-constexpr size_t kMostListItems = 16;   // in an option; kernels have two
+constexpr size_t kMostListItems = 16;  // in an option; kernels have two
 constexpr size_t kMostTextBytes = 1'000;
 
-[[noreturn]] void refuse(std::string message, std::string hint = {}) { throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint)); }
+[[noreturn]] void refuse(std::string message, std::string hint = {}) {
+  throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint));
+}
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
   const std::string found = nearest(word.substr(0, kMostNameBytes), known);
@@ -27,23 +29,31 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 
 /// Options are numbers, texts, switches or short lists of numbers; nothing nested goes further than here.
 void check_value(const std::string& where, const std::string& key, const Json& value) {
-  bool good = value.is_number() || value.is_boolean() || (value.is_string() && value.get_ref<const std::string&>().size() <= kMostTextBytes);
-  if (value.is_array() && value.size() <= kMostListItems) good = std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
-  if (!good) refuse(where + ": " + in_quotes(key) + " has to be a number, a text, true, false or a short list of numbers");
+  bool good = value.is_number() || value.is_boolean() ||
+              (value.is_string() && value.get_ref<const std::string&>().size() <= kMostTextBytes);
+  if (value.is_array() && value.size() <= kMostListItems)
+    good = std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
+  if (!good)
+    refuse(where + ": " + in_quotes(key) +
+           " has to be a number, a text, true, false or a short list of numbers");
 }
 
 std::string text_at(const Json& json, const char* key, const std::string& where) {
   const Json& value = json.at(key);
-  if (!value.is_string() || value.get_ref<const std::string&>().size() > kMostTextBytes) refuse(where + ": \"" + key + "\" has to be a text");
+  if (!value.is_string() || value.get_ref<const std::string&>().size() > kMostTextBytes)
+    refuse(where + ": \"" + key + "\" has to be a text");
   return value.get<std::string>();
 }
 
 void check_name(const std::string& name) {
   const std::vector<std::string> parts = split(name, '.');
-  const bool empty_part = std::any_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
-  const bool printable = std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > 32 && c != 127 && c != '"'; });
+  const bool empty_part =
+      std::any_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
+  const bool printable =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > 32 && c != 127 && c != '"'; });
   if (empty_part || !printable || name.size() > kMostNameBytes) {
-    refuse("a layer cannot be named " + in_quotes(name), "use up to 200 letters and digits; dots separate the parts, as in \"layer1.0.conv1\"");
+    refuse("a layer cannot be named " + in_quotes(name),
+           "use up to 200 letters and digits; dots separate the parts, as in \"layer1.0.conv1\"");
   }
   if (name == "input") refuse("a layer cannot be named \"input\", which is the name of the network's input");
 }
@@ -58,7 +68,8 @@ const LayerType& find_type(const std::string& name, const std::string& where) {
 }
 
 bool has_option(const LayerType& type, const std::string& name) {
-  return std::any_of(type.options.begin(), type.options.end(), [&](const FieldInfo& option) { return option.name == name; });
+  return std::any_of(type.options.begin(), type.options.end(),
+                     [&](const FieldInfo& option) { return option.name == name; });
 }
 
 /// A layer's own options, with one number made a list where a list is taken.
@@ -66,7 +77,8 @@ Json options_of(const Json& json, const GraphLayer& layer) {
   Json options = Json::object();
   for (const auto& [key, value] : json.items()) {
     if (key == "name" || key == "type" || key == "inputs") continue;
-    const auto option = std::find_if(layer.type->options.begin(), layer.type->options.end(), [&](const FieldInfo& info) { return info.name == key; });
+    const auto option = std::find_if(layer.type->options.begin(), layer.type->options.end(),
+                                     [&](const FieldInfo& info) { return info.name == key; });
     if (option == layer.type->options.end()) {
       std::vector<std::string> known{"name", "type", "inputs"};
       for (const FieldInfo& info : layer.type->options) known.push_back(info.name);
@@ -80,14 +92,18 @@ Json options_of(const Json& json, const GraphLayer& layer) {
 
 GraphLayer read_layer(const Json& json, size_t index, const std::string& initializer) {
   const std::string place = "layer " + std::to_string(index);
-  if (!json.is_object()) refuse(place + " of the list is not a JSON object", "a layer is {\"type\": \"relu\"}");
+  if (!json.is_object())
+    refuse(place + " of the list is not a JSON object", "a layer is {\"type\": \"relu\"}");
   GraphLayer layer;
   layer.name = json.contains("name") ? text_at(json, "name", place) : std::to_string(index);
   check_name(layer.name);
-  if (!json.contains("type")) refuse("layer " + in_quotes(layer.name) + " has no \"type\"", "a layer is {\"type\": \"relu\"}");
+  if (!json.contains("type"))
+    refuse("layer " + in_quotes(layer.name) + " has no \"type\"", "a layer is {\"type\": \"relu\"}");
   layer.type = &find_type(text_at(json, "type", place), "layer " + in_quotes(layer.name));
   layer.options = options_of(json, layer);
-  if (!initializer.empty() && has_option(*layer.type, "initializer") && !layer.options.contains("initializer")) layer.options["initializer"] = initializer;
+  if (!initializer.empty() && has_option(*layer.type, "initializer") &&
+      !layer.options.contains("initializer"))
+    layer.options["initializer"] = initializer;
   return layer;
 }
 
@@ -111,13 +127,15 @@ using NameIndex = std::unordered_map<std::string, size_t>;
 NameIndex index_names(const std::vector<GraphLayer>& layers) {
   NameIndex names;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (!names.emplace(layers[i].name, i).second) refuse("two layers are named " + in_quotes(layers[i].name), "give each layer a name of its own");
+    if (!names.emplace(layers[i].name, i).second)
+      refuse("two layers are named " + in_quotes(layers[i].name), "give each layer a name of its own");
   }
   for (const GraphLayer& layer : layers) {
     for (size_t dot = layer.name.find('.'); dot != std::string::npos; dot = layer.name.find('.', dot + 1)) {
       if (names.contains(layer.name.substr(0, dot))) {
-        refuse("layer " + in_quotes(layer.name) + " would be inside layer " + in_quotes(layer.name.substr(0, dot)),
-            "rename one of them: what stands before a dot is a group of layers");
+        refuse("layer " + in_quotes(layer.name) + " would be inside layer " +
+                   in_quotes(layer.name.substr(0, dot)),
+               "rename one of them: what stands before a dot is a group of layers");
       }
     }
   }
@@ -132,13 +150,15 @@ size_t find_input(const std::string& name, const GraphLayer& layer, const NameIn
   std::sort(known.begin(), known.end());
   const std::string found = nearest(name.substr(0, kMostNameBytes), known);
   refuse(layer_title(layer) + " takes " + in_quotes(name) + ", which is no layer",
-      found.empty() ? "inputs are names of layers, or \"input\"" : "did you mean \"" + found + "\"?");
+         found.empty() ? "inputs are names of layers, or \"input\"" : "did you mean \"" + found + "\"?");
 }
 
-std::vector<size_t> read_inputs(const Json& json, size_t index, const GraphLayer& layer, const NameIndex& names) {
+std::vector<size_t> read_inputs(const Json& json, size_t index, const GraphLayer& layer,
+                                const NameIndex& names) {
   if (!json.contains("inputs")) return {index == 0 ? kInputIndex : index - 1};
   const Json list = json["inputs"].is_string() ? Json::array({json["inputs"]}) : json["inputs"];
-  if (!list.is_array() || list.empty() || list.size() > static_cast<size_t>(kMostLayers)) refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
+  if (!list.is_array() || list.empty() || list.size() > static_cast<size_t>(kMostLayers))
+    refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
   std::vector<size_t> inputs;
   for (const Json& item : list) {
     if (!item.is_string()) refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
@@ -161,27 +181,32 @@ std::vector<std::vector<size_t>> consumers_of(const std::vector<GraphLayer>& lay
 [[noreturn]] void refuse_cycle(const std::vector<GraphLayer>& layers, const std::vector<size_t>& missing) {
   // Every layer that waits has an input that waits: going back along them ends in the cycle.
   std::vector<size_t> path;
-  size_t at = static_cast<size_t>(std::find_if(missing.begin(), missing.end(), [](size_t count) { return count > 0; }) - missing.begin());
+  size_t at = static_cast<size_t>(
+      std::find_if(missing.begin(), missing.end(), [](size_t count) { return count > 0; }) - missing.begin());
   std::vector<bool> seen(layers.size());
   while (!seen[at]) {
     seen[at] = true;
     path.push_back(at);
-    at = *std::find_if(layers[at].inputs.begin(), layers[at].inputs.end(), [&](size_t input) { return input != kInputIndex && missing[input] > 0; });
+    at = *std::find_if(layers[at].inputs.begin(), layers[at].inputs.end(),
+                       [&](size_t input) { return input != kInputIndex && missing[input] > 0; });
   }
   path.erase(path.begin(), std::find(path.begin(), path.end(), at));
   path.insert(path.begin(), at);
   if (path.size() > 1 && path.front() == path[1]) path.erase(path.begin());
   std::reverse(path.begin(), path.end());
   std::string text = in_quotes(layers[path.back()].name);
-  for (size_t i = 0; i < path.size() && i < kMostListItems; ++i) text += " -> " + in_quotes(layers[path[i]].name);
+  for (size_t i = 0; i < path.size() && i < kMostListItems; ++i)
+    text += " -> " + in_quotes(layers[path[i]].name);
   refuse("the layers run in a circle: " + text, "a layer can only take what does not depend on itself");
 }
 
-std::vector<size_t> evaluation_order(const std::vector<GraphLayer>& layers, const std::vector<std::vector<size_t>>& consumers) {
+std::vector<size_t> evaluation_order(const std::vector<GraphLayer>& layers,
+                                     const std::vector<std::vector<size_t>>& consumers) {
   std::vector<size_t> missing(layers.size());
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   for (size_t i = 0; i < layers.size(); ++i) {
-    missing[i] = static_cast<size_t>(std::count_if(layers[i].inputs.begin(), layers[i].inputs.end(), [](size_t input) { return input != kInputIndex; }));
+    missing[i] = static_cast<size_t>(std::count_if(layers[i].inputs.begin(), layers[i].inputs.end(),
+                                                   [](size_t input) { return input != kInputIndex; }));
     if (missing[i] == 0) ready.push(i);
   }
   std::vector<size_t> order;
@@ -205,7 +230,8 @@ size_t find_output(const std::vector<GraphLayer>& layers, const std::vector<std:
     if (names.size() < kMostListItems) names.push_back(in_quotes(layers[i].name));
   }
   if (outputs.size() != 1) {
-    refuse("no layer takes the output of " + join(names, ", ") + ": a network has one output, and this would have " + std::to_string(outputs.size()),
+    refuse("no layer takes the output of " + join(names, ", ") +
+               ": a network has one output, and this would have " + std::to_string(outputs.size()),
            "name them in \"inputs\" of a later layer, or remove them");
   }
   return outputs.front();
@@ -218,7 +244,8 @@ struct TopLevel {
 
 // What the texts mean is the trainer's to say.
 void check_input_options(const Json& options) {
-  if (!options.is_object() || options.size() > kMostListItems) refuse("\"input\" has to be an object of options, such as \"image-size\": \"227x227\"");
+  if (!options.is_object() || options.size() > kMostListItems)
+    refuse("\"input\" has to be an object of options, such as \"image-size\": \"227x227\"");
   for (const auto& [key, value] : options.items()) text_at(options, key.c_str(), "\"input\"");
 }
 
@@ -236,7 +263,8 @@ TopLevel read_top_level(const Json& json) {
     } else if (key == "input") {
       check_input_options(value);
     } else {
-      refuse("a network has no entry " + in_quotes(key), suggestion(key, {"name", "initializer", "input", "layers"}));
+      refuse("a network has no entry " + in_quotes(key),
+             suggestion(key, {"name", "initializer", "input", "layers"}));
     }
   }
   if (top.layers == nullptr || !top.layers->is_array()) refuse("the network has no list of \"layers\"");
@@ -245,20 +273,25 @@ TopLevel read_top_level(const Json& json) {
 
 }  // namespace
 
-std::string layer_title(const GraphLayer& layer) { return "layer " + in_quotes(layer.name) + " (" + layer.type->name + ")"; }
+std::string layer_title(const GraphLayer& layer) {
+  return "layer " + in_quotes(layer.name) + " (" + layer.type->name + ")";
+}
 
 LayerGraph read_graph(const Json& json) {
   const TopLevel top = read_top_level(json);
   if (top.layers->empty()) refuse("the network has no layers");
   const auto layer_count = static_cast<int64_t>(top.layers->size());
-  if (layer_count > kMostLayers) refuse("the network has " + with_commas(layer_count) + " layers, more than the " + with_commas(kMostLayers) + " allowed");
+  if (layer_count > kMostLayers)
+    refuse("the network has " + with_commas(layer_count) + " layers, more than the " +
+           with_commas(kMostLayers) + " allowed");
   LayerGraph graph;
   for (const Json& item : *top.layers) {
     graph.layers.push_back(read_layer(item, graph.layers.size(), top.initializer));
     check_options(graph.layers.back());
   }
   const NameIndex names = index_names(graph.layers);
-  for (size_t i = 0; i < graph.layers.size(); ++i) graph.layers[i].inputs = read_inputs((*top.layers)[i], i, graph.layers[i], names);
+  for (size_t i = 0; i < graph.layers.size(); ++i)
+    graph.layers[i].inputs = read_inputs((*top.layers)[i], i, graph.layers[i], names);
   const auto consumers = consumers_of(graph.layers);
   graph.order = evaluation_order(graph.layers, consumers);
   graph.output = find_output(graph.layers, consumers);

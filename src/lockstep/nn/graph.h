@@ -31,7 +31,8 @@ struct LayerGraph {
 /// Throws invalid_option naming the layer and what is wrong with it.
 LayerGraph read_graph(const Json& json);
 
-/// Parses text that nobody vouches for (parse_json); a key that stands twice in an object is an error. Throws invalid_option.
+/// Parses text that nobody vouches for (parse_json); a key that stands twice in an object is an error. Throws
+/// invalid_option.
 Json parse_network_json(const std::string& text);
 
 /// `layer "conv1" (conv2d)`

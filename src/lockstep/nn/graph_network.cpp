@@ -25,11 +25,12 @@ struct JoinedPlace {
 /// One layer in the order of evaluation. Slot 0 holds the pictures, slot i + 1 the output of layer i.
 struct Step {
   BuiltLayer layer;
-  std::optional<JoinedPlace> joined;  ///< where the layer writes, and for the concatenation, where all of them have written
+  std::optional<JoinedPlace>
+      joined;  ///< where the layer writes, and for the concatenation, where all of them have written
   std::vector<size_t> inputs;
   std::vector<size_t> finished;  ///< slots that no later step reads
   size_t output = 0;
-  size_t carried_begin = 0;      ///< the layer's part of the recurrent state
+  size_t carried_begin = 0;  ///< the layer's part of the recurrent state
   size_t carried_count = 0;
 };
 
@@ -42,7 +43,8 @@ at::Tensor preferred_layout(const at::Tensor& pictures) {
 
 class GraphNetwork : public torch::nn::Module {
  public:
-  GraphNetwork(std::vector<Step> steps, size_t slot_count) : steps_(std::move(steps)), slot_count_(slot_count) {}
+  GraphNetwork(std::vector<Step> steps, size_t slot_count)
+      : steps_(std::move(steps)), slot_count_(slot_count) {}
 
   at::Tensor forward(const at::Tensor& pictures) const {
     if (pictures.dim() == 3) return forward_sequences(whole_sequences(pictures)).logits;
@@ -75,10 +77,14 @@ class GraphNetwork : public torch::nn::Module {
   static void take_step(const Step& step, std::vector<at::Tensor>& slots) {
     std::vector<at::Tensor> taken = take_inputs(step, slots), carried;
     if (step.joined) {
-      slots[step.output] = step.layer.forward_joined(taken, {slots[step.joined->slot], step.joined->begin, step.joined->channels});
+      slots[step.output] = step.layer.forward_joined(
+          taken, {slots[step.joined->slot], step.joined->begin, step.joined->channels});
       return;
     }
-    slots[step.output] = step.layer.forward_steps ? step.layer.forward_steps(taken[0], {whole_sequences(taken[0]).lengths}, carried) : step.layer.forward(taken);
+    slots[step.output] =
+        step.layer.forward_steps
+            ? step.layer.forward_steps(taken[0], {whole_sequences(taken[0]).lengths}, carried)
+            : step.layer.forward(taken);
   }
 
   /// `carried` becomes the state after the last time step.
@@ -91,8 +97,10 @@ class GraphNetwork : public torch::nn::Module {
         continue;
       }
       const std::vector<at::Tensor> taken = take_inputs(step, slots);
-      const auto begin = carried.begin() + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_begin);
-      std::vector<at::Tensor> own(begin, begin + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_count));
+      const auto begin =
+          carried.begin() + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_begin);
+      std::vector<at::Tensor> own(
+          begin, begin + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_count));
       slots[step.output] = step.layer.forward_steps(taken[0], times, own);
       after.insert(after.end(), own.begin(), own.end());
     }
@@ -139,25 +147,34 @@ std::vector<size_t> use_counts(const LayerGraph& graph) {
   return counts;
 }
 
-/// The layer after which a ReLU can be computed in one pass with it, for each ReLU that is its only reader; kInputIndex elsewhere.
-std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses) {
+/// The layer after which a ReLU can be computed in one pass with it, for each ReLU that is its only reader;
+/// kInputIndex elsewhere.
+std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan,
+                               const std::vector<size_t>& uses) {
   std::vector<size_t> targets(graph.layers.size(), kInputIndex);
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const size_t from = graph.layers[i].inputs.front();
-    if (graph.layers[i].type->name == "relu" && from != kInputIndex && uses[from] == 1 && plan.layers[from].build_with_relu) targets[i] = from;
+    if (graph.layers[i].type->name == "relu" && from != kInputIndex && uses[from] == 1 &&
+        plan.layers[from].build_with_relu)
+      targets[i] = from;
   }
   return targets;
 }
 
-/// For each layer, whether it is a ReLU that its only reader may compute after itself: all inputs of the reader are such ReLUs.
-std::vector<bool> joined_by_readers(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses, const std::vector<size_t>& fused) {
+/// For each layer, whether it is a ReLU that its only reader may compute after itself: all inputs of the
+/// reader are such ReLUs.
+std::vector<bool> joined_by_readers(const LayerGraph& graph, const GraphPlan& plan,
+                                    const std::vector<size_t>& uses, const std::vector<size_t>& fused) {
   std::vector<bool> joined(graph.layers.size());
   const auto is_lone_relu = [&](size_t layer) {
-    return layer != kInputIndex && graph.layers[layer].type->name == "relu" && uses[layer] == 1 && fused[layer] == kInputIndex;
+    return layer != kInputIndex && graph.layers[layer].type->name == "relu" && uses[layer] == 1 &&
+           fused[layer] == kInputIndex;
   };
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const auto& inputs = graph.layers[i].inputs;
-    if (!plan.layers[i].relu_may_precede || !plan.layers[i].build_with_relu || !std::all_of(inputs.begin(), inputs.end(), is_lone_relu)) continue;
+    if (!plan.layers[i].relu_may_precede || !plan.layers[i].build_with_relu ||
+        !std::all_of(inputs.begin(), inputs.end(), is_lone_relu))
+      continue;
     for (const size_t input : inputs) joined[input] = true;
   }
   return joined;
@@ -168,7 +185,8 @@ BuiltLayer pass_on() {
 }
 
 /// Whether the layer is a flatten whose only reader flattens by itself.
-bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses, size_t layer) {
+bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses,
+                            size_t layer) {
   if (graph.layers[layer].type->name != "flatten" || uses[layer] != 1) return false;
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     if (plan.layers[i].flattens && graph.layers[i].inputs.front() == layer) return true;
@@ -181,8 +199,10 @@ struct PlacedLayer {
   std::optional<JoinedPlace> joined;
 };
 
-/// For concatenations that are computed together with the ReLUs before them: where the layers before those write.
-void place_joined(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses, const std::vector<bool>& joined, std::vector<PlacedLayer>& built) {
+/// For concatenations that are computed together with the ReLUs before them: where the layers before those
+/// write.
+void place_joined(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses,
+                  const std::vector<bool>& joined, std::vector<PlacedLayer>& built) {
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const auto& relus = graph.layers[i].inputs;
     if (relus.front() == kInputIndex || !joined[relus.front()] || !built[i].layer.forward_joined) continue;
@@ -190,7 +210,8 @@ void place_joined(const LayerGraph& graph, const GraphPlan& plan, const std::vec
     built[i].joined = place;
     for (const size_t relu : relus) {
       const size_t layer = graph.layers[relu].inputs.front();
-      if (layer != kInputIndex && uses[layer] == 1 && built[layer].layer.forward_joined) built[layer].joined = place;
+      if (layer != kInputIndex && uses[layer] == 1 && built[layer].layer.forward_joined)
+        built[layer].joined = place;
       place.begin += plan.layers[relu].output.front();
     }
   }
@@ -214,25 +235,34 @@ std::vector<PlacedLayer> build_layers(const LayerGraph& graph, const GraphPlan& 
       built.push_back({pass_on(), {}});
       continue;
     }
-    const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 && plan.layers[from].output_is_reusable;
+    const bool overwrite = plan.layers[i].can_overwrite && from != kInputIndex && uses[from] == 1 &&
+                           plan.layers[from].output_is_reusable;
     try {
       built.push_back({has_relu[i] ? plan.layers[i].build_with_relu() : plan.layers[i].build(overwrite), {}});
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " does not fit into memory");
     } catch (const c10::Error& error) {
-      throw Error(ErrorCode::out_of_memory, layer_title(graph.layers[i]) + " cannot be built: " + error.what_without_backtrace());
+      throw Error(ErrorCode::out_of_memory,
+                  layer_title(graph.layers[i]) + " cannot be built: " + error.what_without_backtrace());
     }
   }
   place_joined(graph, plan, uses, joined, built);
   return built;
 }
 
-std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan, const std::vector<PlacedLayer>& built) {
+std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan,
+                           const std::vector<PlacedLayer>& built) {
   std::vector<Step> steps;
   size_t carried = 0;
   std::vector<size_t> last_use(graph.layers.size() + 1);
   for (const size_t index : graph.order) {
-    Step step{built[index].layer, built[index].joined, {}, {}, slot_of(index), carried, plan.layers[index].carried.size()};
+    Step step{built[index].layer,
+              built[index].joined,
+              {},
+              {},
+              slot_of(index),
+              carried,
+              plan.layers[index].carried.size()};
     carried += step.carried_count;
     for (const size_t input : graph.layers[index].inputs) {
       step.inputs.push_back(slot_of(input));
@@ -249,7 +279,8 @@ std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan, const
 std::vector<CarriedState> carried_of(const LayerGraph& graph, const GraphPlan& plan) {
   std::vector<CarriedState> all;
   for (const size_t index : graph.order) {
-    for (const TensorPlan& state : plan.layers[index].carried) all.push_back({graph.layers[index].name + "." + state.name, state.shape});
+    for (const TensorPlan& state : plan.layers[index].carried)
+      all.push_back({graph.layers[index].name + "." + state.name, state.shape});
   }
   return all;
 }
@@ -257,22 +288,27 @@ std::vector<CarriedState> carried_of(const LayerGraph& graph, const GraphPlan& p
 std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& plan) {
   std::vector<size_t> place(graph.layers.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
-  // For each step, the first of the steps from before that a later one takes from; 0 stands for the network's input, i + 1 for step i.
+  // For each step, the first of the steps from before that a later one takes from; 0 stands for the network's
+  // input, i + 1 for step i.
   std::vector<size_t> earliest(graph.order.size() + 1, graph.order.size() + 1);
   for (size_t i = graph.order.size(); i-- > 0;) {
     earliest[i] = earliest[i + 1];
-    for (const size_t input : graph.layers[graph.order[i]].inputs) earliest[i] = std::min(earliest[i], input == kInputIndex ? 0 : place[input] + 1);
+    for (const size_t input : graph.layers[graph.order[i]].inputs)
+      earliest[i] = std::min(earliest[i], input == kInputIndex ? 0 : place[input] + 1);
   }
   std::vector<LayerStep> steps;
   for (size_t i = 0; i < graph.order.size(); ++i) {
-    steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random, plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
+    steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random,
+                     plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
   }
   return steps;
 }
 
 }  // namespace
 
-Sequences whole_sequences(const at::Tensor& values) { return {.values = values, .lengths = at::full({values.size(0)}, values.size(2), at::kLong)}; }
+Sequences whole_sequences(const at::Tensor& values) {
+  return {.values = values, .lengths = at::full({values.size(0)}, values.size(2), at::kLong)};
+}
 
 Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
   const std::vector<PlacedLayer> built = build_layers(graph, plan, observed);
@@ -281,9 +317,14 @@ Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t obse
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     if (built[i].layer.module) tree.add(graph.layers[i].name, built[i].layer.module);
   }
-  return {network, [network](const at::Tensor& pictures) { return network->forward(pictures); },
-          [network](const Sequences& sequences) { return network->forward_sequences(sequences); }, carried_of(graph, plan), layer_steps(graph, plan),
-          [network](const at::Tensor& input, size_t begin, size_t end) { return network->forward_part(input, begin, end); }};
+  return {network,
+          [network](const at::Tensor& pictures) { return network->forward(pictures); },
+          [network](const Sequences& sequences) { return network->forward_sequences(sequences); },
+          carried_of(graph, plan),
+          layer_steps(graph, plan),
+          [network](const at::Tensor& input, size_t begin, size_t end) {
+            return network->forward_part(input, begin, end);
+          }};
 }
 
 }  // namespace lockstep::nn

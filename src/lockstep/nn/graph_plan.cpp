@@ -19,22 +19,28 @@ struct LayerMisfit {
 };
 
 void check_input(const NetworkInput& input) {
-  const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels}, {"height", input.height}, {"width", input.width}, {"classes", input.classes},
-                                                      {"time steps", input.steps == 0 ? 1 : input.steps}};
+  const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels},
+                                                   {"height", input.height},
+                                                   {"width", input.width},
+                                                   {"classes", input.classes},
+                                                   {"time steps", input.steps == 0 ? 1 : input.steps}};
   for (const auto& [name, value] : sizes) {
     if (value < 1 || value > kMostInputSize) {
-      throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " + std::to_string(value) + ": it must be from 1 to " +
-          with_commas(kMostInputSize));
+      throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " +
+                                                 std::to_string(value) + ": it must be from 1 to " +
+                                                 with_commas(kMostInputSize));
     }
   }
 }
 
-LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t index, const NetworkInput& input) {
+LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t index,
+                     const NetworkInput& input) {
   const GraphLayer& layer = graph.layers[index];
   std::vector<LayerInput> inputs;
   for (const size_t from : layer.inputs) {
     if (from == kInputIndex) {
-      inputs.push_back({"input", input.steps > 0 ? Shape{input.channels, input.steps} : Shape{input.channels, input.height, input.width}});
+      inputs.push_back({"input", input.steps > 0 ? Shape{input.channels, input.steps}
+                                                 : Shape{input.channels, input.height, input.width}});
     } else {
       inputs.push_back({graph.layers[from].name, plan.layers[from].output});
     }
@@ -49,14 +55,20 @@ LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t inde
 }
 
 void check_output(const LayerPlan& last, const NetworkInput& input) {
-  if (!last.gives_logits) throw Misfit{"is the last layer, but a network gives logits: loss and scores apply softmax to them", "remove it"};
+  if (!last.gives_logits)
+    throw Misfit{"is the last layer, but a network gives logits: loss and scores apply softmax to them",
+                 "remove it"};
   const Shape wanted = input.labels_steps ? Shape{input.classes, input.steps} : Shape{input.classes};
   if (last.output == wanted) return;
   std::string hint = "the last layer is usually {\"type\": \"linear\", \"features\": \"classes\"}";
-  if (last.output == Shape{input.classes, input.steps}) hint = "each sequence has one class: the lstm or gru layer before it needs \"output\": \"last\"";
-  if (input.labels_steps && last.output == Shape{input.classes}) hint = "each time step has a class: the lstm or gru layer before it needs \"output\": \"sequence\"";
+  if (last.output == Shape{input.classes, input.steps})
+    hint = "each sequence has one class: the lstm or gru layer before it needs \"output\": \"last\"";
+  if (input.labels_steps && last.output == Shape{input.classes})
+    hint = "each time step has a class: the lstm or gru layer before it needs \"output\": \"sequence\"";
   if (last.output == Shape{input.classes, 1, 1}) hint = "put a flatten layer after it";
-  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " + std::to_string(input.classes) + " classes need " + shape_text(wanted), hint};
+  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " +
+                   std::to_string(input.classes) + " classes need " + shape_text(wanted),
+               hint};
 }
 
 enum class Part { whole, without_head };
@@ -70,8 +82,10 @@ GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input, Part part
     for (const size_t index : graph.order) {
       at = index;
       plan.layers[index] = plan_layer(graph, plan, index, input);
-      for (const TensorPlan& tensor : plan.layers[index].learnables) learnable_count += checked_count(tensor.shape, tensor.name);
-      if (learnable_count > kMostNumbers) throw Misfit{"brings the network above the " + with_commas(kMostNumbers) + " learnables allowed", ""};
+      for (const TensorPlan& tensor : plan.layers[index].learnables)
+        learnable_count += checked_count(tensor.shape, tensor.name);
+      if (learnable_count > kMostNumbers)
+        throw Misfit{"brings the network above the " + with_commas(kMostNumbers) + " learnables allowed", ""};
     }
     at = graph.output;
     if (part == Part::whole) check_output(plan.layers[graph.output], input);
@@ -102,17 +116,23 @@ GraphPlan plan_part(const LayerGraph& graph, const NetworkInput& input, Part par
     std::string hint = found.misfit.hint;
     if (found.misfit.too_small) {
       if (const auto side = smallest_side(graph, input)) {
-        hint = "the smallest square picture that fits this network is " + pair_text({*side, *side}) + "; the pictures are " + pair_text({input.height, input.width});
+        hint = "the smallest square picture that fits this network is " + pair_text({*side, *side}) +
+               "; the pictures are " + pair_text({input.height, input.width});
       }
     }
-    throw Error(ErrorCode::invalid_option, layer_title(graph.layers[found.layer]) + " " + found.misfit.message, hint);
+    throw Error(ErrorCode::invalid_option,
+                layer_title(graph.layers[found.layer]) + " " + found.misfit.message, hint);
   }
 }
 
 }  // namespace
 
-GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input) { return plan_part(graph, input, Part::whole); }
+GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input) {
+  return plan_part(graph, input, Part::whole);
+}
 
-Shape output_shape(const LayerGraph& graph, const NetworkInput& input) { return plan_part(graph, input, Part::without_head).layers[graph.output].output; }
+Shape output_shape(const LayerGraph& graph, const NetworkInput& input) {
+  return plan_part(graph, input, Part::without_head).layers[graph.output].output;
+}
 
 }  // namespace lockstep::nn

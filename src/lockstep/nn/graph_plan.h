@@ -12,7 +12,8 @@ struct GraphPlan {
   std::vector<LayerPlan> layers;  ///< as listed in the graph
 };
 
-/// Throws invalid_option naming the layer that does not fit, and the smallest picture that would where size is the reason.
+/// Throws invalid_option naming the layer that does not fit, and the smallest picture that would where size
+/// is the reason.
 GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input);
 
 /// What the graph gives for this input, logits or not. Throws as plan_graph.

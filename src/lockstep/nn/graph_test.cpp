@@ -19,10 +19,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // These layers and what makes a classifier of them.
-std::string classifier(const std::string& layers) { return "[" + layers + R"(,{"type":"flatten"},{"type":"linear","features":"classes"}])"; }
+std::string classifier(const std::string& layers) {
+  return "[" + layers + R"(,{"type":"flatten"},{"type":"linear","features":"classes"}])";
+}
 
 TEST(Graph, AListNamesLayersByPlaceAndEachTakesTheOneBefore) {
-  const NetworkTable table = inspect_network(read_network(Json::parse(classifier(R"({"type":"conv2d","filters":4,"kernel":3})")), "net"), {});
+  const NetworkTable table = inspect_network(
+      read_network(Json::parse(classifier(R"({"type":"conv2d","filters":4,"kernel":3})")), "net"), {});
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.rows[0].name, "0");
   EXPECT_THAT(table.rows[0].inputs, ElementsAre("input"));
@@ -44,28 +47,46 @@ TEST(Graph, LayersAreEvaluatedAfterWhatTheyTake) {
 }
 
 TEST(Graph, MisspeltWordsGetTheNearest) {
-  EXPECT_THAT(complaint(R"([{"type":"conv2","filters":4,"kernel":3}])"), AllOf(HasSubstr("layer \"0\" has the unknown type \"conv2\""), HasSubstr("did you mean \"conv2d\"?"), HasSubstr("in network \"net\"")));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filtres":4,"kernel":3}])"), AllOf(HasSubstr("layer \"0\" (conv2d) has no option \"filtres\""), HasSubstr("did you mean \"filters\"?")));
-  EXPECT_THAT(complaint(R"([{"type":"relu","inplace":true}])"), AllOf(HasSubstr("has no option \"inplace\""), HasSubstr("known are name, type, inputs")));
+  EXPECT_THAT(complaint(R"([{"type":"conv2","filters":4,"kernel":3}])"),
+              AllOf(HasSubstr("layer \"0\" has the unknown type \"conv2\""),
+                    HasSubstr("did you mean \"conv2d\"?"), HasSubstr("in network \"net\"")));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filtres":4,"kernel":3}])"),
+              AllOf(HasSubstr("layer \"0\" (conv2d) has no option \"filtres\""),
+                    HasSubstr("did you mean \"filters\"?")));
+  EXPECT_THAT(complaint(R"([{"type":"relu","inplace":true}])"),
+              AllOf(HasSubstr("has no option \"inplace\""), HasSubstr("known are name, type, inputs")));
   EXPECT_THAT(complaint(R"({"layer":[]})"), AllOf(HasSubstr("no entry \"layer\""), HasSubstr("\"layers\"")));
-  EXPECT_THAT(complaint(R"([{"name":"first","type":"relu"},{"type":"relu","inputs":["frist"]}])"), AllOf(HasSubstr("takes \"frist\", which is no layer"), HasSubstr("did you mean \"first\"?")));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":3,"initializer":"xaver"}])"), AllOf(HasSubstr("layer \"0\" (conv2d): option initializer cannot be \"xaver\""), HasSubstr("xavier")));
-  EXPECT_THAT(complaint(R"({"initializer":"bad","layers":[{"type":"linear","features":3}]})"), HasSubstr("option initializer cannot be \"bad\""));
+  EXPECT_THAT(complaint(R"([{"name":"first","type":"relu"},{"type":"relu","inputs":["frist"]}])"),
+              AllOf(HasSubstr("takes \"frist\", which is no layer"), HasSubstr("did you mean \"first\"?")));
+  EXPECT_THAT(
+      complaint(R"([{"type":"conv2d","filters":4,"kernel":3,"initializer":"xaver"}])"),
+      AllOf(HasSubstr("layer \"0\" (conv2d): option initializer cannot be \"xaver\""), HasSubstr("xavier")));
+  EXPECT_THAT(complaint(R"({"initializer":"bad","layers":[{"type":"linear","features":3}]})"),
+              HasSubstr("option initializer cannot be \"bad\""));
 }
 
 TEST(Graph, BadValuesNameLayerOptionAndLimits) {
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":0,"kernel":3}])"), HasSubstr("layer \"0\" (conv2d): option filters cannot be \"0\": it must be a whole number from 1"));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":-3}])"), HasSubstr("option kernel cannot be \"-3\""));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":3.5}])"), HasSubstr("option kernel cannot be \"3.5\""));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":[1,2,3]}])"), HasSubstr("has 3 numbers in \"kernel\""));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":{"a":1}}])"), HasSubstr("\"kernel\" has to be a number, a text"));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":"many","kernel":3}])"), HasSubstr("option filters cannot be"));
-  EXPECT_THAT(complaint(R"([{"type":"dropout","probability":1.5}])"), HasSubstr("option probability cannot be"));
+  EXPECT_THAT(
+      complaint(R"([{"type":"conv2d","filters":0,"kernel":3}])"),
+      HasSubstr("layer \"0\" (conv2d): option filters cannot be \"0\": it must be a whole number from 1"));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":-3}])"),
+              HasSubstr("option kernel cannot be \"-3\""));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":3.5}])"),
+              HasSubstr("option kernel cannot be \"3.5\""));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":[1,2,3]}])"),
+              HasSubstr("has 3 numbers in \"kernel\""));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4,"kernel":{"a":1}}])"),
+              HasSubstr("\"kernel\" has to be a number, a text"));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":"many","kernel":3}])"),
+              HasSubstr("option filters cannot be"));
+  EXPECT_THAT(complaint(R"([{"type":"dropout","probability":1.5}])"),
+              HasSubstr("option probability cannot be"));
   EXPECT_THAT(complaint(R"([{"type":"conv2d","kernel":3}])"), HasSubstr("needs \"filters\""));
   EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":4}])"), HasSubstr("needs \"kernel\""));
   EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear"}])"), HasSubstr("needs \"features\""));
   EXPECT_THAT(complaint(R"([{"type":"max_pool"}])"), HasSubstr("needs \"kernel\""));
-  EXPECT_THAT(complaint(R"([{"type":"max_pool","kernel":2,"padding":2}])"), HasSubstr("more than half of its kernel 2x2"));
+  EXPECT_THAT(complaint(R"([{"type":"max_pool","kernel":2,"padding":2}])"),
+              HasSubstr("more than half of its kernel 2x2"));
 }
 
 TEST(Graph, StructureIsChecked) {
@@ -75,53 +96,85 @@ TEST(Graph, StructureIsChecked) {
   EXPECT_THAT(complaint("[7]"), HasSubstr("layer 0 of the list is not a JSON object"));
   EXPECT_THAT(complaint(R"([{"name":"a"}])"), HasSubstr("layer \"a\" has no \"type\""));
   EXPECT_THAT(complaint(R"([{"type":5}])"), HasSubstr("\"type\" has to be a text"));
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"a","type":"relu"}])"), HasSubstr("two layers are named \"a\""));
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"a.b","type":"relu"}])"), HasSubstr("layer \"a.b\" would be inside layer \"a\""));
+  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"a","type":"relu"}])"),
+              HasSubstr("two layers are named \"a\""));
+  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"a.b","type":"relu"}])"),
+              HasSubstr("layer \"a.b\" would be inside layer \"a\""));
   EXPECT_THAT(complaint(R"([{"name":"input","type":"relu"}])"), HasSubstr("cannot be named \"input\""));
   for (const char* name : {"", ".a", "a..b", "a.", "a b", "a\\u0001"}) {
-    EXPECT_THAT(complaint(R"([{"name":")" + std::string(name) + R"(","type":"relu"}])"), HasSubstr("a layer cannot be named")) << name;
+    EXPECT_THAT(complaint(R"([{"name":")" + std::string(name) + R"(","type":"relu"}])"),
+                HasSubstr("a layer cannot be named"))
+        << name;
   }
-  EXPECT_THAT(complaint(R"([{"type":"relu","inputs":[]}])"), HasSubstr("\"inputs\" has to be a list of names"));
-  EXPECT_THAT(complaint(R"([{"type":"relu","inputs":[3]}])"), HasSubstr("\"inputs\" has to be a list of names"));
+  EXPECT_THAT(complaint(R"([{"type":"relu","inputs":[]}])"),
+              HasSubstr("\"inputs\" has to be a list of names"));
+  EXPECT_THAT(complaint(R"([{"type":"relu","inputs":[3]}])"),
+              HasSubstr("\"inputs\" has to be a list of names"));
 }
 
 TEST(Graph, CyclesAndLooseEndsAreNamed) {
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"add","inputs":["input","c"]},{"name":"b","type":"relu"},{"name":"c","type":"relu"},{"name":"d","type":"relu"}])"),
-              HasSubstr("the layers run in a circle: \"a\" -> \"b\" -> \"c\" -> \"a\""));
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu","inputs":["a"]}])"), HasSubstr("in a circle: \"a\" -> \"a\""));
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"b","type":"relu","inputs":["input"]}])"), AllOf(HasSubstr("no layer takes the output of \"a\", \"b\""), HasSubstr("would have 2")));
+  EXPECT_THAT(
+      complaint(
+          R"([{"name":"a","type":"add","inputs":["input","c"]},{"name":"b","type":"relu"},{"name":"c","type":"relu"},{"name":"d","type":"relu"}])"),
+      HasSubstr("the layers run in a circle: \"a\" -> \"b\" -> \"c\" -> \"a\""));
+  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu","inputs":["a"]}])"),
+              HasSubstr("in a circle: \"a\" -> \"a\""));
+  EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"b","type":"relu","inputs":["input"]}])"),
+              AllOf(HasSubstr("no layer takes the output of \"a\", \"b\""), HasSubstr("would have 2")));
 }
 
 TEST(Graph, ClashingShapesAreNamed) {
-  EXPECT_THAT(complaint(R"([{"type":"linear","features":"classes"}])"), AllOf(HasSubstr("layer \"0\" (linear) takes [features], but \"input\" gives [1,28,28]"), HasSubstr("flatten layer")));
-  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"conv2d","filters":2,"kernel":3}])"), HasSubstr("needs pictures [channels,height,width], but \"0\" gives [784]"));
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"add","inputs":["a","input"]}])"),
-              HasSubstr("cannot join [2,26,26] from \"a\" and [1,28,28] from \"input\": all inputs need the same shape"));
-  EXPECT_THAT(complaint(R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"concatenate","inputs":["a","input"]}])"),
-              HasSubstr("cannot join [2,26,26] from \"a\" and [1,28,28] from \"input\": all but the channels"));
-  EXPECT_THAT(complaint(R"([{"type":"add","inputs":["input"]}])"), HasSubstr("needs at least two inputs, and has 1"));
-  EXPECT_THAT(complaint(R"([{"type":"relu","inputs":["input","input"]}])"), HasSubstr("takes one input, but 2 are given"));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":3,"kernel":3,"groups":2}])"), HasSubstr("2 groups, which do not divide the 1 channels of \"input\" and the 3 filters"));
+  EXPECT_THAT(complaint(R"([{"type":"linear","features":"classes"}])"),
+              AllOf(HasSubstr("layer \"0\" (linear) takes [features], but \"input\" gives [1,28,28]"),
+                    HasSubstr("flatten layer")));
+  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"conv2d","filters":2,"kernel":3}])"),
+              HasSubstr("needs pictures [channels,height,width], but \"0\" gives [784]"));
+  EXPECT_THAT(
+      complaint(
+          R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"add","inputs":["a","input"]}])"),
+      HasSubstr(
+          "cannot join [2,26,26] from \"a\" and [1,28,28] from \"input\": all inputs need the same shape"));
+  EXPECT_THAT(
+      complaint(
+          R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"concatenate","inputs":["a","input"]}])"),
+      HasSubstr("cannot join [2,26,26] from \"a\" and [1,28,28] from \"input\": all but the channels"));
+  EXPECT_THAT(complaint(R"([{"type":"add","inputs":["input"]}])"),
+              HasSubstr("needs at least two inputs, and has 1"));
+  EXPECT_THAT(complaint(R"([{"type":"relu","inputs":["input","input"]}])"),
+              HasSubstr("takes one input, but 2 are given"));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":3,"kernel":3,"groups":2}])"),
+              HasSubstr("2 groups, which do not divide the 1 channels of \"input\" and the 3 filters"));
 }
 
 TEST(Graph, TheOutputHasToBeLogits) {
-  EXPECT_THAT(complaint(R"([{"type":"flatten"}])"), HasSubstr("layer \"0\" (flatten) is the last layer and gives [784], but 10 classes need [10]"));
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":"classes","kernel":28}])"), AllOf(HasSubstr("gives [10,1,1]"), HasSubstr("put a flatten layer after it")));
-  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":"classes"},{"type":"softmax"}])"), HasSubstr("loss and scores apply softmax to them"));
+  EXPECT_THAT(complaint(R"([{"type":"flatten"}])"),
+              HasSubstr("layer \"0\" (flatten) is the last layer and gives [784], but 10 classes need [10]"));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":"classes","kernel":28}])"),
+              AllOf(HasSubstr("gives [10,1,1]"), HasSubstr("put a flatten layer after it")));
+  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":"classes"},{"type":"softmax"}])"),
+              HasSubstr("loss and scores apply softmax to them"));
 }
 
 TEST(Graph, TooSmallPicturesNameTheSmallestThatFits) {
-  const std::string deep = classifier(R"({"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2},{"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2})");
+  const std::string deep = classifier(
+      R"({"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2},{"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2})");
   EXPECT_EQ(complaint(deep, {1, 16, 16, 10}), "");
-  EXPECT_THAT(complaint(deep, {1, 15, 40, 10}), AllOf(HasSubstr("has a window of 2x2 that does not fit into [4,1,14]"), HasSubstr("smallest square picture that fits this network is 16x16")));
+  EXPECT_THAT(complaint(deep, {1, 15, 40, 10}),
+              AllOf(HasSubstr("has a window of 2x2 that does not fit into [4,1,14]"),
+                    HasSubstr("smallest square picture that fits this network is 16x16")));
 }
 
 TEST(Graph, AbsurdSizesAreRefusedBeforeAnythingIsAllocated) {
-  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":1000000,"kernel":10000,"padding":10000}])"), HasSubstr("numbers allowed"));
-  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":1000000000}])"), HasSubstr("numbers allowed"));
-  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":99999999999999999999}])"), HasSubstr("option features cannot be"));
-  EXPECT_THAT(complaint(classifier(R"({"type":"relu"})"), {1 << 24, 1 << 24, 1 << 24, 10}), HasSubstr("numbers allowed"));
-  EXPECT_THAT(complaint(classifier(R"({"type":"relu"})"), {-1, 28, 28, 10}), HasSubstr("channels cannot be -1"));
+  EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":1000000,"kernel":10000,"padding":10000}])"),
+              HasSubstr("numbers allowed"));
+  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":1000000000}])"),
+              HasSubstr("numbers allowed"));
+  EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":99999999999999999999}])"),
+              HasSubstr("option features cannot be"));
+  EXPECT_THAT(complaint(classifier(R"({"type":"relu"})"), {1 << 24, 1 << 24, 1 << 24, 10}),
+              HasSubstr("numbers allowed"));
+  EXPECT_THAT(complaint(classifier(R"({"type":"relu"})"), {-1, 28, 28, 10}),
+              HasSubstr("channels cannot be -1"));
   std::string many = "[";
   for (int i = 0; i < 10'001; ++i) many += (i == 0 ? "" : ",") + std::string(R"({"type":"relu"})");
   EXPECT_THAT(complaint(many + "]"), HasSubstr("10,001 layers"));
@@ -132,7 +185,9 @@ TEST(Graph, AbsurdSizesAreRefusedBeforeAnythingIsAllocated) {
 }
 
 TEST(Graph, HostileTextEndsInAnError) {
-  const auto parse = [](const std::string& text) { return error_of([&] { read_network(parse_network_json(text), "net"); }); };
+  const auto parse = [](const std::string& text) {
+    return error_of([&] { read_network(parse_network_json(text), "net"); });
+  };
   EXPECT_THAT(parse(std::string(1'000'000, '[')), HasSubstr("nested deeper"));
   EXPECT_THAT(parse("[1,\n2"), AllOf(HasSubstr("not valid JSON: parse error at line 2")));
   EXPECT_THAT(parse(R"([{"type":"relu","type":"tanh"}])"), HasSubstr("\"type\" stands twice"));
@@ -146,32 +201,40 @@ TEST(Graph, HostileTextEndsInAnError) {
 }
 
 TEST(Graph, MutatedTextNeverDoesMoreThanThrow) {
-  const std::string good = classifier(R"({"name":"a.b","type":"conv2d","filters":4,"kernel":[3,5],"padding":1},{"type":"batch_norm"},{"type":"max_pool","kernel":2},{"type":"add","inputs":["1","1"]})");
+  const std::string good = classifier(
+      R"({"name":"a.b","type":"conv2d","filters":4,"kernel":[3,5],"padding":1},{"type":"batch_norm"},{"type":"max_pool","kernel":2},{"type":"add","inputs":["1","1"]})");
   Random random(1);
   for (int round = 0; round < 3000; ++round) {
     std::string text = good;
     for (uint64_t edits = 1 + random.below(3); edits > 0; --edits) {
       const size_t at = random.below(text.size());
-      if (random.below(2) == 0) text[at] = R"([]{}",:0123456789-ab.)"[random.below(21)];
-      else text.erase(at, 1 + random.below(8));
+      if (random.below(2) == 0)
+        text[at] = R"([]{}",:0123456789-ab.)"[random.below(21)];
+      else
+        text.erase(at, 1 + random.below(8));
     }
     error_of([&] { inspect_network(read_network(parse_network_json(text), "net"), {}); });
   }
 }
 
 TEST(Graph, FilesAreReadAndNamed) {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / ("lockstep_graph_test_" + std::to_string(::getpid()) + ".json");
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("lockstep_graph_test_" + std::to_string(::getpid()) + ".json");
   std::ofstream(path) << classifier(R"({"type":"relu"})");
   EXPECT_EQ(find_network(path.string()).name(), path.string());
   std::ofstream(path) << "[";
-  EXPECT_THAT(error_of([&] { find_network(path.string()); }), HasSubstr("in network \"" + path.string().substr(0, 20)));
+  EXPECT_THAT(error_of([&] { find_network(path.string()); }),
+              HasSubstr("in network \"" + path.string().substr(0, 20)));
   std::filesystem::remove(path);
   EXPECT_NE(error_of([&] { find_network(path.string()); }), "");
 }
 
 TEST(Graph, UnknownNetworksGetTheNearest) {
-  EXPECT_THAT(error_of([] { find_network("resnet-18"); }), AllOf(HasSubstr("there is no network \"resnet-18\""), HasSubstr("did you mean resnet18?")));
-  EXPECT_THAT(error_of([] { find_network("transformer"); }), HasSubstr("built in are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, mobilenet_v2, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
+  EXPECT_THAT(error_of([] { find_network("resnet-18"); }),
+              AllOf(HasSubstr("there is no network \"resnet-18\""), HasSubstr("did you mean resnet18?")));
+  EXPECT_THAT(error_of([] { find_network("transformer"); }),
+              HasSubstr("built in are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, "
+                        "mobilenet_v2, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
 }
 
 }  // namespace

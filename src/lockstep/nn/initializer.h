@@ -1,4 +1,5 @@
-// How weights start. All draw from the calling thread's generator of LibTorch, so that the caller can seed it.
+// How weights start. All draw from the calling thread's generator of LibTorch, so that the caller can seed
+// it.
 #pragma once
 
 #include <array>
@@ -7,7 +8,8 @@
 
 namespace lockstep::nn {
 
-/// For a weight [out, in, kernel...] with fan_in = in * kernel and fan_out = out * kernel. Biases are zero but for `standard`.
+/// For a weight [out, in, kernel...] with fan_in = in * kernel and fan_out = out * kernel. Biases are zero
+/// but for `standard`.
 enum class Initializer {
   standard,    ///< PyTorch's for convolution and linear layers: uniform up to 1/sqrt(fan_in), biases too
   xavier,      ///< normal, variance 2 / (fan_in + fan_out). Glorot and Bengio 2010, normal as in DL4J
@@ -17,7 +19,9 @@ enum class Initializer {
   normal,      ///< normal, standard deviation 0.01
   zeros,
 };
-constexpr std::array<const char*, 7> enum_names(Initializer) { return {"default", "xavier", "he", "he-fan-out", "he-uniform", "normal", "zeros"}; }
+constexpr std::array<const char*, 7> enum_names(Initializer) {
+  return {"default", "xavier", "he", "he-fan-out", "he-uniform", "normal", "zeros"};
+}
 
 /// Fills a layer's tensors, in place. `bias` may be undefined.
 /// `standard` leaves them as they are: LibTorch's modules start with it.

@@ -14,22 +14,27 @@ int64_t checked_count(const Shape& shape, const std::string& what) {
   int64_t count = 1;
   for (const int64_t size : shape) {
     if (__builtin_mul_overflow(count, size, &count) || count > kMostNumbers) {
-      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " + with_commas(kMostNumbers) + " numbers allowed",
-          "use fewer or smaller filters, features or pictures"};
+      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " +
+                       with_commas(kMostNumbers) + " numbers allowed",
+                   "use fewer or smaller filters, features or pictures"};
     }
   }
   return count;
 }
 
 const LayerInput& only_input(const std::vector<LayerInput>& inputs) {
-  if (inputs.size() != 1) throw Misfit{"takes one input, but " + std::to_string(inputs.size()) + " are given", "add or concatenate layers take several"};
+  if (inputs.size() != 1)
+    throw Misfit{"takes one input, but " + std::to_string(inputs.size()) + " are given",
+                 "add or concatenate layers take several"};
   return inputs.front();
 }
 
 const LayerInput& picture_input(const std::vector<LayerInput>& inputs) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() != 3) {
-    throw Misfit{"needs pictures [channels,height,width], but \"" + input.name + "\" gives " + shape_text(input.shape), "put it before the flatten or linear layer"};
+    throw Misfit{
+        "needs pictures [channels,height,width], but \"" + input.name + "\" gives " + shape_text(input.shape),
+        "put it before the flatten or linear layer"};
   }
   return input;
 }
@@ -37,8 +42,10 @@ const LayerInput& picture_input(const std::vector<LayerInput>& inputs) {
 const LayerInput& sequence_input(const std::vector<LayerInput>& inputs) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() != 2) {
-    throw Misfit{"needs sequences [channels,time steps], but \"" + input.name + "\" gives " + shape_text(input.shape),
-                 input.shape.size() == 1 ? "an lstm or gru layer before it needs \"output\": \"sequence\"" : "train it on sequences: a .ts file or a folder of CSV files"};
+    throw Misfit{
+        "needs sequences [channels,time steps], but \"" + input.name + "\" gives " + shape_text(input.shape),
+        input.shape.size() == 1 ? "an lstm or gru layer before it needs \"output\": \"sequence\""
+                                : "train it on sequences: a .ts file or a folder of CSV files"};
   }
   return input;
 }
@@ -46,14 +53,17 @@ const LayerInput& sequence_input(const std::vector<LayerInput>& inputs) {
 const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() == 2) {
-    throw Misfit{std::string("cannot take sequences: ") + why, "put it after an lstm or gru layer with \"output\": \"last\""};
+    throw Misfit{std::string("cannot take sequences: ") + why,
+                 "put it after an lstm or gru layer with \"output\": \"last\""};
   }
   return input;
 }
 
 Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback) {
   if (values.empty()) return fallback;
-  if (values.size() > 2) throw Misfit{"has " + std::to_string(values.size()) + " numbers in \"" + name + "\"", "give one number, or two for height and width"};
+  if (values.size() > 2)
+    throw Misfit{"has " + std::to_string(values.size()) + " numbers in \"" + name + "\"",
+                 "give one number, or two for height and width"};
   return {values.front(), values.back()};
 }
 
@@ -73,7 +83,8 @@ Shape windowed_shape(const LayerInput& input, int64_t channels, const Window& ro
   const Shape output{channels, window_count(input.shape[1], rows), window_count(input.shape[2], columns)};
   if (output[1] < 1 || output[2] < 1) {
     const Pair reach{rows.dilation * (rows.kernel - 1) + 1, columns.dilation * (columns.kernel - 1) + 1};
-    throw Misfit{"has a window of " + pair_text(reach) + " that does not fit into " + shape_text(input.shape) + " from \"" + input.name + "\" with padding " +
+    throw Misfit{"has a window of " + pair_text(reach) + " that does not fit into " +
+                     shape_text(input.shape) + " from \"" + input.name + "\" with padding " +
                      pair_text({rows.padding, columns.padding}),
                  "use larger pictures, more padding or a smaller kernel", true};
   }

@@ -1,5 +1,6 @@
 // What a type of layer is: options, a check that gives the output's shape and counts, and a way to build it.
-// To write your own: a struct of options with `describe` and one plan function (layers/linear.h is the one to read), then a line in builtin.cpp.
+// To write your own: a struct of options with `describe` and one plan function (layers/linear.h is the one to
+// read), then a line in builtin.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ class Module;
 
 namespace lockstep::nn {
 
-/// Of one sample, without the batch: a picture [C,H,W], a sequence [C,T], or [features]. T is the longest sequence's; mini-batches have their own.
+/// Of one sample, without the batch: a picture [C,H,W], a sequence [C,T], or [features]. T is the longest
+/// sequence's; mini-batches have their own.
 using Shape = std::vector<int64_t>;
 
 /// "[20,24,24]"
@@ -29,7 +31,8 @@ std::string shape_text(const Shape& shape);
 /// The most numbers that one layer may learn or give per picture: 64 GB in float32.
 inline constexpr int64_t kMostNumbers = int64_t{1} << 34;
 
-/// Why a layer does not fit. Thrown by plan functions with a message that goes on from `layer "conv1" (conv2d)`, e.g. "needs ...".
+/// Why a layer does not fit. Thrown by plan functions with a message that goes on from `layer "conv1"
+/// (conv2d)`, e.g. "needs ...".
 struct Misfit {
   std::string message;
   std::string hint;
@@ -51,23 +54,28 @@ struct TimeSteps {
   bool padded_left = false;  ///< padding stands before them, not after
 };
 
-/// Pictures [b,C,H,W] whose channels several layers give, so that a concatenation of them has nothing to copy.
+/// Pictures [b,C,H,W] whose channels several layers give, so that a concatenation of them has nothing to
+/// copy.
 struct JoinedPictures {
-  at::Tensor& whole;     ///< undefined until one of the layers has made it
-  int64_t begin;         ///< the layer's first channel
-  int64_t channels;      ///< C
+  at::Tensor& whole;  ///< undefined until one of the layers has made it
+  int64_t begin;      ///< the layer's first channel
+  int64_t channels;   ///< C
 };
 
-/// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...] to a batch.
+/// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...]
+/// to a batch.
 struct BuiltLayer {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const std::vector<at::Tensor>&)> forward = {};
-  /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::carried lists, [b,...] each or nothing for zeros, and
-  /// leaves the state after the last time step there, detached from gradients.
-  std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps, std::vector<at::Tensor>& carried)> forward_steps{};
-  /// Instead of `forward` where a concatenation and a ReLU in one read some layers and nobody else does. The layers may write into the joined pictures, with the ReLU
-  /// done, and then give that part of them, or an output of their own as it is; the concatenation gives the pictures whole.
-  std::function<at::Tensor(const std::vector<at::Tensor>& taken, const JoinedPictures& joined)> forward_joined{};
+  /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::carried lists, [b,...] each
+  /// or nothing for zeros, and leaves the state after the last time step there, detached from gradients.
+  std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps, std::vector<at::Tensor>& carried)>
+      forward_steps{};
+  /// Instead of `forward` where a concatenation and a ReLU in one read some layers and nobody else does. The
+  /// layers may write into the joined pictures, with the ReLU done, and then give that part of them, or an
+  /// output of their own as it is; the concatenation gives the pictures whole.
+  std::function<at::Tensor(const std::vector<at::Tensor>& taken, const JoinedPictures& joined)>
+      forward_joined{};
 };
 
 /// A tensor the layer owns, as it is named in the state dict after the layer's name.
@@ -81,18 +89,23 @@ struct LayerPlan {
   std::string detail{};  ///< options in a few words
   Shape output{};
   std::vector<TensorPlan> learnables{};
-  std::vector<TensorPlan> states{};   ///< running statistics
-  std::vector<TensorPlan> carried{};  ///< of each stream, from one mini-batch to the next: recurrent state, without the batch
-  bool gives_logits = true;         ///< may be the last layer
-  bool output_is_reusable = false;  ///< its backward does not need its output, so the next layer may overwrite it
-  bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
-  bool random = false;              ///< in training it draws random numbers
-  bool keeps_shards_apart = false;  ///< what it builds takes several shards in one batch, or says where it cannot: shards_together.h
-  bool flattens = false;            ///< what it builds also takes [b,C,H,W] where it was planned for [b,features]
-  /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or (half) bfloat16.
+  std::vector<TensorPlan> states{};  ///< running statistics
+  std::vector<TensorPlan>
+      carried{};  ///< of each stream, from one mini-batch to the next: recurrent state, without the batch
+  bool gives_logits = true;  ///< may be the last layer
+  bool output_is_reusable =
+      false;                   ///< its backward does not need its output, so the next layer may overwrite it
+  bool can_overwrite = false;  ///< build(true) makes a layer that overwrites its input
+  bool random = false;         ///< in training it draws random numbers
+  bool keeps_shards_apart = false;  ///< what it builds takes several shards in one batch, or says where it
+                                    ///< cannot: shards_together.h
+  bool flattens = false;  ///< what it builds also takes [b,C,H,W] where it was planned for [b,features]
+  /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or
+  /// (half) bfloat16.
   std::function<bool(int64_t batch, bool half)> runs_direct{};
   std::function<BuiltLayer(bool overwrite)> build{};
-  bool relu_may_precede = false;    ///< a ReLU of every input is a ReLU of the output, as with the largest of some numbers
+  bool relu_may_precede =
+      false;  ///< a ReLU of every input is a ReLU of the output, as with the largest of some numbers
   std::function<BuiltLayer()> build_with_relu{};  ///< where it is there: the layer and a ReLU after it in one
 };
 
@@ -113,7 +126,9 @@ LayerType layer_type(std::string name, LayerPlan (*plan)(const Options&, const s
     return options;
   };
   return {std::move(name), fields_of<Options>(), [read](const Json& json) { read(json); },
-          [read, plan](const Json& json, const std::vector<LayerInput>& inputs) { return plan(read(json), inputs); }};
+          [read, plan](const Json& json, const std::vector<LayerInput>& inputs) {
+            return plan(read(json), inputs);
+          }};
 }
 
 /// For layers without options.
@@ -130,7 +145,8 @@ const LayerInput& sequence_input(const std::vector<LayerInput>& inputs);
 /// The one input, which must not be a sequence; `why` goes on from "cannot take sequences: ".
 const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why);
 
-/// A size for height and width. Options give one number for both, or two: `"kernel": 3` is `"kernel": [3, 3]`.
+/// A size for height and width. Options give one number for both, or two: `"kernel": 3` is `"kernel": [3,
+/// 3]`.
 struct Pair {
   int64_t height = 0;
   int64_t width = 0;
@@ -150,7 +166,8 @@ struct Window {
 };
 /// How many places the window has on an axis of `size`; below 1 when it does not fit. As PyTorch counts them.
 int64_t window_count(int64_t size, const Window& window);
-/// The output [channels,H',W'] of windows over `input`; a Misfit that names the sizes when there is no place for one.
+/// The output [channels,H',W'] of windows over `input`; a Misfit that names the sizes when there is no place
+/// for one.
 Shape windowed_shape(const LayerInput& input, int64_t channels, const Window& rows, const Window& columns);
 
 }  // namespace lockstep::nn

@@ -28,8 +28,10 @@ int64_t count_of(const std::vector<TensorPlan>& tensors) {
 LayerRow row_of(const LayerGraph& graph, const GraphPlan& plan, size_t index) {
   const GraphLayer& layer = graph.layers[index];
   const LayerPlan& planned = plan.layers[index];
-  LayerRow row{.name = layer.name, .type = layer.type->name, .detail = planned.detail, .shape = planned.output};
-  for (const size_t input : layer.inputs) row.inputs.push_back(input == kInputIndex ? "input" : graph.layers[input].name);
+  LayerRow row{
+      .name = layer.name, .type = layer.type->name, .detail = planned.detail, .shape = planned.output};
+  for (const size_t input : layer.inputs)
+    row.inputs.push_back(input == kInputIndex ? "input" : graph.layers[input].name);
   for (const TensorPlan& tensor : planned.learnables) row.learnables.push_back({tensor.name, tensor.shape});
   for (const TensorPlan& tensor : planned.states) row.states.push_back({tensor.name, tensor.shape});
   row.learnable_count = count_of(planned.learnables);
@@ -41,21 +43,25 @@ LayerRow row_of(const LayerGraph& graph, const GraphPlan& plan, size_t index) {
 }  // namespace
 
 Network read_network(const Json& json, std::string name) {
-  return with_context([&] { return context_line(name); }, [&] {
-    const Json whole = with_changes_made(json);
-    auto graph = std::make_shared<const LayerGraph>(read_graph(whole));
-    return Network(
-        name,
-        [graph, name](const NetworkInput& input) {
-          return with_context([&] { return context_line(name); }, [&] { return build_graph(*graph, plan_graph(*graph, input)); });
-        },
-        whole);
-  });
+  return with_context([&] { return context_line(name); },
+                      [&] {
+                        const Json whole = with_changes_made(json);
+                        auto graph = std::make_shared<const LayerGraph>(read_graph(whole));
+                        return Network(
+                            name,
+                            [graph, name](const NetworkInput& input) {
+                              return with_context(
+                                  [&] { return context_line(name); },
+                                  [&] { return build_graph(*graph, plan_graph(*graph, input)); });
+                            },
+                            whole);
+                      });
 }
 
 Network read_network_file(const std::filesystem::path& path) {
   const std::string text = read_file(path, kMostFileBytes);
-  const Json json = with_context([&] { return context_line(path.string()); }, [&] { return parse_network_json(text); });
+  const Json json =
+      with_context([&] { return context_line(path.string()); }, [&] { return parse_network_json(text); });
   return read_network(json, path.string());
 }
 
@@ -67,7 +73,9 @@ Network find_network(const std::string& name) {
   const std::vector<std::string> known = builtin_network_names();
   const std::string found = nearest(name, known);
   throw Error(ErrorCode::invalid_option, "there is no network " + in_quotes(name),
-              found.empty() ? "built in are " + join(known, ", ") + "; a layer graph is a file that ends in .json" : "did you mean " + found + "?");
+              found.empty()
+                  ? "built in are " + join(known, ", ") + "; a layer graph is a file that ends in .json"
+                  : "did you mean " + found + "?");
 }
 
 std::vector<std::string> builtin_network_names() {
@@ -86,15 +94,17 @@ std::optional<NetworkInput> native_input(const std::string& name) {
 NetworkTable inspect_network(const Network& network, const NetworkInput& input) {
   if (network.spec().is_null()) {
     throw Error(ErrorCode::invalid_option, "network " + in_quotes(network.name()) +
-        " is a module in C++, whose layers cannot be listed");
+                                               " is a module in C++, whose layers cannot be listed");
   }
-  return with_context([&] { return context_line(network.name()); }, [&] {
-    const LayerGraph graph = read_graph(network.spec());
-    const GraphPlan plan = plan_graph(graph, input);
-    NetworkTable table;
-    for (const size_t index : graph.order) table.rows.push_back(row_of(graph, plan, index));
-    return table;
-  });
+  return with_context([&] { return context_line(network.name()); },
+                      [&] {
+                        const LayerGraph graph = read_graph(network.spec());
+                        const GraphPlan plan = plan_graph(graph, input);
+                        NetworkTable table;
+                        for (const size_t index : graph.order)
+                          table.rows.push_back(row_of(graph, plan, index));
+                        return table;
+                      });
 }
 
 }  // namespace lockstep::nn

@@ -1,4 +1,5 @@
-// A user's own torch::nn::Module as a network. Includes LibTorch's module headers: for sources that define modules.
+// A user's own torch::nn::Module as a network. Includes LibTorch's module headers: for sources that define
+// modules.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,10 @@
 
 namespace lockstep::nn {
 
-/// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a torch::nn::ModuleHolder or a
-/// std::shared_ptr to a module with `Tensor forward(Tensor)`, or for sequences `Tensor forward(const Sequences&)`. The name stands in
-/// manifests and messages. Pictures may come channels last in memory: code that reads data_ptr() calls contiguous() first.
+/// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a
+/// torch::nn::ModuleHolder or a std::shared_ptr to a module with `Tensor forward(Tensor)`, or for sequences
+/// `Tensor forward(const Sequences&)`. The name stands in manifests and messages. Pictures may come channels
+/// last in memory: code that reads data_ptr() calls contiguous() first.
 template <class Make>
 Network network(std::string name, Make make) {
   return Network(std::move(name), [make](const NetworkInput& input) {
@@ -27,11 +29,17 @@ Network network(std::string name, Make make) {
       }
     }();
     if constexpr (requires(const Sequences& sequences) { module->forward(sequences); }) {
-      const auto forward_sequences = [module](const Sequences& sequences) { return SequenceOutput{module->forward(sequences)}; };
-      const auto forward = [module](const at::Tensor& values) -> at::Tensor { return module->forward(whole_sequences(values)); };
+      const auto forward_sequences = [module](const Sequences& sequences) {
+        return SequenceOutput{module->forward(sequences)};
+      };
+      const auto forward = [module](const at::Tensor& values) -> at::Tensor {
+        return module->forward(whole_sequences(values));
+      };
       return Instance{module, forward, forward_sequences};
     } else {
-      return module_instance(module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); }, input);
+      return module_instance(
+          module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); },
+          input);
     }
   });
 }

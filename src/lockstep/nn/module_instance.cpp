@@ -24,7 +24,8 @@ class InMode {
     module.train(training);
   }
   ~InMode() {
-    for (const auto& [part, training] : before_) part->train(training);  // a part comes after the one that it is in
+    for (const auto& [part, training] : before_)
+      part->train(training);  // a part comes after the one that it is in
   }
   InMode(const InMode&) = delete;
   InMode& operator=(const InMode&) = delete;
@@ -52,24 +53,32 @@ class KeptBuffers {
 
 // Without random numbers: the first weights are drawn from the thread's generator.
 at::Tensor made_up_picture(const NetworkInput& input) {
-  return at::arange(input.channels * input.height * input.width, at::kFloat).mul_(0.7).sin_().view({1, input.channels, input.height, input.width});
+  return at::arange(input.channels * input.height * input.width, at::kFloat)
+      .mul_(0.7)
+      .sin_()
+      .view({1, input.channels, input.height, input.width});
 }
 
-bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward, const NetworkInput& input) {
+bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
+                    const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
   const DirectConvolutions convolutions(true);
   const InMode evaluating(module, false);
   const at::Tensor picture = made_up_picture(input);
   try {
     const at::Tensor wanted = forward(picture), given = forward(channels_last(picture));
-    return wanted.sizes() == given.sizes() && at::allclose(given, wanted, kTolerance, kTolerance * wanted.abs().max().item<double>());
+    return wanted.sizes() == given.sizes() &&
+           at::allclose(given, wanted, kTolerance, kTolerance * wanted.abs().max().item<double>());
   } catch (...) {
     return false;  // what is wrong with the module shows where it is run
   }
 }
 
-/// Whether training writes into rows that were viewed in pictures and expects the pictures to change: stored channels last, they would not.
-bool writes_through_views(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward, const NetworkInput& input) {
+/// Whether training writes into rows that were viewed in pictures and expects the pictures to change: stored
+/// channels last, they would not.
+bool writes_through_views(torch::nn::Module& module,
+                          const std::function<at::Tensor(const at::Tensor&)>& forward,
+                          const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
   const DirectConvolutions convolutions(true);
   const InMode training(module, true);
@@ -77,7 +86,9 @@ bool writes_through_views(torch::nn::Module& module, const std::function<at::Ten
   const device::RandomScope own_draws(at::kCPU, 0);
   const RowCopies copies;
   try {
-    forward(channels_last(at::cat({made_up_picture(input), made_up_picture(input).neg()})));  // two: a batch norm refuses a single number
+    forward(
+        channels_last(at::cat({made_up_picture(input),
+                               made_up_picture(input).neg()})));  // two: a batch norm refuses a single number
     return copies.changed();
   } catch (...) {
     return true;
@@ -86,9 +97,14 @@ bool writes_through_views(torch::nn::Module& module, const std::function<at::Ten
 
 }  // namespace
 
-Instance module_instance(std::shared_ptr<torch::nn::Module> module, std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input) {
-  if (input.steps > 0 || !gives_the_same(*module, forward, input) || writes_through_views(*module, forward, input)) return {std::move(module), std::move(forward)};
-  const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& pictures) { return forward(DirectConvolutions::enabled() ? channels_last(pictures) : pictures); };
+Instance module_instance(std::shared_ptr<torch::nn::Module> module,
+                         std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input) {
+  if (input.steps > 0 || !gives_the_same(*module, forward, input) ||
+      writes_through_views(*module, forward, input))
+    return {std::move(module), std::move(forward)};
+  const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& pictures) {
+    return forward(DirectConvolutions::enabled() ? channels_last(pictures) : pictures);
+  };
   return {.module = std::move(module), .forward = forward_channels_last, .channels_last = true};
 }
 

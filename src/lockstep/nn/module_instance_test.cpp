@@ -26,10 +26,12 @@ struct ViewingNetImpl : torch::nn::Module {
   bool was_channels_last = false;
 
   explicit ViewingNetImpl(const NetworkInput& input) {
-    first = register_module("first", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 20, 5).padding(2)));
+    first = register_module("first",
+                            torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 20, 5).padding(2)));
     norm = register_module("norm", torch::nn::BatchNorm2d(20));
     second = register_module("second", torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 20, 3).padding(1)));
-    last = register_module("last", torch::nn::Linear(20 * (input.height / 2) * (input.width / 2), input.classes));
+    last = register_module("last",
+                           torch::nn::Linear(20 * (input.height / 2) * (input.width / 2), input.classes));
   }
   at::Tensor forward(const at::Tensor& pictures) {
     was_channels_last = pictures.stride(1) == 1;
@@ -50,14 +52,16 @@ Results train_once(const Instance& instance, const at::Tensor& pictures, bool ow
   instance.module->zero_grad();
   Results results{instance.forward(pictures)};
   results.logits.square().sum().backward();
-  for (const at::Tensor& parameter : instance.module->parameters()) results.gradients.push_back(parameter.grad().clone());
+  for (const at::Tensor& parameter : instance.module->parameters())
+    results.gradients.push_back(parameter.grad().clone());
   for (const at::Tensor& buffer : instance.module->buffers()) results.buffers.push_back(buffer.clone());
   return results;
 }
 
 void expect_near(const at::Tensor& ours, const at::Tensor& engine) {
   const at::Tensor wanted = engine.to(at::kDouble);
-  EXPECT_LE((ours.to(at::kDouble) - wanted).abs().max().item<double>(), 2e-4 * std::max(1.0, wanted.abs().max().item<double>()));
+  EXPECT_LE((ours.to(at::kDouble) - wanted).abs().max().item<double>(),
+            2e-4 * std::max(1.0, wanted.abs().max().item<double>()));
 }
 
 template <class Net>
@@ -73,7 +77,8 @@ TEST(OwnModules, TrainChannelsLastAsTheEngineTrainsThem) {
     input.channels = channels;
     const at::Tensor pictures = at::randn({6, channels, input.height, input.width});
     const Instance instance = instance_of<ViewingNet>(input);
-    const Results engine = train_once(instance_of<ViewingNet>(input), pictures, false), ours = train_once(instance, pictures, true);
+    const Results engine = train_once(instance_of<ViewingNet>(input), pictures, false),
+                  ours = train_once(instance, pictures, true);
     EXPECT_TRUE(instance.channels_last);
     EXPECT_TRUE(dynamic_cast<ViewingNetImpl&>(*instance.module).was_channels_last);
     expect_near(ours.logits, engine.logits);
@@ -89,7 +94,8 @@ struct SharingNetImpl : torch::nn::Module {
   torch::nn::Linear last{nullptr};
 
   explicit SharingNetImpl(const NetworkInput& input) {
-    first = register_module("first", torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 20, 3).padding(1)));
+    first = register_module("first",
+                            torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 20, 3).padding(1)));
     norm = register_module("norm", torch::nn::BatchNorm2d(20));
     other = register_module("other", torch::nn::BatchNorm2d(20));
     last = register_module("last", torch::nn::Linear(20, input.classes));
@@ -106,7 +112,8 @@ TORCH_MODULE(SharingNet);
 
 TEST(OwnModules, MayReadABatchNormBesideItsReLU) {
   const at::Tensor pictures = at::randn({6, 3, 12, 10});
-  const Results engine = train_once(instance_of<SharingNet>(kInput), pictures, false), ours = train_once(instance_of<SharingNet>(kInput), pictures, true);
+  const Results engine = train_once(instance_of<SharingNet>(kInput), pictures, false),
+                ours = train_once(instance_of<SharingNet>(kInput), pictures, true);
   expect_near(ours.logits, engine.logits);
   for (size_t i = 0; i < engine.gradients.size(); ++i) expect_near(ours.gradients[i], engine.gradients[i]);
 }
@@ -125,16 +132,20 @@ TEST(OwnModules, SeeTheGradientOfABatchNormThatAReLUReads) {
 at::Tensor normalized(const at::Tensor& weight, const at::Tensor& bias) {
   torch::manual_seed(5);
   const at::Tensor input = at::randn({4, 20, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
-  return at::batch_norm(input, weight, bias, at::zeros({20}), at::ones({20}), /*training=*/true, /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/false);
+  return at::batch_norm(input, weight, bias, at::zeros({20}), at::ones({20}), /*training=*/true,
+                        /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/false);
 }
 
-/// What a module may do with a batch norm's output beside giving it to a ReLU; gives what it sees of the gradients.
-using Use = std::function<at::Tensor(const at::Tensor& normalized, const at::Tensor& weight, const at::Tensor& bias)>;
+/// What a module may do with a batch norm's output beside giving it to a ReLU; gives what it sees of the
+/// gradients.
+using Use =
+    std::function<at::Tensor(const at::Tensor& normalized, const at::Tensor& weight, const at::Tensor& bias)>;
 
 void expect_as_the_engine(const Use& use) {
   const auto run = [&](bool own_kernels) {
     const DirectConvolutions scope(own_kernels);
-    const at::Tensor weight = at::linspace(0.5, 1.5, 20).requires_grad_(), bias = at::linspace(-1, 1, 20).requires_grad_();
+    const at::Tensor weight = at::linspace(0.5, 1.5, 20).requires_grad_(),
+                     bias = at::linspace(-1, 1, 20).requires_grad_();
     return use(normalized(weight, bias), weight, bias);
   };
   const at::Tensor ours = run(true), engine = run(false);
@@ -145,7 +156,9 @@ void expect_as_the_engine(const Use& use) {
 TEST(OwnModules, SeeTheGradientOfABatchNormThatIsAskedForAfterItsReLU) {
   for (const bool read_by_others : {false, true}) {
     SCOPED_TRACE(read_by_others);
-    const auto loss = [&](const at::Tensor& norm, const at::Tensor& output) { return output.square().sum() + (read_by_others ? 3 * norm.sum() : at::zeros({})); };
+    const auto loss = [&](const at::Tensor& norm, const at::Tensor& output) {
+      return output.square().sum() + (read_by_others ? 3 * norm.sum() : at::zeros({}));
+    };
     expect_as_the_engine([&](const at::Tensor& norm, const at::Tensor&, const at::Tensor&) {
       const at::Tensor output = at::relu(norm);
       norm.retain_grad();
@@ -194,11 +207,13 @@ TEST(OwnModules, MayGoOnWithABatchNormsOutputAfterItsBackward) {
 
 TEST(OwnModules, MayGiveABiasThatDoesNotLieByItself) {
   torch::manual_seed(3);
-  const at::Tensor table = at::randn({20, 4}), rows = at::randn({3, 8}), weight = at::randn({20, 8}), pictures = at::randn({3, 8, 12, 12}), filters = at::randn({20, 8, 3, 3});
+  const at::Tensor table = at::randn({20, 4}), rows = at::randn({3, 8}), weight = at::randn({20, 8}),
+                   pictures = at::randn({3, 8, 12, 12}), filters = at::randn({20, 8, 3, 3});
   for (const at::Tensor& bias : {table.select(1, 2), at::randn({1}).expand({20})}) {
     const auto run = [&](bool own_kernels) {
       const DirectConvolutions scope(own_kernels);
-      return std::vector{at::linear(rows, weight, bias), at::addmm(bias, rows, weight.t()), at::conv2d(pictures, filters, bias, 1, 1)};
+      return std::vector{at::linear(rows, weight, bias), at::addmm(bias, rows, weight.t()),
+                         at::conv2d(pictures, filters, bias, 1, 1)};
     };
     const auto ours = run(true), engine = run(false);
     for (size_t i = 0; i < ours.size(); ++i) expect_near(ours[i], engine[i]);
@@ -213,7 +228,10 @@ TEST(OwnModules, HaveNoSecondDerivative) {
   const at::Tensor pictures = at::randn({2, 3, 12, 10}).requires_grad_();
   const auto penalty = [&](bool own_kernels) {
     const DirectConvolutions scope(own_kernels);
-    return torch::autograd::grad({instance.forward(pictures).sum()}, {pictures}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0].square().sum();
+    return torch::autograd::grad({instance.forward(pictures).sum()}, {pictures}, {}, /*retain_graph=*/true,
+                                 /*create_graph=*/true)[0]
+        .square()
+        .sum();
   };
   EXPECT_TRUE(penalty(false).requires_grad());
   EXPECT_THROW(penalty(true), Error);
@@ -259,9 +277,13 @@ TEST(OwnModules, AreGivenPicturesAsBeforeOutsideOfTheScope) {
 /// Reads memory in the order that it takes for granted.
 struct PointerNetImpl : torch::nn::Module {
   torch::nn::Linear last{nullptr};
-  explicit PointerNetImpl(const NetworkInput& input) { last = register_module("last", torch::nn::Linear(input.channels * input.height * input.width, input.classes)); }
+  explicit PointerNetImpl(const NetworkInput& input) {
+    last = register_module("last",
+                           torch::nn::Linear(input.channels * input.height * input.width, input.classes));
+  }
   at::Tensor forward(const at::Tensor& pictures) {
-    return last(at::from_blob(pictures.data_ptr(), {pictures.size(0), pictures.numel() / pictures.size(0)}, at::kFloat));
+    return last(at::from_blob(pictures.data_ptr(), {pictures.size(0), pictures.numel() / pictures.size(0)},
+                              at::kFloat));
   }
 };
 TORCH_MODULE(PointerNet);

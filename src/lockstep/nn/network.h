@@ -1,4 +1,5 @@
-// What a network is to the rest of the program: a name, and a factory that makes instances for given input and classes.
+// What a network is to the rest of the program: a name, and a factory that makes instances for given input
+// and classes.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +24,25 @@ struct NetworkInput {
   int64_t height = 28;
   int64_t width = 28;
   int64_t classes = 10;
-  int64_t steps = 0;           ///< 0: pictures; else sequences, the longest of which has so many time steps (height and width are then 1)
-  bool labels_steps = false;   ///< a class for each time step: logits are [b,classes,T]
+  int64_t steps = 0;  ///< 0: pictures; else sequences, the longest of which has so many time steps (height
+                      ///< and width are then 1)
+  bool labels_steps = false;  ///< a class for each time step: logits are [b,classes,T]
   friend bool operator==(const NetworkInput&, const NetworkInput&) = default;
 };
 
 /// A mini-batch of sequences, padded to one length.
 struct Sequences {
-  at::Tensor values;                     ///< [b,C,T]
-  at::Tensor lengths;                    ///< int64 [b] on the host: time steps that are no padding
-  bool padded_left = false;              ///< padding stands before them, not after
-  std::vector<at::Tensor> carried = {};  ///< recurrent state to begin with, [b,...] for each of Instance::carried; empty: zeros
+  at::Tensor values;         ///< [b,C,T]
+  at::Tensor lengths;        ///< int64 [b] on the host: time steps that are no padding
+  bool padded_left = false;  ///< padding stands before them, not after
+  std::vector<at::Tensor> carried =
+      {};  ///< recurrent state to begin with, [b,...] for each of Instance::carried; empty: zeros
 };
 
 struct SequenceOutput {
-  at::Tensor logits = {};                ///< [b,classes], or [b,classes,T]; at padded time steps anything finite
-  std::vector<at::Tensor> carried = {};  ///< recurrent state after each sequence's last time step, detached from gradients
+  at::Tensor logits = {};  ///< [b,classes], or [b,classes,T]; at padded time steps anything finite
+  std::vector<at::Tensor> carried =
+      {};  ///< recurrent state after each sequence's last time step, detached from gradients
 };
 
 /// Sequences [b,C,T] without padding.
@@ -53,22 +57,28 @@ struct CarriedState {
 /// A layer of a layer graph's instance, in the order of evaluation.
 struct LayerStep {
   std::string name;
-  bool random = false;     ///< in training it draws random numbers
-  bool keeps_shards_apart = false;  ///< it takes several shards in one batch, or says where it cannot: shards_together.h
+  bool random = false;  ///< in training it draws random numbers
+  bool keeps_shards_apart =
+      false;  ///< it takes several shards in one batch, or says where it cannot: shards_together.h
   bool ends_part = false;  ///< what comes after it takes nothing from before but its output
 };
 
-/// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits [b,classes].
+/// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits
+/// [b,classes].
 struct Instance {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
-  std::function<SequenceOutput(const Sequences&)> forward_sequences = {};  ///< empty: the network takes no sequences
+  std::function<SequenceOutput(const Sequences&)> forward_sequences =
+      {};  ///< empty: the network takes no sequences
   std::vector<CarriedState> carried = {};
   std::vector<LayerStep> steps = {};  ///< empty: a module of the user's own
-  /// Of a layer graph of pictures: the layers steps[begin] to steps[end - 1], on the output of the one before.
+  /// Of a layer graph of pictures: the layers steps[begin] to steps[end - 1], on the output of the one
+  /// before.
   std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};
-  bool channels_last = false;  ///< of a module of the user's own: `forward` gives it pictures so, see module_instance.h
-  std::vector<std::shared_ptr<torch::nn::Module>> held = {};  ///< frozen layers, in evaluation mode always; see freeze.h
+  bool channels_last =
+      false;  ///< of a module of the user's own: `forward` gives it pictures so, see module_instance.h
+  std::vector<std::shared_ptr<torch::nn::Module>> held =
+      {};  ///< frozen layers, in evaluation mode always; see freeze.h
 };
 
 /// A cheap value. make() may be called by any thread, also at once by several.
@@ -78,7 +88,8 @@ class Network {
 
   Network() = default;
   /// `spec` is what a manifest keeps: the layer graph, or null for a module of the user's own.
-  Network(std::string name, Factory factory, Json spec = nullptr) : name_(std::move(name)), factory_(std::move(factory)), spec_(std::move(spec)) {}
+  Network(std::string name, Factory factory, Json spec = nullptr)
+      : name_(std::move(name)), factory_(std::move(factory)), spec_(std::move(spec)) {}
 
   const std::string& name() const { return name_; }
   const Json& spec() const { return spec_; }

@@ -32,8 +32,13 @@ std::string counted_text(int64_t count, const std::vector<LayerTensor>& tensors)
 }
 
 Cells cells_of(const LayerRow& row) {
-  return {row.name, row.type, join(row.inputs, ", "), sizes_text(row.shape), counted_text(row.learnable_count, row.learnables),
-      counted_text(row.state_count, row.states), row.detail};
+  return {row.name,
+          row.type,
+          join(row.inputs, ", "),
+          sizes_text(row.shape),
+          counted_text(row.learnable_count, row.learnables),
+          counted_text(row.state_count, row.states),
+          row.detail};
 }
 
 std::string line_of(const Cells& cells, const std::vector<size_t>& widths) {
@@ -47,7 +52,8 @@ std::string line_of(const Cells& cells, const std::vector<size_t>& widths) {
 }
 
 std::string tensor_total(const char* kind, int64_t tensors, int64_t count) {
-  return std::to_string(tensors) + " " + kind + (tensors == 1 ? " tensor" : " tensors") + " with " + with_commas(count) + (count == 1 ? " number" : " numbers");
+  return std::to_string(tensors) + " " + kind + (tensors == 1 ? " tensor" : " tensors") + " with " +
+         with_commas(count) + (count == 1 ? " number" : " numbers");
 }
 
 }  // namespace
@@ -72,10 +78,13 @@ std::vector<std::vector<std::string>> network_table_cells(const NetworkTable& ta
 }
 
 std::string network_totals_text(const NetworkTable& table) {
-  const std::string layers = std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer" : " layers");
-  const std::string learnables = tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count());
+  const std::string layers =
+      std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer" : " layers");
+  const std::string learnables =
+      tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count());
   const std::string states = tensor_total("state", table.state_tensor_count(), table.state_count());
-  return layers + ", " + learnables + " (" + as_bytes(table.learnable_count() * 4) + " in float32), " + states + "\n";
+  return layers + ", " + learnables + " (" + as_bytes(table.learnable_count() * 4) + " in float32), " +
+         states + "\n";
 }
 
 std::string network_table_text(const NetworkTable& table) {

@@ -28,7 +28,8 @@ Instance drawn(const Network& network, const NetworkInput& input) {
   return instance;
 }
 
-at::Tensor output_of(const Network& network, const NetworkInput& input, const std::string& layer, const at::Tensor& pictures) {
+at::Tensor output_of(const Network& network, const NetworkInput& input, const std::string& layer,
+                     const at::Tensor& pictures) {
   const ObservedLayer observed = observe_layer(network, input, layer);
   const torch::NoGradGuard no_grad;
   const at::Tensor output = drawn(observed.network, input).forward_part(pictures, 0, observed.steps);
@@ -81,7 +82,8 @@ TEST(Observe, SequencesKeepTheirTimeSteps) {
 
 TEST(Observe, AWrongNameIsToldTheRightOnes) {
   try {
-    observe_layer(find_network("lstm_classifier"), {.channels = 12, .height = 1, .width = 1, .classes = 9, .steps = 29}, "lstn");
+    observe_layer(find_network("lstm_classifier"),
+                  {.channels = 12, .height = 1, .width = 1, .classes = 9, .steps = 29}, "lstn");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_option);

@@ -14,10 +14,12 @@ using MaybeTensor = std::optional<at::Tensor>;
 
 MaybeTensor maybe(const at::Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
 
-/// Time steps one at a time, each copied to the start of a block of memory: a product's bits may depend on how its operands lie.
+/// Time steps one at a time, each copied to the start of a block of memory: a product's bits may depend on
+/// how its operands lie.
 class StepReader {
  public:
-  explicit StepReader(const at::Tensor& values) : values_(values), step_(at::empty_like(values.select(0, 0), at::MemoryFormat::Contiguous)) {}
+  explicit StepReader(const at::Tensor& values)
+      : values_(values), step_(at::empty_like(values.select(0, 0), at::MemoryFormat::Contiguous)) {}
   const at::Tensor& at(int64_t t) { return step_.copy_(values_.select(0, t)); }
 
  private:
@@ -26,10 +28,14 @@ class StepReader {
 };
 
 /// [T,b,features] for T = `steps`, in the type of `like` [b,...].
-at::Tensor room(int64_t steps, const at::Tensor& like, int64_t features) { return at::empty({steps, like.size(0), features}, like.options()); }
+at::Tensor room(int64_t steps, const at::Tensor& like, int64_t features) {
+  return at::empty({steps, like.size(0), features}, like.options());
+}
 
 /// Sum over time and batch of gradient^T input: the gradient of a weight.
-at::Tensor weight_gradient(const at::Tensor& gradients, const at::Tensor& inputs) { return at::mm(gradients.flatten(0, 1).t(), inputs.flatten(0, 1)); }
+at::Tensor weight_gradient(const at::Tensor& gradients, const at::Tensor& inputs) {
+  return at::mm(gradients.flatten(0, 1).t(), inputs.flatten(0, 1));
+}
 
 at::Tensor input_gradient(const at::Tensor& gradients, const at::Tensor& weight) {
   return at::mm(gradients.flatten(0, 1), weight).view({gradients.size(0), gradients.size(1), weight.size(1)});
@@ -48,10 +54,13 @@ Arriving arriving(const at::Tensor& later, const at::Tensor& own, const at::Tens
   return {sum.masked_fill(padded, 0), later.masked_fill(padded.logical_not(), 0)};
 }
 
-at::Tensor with_passed(const at::Tensor& gradient, const at::Tensor& passed) { return passed.defined() ? gradient + passed : gradient; }
+at::Tensor with_passed(const at::Tensor& gradient, const at::Tensor& passed) {
+  return passed.defined() ? gradient + passed : gradient;
+}
 
 /// `next` where the row is no padding at time t, else `before`.
-at::Tensor unless_padded(const at::Tensor& padding, int64_t t, const at::Tensor& before, const at::Tensor& next) {
+at::Tensor unless_padded(const at::Tensor& padding, int64_t t, const at::Tensor& before,
+                         const at::Tensor& next) {
   return padding.defined() ? at::where(padding.select(0, t), before, next) : next;
 }
 
@@ -62,11 +71,14 @@ void put_output(const at::Tensor& outputs, int64_t t, const at::Tensor& h, const
 
 class Lstm : public torch::autograd::Function<Lstm> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& values, const at::Tensor& input_weight, const at::Tensor& hidden_weight, const at::Tensor& bias,
-                               at::Tensor h, at::Tensor c, const MaybeTensor& maybe_padding) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& values,
+                               const at::Tensor& input_weight, const at::Tensor& hidden_weight,
+                               const at::Tensor& bias, at::Tensor h, at::Tensor c,
+                               const MaybeTensor& maybe_padding) {
     const at::Tensor padding = maybe_padding.value_or(at::Tensor());
     const int64_t steps = values.size(0), size = h.size(1);
-    const at::Tensor outputs = room(steps, h, size), gates = room(steps, h, 4 * size), before = room(steps, h, size), cells = room(steps + 1, h, size);
+    const at::Tensor outputs = room(steps, h, size), gates = room(steps, h, 4 * size),
+                     before = room(steps, h, size), cells = room(steps + 1, h, size);
     StepReader reader(values);
     cells[0].copy_(c);
     for (int64_t t = 0; t < steps; ++t) {
@@ -92,7 +104,8 @@ class Lstm : public torch::autograd::Function<Lstm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const auto saved = context->get_saved_variables();
-    const at::Tensor &values = saved[0], &gates = saved[3], &before = saved[4], &cells = saved[5], &padding = saved[6];
+    const at::Tensor &values = saved[0], &gates = saved[3], &before = saved[4], &cells = saved[5],
+                     &padding = saved[6];
     const at::Tensor gate_gradients = at::empty_like(gates);
     at::Tensor h = gradients[1].defined() ? gradients[1] : at::zeros_like(cells[0]);
     at::Tensor c = at::zeros_like(h);
@@ -109,19 +122,29 @@ class Lstm : public torch::autograd::Function<Lstm> {
       c = with_passed(cell * gate[1], to_c.passed);
       h = with_passed(at::mm(gate_gradients.select(0, t), saved[2]), to_h.passed);
     }
-    const at::Tensor to_values = context->needs_input_grad(0) ? input_gradient(gate_gradients, saved[1]) : at::Tensor();
-    return {to_values, weight_gradient(gate_gradients, values), weight_gradient(gate_gradients, before), gate_gradients.flatten(0, 1).sum(0), {}, {}, {}};
+    const at::Tensor to_values =
+        context->needs_input_grad(0) ? input_gradient(gate_gradients, saved[1]) : at::Tensor();
+    return {to_values,
+            weight_gradient(gate_gradients, values),
+            weight_gradient(gate_gradients, before),
+            gate_gradients.flatten(0, 1).sum(0),
+            {},
+            {},
+            {}};
   }
 };
 
 class Gru : public torch::autograd::Function<Gru> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& values, const at::Tensor& input_weight, const at::Tensor& hidden_weight, const at::Tensor& input_bias,
-                               const at::Tensor& hidden_bias, at::Tensor h, const MaybeTensor& maybe_padding) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& values,
+                               const at::Tensor& input_weight, const at::Tensor& hidden_weight,
+                               const at::Tensor& input_bias, const at::Tensor& hidden_bias, at::Tensor h,
+                               const MaybeTensor& maybe_padding) {
     const at::Tensor padding = maybe_padding.value_or(at::Tensor());
     const int64_t steps = values.size(0), size = h.size(1);
     // The gates, and the hidden part of the new gate before the reset gate scales it.
-    const at::Tensor outputs = room(steps, h, size), gates = room(steps, h, 3 * size), parts = room(steps, h, size), before = room(steps, h, size);
+    const at::Tensor outputs = room(steps, h, size), gates = room(steps, h, 3 * size),
+                     parts = room(steps, h, size), before = room(steps, h, size);
     StepReader reader(values);
     for (int64_t t = 0; t < steps; ++t) {
       before.select(0, t).copy_(h);
@@ -143,7 +166,8 @@ class Gru : public torch::autograd::Function<Gru> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const auto saved = context->get_saved_variables();
-    const at::Tensor &values = saved[0], &gates = saved[3], &parts = saved[4], &before = saved[5], &padding = saved[6];
+    const at::Tensor &values = saved[0], &gates = saved[3], &parts = saved[4], &before = saved[5],
+                     &padding = saved[6];
     const int64_t size = before.size(2);
     const at::Tensor input_side = at::empty_like(gates), hidden_side = at::empty_like(gates);
     at::Tensor h = gradients[1].defined() ? gradients[1] : at::zeros_like(before[0]);
@@ -159,18 +183,27 @@ class Gru : public torch::autograd::Function<Gru> {
       to_hidden.narrow(1, 2 * size, size).copy_(to_input[2] * gate[0]);
       h = with_passed(at::addcmul(at::mm(to_hidden, saved[2]), to_h.used, gate[1]), to_h.passed);
     }
-    const at::Tensor to_values = context->needs_input_grad(0) ? input_gradient(input_side, saved[1]) : at::Tensor();
-    return {to_values, weight_gradient(input_side, values), weight_gradient(hidden_side, before), input_side.flatten(0, 1).sum(0), hidden_side.flatten(0, 1).sum(0), {}, {}};
+    const at::Tensor to_values =
+        context->needs_input_grad(0) ? input_gradient(input_side, saved[1]) : at::Tensor();
+    return {to_values,
+            weight_gradient(input_side, values),
+            weight_gradient(hidden_side, before),
+            input_side.flatten(0, 1).sum(0),
+            hidden_side.flatten(0, 1).sum(0),
+            {},
+            {}};
   }
 };
 
 class LinearOfSteps : public torch::autograd::Function<LinearOfSteps> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& values, const at::Tensor& weight, const MaybeTensor& bias) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& values, const at::Tensor& weight,
+                            const MaybeTensor& bias) {
     const at::Tensor outputs = room(values.size(0), values.select(0, 0), weight.size(0));
     StepReader reader(values);
     for (int64_t t = 0; t < values.size(0); ++t) {
-      outputs.select(0, t).copy_(bias ? at::addmm(*bias, reader.at(t), weight.t()) : at::mm(reader.at(t), weight.t()));
+      outputs.select(0, t).copy_(bias ? at::addmm(*bias, reader.at(t), weight.t())
+                                      : at::mm(reader.at(t), weight.t()));
     }
     context->save_for_backward({values, weight});
     context->saved_data["bias"] = bias.has_value();
@@ -181,20 +214,26 @@ class LinearOfSteps : public torch::autograd::Function<LinearOfSteps> {
     check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor gradient = gradients[0].contiguous();
-    const at::Tensor to_values = context->needs_input_grad(0) ? input_gradient(gradient, saved[1]) : at::Tensor();
-    return {to_values, weight_gradient(gradient, saved[0]), context->saved_data["bias"].toBool() ? gradient.flatten(0, 1).sum(0) : at::Tensor()};
+    const at::Tensor to_values =
+        context->needs_input_grad(0) ? input_gradient(gradient, saved[1]) : at::Tensor();
+    return {to_values, weight_gradient(gradient, saved[0]),
+            context->saved_data["bias"].toBool() ? gradient.flatten(0, 1).sum(0) : at::Tensor()};
   }
 };
 
 }  // namespace
 
-Recurrence run_lstm(const at::Tensor& values, const at::Tensor& padding, const CellWeights& weights, const at::Tensor& h, const at::Tensor& c) {
-  const auto made = Lstm::apply(values, weights.input, weights.hidden, weights.input_bias + weights.hidden_bias, h, c, maybe(padding));
+Recurrence run_lstm(const at::Tensor& values, const at::Tensor& padding, const CellWeights& weights,
+                    const at::Tensor& h, const at::Tensor& c) {
+  const auto made = Lstm::apply(values, weights.input, weights.hidden,
+                                weights.input_bias + weights.hidden_bias, h, c, maybe(padding));
   return {made[0], made[1], made[2]};
 }
 
-Recurrence run_gru(const at::Tensor& values, const at::Tensor& padding, const CellWeights& weights, const at::Tensor& h) {
-  const auto made = Gru::apply(values, weights.input, weights.hidden, weights.input_bias, weights.hidden_bias, h, maybe(padding));
+Recurrence run_gru(const at::Tensor& values, const at::Tensor& padding, const CellWeights& weights,
+                   const at::Tensor& h) {
+  const auto made = Gru::apply(values, weights.input, weights.hidden, weights.input_bias, weights.hidden_bias,
+                               h, maybe(padding));
   return {made[0], made[1], {}};
 }
 

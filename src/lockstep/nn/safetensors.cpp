@@ -24,7 +24,8 @@
 namespace lockstep::nn {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian and is copied as it is");
+static_assert(std::endian::native == std::endian::little,
+              "the format is little-endian and is copied as it is");
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kDataAlignment = 8;
@@ -33,12 +34,20 @@ struct Dtype {
   const char* name;
   at::ScalarType type;
 };
-constexpr std::array<Dtype, 10> kDtypes{{{"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
-                                         {"I32", at::kInt}, {"I16", at::kShort}, {"I8", at::kChar}, {"U8", at::kByte}, {"BOOL", at::kBool}}};
+constexpr std::array<Dtype, 10> kDtypes{{{"F64", at::kDouble},
+                                         {"F32", at::kFloat},
+                                         {"F16", at::kHalf},
+                                         {"BF16", at::kBFloat16},
+                                         {"I64", at::kLong},
+                                         {"I32", at::kInt},
+                                         {"I16", at::kShort},
+                                         {"I8", at::kChar},
+                                         {"U8", at::kByte},
+                                         {"BOOL", at::kBool}}};
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good safetensors file: " + reason,
-      "it may be cut off or of another format; make or download it again");
+              "it may be cut off or of another format; make or download it again");
 }
 
 class InputFile {
@@ -53,7 +62,8 @@ class InputFile {
   uint64_t size() const { return size_; }
 
   void read(uint64_t offset, void* to, uint64_t bytes) const {
-    if (file_.read_at(static_cast<int64_t>(offset), {static_cast<char*>(to), bytes}) < bytes) corrupt(file_.path(), "it ended while it was read");
+    if (file_.read_at(static_cast<int64_t>(offset), {static_cast<char*>(to), bytes}) < bytes)
+      corrupt(file_.path(), "it ended while it was read");
   }
 
  private:
@@ -62,11 +72,14 @@ class InputFile {
 };
 
 std::string read_header_text(const InputFile& file, const std::filesystem::path& path) {
-  if (file.size() < kLengthBytes) corrupt(path, "it has " + std::to_string(file.size()) + " bytes, fewer than the 8 of the header's length");
+  if (file.size() < kLengthBytes)
+    corrupt(path,
+            "it has " + std::to_string(file.size()) + " bytes, fewer than the 8 of the header's length");
   uint64_t length = 0;
   file.read(0, &length, kLengthBytes);
   if (length > kMostHeaderBytes || length > file.size() - kLengthBytes) {
-    corrupt(path, "its header would have " + std::to_string(length) + " bytes, and the file has " + std::to_string(file.size()));
+    corrupt(path, "its header would have " + std::to_string(length) + " bytes, and the file has " +
+                      std::to_string(file.size()));
   }
   std::string text(length, '\0');
   file.read(kLengthBytes, text.data(), length);
@@ -74,8 +87,11 @@ std::string read_header_text(const InputFile& file, const std::filesystem::path&
 }
 
 at::ScalarType type_of(const HeaderEntry& entry, const std::filesystem::path& path) {
-  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& dtype) { return entry.dtype == dtype.name; });
-  if (found == kDtypes.end()) corrupt(path, "tensor " + in_quotes(entry.name) + " has numbers of type " + in_quotes(entry.dtype) + ", which is not supported");
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                  [&](const Dtype& dtype) { return entry.dtype == dtype.name; });
+  if (found == kDtypes.end())
+    corrupt(path, "tensor " + in_quotes(entry.name) + " has numbers of type " + in_quotes(entry.dtype) +
+                      ", which is not supported");
   return found->type;
 }
 
@@ -86,72 +102,81 @@ uint64_t bytes_of(const HeaderEntry& entry, at::ScalarType type, const std::file
   bool empty = false;
   for (const uint64_t size : entry.shape) {
     if (size == 0) empty = true;
-    if (size > 0 && __builtin_mul_overflow(bytes, size, &bytes)) corrupt(path, "tensor " + in_quotes(entry.name) + " has a shape that is too large");
+    if (size > 0 && __builtin_mul_overflow(bytes, size, &bytes))
+      corrupt(path, "tensor " + in_quotes(entry.name) + " has a shape that is too large");
   }
   return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
 /// The tensors have to fill the data one after the other, without gap, overlap or rest.
-void check_offsets(const std::vector<HeaderEntry>& entries, uint64_t data_bytes, const std::filesystem::path& path) {
+void check_offsets(const std::vector<HeaderEntry>& entries, uint64_t data_bytes,
+                   const std::filesystem::path& path) {
   std::vector<const HeaderEntry*> sorted;
   for (const HeaderEntry& entry : entries) {
     const uint64_t wanted = bytes_of(entry, type_of(entry, path), path);
     if (entry.begin > entry.end || entry.end > data_bytes) {
-      corrupt(path, "tensor " + in_quotes(entry.name) + " would reach to byte " +
-          std::to_string(entry.end) + " of " + std::to_string(data_bytes));
+      corrupt(path, "tensor " + in_quotes(entry.name) + " would reach to byte " + std::to_string(entry.end) +
+                        " of " + std::to_string(data_bytes));
     }
     if (entry.end - entry.begin != wanted) {
-      corrupt(path, "tensor " + in_quotes(entry.name) + " has " + std::to_string(entry.end - entry.begin) + " bytes where its shape needs " +
-          std::to_string(wanted));
+      corrupt(path, "tensor " + in_quotes(entry.name) + " has " + std::to_string(entry.end - entry.begin) +
+                        " bytes where its shape needs " + std::to_string(wanted));
     }
     sorted.push_back(&entry);
   }
-  std::sort(sorted.begin(), sorted.end(), [](const HeaderEntry* a, const HeaderEntry* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
+  std::sort(sorted.begin(), sorted.end(), [](const HeaderEntry* a, const HeaderEntry* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
   uint64_t filled = 0;
   for (const HeaderEntry* entry : sorted) {
     if (entry->begin != filled) {
       corrupt(path, "tensor " + in_quotes(entry->name) + " begins at byte " + std::to_string(entry->begin) +
-          " of the data, where " + std::to_string(filled) + " is due");
+                        " of the data, where " + std::to_string(filled) + " is due");
     }
     filled = entry->end;
   }
-  if (filled != data_bytes) corrupt(path, "its data has " + std::to_string(data_bytes) + " bytes, and its tensors have " + std::to_string(filled));
+  if (filled != data_bytes)
+    corrupt(path, "its data has " + std::to_string(data_bytes) + " bytes, and its tensors have " +
+                      std::to_string(filled));
 }
 
-at::Tensor read_tensor(const InputFile& file, const HeaderEntry& entry, uint64_t data_begin, const std::filesystem::path& path) {
+at::Tensor read_tensor(const InputFile& file, const HeaderEntry& entry, uint64_t data_begin,
+                       const std::filesystem::path& path) {
   const at::ScalarType type = type_of(entry, path);
   const std::vector<int64_t> shape(entry.shape.begin(), entry.shape.end());
   at::Tensor tensor;
   try {
     tensor = at::empty(shape, at::TensorOptions().dtype(type));
   } catch (const c10::Error&) {
-    throw Error(ErrorCode::out_of_memory, "tensor " + in_quotes(entry.name) + " of " + as_bytes(static_cast<int64_t>(entry.end - entry.begin)) +
-        " in \"" + path.string() + "\" does not fit into memory");
+    throw Error(ErrorCode::out_of_memory, "tensor " + in_quotes(entry.name) + " of " +
+                                              as_bytes(static_cast<int64_t>(entry.end - entry.begin)) +
+                                              " in \"" + path.string() + "\" does not fit into memory");
   }
   file.read(data_begin + entry.begin, tensor.data_ptr(), entry.end - entry.begin);
   if (type == at::kBool) {
     // A bool that is neither 0 nor 1 is undefined behaviour to load.
     const auto* bytes = static_cast<const uint8_t*>(tensor.data_ptr());
     if (std::any_of(bytes, bytes + tensor.numel(), [](uint8_t byte) { return byte > 1; })) {
-      corrupt(path, "tensor " + in_quotes(entry.name) +
-          " holds bytes that are neither true nor false");
+      corrupt(path, "tensor " + in_quotes(entry.name) + " holds bytes that are neither true nor false");
     }
   }
   return tensor;
 }
 
-/// What is written where: the header lists tensors in the given order, the data has those of larger numbers first, so that each begins at a
-/// multiple of its number's size.
+/// What is written where: the header lists tensors in the given order, the data has those of larger numbers
+/// first, so that each begins at a multiple of its number's size.
 struct Layout {
   std::vector<size_t> order;
   std::string header;
 };
 
 const char* dtype_name(const std::string& name, const at::Tensor& tensor) {
-  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& dtype) { return tensor.scalar_type() == dtype.type; });
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                  [&](const Dtype& dtype) { return tensor.scalar_type() == dtype.type; });
   if (found == kDtypes.end()) {
     throw Error(ErrorCode::invalid_option, "tensor " + in_quotes(name) + " has numbers of type " +
-        c10::toString(tensor.scalar_type()) + ", which safetensors files do not hold here");
+                                               c10::toString(tensor.scalar_type()) +
+                                               ", which safetensors files do not hold here");
   }
   return found->name;
 }
@@ -161,9 +186,10 @@ void check_names(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (name == "__metadata__" || !names.insert(name).second) {
       throw Error(ErrorCode::invalid_option,
-          "a safetensors file cannot hold two tensors named " + in_quotes(name));
+                  "a safetensors file cannot hold two tensors named " + in_quotes(name));
     }
-    if (!tensor.defined()) throw Error(ErrorCode::internal, "tensor " + in_quotes(name) + " to be written is undefined");
+    if (!tensor.defined())
+      throw Error(ErrorCode::internal, "tensor " + in_quotes(name) + " to be written is undefined");
   }
 }
 
@@ -180,8 +206,9 @@ Layout layout_of(const NamedTensors& tensors, const Metadata& metadata) {
   Layout layout;
   layout.order.resize(tensors.size());
   std::iota(layout.order.begin(), layout.order.end(), size_t{0});
-  std::stable_sort(layout.order.begin(), layout.order.end(), [&](size_t a,
-      size_t b) { return tensors[a].second.element_size() > tensors[b].second.element_size(); });
+  std::stable_sort(layout.order.begin(), layout.order.end(), [&](size_t a, size_t b) {
+    return tensors[a].second.element_size() > tensors[b].second.element_size();
+  });
   std::vector<uint64_t> begins(tensors.size());
   uint64_t end = 0;
   for (const size_t index : layout.order) {
@@ -192,7 +219,10 @@ Layout layout_of(const NamedTensors& tensors, const Metadata& metadata) {
   if (!metadata.empty()) header.push_back({"__metadata__", metadata});
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];
-    header.push_back({name, {{"dtype", dtype_name(name, tensor)}, {"shape", tensor.sizes().vec()}, {"data_offsets", {begins[i], begins[i] + tensor.nbytes()}}}});
+    header.push_back({name,
+                      {{"dtype", dtype_name(name, tensor)},
+                       {"shape", tensor.sizes().vec()},
+                       {"data_offsets", {begins[i], begins[i] + tensor.nbytes()}}}});
   }
   std::string text = dumped(Json(std::move(header)));
   text.append((kDataAlignment - text.size() % kDataAlignment) % kDataAlignment, ' ');
@@ -216,13 +246,17 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   const uint64_t data_begin = kLengthBytes + text.size();
   check_offsets(header.entries, file.size() - data_begin, path);
   SafetensorsFile result{{}, std::move(header.metadata)};
-  for (const HeaderEntry& entry : header.entries) result.tensors.emplace_back(entry.name, read_tensor(file, entry, data_begin, path));
+  for (const HeaderEntry& entry : header.entries)
+    result.tensors.emplace_back(entry.name, read_tensor(file, entry, data_begin, path));
   return result;
 }
 
-std::string safetensors_header(const NamedTensors& tensors, const Metadata& metadata) { return layout_of(tensors, metadata).header; }
+std::string safetensors_header(const NamedTensors& tensors, const Metadata& metadata) {
+  return layout_of(tensors, metadata).header;
+}
 
-void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
+void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                       const Metadata& metadata) {
   const Layout layout = layout_of(tensors, metadata);
   write_file_synced(path, [&](const Sink& sink) {
     sink(layout.header);
@@ -233,8 +267,10 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
   });
 }
 
-void write_safetensors_atomic(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
-  write_aside(path, [&](const std::filesystem::path& neighbour) { write_safetensors(neighbour, tensors, metadata); });
+void write_safetensors_atomic(const std::filesystem::path& path, const NamedTensors& tensors,
+                              const Metadata& metadata) {
+  write_aside(
+      path, [&](const std::filesystem::path& neighbour) { write_safetensors(neighbour, tensors, metadata); });
 }
 
 }  // namespace lockstep::nn

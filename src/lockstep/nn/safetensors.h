@@ -21,18 +21,20 @@ struct SafetensorsFile {
   Metadata metadata;
 };
 
-/// Reads a file without trusting it: header size, JSON, names, dtypes, shapes and offsets are checked against the file's size before
-/// anything is allocated. Throws corrupt_data naming the file and what is wrong.
+/// Reads a file without trusting it: header size, JSON, names, dtypes, shapes and offsets are checked against
+/// the file's size before anything is allocated. Throws corrupt_data naming the file and what is wrong.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
 
-/// The file's bytes: tensors in the given order, the header padded with spaces so that data starts 8-aligned. A pure function of its
-/// arguments, so equal weights give equal files.
+/// The file's bytes: tensors in the given order, the header padded with spaces so that data starts 8-aligned.
+/// A pure function of its arguments, so equal weights give equal files.
 std::string safetensors_header(const NamedTensors& tensors, const Metadata& metadata = {});
 
 /// Writes and syncs `path` in place; use for files in a folder that is renamed afterwards.
-void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
+void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                       const Metadata& metadata = {});
 
 /// The same, to a temporary neighbour that is renamed over `path`.
-void write_safetensors_atomic(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
+void write_safetensors_atomic(const std::filesystem::path& path, const NamedTensors& tensors,
+                              const Metadata& metadata = {});
 
 }  // namespace lockstep::nn

@@ -40,13 +40,16 @@ class Safetensors : public testing::Test {
     return error_of([&] { read_bytes(bytes); });
   }
 
-  const std::filesystem::path path_ = std::filesystem::temp_directory_path() / ("lockstep_safetensors_test_" + std::to_string(::getpid()));
+  const std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / ("lockstep_safetensors_test_" + std::to_string(::getpid()));
 };
 
 NamedTensors every_type() {
   NamedTensors tensors;
   const at::Tensor numbers = torch::arange(15).reshape({3, 5});
-  for (const at::ScalarType type : {at::kByte, at::kHalf, at::kDouble, at::kFloat, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar}) tensors.emplace_back(c10::toString(type), numbers.to(type));
+  for (const at::ScalarType type : {at::kByte, at::kHalf, at::kDouble, at::kFloat, at::kBFloat16, at::kLong,
+                                    at::kInt, at::kShort, at::kChar})
+    tensors.emplace_back(c10::toString(type), numbers.to(type));
   tensors.emplace_back("flags", numbers > 7);
   tensors.emplace_back("scalar", torch::tensor(2.5));
   tensors.emplace_back("empty", torch::zeros({0, 4}));
@@ -80,7 +83,10 @@ TEST_F(Safetensors, EqualTensorsGiveEqualFilesAndAlignedData) {
   const Json listing = Json::parse(header.substr(8));
   for (const auto& [name, entry] : listing.items()) {
     const std::string dtype = entry["dtype"];
-    const int size = dtype == "BOOL" || dtype == "U8" || dtype == "I8" ? 1 : dtype.ends_with("16") ? 2 : dtype.ends_with("32") ? 4 : 8;
+    const int size = dtype == "BOOL" || dtype == "U8" || dtype == "I8" ? 1
+                     : dtype.ends_with("16")                           ? 2
+                     : dtype.ends_with("32")                           ? 4
+                                                                       : 8;
     EXPECT_EQ(entry["data_offsets"][0].get<int>() % size, 0) << name;
   }
 }
@@ -91,10 +97,17 @@ TEST_F(Safetensors, AFileWithoutTensorsIsAFile) {
 }
 
 TEST_F(Safetensors, WhatCannotBeWrittenIsNamed) {
-  EXPECT_THAT(error_of([&] { safetensors_header({{"a", torch::zeros(1)}, {"a", torch::zeros(1)}}); }), HasSubstr("two tensors named \"a\""));
-  EXPECT_THAT(error_of([&] { safetensors_header({{"a", torch::zeros(1, torch::kComplexFloat)}}); }), HasSubstr("tensor \"a\" has numbers of type ComplexFloat"));
+  EXPECT_THAT(error_of([&] {
+                safetensors_header({{"a", torch::zeros(1)}, {"a", torch::zeros(1)}});
+              }),
+              HasSubstr("two tensors named \"a\""));
+  EXPECT_THAT(error_of([&] {
+                safetensors_header({{"a", torch::zeros(1, torch::kComplexFloat)}});
+              }),
+              HasSubstr("tensor \"a\" has numbers of type ComplexFloat"));
   EXPECT_THAT(error_of([&] { safetensors_header({{"\xff", torch::zeros(1)}}); }), HasSubstr("not UTF-8"));
-  EXPECT_THAT(error_of([&] { write_safetensors_atomic("/no/such/folder/a", {}); }), HasSubstr("/no/such/folder/a"));
+  EXPECT_THAT(error_of([&] { write_safetensors_atomic("/no/such/folder/a", {}); }),
+              HasSubstr("/no/such/folder/a"));
 }
 
 TEST_F(Safetensors, BadFilesAreNamed) {
@@ -102,20 +115,27 @@ TEST_F(Safetensors, BadFilesAreNamed) {
   EXPECT_EQ(complaint_of(with_header(good, 8)), "");
   EXPECT_THAT(error_of([] { read_safetensors("/no/such/file"); }), HasSubstr("/no/such/file"));
   EXPECT_THAT(error_of([] { read_safetensors("/tmp"); }), HasSubstr("/tmp"));
-  EXPECT_THAT(complaint_of(""), AllOf(HasSubstr("is not a good safetensors file"), HasSubstr("fewer than the 8"), HasSubstr("hint")));
-  EXPECT_THAT(complaint_of(std::string(8, '\xff')), HasSubstr("header would have 18446744073709551615 bytes"));
+  EXPECT_THAT(complaint_of(""), AllOf(HasSubstr("is not a good safetensors file"),
+                                      HasSubstr("fewer than the 8"), HasSubstr("hint")));
+  EXPECT_THAT(complaint_of(std::string(8, '\xff')),
+              HasSubstr("header would have 18446744073709551615 bytes"));
   EXPECT_THAT(complaint_of(with_header(good, 7)), HasSubstr("would reach to byte 8 of 7"));
   EXPECT_THAT(complaint_of(with_header(good, 9)), HasSubstr("its data has 9 bytes, and its tensors have 8"));
   EXPECT_THAT(complaint_of(with_header("[]")), HasSubstr("does not begin with {"));
   EXPECT_THAT(complaint_of(with_header("{")), HasSubstr("not valid JSON"));
   EXPECT_THAT(complaint_of(with_header("{\"\xff\":1}")), HasSubstr("not valid JSON"));
   EXPECT_THAT(complaint_of(with_header("{" + std::string(100'000, '['))), HasSubstr("not valid JSON"));
-  EXPECT_THAT(complaint_of(with_header(R"({"a":)" + std::string(100'000, '['))), HasSubstr("not what the format has there"));
+  EXPECT_THAT(complaint_of(with_header(R"({"a":)" + std::string(100'000, '['))),
+              HasSubstr("not what the format has there"));
 }
 
 TEST_F(Safetensors, BadHeadersAreNamed) {
-  const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) { return R"({"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}"; };
-  const auto one = [&](const std::string& dtype, const std::string& shape, const std::string& offsets) { return complaint_of(with_header(R"({"a":)" + entry(dtype, shape, offsets) + "}", 8)); };
+  const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    return R"({"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+  };
+  const auto one = [&](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    return complaint_of(with_header(R"({"a":)" + entry(dtype, shape, offsets) + "}", 8));
+  };
   EXPECT_THAT(one("F8_E4M3", "[8]", "[0,8]"), HasSubstr("type \"F8_E4M3\", which is not supported"));
   EXPECT_THAT(one("F32", "[3]", "[0,8]"), HasSubstr("has 8 bytes where its shape needs 12"));
   EXPECT_THAT(one("F32", "[2]", "[8,0]"), HasSubstr("would reach"));
@@ -131,15 +151,23 @@ TEST_F(Safetensors, BadHeadersAreNamed) {
   EXPECT_THAT(one("U8", dimensions + "]", "[0,8]"), HasSubstr("more than 64 dimensions"));
   EXPECT_THAT(one("BOOL", "[8]", "[0,8]"), "");
   const auto two = [&](const std::string& first, const std::string& second) {
-    return complaint_of(with_header(R"({"a":)" + entry("U8", "[4]", first) + R"(,"b":)" + entry("U8", "[4]", second) + "}", 8));
+    return complaint_of(with_header(
+        R"({"a":)" + entry("U8", "[4]", first) + R"(,"b":)" + entry("U8", "[4]", second) + "}", 8));
   };
   EXPECT_EQ(two("[4,8]", "[0,4]"), "");
   EXPECT_THAT(two("[0,4]", "[0,4]"), HasSubstr("begins at byte 0 of the data, where 4 is due"));
   EXPECT_THAT(two("[0,4]", "[2,6]"), HasSubstr("begins at byte 2 of the data, where 4 is due"));
-  EXPECT_THAT(complaint_of(with_header(R"({"a":)" + entry("U8", "[4]", "[0,4]") + R"(,"a":)" + entry("U8", "[4]", "[4,8]") + "}", 8)), HasSubstr("\"a\" stands twice"));
-  EXPECT_THAT(complaint_of(with_header(R"({"a":{"dtype":"U8","dtype":"I8","shape":[],"data_offsets":[0,1]}})", 1)), HasSubstr("\"dtype\" stands twice"));
-  EXPECT_THAT(complaint_of(with_header(R"({"a":{"dtype":"U8","shape":[1]}})", 1)), HasSubstr("lacks its dtype, shape or data_offsets"));
-  EXPECT_THAT(complaint_of(with_header(R"({"__metadata__":{"a":1}})")), HasSubstr("not what the format has there"));
+  EXPECT_THAT(
+      complaint_of(with_header(
+          R"({"a":)" + entry("U8", "[4]", "[0,4]") + R"(,"a":)" + entry("U8", "[4]", "[4,8]") + "}", 8)),
+      HasSubstr("\"a\" stands twice"));
+  EXPECT_THAT(
+      complaint_of(with_header(R"({"a":{"dtype":"U8","dtype":"I8","shape":[],"data_offsets":[0,1]}})", 1)),
+      HasSubstr("\"dtype\" stands twice"));
+  EXPECT_THAT(complaint_of(with_header(R"({"a":{"dtype":"U8","shape":[1]}})", 1)),
+              HasSubstr("lacks its dtype, shape or data_offsets"));
+  EXPECT_THAT(complaint_of(with_header(R"({"__metadata__":{"a":1}})")),
+              HasSubstr("not what the format has there"));
   EXPECT_THAT(complaint_of(with_header(R"({"a":null})")), HasSubstr("not what the format has there"));
 }
 
@@ -158,12 +186,20 @@ TEST_F(Safetensors, MutatedFilesNeverDoMoreThanThrow) {
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = good;
     for (uint64_t edits = 1 + random.below(3); edits > 0; --edits) {
-      const size_t at = random.below(random.below(4) == 0 ? bytes.size() : std::min(header_bytes, bytes.size()));
+      const size_t at =
+          random.below(random.below(4) == 0 ? bytes.size() : std::min(header_bytes, bytes.size()));
       switch (random.below(4)) {
-        case 0: bytes[at] = static_cast<char>(random.below(256)); break;
-        case 1: bytes[at] = R"([]{}",:0123456789-)"[random.below(18)]; break;
-        case 2: bytes.erase(at, 1 + random.below(4)); break;
-        default: bytes.resize(at + 1);
+        case 0:
+          bytes[at] = static_cast<char>(random.below(256));
+          break;
+        case 1:
+          bytes[at] = R"([]{}",:0123456789-)"[random.below(18)];
+          break;
+        case 2:
+          bytes.erase(at, 1 + random.below(4));
+          break;
+        default:
+          bytes.resize(at + 1);
       }
     }
     refused += complaint_of(bytes).empty() ? 0 : 1;

@@ -22,7 +22,9 @@ int64_t ShardsTogether::count() { return innermost == nullptr ? 1 : innermost->c
 void ShardsTogether::mix() {
   if (innermost == nullptr) return;
   innermost->mixed_ = true;
-  if (innermost->count_ > 1) throw Error(ErrorCode::internal, "a layer that takes one shard at a time was given " + std::to_string(innermost->count_));
+  if (innermost->count_ > 1)
+    throw Error(ErrorCode::internal,
+                "a layer that takes one shard at a time was given " + std::to_string(innermost->count_));
 }
 
 void ShardsTogether::keep_statistics(const at::Tensor& running_mean, const at::Tensor& running_variance) {
@@ -37,7 +39,8 @@ void ShardsTogether::keep(const at::Tensor& buffer) {
   statistics.rows[statistics.kept++].copy_(buffer);
 }
 
-at::Tensor shard_by_shard(const at::Tensor& batch, const std::function<at::Tensor(const at::Tensor& shard)>& run) {
+at::Tensor shard_by_shard(const at::Tensor& batch,
+                          const std::function<at::Tensor(const at::Tensor& shard)>& run) {
   const int64_t count = ShardsTogether::count();
   if (count == 1) return run(batch);
   std::vector<at::Tensor> results = batch.chunk(count);

@@ -14,7 +14,8 @@
 namespace lockstep::nn {
 namespace {
 
-// Everything that has a way of its own: strides, windows over odd sizes, a sum, a concatenation, single places, layers with a ReLU and without.
+// Everything that has a way of its own: strides, windows over odd sizes, a sum, a concatenation, single
+// places, layers with a ReLU and without.
 constexpr const char* kMixture = R"({"layers": [
   {"type": "conv2d", "name": "first", "filters": 12, "kernel": 5, "padding": 2},
   {"type": "batch_norm", "name": "norm"},
@@ -60,7 +61,8 @@ std::vector<torch::nn::BatchNorm2dImpl*> batch_norms_of(const Instance& instance
   return norms;
 }
 
-Outcome pass(const Instance& instance, const at::Tensor& pictures, const at::Tensor& gradient, int64_t shards, bool half) {
+Outcome pass(const Instance& instance, const at::Tensor& pictures, const at::Tensor& gradient, int64_t shards,
+             bool half) {
   instance.module->zero_grad();
   const ShardsTogether together(shards);
   Outcome outcome;
@@ -73,10 +75,12 @@ Outcome pass(const Instance& instance, const at::Tensor& pictures, const at::Ten
   outcome.logits = logits.detach();
   for (int64_t shard = 0; shard < shards; ++shard) {
     for (const torch::nn::BatchNorm2dImpl* norm : batch_norms_of(instance)) {
-      for (const at::Tensor& buffer : {norm->running_mean, norm->running_var}) outcome.statistics.push_back((shards == 1 ? buffer : together.statistics(buffer)[shard]).clone());
+      for (const at::Tensor& buffer : {norm->running_mean, norm->running_var})
+        outcome.statistics.push_back((shards == 1 ? buffer : together.statistics(buffer)[shard]).clone());
     }
   }
-  for (const at::Tensor& parameter : instance.module->parameters()) outcome.gradients.push_back(parameter.grad().clone());
+  for (const at::Tensor& parameter : instance.module->parameters())
+    outcome.gradients.push_back(parameter.grad().clone());
   outcome.mixed = together.mixed();
   return outcome;
 }
@@ -89,7 +93,8 @@ struct Gradients {
   }
 };
 
-Outcome one_after_the_other(const Instance& instance, const at::Tensor& pictures, const at::Tensor& gradient, int64_t shards, bool half) {
+Outcome one_after_the_other(const Instance& instance, const at::Tensor& pictures, const at::Tensor& gradient,
+                            int64_t shards, bool half) {
   Outcome all;
   std::vector<at::Tensor> logits;
   const auto own_pictures = pictures.chunk(shards), own_gradients = gradient.chunk(shards);
@@ -105,7 +110,8 @@ Outcome one_after_the_other(const Instance& instance, const at::Tensor& pictures
   return all;
 }
 
-void expect_equal(const std::vector<at::Tensor>& ours, const std::vector<at::Tensor>& expected, const char* what) {
+void expect_equal(const std::vector<at::Tensor>& ours, const std::vector<at::Tensor>& expected,
+                  const char* what) {
   ASSERT_EQ(ours.size(), expected.size());
   for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::equal(ours[i], expected[i])) << what << " " << i;
 }
@@ -115,7 +121,8 @@ bool compare(const Network& network, const NetworkInput& input, int64_t shards, 
   const Instance instance = network.make(input);
   for (torch::nn::BatchNorm2dImpl* norm : batch_norms_of(instance)) norm->options.momentum(1.0);
   const DirectConvolutions convolutions(true);
-  const at::Tensor pictures = torch::randn({shards * samples, input.channels, input.height, input.width}), gradient = torch::randn({shards * samples, kClasses});
+  const at::Tensor pictures = torch::randn({shards * samples, input.channels, input.height, input.width}),
+                   gradient = torch::randn({shards * samples, kClasses});
   const Outcome expected = one_after_the_other(instance, pictures, gradient, shards, half);
   if (expected.mixed) {
     if (shards > 1) {
@@ -133,17 +140,21 @@ bool compare(const Network& network, const NetworkInput& input, int64_t shards, 
 TEST(ShardsTogether, GiveTheBitsOfOneAfterTheOther) {
   torch::manual_seed(11);
   const Network mixture = read_network(Json::parse(kMixture), "net");
-  const std::vector<std::tuple<std::string, Network, NetworkInput>> networks{{"mixture", mixture, {3, 21, 17, kClasses}},
-                                                                             {"lenet", find_network("lenet"), {1, 28, 28, kClasses}},
-                                                                             {"digits_cnn", find_network("digits_cnn"), {1, 28, 28, kClasses}},
-                                                                             {"mlp", find_network("mlp"), {1, 28, 28, kClasses}},
-                                                                             {"resnet18", find_network("resnet18"), {3, 16, 16, kClasses}}};
+  const std::vector<std::tuple<std::string, Network, NetworkInput>> networks{
+      {"mixture", mixture, {3, 21, 17, kClasses}},
+      {"lenet", find_network("lenet"), {1, 28, 28, kClasses}},
+      {"digits_cnn", find_network("digits_cnn"), {1, 28, 28, kClasses}},
+      {"mlp", find_network("mlp"), {1, 28, 28, kClasses}},
+      {"resnet18", find_network("resnet18"), {3, 16, 16, kClasses}}};
   std::map<std::string, int> together;
   for (const auto& [name, network, input] : networks) {
-    for (const auto& step : network.make(input).steps) EXPECT_TRUE(step.keeps_shards_apart) << name << " " << step.name;
+    for (const auto& step : network.make(input).steps)
+      EXPECT_TRUE(step.keeps_shards_apart) << name << " " << step.name;
     for (const bool half : {false, true}) {
-      for (const auto& [shards, samples] : std::vector<std::pair<int64_t, int64_t>>{{1, 3}, {2, 2}, {3, 5}, {4, 8}}) {
-        SCOPED_TRACE(name + (half ? " bf16 " : " ") + std::to_string(shards) + " shards of " + std::to_string(samples));
+      for (const auto& [shards, samples] :
+           std::vector<std::pair<int64_t, int64_t>>{{1, 3}, {2, 2}, {3, 5}, {4, 8}}) {
+        SCOPED_TRACE(name + (half ? " bf16 " : " ") + std::to_string(shards) + " shards of " +
+                     std::to_string(samples));
         together[name] += compare(network, input, shards, samples, half) ? 1 : 0;
       }
     }

@@ -23,15 +23,19 @@ void collect(const torch::nn::Module& module, const std::string& prefix, NamedTe
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
     if (item.value().defined()) state.emplace_back(prefix + item.key(), item.value().detach());
   }
-  for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", state);
+  for (const auto& child : module.named_children())
+    collect(*child.value(), prefix + child.key() + ".", state);
 }
 
-bool may_be_missing(const std::string& name) { return name == "num_batches_tracked" || name.ends_with(".num_batches_tracked"); }
+bool may_be_missing(const std::string& name) {
+  return name == "num_batches_tracked" || name.ends_with(".num_batches_tracked");
+}
 
 std::string listed(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kMostNamesListed); ++i) shown.push_back(in_quotes(names[i]));
-  return join(shown, ", ") + (names.size() > shown.size() ? " and " + std::to_string(names.size() - shown.size()) + " more" : "");
+  return join(shown, ", ") +
+         (names.size() > shown.size() ? " and " + std::to_string(names.size() - shown.size()) + " more" : "");
 }
 
 /// What of a file goes where, and what is wrong with it.
@@ -48,13 +52,16 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
   for (const auto& [name, to] : state) {
     const auto found = available.find(name);
     if (found == available.end()) {
-      if (may_be_missing(name)) result.copies.emplace_back(to, at::Tensor());
-      else result.missing.push_back(name);
+      if (may_be_missing(name))
+        result.copies.emplace_back(to, at::Tensor());
+      else
+        result.missing.push_back(name);
       continue;
     }
     const at::Tensor& from = found->second;
     if (from.sizes() != to.sizes()) {
-      result.misfits.push_back(in_quotes(name) + " is " + shape_text(from.sizes().vec()) + " and should be " + shape_text(to.sizes().vec()));
+      result.misfits.push_back(in_quotes(name) + " is " + shape_text(from.sizes().vec()) + " and should be " +
+                               shape_text(to.sizes().vec()));
     } else if (from.is_floating_point() && !to.is_floating_point()) {
       result.misfits.push_back(in_quotes(name) + " holds floating-point numbers and should hold whole ones");
     }
@@ -71,15 +78,20 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
 constexpr size_t kMisfitsOfOneNetwork = 2;
 
 std::string hint_of(const Match& match, const NamedTensors& tensors) {
-  const bool other = !match.missing.empty() || !match.unexpected.empty() || match.misfits.size() > kMisfitsOfOneNetwork;
+  const bool other =
+      !match.missing.empty() || !match.unexpected.empty() || match.misfits.size() > kMisfitsOfOneNetwork;
   const std::string builtin = other ? builtin_network_of(tensors) : "";
-  if (!builtin.empty()) return "the file is of the built-in network " + builtin + " (lockstep train --network " + builtin + ")";
+  if (!builtin.empty())
+    return "the file is of the built-in network " + builtin + " (lockstep train --network " + builtin + ")";
   if (match.missing.empty() || match.unexpected.empty()) {
-    return match.misfits.empty() ? "the file is of another network" : "the file is of a network with other sizes or classes; lockstep train --head new takes it but for the last layer";
+    return match.misfits.empty() ? "the file is of another network"
+                                 : "the file is of a network with other sizes or classes; lockstep train "
+                                   "--head new takes it but for the last layer";
   }
   const std::string found = nearest(match.missing.front(), match.unexpected);
   if (found.empty()) return "the file is of another network";
-  return "is " + in_quotes(found) + " in the file what the network calls " + in_quotes(match.missing.front()) + "?";
+  return "is " + in_quotes(found) + " in the file what the network calls " +
+         in_quotes(match.missing.front()) + "?";
 }
 
 void check(const Match& match, const SafetensorsFile& file, const std::string& source) {
@@ -87,15 +99,22 @@ void check(const Match& match, const SafetensorsFile& file, const std::string& s
   if (!match.missing.empty()) problems.push_back("missing " + listed(match.missing));
   if (!match.unexpected.empty()) problems.push_back("unexpected " + listed(match.unexpected));
   if (!match.misfits.empty()) {
-    problems.push_back(match.misfits.front() + (match.misfits.size() > 1 ? " and " +
-        std::to_string(match.misfits.size() - 1) + " more like it" : ""));
+    problems.push_back(match.misfits.front() +
+                       (match.misfits.size() > 1
+                            ? " and " + std::to_string(match.misfits.size() - 1) + " more like it"
+                            : ""));
   }
-  if (!problems.empty()) throw Error(ErrorCode::corrupt_data, "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "), hint_of(match, file.tensors));
+  if (!problems.empty())
+    throw Error(ErrorCode::corrupt_data,
+                "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "),
+                hint_of(match, file.tensors));
 }
 
 // The tensors of a module and of those below it; how many there were.
 size_t leave_out(NamedTensors& tensors, const std::string& module) {
-  return std::erase_if(tensors, [&](const auto& item) { return item.first == module || item.first.starts_with(module + "."); });
+  return std::erase_if(tensors, [&](const auto& item) {
+    return item.first == module || item.first.starts_with(module + ".");
+  });
 }
 
 std::string hint_for_layer(const NamedTensors& state, const std::string& module) {
@@ -105,7 +124,8 @@ std::string hint_for_layer(const NamedTensors& state, const std::string& module)
     if (dot != std::string::npos) modules.push_back(name.substr(0, dot));
   }
   const std::string found = nearest(module, modules);
-  return found.empty() ? "lockstep network show lists a network's layers" : "did you mean " + in_quotes(found) + "?";
+  return found.empty() ? "lockstep network show lists a network's layers"
+                       : "did you mean " + in_quotes(found) + "?";
 }
 
 }  // namespace
@@ -116,11 +136,15 @@ NamedTensors state_of(const torch::nn::Module& module) {
   return state;
 }
 
-void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source, const LoadOptions& options) {
+void load_state(torch::nn::Module& module, const SafetensorsFile& file, const std::string& source,
+                const LoadOptions& options) {
   NamedTensors state = state_of(module);
   SafetensorsFile chosen = file;
   for (const std::string& name : options.fresh) {
-    if (leave_out(state, name) == 0) throw Error(ErrorCode::invalid_option, "the network has no layer " + in_quotes(name) + " that could start anew", hint_for_layer(state, name));
+    if (leave_out(state, name) == 0)
+      throw Error(ErrorCode::invalid_option,
+                  "the network has no layer " + in_quotes(name) + " that could start anew",
+                  hint_for_layer(state, name));
     leave_out(chosen.tensors, name);
   }
   for (const std::string& name : options.dropped) leave_out(chosen.tensors, name);

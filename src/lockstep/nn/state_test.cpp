@@ -14,13 +14,17 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 Instance small_network(int64_t classes = 3) {
-  return read_network(Json::parse(R"([{"name":"first","type":"conv2d","filters":2,"kernel":3},{"name":"norm","type":"batch_norm"},{"name":"flat","type":"flatten"},{"name":"last","type":"linear","features":"classes"}])"), "net")
+  return read_network(
+             Json::parse(
+                 R"([{"name":"first","type":"conv2d","filters":2,"kernel":3},{"name":"norm","type":"batch_norm"},{"name":"flat","type":"flatten"},{"name":"last","type":"linear","features":"classes"}])"),
+             "net")
       .make({1, 5, 5, classes});
 }
 
 SafetensorsFile copy_of(const Instance& instance) {
   SafetensorsFile file;
-  for (const auto& [name, tensor] : state_of(*instance.module)) file.tensors.emplace_back(name, tensor.clone());
+  for (const auto& [name, tensor] : state_of(*instance.module))
+    file.tensors.emplace_back(name, tensor.clone());
   return file;
 }
 
@@ -34,7 +38,9 @@ at::Tensor& tensor_named(SafetensorsFile& file, const std::string& name) {
 TEST(State, ParametersComeBeforeBuffersAndChildrenInOrder) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : state_of(*small_network().module)) names.push_back(name);
-  EXPECT_THAT(names, testing::ElementsAre("first.weight", "first.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked", "last.weight", "last.bias"));
+  EXPECT_THAT(names, testing::ElementsAre("first.weight", "first.bias", "norm.weight", "norm.bias",
+                                          "norm.running_mean", "norm.running_var", "norm.num_batches_tracked",
+                                          "last.weight", "last.bias"));
 }
 
 TEST(State, LoadsByNameAndConvertsNumbers) {
@@ -43,23 +49,38 @@ TEST(State, LoadsByNameAndConvertsNumbers) {
   const Instance other = small_network();
   convert_floating(*other.module, torch::kDouble);
   load_state(*other.module, file, "a.safetensors");
-  for (const auto& [name, tensor] : state_of(*other.module)) EXPECT_TRUE(torch::equal(tensor, tensor_named(file, name).to(name == "norm.num_batches_tracked" ? torch::kLong : torch::kDouble))) << name;
+  for (const auto& [name, tensor] : state_of(*other.module))
+    EXPECT_TRUE(torch::equal(
+        tensor,
+        tensor_named(file, name).to(name == "norm.num_batches_tracked" ? torch::kLong : torch::kDouble)))
+        << name;
 }
 
 TEST(State, WhatDoesNotFitIsNamedAndNothingChanges) {
   const Instance instance = small_network();
   const SafetensorsFile before = copy_of(instance);
-  const auto complaint_of = [&](SafetensorsFile file) { return error_of([&] { load_state(*instance.module, file, "a.safetensors"); }); };
-  EXPECT_THAT(complaint_of(copy_of(small_network(7))), AllOf(HasSubstr("the weights in \"a.safetensors\" are not of this network"), HasSubstr("\"last.weight\" is [7,18] and should be [3,18] and 1 more like it"), HasSubstr("sizes or classes")));
+  const auto complaint_of = [&](SafetensorsFile file) {
+    return error_of([&] { load_state(*instance.module, file, "a.safetensors"); });
+  };
+  EXPECT_THAT(complaint_of(copy_of(small_network(7))),
+              AllOf(HasSubstr("the weights in \"a.safetensors\" are not of this network"),
+                    HasSubstr("\"last.weight\" is [7,18] and should be [3,18] and 1 more like it"),
+                    HasSubstr("sizes or classes")));
   SafetensorsFile renamed = before;
   renamed.tensors[0].first = "frist.weight";
-  EXPECT_THAT(complaint_of(renamed), AllOf(HasSubstr("missing \"first.weight\"; unexpected \"frist.weight\""), HasSubstr("is \"frist.weight\" in the file what the network calls \"first.weight\"?")));
-  EXPECT_THAT(complaint_of({}), HasSubstr("missing \"first.weight\", \"first.bias\", \"norm.weight\", \"norm.bias\", \"norm.running_mean\" and 3 more"));
+  EXPECT_THAT(complaint_of(renamed),
+              AllOf(HasSubstr("missing \"first.weight\"; unexpected \"frist.weight\""),
+                    HasSubstr("is \"frist.weight\" in the file what the network calls \"first.weight\"?")));
+  EXPECT_THAT(complaint_of({}), HasSubstr("missing \"first.weight\", \"first.bias\", \"norm.weight\", "
+                                          "\"norm.bias\", \"norm.running_mean\" and 3 more"));
   SafetensorsFile floating = before;
   tensor_named(floating, "norm.num_batches_tracked") = torch::zeros({});
-  EXPECT_THAT(complaint_of(floating), HasSubstr("\"norm.num_batches_tracked\" holds floating-point numbers and should hold whole ones"));
+  EXPECT_THAT(
+      complaint_of(floating),
+      HasSubstr("\"norm.num_batches_tracked\" holds floating-point numbers and should hold whole ones"));
   const SafetensorsFile after = copy_of(instance);
-  for (size_t i = 0; i < before.tensors.size(); ++i) EXPECT_TRUE(torch::equal(before.tensors[i].second, after.tensors[i].second));
+  for (size_t i = 0; i < before.tensors.size(); ++i)
+    EXPECT_TRUE(torch::equal(before.tensors[i].second, after.tensors[i].second));
 }
 
 TEST(State, AMissingBatchCountIsZero) {
@@ -83,7 +104,8 @@ TEST(State, FreshLayersKeepWhatTheyHave) {
   EXPECT_TRUE(torch::equal(tensor_named(loaded, "last.weight"), tensor_named(own, "last.weight")));
   EXPECT_TRUE(torch::equal(tensor_named(loaded, "first.weight"), tensor_named(file, "first.weight")));
   EXPECT_THAT(error_of([&] { load_state(*instance.module, file, "a.safetensors", {.fresh = {"lasst"}}); }),
-              AllOf(HasSubstr("the network has no layer \"lasst\" that could start anew"), HasSubstr("did you mean \"last\"?")));
+              AllOf(HasSubstr("the network has no layer \"lasst\" that could start anew"),
+                    HasSubstr("did you mean \"last\"?")));
 }
 
 }  // namespace

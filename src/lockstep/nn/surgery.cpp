@@ -33,7 +33,9 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', at) == std::string_view::npos;
 }
 
-[[noreturn]] void refuse(std::string message, std::string hint = {}) { throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint)); }
+[[noreturn]] void refuse(std::string message, std::string hint = {}) {
+  throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint));
+}
 
 // The list of layers in either form.
 Json& layers_in(Json& graph) { return graph.is_array() ? graph : graph["layers"]; }
@@ -45,7 +47,9 @@ Json& find_layer(Json& graph, const std::string& name) {
     if (known.back() == name) return layer;
   }
   const std::string found = nearest(name, known);
-  refuse("\"change\" names " + in_quotes(name) + ", which is no layer of its base", found.empty() ? "lockstep network show lists a network's layers" : "did you mean " + in_quotes(found) + "?");
+  refuse("\"change\" names " + in_quotes(name) + ", which is no layer of its base",
+         found.empty() ? "lockstep network show lists a network's layers"
+                       : "did you mean " + in_quotes(found) + "?");
 }
 
 // Names that went by the place in the list are written out, so that they stay when layers go.
@@ -55,14 +59,16 @@ Json named_graph(const Network& network, const LayerGraph& graph) {
     Json& layer = json["layers"][i];
     layer["name"] = graph.layers[i].name;
     Json& inputs = layer["inputs"] = Json::array();
-    for (const size_t input : graph.layers[i].inputs) inputs.push_back(input == kInputIndex ? "input" : graph.layers[input].name);
+    for (const size_t input : graph.layers[i].inputs)
+      inputs.push_back(input == kInputIndex ? "input" : graph.layers[input].name);
   }
   return json;
 }
 
 const char* outputs_option(const LayerType& type) {
   for (const FieldInfo& option : type.options) {
-    if (option.name == "filters" || option.name == "features") return option.name == "filters" ? "filters" : "features";
+    if (option.name == "filters" || option.name == "features")
+      return option.name == "filters" ? "filters" : "features";
   }
   return nullptr;
 }
@@ -75,22 +81,30 @@ size_t head_index(const LayerGraph& graph) {
 }
 
 LayerGraph graph_of(const Network& network) {
-  if (network.spec().is_null()) refuse("network " + in_quotes(network.name()) + " is a module in C++, which has to bring its own head", "give its module the classes of the data");
+  if (network.spec().is_null())
+    refuse("network " + in_quotes(network.name()) + " is a module in C++, which has to bring its own head",
+           "give its module the classes of the data");
   return read_graph(network.spec());
 }
 
 Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput& input, int64_t count) {
   const auto layer_count = static_cast<int64_t>(graph.order.size());
-  if (count >= layer_count) refuse("cannot drop " + std::to_string(count) + " layers of " + in_quotes(network.name()) + ": it has " + std::to_string(layer_count));
+  if (count >= layer_count)
+    refuse("cannot drop " + std::to_string(count) + " layers of " + in_quotes(network.name()) + ": it has " +
+           std::to_string(layer_count));
   Surgery surgery;
-  for (auto index = graph.order.end() - count; index != graph.order.end(); ++index) surgery.dropped.push_back(graph.layers[*index].name);
+  for (auto index = graph.order.end() - count; index != graph.order.end(); ++index)
+    surgery.dropped.push_back(graph.layers[*index].name);
   const Json whole = named_graph(network, graph);
   Json left = whole;
   left["layers"] = Json::array();
   for (const Json& layer : whole["layers"]) {
-    if (std::find(surgery.dropped.begin(), surgery.dropped.end(), layer["name"]) == surgery.dropped.end()) left["layers"].push_back(layer);
+    if (std::find(surgery.dropped.begin(), surgery.dropped.end(), layer["name"]) == surgery.dropped.end())
+      left["layers"].push_back(layer);
   }
-  const LayerGraph rest = with_context([&] { return "after " + std::to_string(count) + " layers were dropped"; }, [&] { return read_graph(left); });
+  const LayerGraph rest =
+      with_context([&] { return "after " + std::to_string(count) + " layers were dropped"; },
+                   [&] { return read_graph(left); });
   const Shape shape = output_shape(rest, input);
   std::string last = rest.layers[rest.output].name;
   const auto add = [&](const char* name, Json layer) {
@@ -99,7 +113,9 @@ Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput
     left["layers"].push_back(std::move(layer));
     last = name;
   };
-  if (shape.size() == 2) refuse("cannot put a new head after " + in_quotes(last) + ", which gives a sequence", "drop more layers, or fewer");
+  if (shape.size() == 2)
+    refuse("cannot put a new head after " + in_quotes(last) + ", which gives a sequence",
+           "drop more layers, or fewer");
   if (shape.size() == 3) {
     add("head.pool", {{"type", "global_average_pool"}});
     add("head.flatten", {{"type", "flatten"}});
@@ -122,16 +138,20 @@ bool covers(const std::string& pattern, const std::string& name) {
 Json with_changes_made(const Json& json) {
   if (!json.is_object() || !json.contains("base")) return json;
   for (const auto& [key, value] : json.items()) {
-    if (key != "base" && key != "change" && key != "input" && key != "name") refuse("a changed network has no entry " + in_quotes(key), "known are base, change, input, name");
+    if (key != "base" && key != "change" && key != "input" && key != "name")
+      refuse("a changed network has no entry " + in_quotes(key), "known are base, change, input, name");
   }
   const std::vector<std::string> known = builtin_network_names();
   const Json& base = json["base"];
-  const auto found = std::find_if(builtin_networks().begin(), builtin_networks().end(), [&](const BuiltinNetwork& network) { return base == network.name; });
-  if (found == builtin_networks().end()) refuse("\"base\" has to be a built-in network", "built in are " + join(known, ", "));
+  const auto found = std::find_if(builtin_networks().begin(), builtin_networks().end(),
+                                  [&](const BuiltinNetwork& network) { return base == network.name; });
+  if (found == builtin_networks().end())
+    refuse("\"base\" has to be a built-in network", "built in are " + join(known, ", "));
   Json graph = found->graph();
   if (graph.is_array()) graph = Json{{"layers", graph}};
   const Json changes = json.value("change", Json::object());
-  if (!changes.is_object()) refuse("\"change\" has to be an object of layers", "\"change\": {\"classifier.1\": {\"padding\": 1}}");
+  if (!changes.is_object())
+    refuse("\"change\" has to be an object of layers", "\"change\": {\"classifier.1\": {\"padding\": 1}}");
   for (const auto& [name, options] : changes.items()) {
     Json& layer = find_layer(graph, name);
     if (!options.is_object()) refuse("the change of " + in_quotes(name) + " has to be an object of options");
@@ -143,7 +163,9 @@ Json with_changes_made(const Json& json) {
   return graph;
 }
 
-Json expected_input(const Network& network) { return network.spec().is_object() ? network.spec().value("input", Json::object()) : Json::object(); }
+Json expected_input(const Network& network) {
+  return network.spec().is_object() ? network.spec().value("input", Json::object()) : Json::object();
+}
 
 std::string head_of(const Network& network) {
   const LayerGraph graph = graph_of(network);
@@ -151,14 +173,15 @@ std::string head_of(const Network& network) {
 }
 
 Surgery with_new_head(const Network& network, const NetworkInput& input, int64_t drop_layers) {
-  return with_context([&] { return "in network " + in_quotes(network.name()); }, [&]() -> Surgery {
-    const LayerGraph graph = graph_of(network);
-    if (drop_layers > 0) return drop(network, graph, input, drop_layers);
-    const size_t head = head_index(graph);
-    Json json = network.spec();
-    layers_in(json)[head][outputs_option(*graph.layers[head].type)] = "classes";
-    return {read_network(json, network.name()), {graph.layers[head].name}, {}};
-  });
+  return with_context([&] { return "in network " + in_quotes(network.name()); },
+                      [&]() -> Surgery {
+                        const LayerGraph graph = graph_of(network);
+                        if (drop_layers > 0) return drop(network, graph, input, drop_layers);
+                        const size_t head = head_index(graph);
+                        Json json = network.spec();
+                        layers_in(json)[head][outputs_option(*graph.layers[head].type)] = "classes";
+                        return {read_network(json, network.name()), {graph.layers[head].name}, {}};
+                      });
 }
 
 }  // namespace lockstep::nn

@@ -30,24 +30,32 @@ TEST(Surgery, PatternsCoverNamesAndGroups) {
 }
 
 TEST(Surgery, ABuiltInNetworkIsChangedByALayersOptions) {
-  const Json json = Json::parse(R"({"base": "squeezenet", "change": {"classifier.1": {"padding": 1}}, "input": {"image-size": "227x227"}})");
+  const Json json = Json::parse(
+      R"({"base": "squeezenet", "change": {"classifier.1": {"padding": 1}}, "input": {"image-size": "227x227"}})");
   const Network network = read_network(json, "own");
   const NetworkTable table = inspect_network(network, {3, 227, 227, 1000});
-  const auto layer = std::find_if(table.rows.begin(), table.rows.end(), [](const LayerRow& row) { return row.name == "classifier.1"; });
+  const auto layer = std::find_if(table.rows.begin(), table.rows.end(),
+                                  [](const LayerRow& row) { return row.name == "classifier.1"; });
   EXPECT_THAT(layer->shape, ElementsAre(1000, 15, 15));
   EXPECT_EQ(expected_input(network)["image-size"], "227x227");
   EXPECT_TRUE(expected_input(find_network("squeezenet")).empty());
-  EXPECT_THAT(complaint(R"({"base": "squeezenet", "change": {"classifier.2x": {"padding": 1}}})"), HasSubstr("did you mean \"classifier.2\"?"));
-  EXPECT_THAT(complaint(R"({"base": "squeezenet", "change": {"classifier.1": {"paddingg": 1}}})"), HasSubstr("did you mean \"padding\"?"));
+  EXPECT_THAT(complaint(R"({"base": "squeezenet", "change": {"classifier.2x": {"padding": 1}}})"),
+              HasSubstr("did you mean \"classifier.2\"?"));
+  EXPECT_THAT(complaint(R"({"base": "squeezenet", "change": {"classifier.1": {"paddingg": 1}}})"),
+              HasSubstr("did you mean \"padding\"?"));
   EXPECT_THAT(complaint(R"({"base": "nothing"})"), HasSubstr("\"base\" has to be a built-in network"));
   EXPECT_THAT(complaint(R"({"base": "lenet", "changes": {}})"), HasSubstr("no entry \"changes\""));
 }
 
 TEST(Surgery, AHeadOfAFixedSizeBecomesOneForTheClasses) {
-  const Network fixed = read_network(Json::parse(R"([{"type": "conv2d", "filters": 4, "kernel": 1}, {"type": "global_average_pool"}, {"type": "flatten"}, {"type": "linear", "features": 1000}, {"type": "relu"}])"), "fixed");
+  const Network fixed = read_network(
+      Json::parse(
+          R"([{"type": "conv2d", "filters": 4, "kernel": 1}, {"type": "global_average_pool"}, {"type": "flatten"}, {"type": "linear", "features": 1000}, {"type": "relu"}])"),
+      "fixed");
   const Surgery surgery = with_new_head(fixed, {3, 8, 8, 7});
   EXPECT_THAT(surgery.fresh, ElementsAre("3"));
-  EXPECT_THAT(surgery.network.make({3, 8, 8, 7}).forward(torch::rand({2, 3, 8, 8})).sizes().vec(), ElementsAre(2, 7));
+  EXPECT_THAT(surgery.network.make({3, 8, 8, 7}).forward(torch::rand({2, 3, 8, 8})).sizes().vec(),
+              ElementsAre(2, 7));
   EXPECT_EQ(head_of(find_network("squeezenet")), "classifier.1");
   EXPECT_EQ(head_of(find_network("resnet18")), "fc");
 }
@@ -55,14 +63,20 @@ TEST(Surgery, AHeadOfAFixedSizeBecomesOneForTheClasses) {
 TEST(Surgery, LayersAtTheEndAreDropped) {
   const NetworkInput input{3, 64, 64, 7};
   const Surgery surgery = with_new_head(find_network("squeezenet"), input, 5);
-  EXPECT_THAT(surgery.dropped, ElementsAre("classifier.0", "classifier.1", "classifier.2", "classifier.3", "flatten"));
+  EXPECT_THAT(surgery.dropped,
+              ElementsAre("classifier.0", "classifier.1", "classifier.2", "classifier.3", "flatten"));
   EXPECT_THAT(surgery.fresh, ElementsAre("head.linear"));
   const Instance instance = surgery.network.make(input);
   EXPECT_EQ(instance.module->named_parameters()["head.linear.weight"].size(1), 512);
   const Instance whole = find_network("squeezenet").make({3, 64, 64, 1000});
-  load_state(*instance.module, {state_of(*whole.module), {}}, "old", {.fresh = surgery.fresh, .dropped = surgery.dropped});
-  EXPECT_TRUE(at::equal(instance.module->named_parameters()["features.3.squeeze.weight"], whole.module->named_parameters()["features.3.squeeze.weight"]));
-  EXPECT_THAT(error_of([&] { with_new_head(find_network("lenet"), {1, 28, 28, 10}, 8); }), HasSubstr("cannot drop 8 layers of \"lenet\": it has 8"));
+  load_state(*instance.module, {state_of(*whole.module), {}}, "old",
+             {.fresh = surgery.fresh, .dropped = surgery.dropped});
+  EXPECT_TRUE(at::equal(instance.module->named_parameters()["features.3.squeeze.weight"],
+                        whole.module->named_parameters()["features.3.squeeze.weight"]));
+  EXPECT_THAT(error_of([&] {
+                with_new_head(find_network("lenet"), {1, 28, 28, 10}, 8);
+              }),
+              HasSubstr("cannot drop 8 layers of \"lenet\": it has 8"));
   // A list's names are places: they stay what they were.
   const Surgery list = with_new_head(find_network("digits_cnn"), {1, 28, 28, 10}, 1);
   EXPECT_THAT(list.dropped, ElementsAre("10"));
@@ -83,13 +97,17 @@ TEST(Surgery, FrozenLayersTakeNoGradientAndStayInEvaluation) {
   EXPECT_TRUE(at::equal(before, instance.module->named_buffers()["layer1.0.bn1.running_mean"]));
   EXPECT_FALSE(instance.module->named_parameters()["layer2.0.conv1.weight"].grad().defined());
   EXPECT_TRUE(instance.module->named_parameters()["layer3.0.conv1.weight"].grad().defined());
-  EXPECT_THAT(error_of([&] { freeze(instance, {"layer9"}); }), HasSubstr("no layer that \"layer9\" could freeze"));
+  EXPECT_THAT(error_of([&] { freeze(instance, {"layer9"}); }),
+              HasSubstr("no layer that \"layer9\" could freeze"));
 }
 
 TEST(Surgery, TheFrozenPartEndsWhereOneTensorGoesOn) {
-  for (const auto& [name, patterns, layer] : std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
+  for (const auto& [name, patterns, layer] :
+       std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
            {"squeezenet", {"features.*"}, "features.12.concatenate"},
-           {"squeezenet", {"features.0", "features.3.squeeze", "features.3.expand1x1"}, "features.3.squeeze_activation"},
+           {"squeezenet",
+            {"features.0", "features.3.squeeze", "features.3.expand1x1"},
+            "features.3.squeeze_activation"},
            {"resnet18", {"conv1", "bn1", "layer1", "layer2.0"}, "layer2.0.relu2"},
            {"resnet18", {"conv1"}, "conv1"},
            {"vgg16", {"features.*", "classifier.0"}, "classifier.1"},
@@ -105,7 +123,9 @@ TEST(Surgery, TheFrozenPartEndsWhereOneTensorGoesOn) {
     const at::Tensor pictures = torch::rand({2, 3, 64, 64});
     instance.module->eval();
     const at::Tensor whole = instance.forward(pictures);
-    EXPECT_TRUE(at::equal(instance.forward_part(instance.forward_part(pictures, 0, end), end, instance.steps.size()), whole)) << name;
+    EXPECT_TRUE(at::equal(
+        instance.forward_part(instance.forward_part(pictures, 0, end), end, instance.steps.size()), whole))
+        << name;
   }
   const Instance trained = find_network("resnet18").make({3, 64, 64, 5});
   EXPECT_EQ(frozen_steps(trained), 0U);

@@ -18,7 +18,8 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr uint64_t kMostExpansion = 32;  // bytes of tensors for each byte of the file: weights do not compress further
+constexpr uint64_t kMostExpansion =
+    32;  // bytes of tensors for each byte of the file: weights do not compress further
 constexpr size_t kMostDimensions = 64;
 constexpr int64_t kMostRepeatedBytes =
     int64_t{256} << 20;  // of all tensors of a file that are more numbers than their storage has
@@ -27,9 +28,16 @@ struct StorageType {
   std::string_view name;
   at::ScalarType type;
 };
-constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDouble}, {"torch.FloatStorage", at::kFloat}, {"torch.HalfStorage", at::kHalf}, {"torch.BFloat16Storage", at::kBFloat16},
-                                              {"torch.LongStorage", at::kLong}, {"torch.IntStorage", at::kInt}, {"torch.ShortStorage", at::kShort}, {"torch.CharStorage", at::kChar},
-                                              {"torch.ByteStorage", at::kByte}, {"torch.BoolStorage", at::kBool}}};
+constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDouble},
+                                              {"torch.FloatStorage", at::kFloat},
+                                              {"torch.HalfStorage", at::kHalf},
+                                              {"torch.BFloat16Storage", at::kBFloat16},
+                                              {"torch.LongStorage", at::kLong},
+                                              {"torch.IntStorage", at::kInt},
+                                              {"torch.ShortStorage", at::kShort},
+                                              {"torch.CharStorage", at::kChar},
+                                              {"torch.ByteStorage", at::kByte},
+                                              {"torch.BoolStorage", at::kBool}}};
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good PyTorch file: " + reason,
@@ -39,7 +47,8 @@ constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDoubl
 /// The entries of a zip, each read whole into memory whose size is known before.
 class Zip {
  public:
-  explicit Zip(const std::filesystem::path& path) : path_(path), file_bytes_(std::filesystem::file_size(path)) {
+  explicit Zip(const std::filesystem::path& path)
+      : path_(path), file_bytes_(std::filesystem::file_size(path)) {
     int code = 0;
     archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
     if (archive_ != nullptr) return;
@@ -59,30 +68,41 @@ class Zip {
     for (zip_int64_t i = 0; i < count; ++i) {
       const char* raw = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
       const std::string_view name = raw == nullptr ? "" : raw;
-      if (name.ends_with(kPickle) && (name.size() == kPickle.size() || name[name.size() - kPickle.size() - 1] == '/')) return std::string(name.substr(0, name.size() - kPickle.size()));
+      if (name.ends_with(kPickle) &&
+          (name.size() == kPickle.size() || name[name.size() - kPickle.size() - 1] == '/'))
+        return std::string(name.substr(0, name.size() - kPickle.size()));
     }
     corrupt(path_, "it is a zip without data.pkl");
   }
 
-  bool has(const std::string& name) const { return zip_name_locate(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW) >= 0; }
+  bool has(const std::string& name) const {
+    return zip_name_locate(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW) >= 0;
+  }
 
   /// The entry's size as the zip says it; at most `most`.
   uint64_t size_of(const std::string& name, uint64_t most) const {
     zip_stat_t status;
     zip_stat_init(&status);
-    if (zip_stat(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW, &status) != 0 || (status.valid & ZIP_STAT_SIZE) == 0) corrupt(path_, "its entry " + in_quotes(name) + " is missing");
-    if (status.size > most) corrupt(path_, "its entry " + in_quotes(name) + " would have " + std::to_string(status.size) + " bytes, where at most " + std::to_string(most) + " are allowed");
+    if (zip_stat(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW, &status) != 0 ||
+        (status.valid & ZIP_STAT_SIZE) == 0)
+      corrupt(path_, "its entry " + in_quotes(name) + " is missing");
+    if (status.size > most)
+      corrupt(path_, "its entry " + in_quotes(name) + " would have " + std::to_string(status.size) +
+                         " bytes, where at most " + std::to_string(most) + " are allowed");
     return status.size;
   }
 
   void read(const std::string& name, char* to, uint64_t bytes) const {
     const std::unique_ptr<zip_file_t, Closer> entry(zip_fopen(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW));
-    if (entry == nullptr) corrupt(path_, "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
+    if (entry == nullptr)
+      corrupt(path_, "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
     uint64_t done = 0;
     char beyond = 0;
     while (true) {  // to the end and no further, for there the checksum is compared
-      const zip_int64_t got = zip_fread(entry.get(), done < bytes ? to + done : &beyond, done < bytes ? bytes - done : 1);
-      if (got < 0) corrupt(path_, "its entry " + in_quotes(name) + " is damaged: " + zip_file_strerror(entry.get()));
+      const zip_int64_t got =
+          zip_fread(entry.get(), done < bytes ? to + done : &beyond, done < bytes ? bytes - done : 1);
+      if (got < 0)
+        corrupt(path_, "its entry " + in_quotes(name) + " is damaged: " + zip_file_strerror(entry.get()));
       if (got == 0) break;
       done += static_cast<uint64_t>(got);
       if (done > bytes) break;
@@ -126,9 +146,12 @@ class TorchFile {
       const PickleValue& key = pickle_.at(state.items[i]);
       const PickleValue& value = pickle_.at(state.items[i + 1]);
       if (key.kind != PickleValue::Kind::text) corrupt(path_, "a key of its state dict is no text");
-      if (key.text.size() > kMostKeyBytes) corrupt(path_, "its entry " + in_quotes(key.text) + " has a name of " + std::to_string(key.text.size()) + " bytes");
+      if (key.text.size() > kMostKeyBytes)
+        corrupt(path_, "its entry " + in_quotes(key.text) + " has a name of " +
+                           std::to_string(key.text.size()) + " bytes");
       if (!names.insert(key.text).second) corrupt(path_, "its entry " + in_quotes(key.text) + " comes twice");
-      if (value.kind != PickleValue::Kind::tensor) corrupt(path_, "its entry " + in_quotes(key.text) + " is no tensor");
+      if (value.kind != PickleValue::Kind::tensor)
+        corrupt(path_, "its entry " + in_quotes(key.text) + " is no tensor");
       file.tensors.emplace_back(key.text, tensor(key.text, value));
     }
     return file;
@@ -151,7 +174,8 @@ class TorchFile {
     std::vector<int64_t> values;
     for (const uint32_t item : pickle_.at(tuple).items) {
       const PickleValue& value = pickle_.at(item);
-      if (value.kind != PickleValue::Kind::integer || value.integer < 0 || values.size() == kMostDimensions) corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
+      if (value.kind != PickleValue::Kind::integer || value.integer < 0 || values.size() == kMostDimensions)
+        corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
       values.push_back(value.integer);
     }
     return values;
@@ -161,14 +185,16 @@ class TorchFile {
     const at::Tensor& whole = storage(pickle_.at(value.items[0]));
     const int64_t offset = pickle_.at(value.items[1]).integer;
     const std::vector<int64_t> sizes = numbers(value.items[2], name), strides = numbers(value.items[3], name);
-    if (sizes.size() != strides.size() || offset < 0) corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
+    if (sizes.size() != strides.size() || offset < 0)
+      corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
     int64_t count = 1, last = offset;
     bool too_large = false, empty = false;
     for (size_t i = 0; i < sizes.size(); ++i) {
       empty |= sizes[i] == 0;
       int64_t reach = 0;
       too_large |= __builtin_mul_overflow(count, std::max<int64_t>(1, sizes[i]), &count);
-      too_large |= __builtin_mul_overflow(std::max<int64_t>(1, sizes[i]) - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last);
+      too_large |= __builtin_mul_overflow(std::max<int64_t>(1, sizes[i]) - 1, strides[i], &reach) ||
+                   __builtin_add_overflow(last, reach, &last);
     }
     if (too_large || (empty ? offset > whole.numel() : last >= whole.numel()))
       corrupt(path_, "tensor " + in_quotes(name) + " reaches over the end of its storage");
@@ -194,14 +220,17 @@ class TorchFile {
   const at::Tensor& storage(const PickleValue& value) {
     const std::string& key = pickle_.at(value.items[1]).text;
     if (const auto found = storages_.find(key); found != storages_.end()) {
-      if (found->second.scalar_type() != type_of(value)) corrupt(path_, "its storage " + in_quotes(key) + " has two types");
+      if (found->second.scalar_type() != type_of(value))
+        corrupt(path_, "its storage " + in_quotes(key) + " has two types");
       return found->second;
     }
     const at::ScalarType type = type_of(value);
     const std::string name = folder_ + "data/" + key;
     const uint64_t bytes = zip_.size_of(name, zip_.file_bytes() * kMostExpansion - read_bytes_);
-    if (value.integer < 0 || bytes % c10::elementSize(type) != 0 || bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
-      corrupt(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) + " bytes, and should have " + std::to_string(value.integer) + " numbers");
+    if (value.integer < 0 || bytes % c10::elementSize(type) != 0 ||
+        bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
+      corrupt(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) +
+                         " bytes, and should have " + std::to_string(value.integer) + " numbers");
     }
     read_bytes_ += bytes;
     at::Tensor whole = at::empty({value.integer}, type);

@@ -22,18 +22,25 @@ std::string text(const std::string& word) {
   for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(word.size() >> (8 * i));
   return "X" + length + word;
 }
-std::string global(const std::string& module, const std::string& name) { return "c" + module + "\n" + name + "\n"; }
+std::string global(const std::string& module, const std::string& name) {
+  return "c" + module + "\n" + name + "\n";
+}
 std::string small(int value) { return std::string("K") + static_cast<char>(value); }
 
 // The pickle of {name: tensor of 6 floats as `sizes`}, as torch.save writes it.
-std::string tensor(const std::string& key, const std::string& sizes, const std::string& strides, int numbers = 6) {
-  const std::string storage = "(" + text("storage") + global("torch", "FloatStorage") + text(key) + text("cpu") + small(numbers) + "tQ";
-  return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage + small(0) + sizes + strides + "\x89" + global("collections", "OrderedDict") + ")RtR";
+std::string tensor(const std::string& key, const std::string& sizes, const std::string& strides,
+                   int numbers = 6) {
+  const std::string storage = "(" + text("storage") + global("torch", "FloatStorage") + text(key) +
+                              text("cpu") + small(numbers) + "tQ";
+  return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage + small(0) + sizes + strides + "\x89" +
+         global("collections", "OrderedDict") + ")RtR";
 }
 const std::string kTwoByThree = small(2) + small(3) + "\x86";
 const std::string kStrides = small(3) + small(1) + "\x86";
 
-std::string state_dict(const std::string& items) { return std::string("\x80\x02") + global("collections", "OrderedDict") + ")R(" + items + "u."; }
+std::string state_dict(const std::string& items) {
+  return std::string("\x80\x02") + global("collections", "OrderedDict") + ")R(" + items + "u.";
+}
 std::string good() { return state_dict(text("fc.weight") + tensor("0", kTwoByThree, kStrides)); }
 
 class TorchFile : public testing::Test {
@@ -47,7 +54,8 @@ class TorchFile : public testing::Test {
     for (const auto& [name, bytes] : entries) {
       zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
       const zip_int64_t index = zip_file_add(archive, name.c_str(), source, 0);
-      zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+      zip_set_file_compression(archive, static_cast<zip_uint64_t>(index),
+                               compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
     }
     EXPECT_EQ(zip_close(archive), 0);
     return path;
@@ -72,7 +80,11 @@ class TorchFile : public testing::Test {
 
 TEST_F(TorchFile, TensorsComeOutStoredAndCompressed) {
   for (const bool compressed : {false, true}) {
-    const auto path = write({{"archive/data.pkl", good()}, {"archive/byteorder", "little"}, {"archive/data/0", numbers()}, {"archive/version", "3\n"}}, compressed);
+    const auto path = write({{"archive/data.pkl", good()},
+                             {"archive/byteorder", "little"},
+                             {"archive/data/0", numbers()},
+                             {"archive/version", "3\n"}},
+                            compressed);
     const SafetensorsFile file = read_weights(path);
     ASSERT_EQ(file.tensors.size(), 1U);
     EXPECT_EQ(file.tensors[0].first, "fc.weight");
@@ -82,18 +94,23 @@ TEST_F(TorchFile, TensorsComeOutStoredAndCompressed) {
 
 TEST_F(TorchFile, WrappersAreTakenOff) {
   const std::string inner = state_dict(text("module.fc.weight") + tensor("0", kTwoByThree, kStrides));
-  const std::string checkpoint = "\x80\x02}(" + text("epoch") + small(3) + text("state_dict") + inner.substr(2, inner.size() - 3) + "u.";
+  const std::string checkpoint =
+      "\x80\x02}(" + text("epoch") + small(3) + text("state_dict") + inner.substr(2, inner.size() - 3) + "u.";
   const auto path = write({{"archive/data.pkl", checkpoint}, {"archive/data/0", numbers()}});
   EXPECT_EQ(read_weights(path).tensors.at(0).first, "fc.weight");
 }
 
 TEST_F(TorchFile, TransposedTensorsKeepTheirStrides) {
-  const auto path = write({{"archive/data.pkl", state_dict(text("w") + tensor("0", kTwoByThree, small(1) + small(2) + "\x86"))}, {"archive/data/0", numbers()}});
-  EXPECT_TRUE(at::equal(read_torch_file(path).tensors[0].second, torch::arange(6).to(at::kFloat).add(0.5).view({3, 2}).t()));
+  const auto path = write(
+      {{"archive/data.pkl", state_dict(text("w") + tensor("0", kTwoByThree, small(1) + small(2) + "\x86"))},
+       {"archive/data/0", numbers()}});
+  EXPECT_TRUE(at::equal(read_torch_file(path).tensors[0].second,
+                        torch::arange(6).to(at::kFloat).add(0.5).view({3, 2}).t()));
 }
 
 TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
-  EXPECT_THAT(refusal("\x80\x02" + global("os", "system") + "(" + text("true") + "tR."), HasSubstr("it names \"os.system\", which no state dict needs"));
+  EXPECT_THAT(refusal("\x80\x02" + global("os", "system") + "(" + text("true") + "tR."),
+              HasSubstr("it names \"os.system\", which no state dict needs"));
   EXPECT_THAT(refusal("\x80\x04" + std::string("\x8c\x02os\x8c\x06system\x93.")), HasSubstr("\"os.system\""));
   EXPECT_THAT(refusal("\x80\x02" + global("builtins", "eval") + "."), HasSubstr("\"builtins.eval\""));
   EXPECT_THAT(refusal(state_dict(text("w") + small(3))), HasSubstr("\"w\" is no tensor"));
@@ -106,25 +123,33 @@ TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
 
 TEST_F(TorchFile, SizesAreHeldAgainstTheFile) {
   EXPECT_THAT(refusal(good(), numbers(5)), HasSubstr("has 20 bytes, and should have 6 numbers"));
-  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(3) + small(3) + "\x86", kStrides))), HasSubstr("reaches over the end"));
-  EXPECT_THAT(refusal(state_dict(text("w") + tensor("7", kTwoByThree, kStrides))), HasSubstr("\"archive/data/7\" is missing"));
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(3) + small(3) + "\x86", kStrides))),
+              HasSubstr("reaches over the end"));
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor("7", kTwoByThree, kStrides))),
+              HasSubstr("\"archive/data/7\" is missing"));
   const std::string huge = std::string("J") + std::string("\xff\xff\xff\x7f", 4);
-  EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", huge + huge + huge + "\x87", huge + huge + huge + "\x87"))), HasSubstr("reaches over the end"));
+  EXPECT_THAT(
+      refusal(state_dict(text("w") + tensor("0", huge + huge + huge + "\x87", huge + huge + huge + "\x87"))),
+      HasSubstr("reaches over the end"));
 }
 
 TEST_F(TorchFile, ABombIsNotUnpacked) {
   const std::string zeros(64 << 20, '\0');
-  const std::string storage = "(" + text("storage") + global("torch", "ByteStorage") + text("0") + text("cpu") + "J" + std::string("\0\0\0\x04", 4) + "tQ";
-  const std::string pickle = state_dict(text("w") + global("torch._utils", "_rebuild_tensor_v2") + "(" + storage + small(0) + small(1) + "\x85" + small(1) + "\x85" + "\x89" +
+  const std::string storage = "(" + text("storage") + global("torch", "ByteStorage") + text("0") +
+                              text("cpu") + "J" + std::string("\0\0\0\x04", 4) + "tQ";
+  const std::string pickle = state_dict(text("w") + global("torch._utils", "_rebuild_tensor_v2") + "(" +
+                                        storage + small(0) + small(1) + "\x85" + small(1) + "\x85" + "\x89" +
                                         global("collections", "OrderedDict") + ")RtR");
   const auto path = write({{"archive/data.pkl", pickle}, {"archive/data/0", zeros}}, true);
   ASSERT_LT(std::filesystem::file_size(path), 1U << 20);
-  EXPECT_THAT(error_of([&] { read_torch_file(path); }), HasSubstr("would have 67108864 bytes, where at most"));
+  EXPECT_THAT(error_of([&] { read_torch_file(path); }),
+              HasSubstr("would have 67108864 bytes, where at most"));
 }
 
 TEST_F(TorchFile, TwoNamesMayShareAStorage) {
   const std::string weight = tensor("0", kTwoByThree, kStrides);
-  const auto path = write({{"archive/data.pkl", state_dict(text("a") + weight + text("b") + weight)}, {"archive/data/0", numbers()}});
+  const auto path = write({{"archive/data.pkl", state_dict(text("a") + weight + text("b") + weight)},
+                           {"archive/data/0", numbers()}});
   const SafetensorsFile file = read_torch_file(path);
   ASSERT_EQ(file.tensors.size(), 2U);
   EXPECT_TRUE(at::equal(file.tensors[0].second, file.tensors[1].second));
@@ -153,7 +178,8 @@ TEST_F(TorchFile, RepeatedNumbersAreReadWithinABound) {
 // What a pickle keeps it takes again for two bytes, so a small file could ask for very much.
 TEST_F(TorchFile, WhatIsTakenAgainIsBounded) {
   const std::string weight = tensor("0", kTwoByThree, kStrides), name(2000, 'k');
-  EXPECT_THAT(refusal(state_dict(text("w") + tensor(name, kTwoByThree, kStrides))), HasSubstr("a storage whose key has 2000 bytes"));
+  EXPECT_THAT(refusal(state_dict(text("w") + tensor(name, kTwoByThree, kStrides))),
+              HasSubstr("a storage whose key has 2000 bytes"));
   EXPECT_THAT(refusal(state_dict(text(name) + weight)), HasSubstr("has a name of 2000 bytes"));
   EXPECT_THAT(refusal(state_dict(text("w") + weight + text("w") + weight)), HasSubstr("\"w\" comes twice"));
   EXPECT_THAT(refusal("\x80\x04N\x94\x94."), HasSubstr("keeps more values than it has"));

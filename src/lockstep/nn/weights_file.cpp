@@ -19,7 +19,9 @@ namespace lockstep::nn {
 namespace {
 
 void take_off(NamedTensors& tensors, std::string_view prefix) {
-  const bool all = !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first.starts_with(prefix); });
+  const bool all = !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [&](const auto& item) {
+    return item.first.starts_with(prefix);
+  });
   if (!all) return;
   for (auto& [name, tensor] : tensors) name.erase(0, prefix.size());
 }
@@ -28,8 +30,10 @@ void take_off(NamedTensors& tensors, std::string_view prefix) {
 size_t fitting_tensors(const Network& network, const NamedTensors& tensors) {
   std::unordered_map<std::string, Shape> shapes;
   try {
-    for (const LayerRow& row : inspect_network(network, {.channels = 3, .height = 224, .width = 224, .classes = 1000}).rows) {
-      for (const LayerTensor& tensor : row.learnables) shapes.emplace(row.name + "." + tensor.name, tensor.shape);
+    for (const LayerRow& row :
+         inspect_network(network, {.channels = 3, .height = 224, .width = 224, .classes = 1000}).rows) {
+      for (const LayerTensor& tensor : row.learnables)
+        shapes.emplace(row.name + "." + tensor.name, tensor.shape);
     }
   } catch (const Error&) {
     return 0;  // not for pictures
@@ -39,7 +43,8 @@ size_t fitting_tensors(const Network& network, const NamedTensors& tensors) {
     if (const auto found = shapes.find(name); found != shapes.end()) {
       ++known;
       fitting += tensor.sizes() == at::IntArrayRef(found->second);
-    } else if (!name.ends_with(".running_mean") && !name.ends_with(".running_var") && !name.ends_with(".num_batches_tracked")) {
+    } else if (!name.ends_with(".running_mean") && !name.ends_with(".running_var") &&
+               !name.ends_with(".num_batches_tracked")) {
       return 0;
     }
   }
@@ -53,10 +58,13 @@ SafetensorsFile read_weights(const std::filesystem::path& path) {
   OpenFile(path, O_RDONLY).read_at(0, head);
   const std::string_view start(head.data(), head.size());
   if (start.starts_with("\x80\x02\x8a")) {
-    throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is of PyTorch's format before version 1.6, which is a pickle and no zip",
-                "load it in Python and save it again: torch.save(torch.load(FILE, weights_only=True), FILE)");
+    throw Error(
+        ErrorCode::corrupt_data,
+        "\"" + path.string() + "\" is of PyTorch's format before version 1.6, which is a pickle and no zip",
+        "load it in Python and save it again: torch.save(torch.load(FILE, weights_only=True), FILE)");
   }
-  SafetensorsFile file = start == std::string_view("PK\x03\x04", 4) ? read_torch_file(path) : read_safetensors(path);
+  SafetensorsFile file =
+      start == std::string_view("PK\x03\x04", 4) ? read_torch_file(path) : read_safetensors(path);
   take_off(file.tensors, "_orig_mod.");
   take_off(file.tensors, "module.");
   return file;
@@ -66,15 +74,19 @@ std::string not_finite(const NamedTensors& tensors) {
   std::string found;
   int64_t more = 0;
   for (const auto& [name, tensor] : tensors) {
-    const int64_t count = tensor.is_floating_point() ? tensor.numel() - at::isfinite(tensor).sum().item<int64_t>() : 0;
+    const int64_t count =
+        tensor.is_floating_point() ? tensor.numel() - at::isfinite(tensor).sum().item<int64_t>() : 0;
     if (count == 0) continue;
     if (found.empty()) {
-      found = with_commas(count) + (count == 1 ? " number" : " numbers") + " in \"" + name + "\"" + (count == 1 ? " that is" : " that are") + " NaN or infinite";
+      found = with_commas(count) + (count == 1 ? " number" : " numbers") + " in \"" + name + "\"" +
+              (count == 1 ? " that is" : " that are") + " NaN or infinite";
     } else {
       ++more;
     }
   }
-  return found + (more == 0 ? "" : ", and such in " + std::to_string(more) + (more == 1 ? " more tensor" : " more tensors"));
+  return found + (more == 0 ? ""
+                            : ", and such in " + std::to_string(more) +
+                                  (more == 1 ? " more tensor" : " more tensors"));
 }
 
 std::string builtin_network_of(const NamedTensors& tensors) {
@@ -91,7 +103,8 @@ std::string builtin_network_of(const NamedTensors& tensors) {
 
 std::string where_weights_are(const std::string& network) {
   for (const BuiltinNetwork& builtin : builtin_networks()) {
-    if (builtin.name == network && builtin.weights != nullptr) return std::string("PyTorch offers ") + builtin.weights + ", trained on ImageNet";
+    if (builtin.name == network && builtin.weights != nullptr)
+      return std::string("PyTorch offers ") + builtin.weights + ", trained on ImageNet";
   }
   return "";
 }

@@ -20,11 +20,14 @@ using testing::HasSubstr;
 
 std::vector<std::string> names_of(const std::string& network, const NetworkInput& input) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : state_of(*find_network(network).make(input).module)) names.push_back(name);
+  for (const auto& [name, tensor] : state_of(*find_network(network).make(input).module))
+    names.push_back(name);
   return names;
 }
 
-int64_t learnables_of(const std::string& network, const NetworkInput& input) { return inspect_network(find_network(network), input).learnable_count(); }
+int64_t learnables_of(const std::string& network, const NetworkInput& input) {
+  return inspect_network(find_network(network), input).learnable_count();
+}
 
 TEST(Zoo, CountsAreThoseOfTheOriginals) {
   EXPECT_EQ(learnables_of("resnet18", {3, 224, 224, 1000}), 11'689'512);
@@ -62,7 +65,9 @@ TEST(Zoo, TablesSayWhatIsBuilt) {
       if (!tensor_name.ends_with("num_batches_tracked")) built[tensor_name] = tensor.sizes().vec();
     }
     EXPECT_EQ(planned, built) << name;
-    EXPECT_EQ(instance.forward(sequences ? torch::rand({2, 3, 20}) : torch::rand({2, 3, side, side})).sizes(), (std::vector<int64_t>{2, 7})) << name;
+    EXPECT_EQ(instance.forward(sequences ? torch::rand({2, 3, 20}) : torch::rand({2, 3, side, side})).sizes(),
+              (std::vector<int64_t>{2, 7}))
+        << name;
   }
 }
 
@@ -71,7 +76,8 @@ std::vector<at::Tensor> logits_and_gradients(const Instance& instance, const at:
   const at::Tensor logits = instance.forward(pictures);
   at::cross_entropy_loss(logits, torch::arange(pictures.size(0))).backward();
   std::vector<at::Tensor> results{logits.detach()};
-  for (const at::Tensor& parameter : instance.module->parameters()) results.push_back(parameter.grad().clone());
+  for (const at::Tensor& parameter : instance.module->parameters())
+    results.push_back(parameter.grad().clone());
   return results;
 }
 
@@ -83,7 +89,8 @@ TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
     torch::manual_seed(7);
     const Instance instance = find_network(name).make({3, 67, 67, 7});
     for (const auto& module : instance.module->modules()) {
-      if (module->as<torch::nn::Dropout>() != nullptr) module->eval();  // each side would draw its own numbers
+      if (module->as<torch::nn::Dropout>() != nullptr)
+        module->eval();  // each side would draw its own numbers
     }
     const at::Tensor pictures = torch::rand({5, 3, 67, 67});
     const std::vector<at::Tensor> engine = logits_and_gradients(instance, pictures);
@@ -91,7 +98,8 @@ TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
     const std::vector<at::Tensor> own = logits_and_gradients(instance, pictures);
     for (size_t i = 0; i < own.size(); ++i) {
       // Rounding decides about some ReLUs, so single numbers may differ by more.
-      EXPECT_LE((own[i] - engine[i]).norm().item<double>(), 5e-2 * engine[i].norm().item<double>() + 1e-5) << name << ", " << i;
+      EXPECT_LE((own[i] - engine[i]).norm().item<double>(), 5e-2 * engine[i].norm().item<double>() + 1e-5)
+          << name << ", " << i;
     }
   }
 }
@@ -99,11 +107,13 @@ TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
 TEST(Zoo, Resnet18HasTorchvisionsNames) {
   std::vector<std::string> expected;
   const auto norm = [&](const std::string& name) {
-    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var", ".num_batches_tracked"}) expected.push_back(name + part);
+    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var", ".num_batches_tracked"})
+      expected.push_back(name + part);
   };
   expected.push_back("conv1.weight");
   norm("bn1");
-  for (const std::string block : {"layer1.0", "layer1.1", "layer2.0", "layer2.1", "layer3.0", "layer3.1", "layer4.0", "layer4.1"}) {
+  for (const std::string block :
+       {"layer1.0", "layer1.1", "layer2.0", "layer2.1", "layer3.0", "layer3.1", "layer4.0", "layer4.1"}) {
     expected.push_back(block + ".conv1.weight");
     norm(block + ".bn1");
     expected.push_back(block + ".conv2.weight");
@@ -121,7 +131,8 @@ TEST(Zoo, SqueezenetHasTorchvisionsNames) {
   std::vector<std::string> expected{"features.0.weight", "features.0.bias"};
   for (const char* index : {"3", "4", "5", "7", "8", "9", "10", "12"}) {
     for (const char* part : {"squeeze", "expand1x1", "expand3x3"}) {
-      for (const char* tensor : {"weight", "bias"}) expected.push_back("features." + std::string(index) + "." + part + "." + tensor);
+      for (const char* tensor : {"weight", "bias"})
+        expected.push_back("features." + std::string(index) + "." + part + "." + tensor);
     }
   }
   expected.insert(expected.end(), {"classifier.1.weight", "classifier.1.bias"});
@@ -146,15 +157,20 @@ class HandWrittenResnet {
   }
 
  private:
-  at::Tensor convolve(const at::Tensor& x, const std::string& name, int64_t stride, int64_t padding) { return torch::conv2d(x, tensors_.at(name + ".weight"), {}, stride, padding); }
+  at::Tensor convolve(const at::Tensor& x, const std::string& name, int64_t stride, int64_t padding) {
+    return torch::conv2d(x, tensors_.at(name + ".weight"), {}, stride, padding);
+  }
   at::Tensor norm(const at::Tensor& x, const std::string& name) {
-    return torch::batch_norm(x, tensors_.at(name + ".weight"), tensors_.at(name + ".bias"), tensors_.at(name + ".running_mean"), tensors_.at(name + ".running_var"), false, 0.1, 1e-5, false);
+    return torch::batch_norm(x, tensors_.at(name + ".weight"), tensors_.at(name + ".bias"),
+                             tensors_.at(name + ".running_mean"), tensors_.at(name + ".running_var"), false,
+                             0.1, 1e-5, false);
   }
   at::Tensor block(const at::Tensor& x, const std::string& name, int64_t stride) {
     at::Tensor y = torch::relu(norm(convolve(x, name + ".conv1", stride, 1), name + ".bn1"));
     y = norm(convolve(y, name + ".conv2", 1, 1), name + ".bn2");
     const bool same = !tensors_.contains(name + ".downsample.0.weight");
-    return torch::relu(y + (same ? x : norm(convolve(x, name + ".downsample.0", stride, 0), name + ".downsample.1")));
+    return torch::relu(
+        y + (same ? x : norm(convolve(x, name + ".downsample.0", stride, 0), name + ".downsample.1")));
   }
 
   std::map<std::string, at::Tensor> tensors_;
@@ -170,12 +186,15 @@ TEST(Zoo, Resnet18IsTheHandWrittenOne) {
   instance.module->eval();
   const torch::NoGradGuard no_grad;
   const at::Tensor pictures = torch::rand({2, 3, 40, 48});
-  EXPECT_TRUE(torch::allclose(instance.forward(pictures), HandWrittenResnet(*instance.module).forward(pictures), 1e-4, 1e-5));
+  EXPECT_TRUE(torch::allclose(instance.forward(pictures),
+                              HandWrittenResnet(*instance.module).forward(pictures), 1e-4, 1e-5));
 }
 
 TEST(Zoo, LenetIsTheSequentialWithTheSameWeights) {
-  torch::nn::Sequential sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 20, 5)), torch::nn::MaxPool2d(2), torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 50, 5)),
-                                   torch::nn::MaxPool2d(2), torch::nn::Flatten(), torch::nn::Linear(800, 500), torch::nn::ReLU(), torch::nn::Linear(500, 10));
+  torch::nn::Sequential sequential(
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 20, 5)), torch::nn::MaxPool2d(2),
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(20, 50, 5)), torch::nn::MaxPool2d(2), torch::nn::Flatten(),
+      torch::nn::Linear(800, 500), torch::nn::ReLU(), torch::nn::Linear(500, 10));
   const Instance instance = find_network("lenet").make({});
   SafetensorsFile file{state_of(*instance.module), {}};
   load_state(*sequential, file, "lenet");
@@ -184,17 +203,23 @@ TEST(Zoo, LenetIsTheSequentialWithTheSameWeights) {
 }
 
 TEST(Zoo, TooSmallPicturesNameTheSmallestThatFits) {
-  const auto complaint_of = [](const char* name, const NetworkInput& input) { return error_of([&] { find_network(name).make(input); }); };
-  EXPECT_THAT(complaint_of("digits_cnn", {1, 4, 4, 10}), HasSubstr("smallest square picture that fits this network is 5x5; the pictures are 4x4"));
-  EXPECT_THAT(complaint_of("lenet", {1, 8, 8, 10}), HasSubstr("smallest square picture that fits this network is 16x16"));
-  EXPECT_THAT(complaint_of("squeezenet", {3, 8, 8, 10}), HasSubstr("smallest square picture that fits this network is 21x21"));
+  const auto complaint_of = [](const char* name, const NetworkInput& input) {
+    return error_of([&] { find_network(name).make(input); });
+  };
+  EXPECT_THAT(complaint_of("digits_cnn", {1, 4, 4, 10}),
+              HasSubstr("smallest square picture that fits this network is 5x5; the pictures are 4x4"));
+  EXPECT_THAT(complaint_of("lenet", {1, 8, 8, 10}),
+              HasSubstr("smallest square picture that fits this network is 16x16"));
+  EXPECT_THAT(complaint_of("squeezenet", {3, 8, 8, 10}),
+              HasSubstr("smallest square picture that fits this network is 21x21"));
   EXPECT_EQ(complaint_of("resnet18", {3, 1, 1, 10}), "");
   EXPECT_EQ(complaint_of("squeezenet", {1, 28, 28, 10}), "");
 }
 
 TEST(Zoo, TheTableTextHasTheTotals) {
   const std::string text = network_table_text(inspect_network(find_network("digits_cnn"), {}));
-  EXPECT_THAT(text, HasSubstr("11 layers, 14 learnable tensors with 123,090 numbers (480.8 KB in float32), 6 state tensors with 120 numbers\n"));
+  EXPECT_THAT(text, HasSubstr("11 layers, 14 learnable tensors with 123,090 numbers (480.8 KB in float32), 6 "
+                              "state tensors with 120 numbers\n"));
   EXPECT_THAT(text, HasSubstr("10     linear      9      10        115,210 (weight 10x11520, bias 10)"));
 }
 

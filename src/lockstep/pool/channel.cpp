@@ -21,7 +21,9 @@ struct Prefix {
   uint64_t bytes = 0;
 };
 
-[[noreturn]] void corrupt(const std::string& why) { throw Error(ErrorCode::corrupt_data, "a message between client and worker cannot be read: " + why); }
+[[noreturn]] void corrupt(const std::string& why) {
+  throw Error(ErrorCode::corrupt_data, "a message between client and worker cannot be read: " + why);
+}
 
 std::string header_text(const Frame& frame) {
   std::string text;
@@ -33,13 +35,14 @@ std::string header_text(const Frame& frame) {
   const uint64_t bytes = frame.bytes == nullptr ? 0 : frame.bytes->size();
   if (text.size() <= kMostHeaderBytes && bytes <= kMostFrameBytes) return text;
   throw Error(ErrorCode::invalid_option,
-              "what is to be sent between client and worker is too large: " + std::to_string(text.size()) + " bytes of fields and " + std::to_string(bytes) +
-                  " of tensors",
+              "what is to be sent between client and worker is too large: " + std::to_string(text.size()) +
+                  " bytes of fields and " + std::to_string(bytes) + " of tensors",
               "name a file instead of sending what is in it; long lists are smaller as tensors");
 }
 
 int sent_descriptor(const msghdr& message) {
-  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(const_cast<msghdr*>(&message), item)) {
+  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
+       item = CMSG_NXTHDR(const_cast<msghdr*>(&message), item)) {
     if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
     int descriptor = -1;
     std::memcpy(&descriptor, CMSG_DATA(item), sizeof descriptor);
@@ -54,7 +57,8 @@ void check_frame(const Frame& frame) { header_text(frame); }
 
 void Channel::put(Frame frame) {
   const std::string header = header_text(frame);
-  const Prefix prefix{.header_bytes = static_cast<uint32_t>(header.size()), .bytes = frame.bytes == nullptr ? 0 : frame.bytes->size()};
+  const Prefix prefix{.header_bytes = static_cast<uint32_t>(header.size()),
+                      .bytes = frame.bytes == nullptr ? 0 : frame.bytes->size()};
   out_.push_back({.head = std::string(reinterpret_cast<const char*>(&prefix), sizeof prefix) + header,
                   .bytes = std::move(frame.bytes),
                   .descriptor = std::move(frame.descriptor)});
@@ -64,7 +68,8 @@ bool Channel::send_some(Outgoing& frame) {
   const bool in_head = frame.sent < frame.head.size();
   const std::string& text = in_head ? frame.head : *frame.bytes;
   const size_t from = in_head ? frame.sent : frame.sent - frame.head.size();
-  iovec piece{.iov_base = const_cast<char*>(text.data()) + from, .iov_len = std::min(text.size() - from, kPieceBytes)};
+  iovec piece{.iov_base = const_cast<char*>(text.data()) + from,
+              .iov_len = std::min(text.size() - from, kPieceBytes)};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
@@ -97,7 +102,8 @@ bool Channel::flush() {
       closed_ = true;
       return false;
     }
-    if (frame.sent == frame.head.size() + (frame.bytes == nullptr ? 0 : frame.bytes->size())) out_.pop_front();
+    if (frame.sent == frame.head.size() + (frame.bytes == nullptr ? 0 : frame.bytes->size()))
+      out_.pop_front();
   }
   return true;
 }
@@ -119,7 +125,8 @@ bool Channel::read_some() {
   in_.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
   if (got > 0) {
     received_ += static_cast<uint64_t>(got);
-    if (const int descriptor = sent_descriptor(message); descriptor >= 0) frame_.descriptor = Descriptor(descriptor);
+    if (const int descriptor = sent_descriptor(message); descriptor >= 0)
+      frame_.descriptor = Descriptor(descriptor);
     return true;
   }
   if (got < 0 && reason == EINTR) return true;
@@ -132,7 +139,8 @@ void Channel::take_prefix(const std::string& text) {
   std::memcpy(&prefix, text.data(), sizeof prefix);
   if (prefix.magic != kMagic) corrupt("it does not begin as one");
   if (prefix.header_bytes > kMostHeaderBytes || prefix.bytes > kMostFrameBytes)
-    corrupt("it would have " + std::to_string(prefix.header_bytes) + " + " + std::to_string(prefix.bytes) + " bytes");
+    corrupt("it would have " + std::to_string(prefix.header_bytes) + " + " + std::to_string(prefix.bytes) +
+            " bytes");
   bytes_wanted_ = prefix.bytes;
   wanted_ = prefix.header_bytes;
   stage_ = Stage::header;

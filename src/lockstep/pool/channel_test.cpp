@@ -24,7 +24,9 @@ Pair make_pair() {
   return {Descriptor(sockets[0]), Channel(Descriptor(sockets[1]))};
 }
 
-void write_all(const Descriptor& to, const std::string& bytes) { ASSERT_EQ(::write(to.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size())); }
+void write_all(const Descriptor& to, const std::string& bytes) {
+  ASSERT_EQ(::write(to.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+}
 
 std::string prefix(uint32_t magic, uint32_t header, uint64_t bytes) {
   std::string text(16, '\0');
@@ -49,7 +51,8 @@ ErrorCode code_of(const std::string& bytes) {
 TEST(Channel, FramesComeWholeInAnyPieces) {
   Pair pair = make_pair();
   const std::string header = R"({"kind":"value"})";
-  const std::string bytes = prefix(kMagic, static_cast<uint32_t>(header.size()), 3) + header + "abc" + prefix(kMagic, 2, 0) + "{}";
+  const std::string bytes =
+      prefix(kMagic, static_cast<uint32_t>(header.size()), 3) + header + "abc" + prefix(kMagic, 2, 0) + "{}";
   std::vector<Frame> frames;
   for (const char byte : bytes) {
     write_all(pair.raw, std::string(1, byte));
@@ -70,7 +73,9 @@ TEST(Channel, LargeFramesAndDescriptorsTravel) {
   Channel other(std::move(pair.raw));
   Descriptor memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::write(memory.get(), "hello", 5), 5);
-  other.put({.header = {{"kind", "begin"}}, .bytes = std::make_shared<const std::string>(5'000'000, 'x'), .descriptor = std::move(memory)});
+  other.put({.header = {{"kind", "begin"}},
+             .bytes = std::make_shared<const std::string>(5'000'000, 'x'),
+             .descriptor = std::move(memory)});
   std::vector<Frame> frames;
   while (frames.empty()) {
     ASSERT_TRUE(other.flush());

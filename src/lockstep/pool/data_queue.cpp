@@ -7,7 +7,9 @@ namespace lockstep::pool {
 
 AnyDataQueue::AnyDataQueue(DataQueueOptions options, std::function<void(const Packet&)> handle)
     : core_(std::make_shared<QueueCore>(options.capacity, std::move(handle))) {
-  if (options.capacity < 1) throw Error(ErrorCode::invalid_option, "a DataQueue cannot have a capacity of " + std::to_string(options.capacity), "1 or more");
+  if (options.capacity < 1)
+    throw Error(ErrorCode::invalid_option,
+                "a DataQueue cannot have a capacity of " + std::to_string(options.capacity), "1 or more");
 }
 
 QueueCore::QueueCore(int64_t capacity, std::function<void(const Packet&)> handle)

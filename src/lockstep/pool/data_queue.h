@@ -27,17 +27,20 @@ class AnyDataQueue {
   std::shared_ptr<QueueCore> core_;
 };
 
-/// The handler runs on a thread of the queue's own, one value at a time: values of one rank in the order they were sent, those of different
-/// ranks as they come. A call that names the queue ends after all its values were handled, so what the handler wrote can be read then.
-/// What the handler throws fails the call whose value it was, and the rest of that call's values are dropped.
-/// A handle: copies are of one queue. Its thread ends with the last copy and the last call that uses it.
+/// The handler runs on a thread of the queue's own, one value at a time: values of one rank in the order they
+/// were sent, those of different ranks as they come. A call that names the queue ends after all its values
+/// were handled, so what the handler wrote can be read then. What the handler throws fails the call whose
+/// value it was, and the rest of that call's values are dropped. A handle: copies are of one queue. Its
+/// thread ends with the last copy and the last call that uses it.
 template <Described Value>
 class DataQueue : public AnyDataQueue {
  public:
   using Handler = std::function<void(const Value&)>;
   explicit DataQueue(Handler handler) : DataQueue({}, std::move(handler)) {}
   DataQueue(DataQueueOptions options, Handler handler)
-      : AnyDataQueue(options, [handler = std::move(handler)](const Packet& packet) { handler(unpack<Value>(packet)); }) {}
+      : AnyDataQueue(options, [handler = std::move(handler)](const Packet& packet) {
+          handler(unpack<Value>(packet));
+        }) {}
 };
 
 }  // namespace lockstep::pool

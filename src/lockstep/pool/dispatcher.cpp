@@ -32,12 +32,16 @@ Dispatcher::~Dispatcher() { close(); }
 void Dispatcher::open(const MakeCrew& make_crew, std::chrono::milliseconds timeout) {
   crew_ = make_crew(*this);
   std::unique_lock lock(mutex_);
-  const auto all_ready = [&] { return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state != SlotState::starting; }); };
+  const auto all_ready = [&] {
+    return std::all_of(slots_.begin(), slots_.end(),
+                       [](const Slot& slot) { return slot.state != SlotState::starting; });
+  };
   const bool in_time = changed_.wait_for(lock, timeout, [&] { return start_failure_ || all_ready(); });
   open_ = in_time && !start_failure_;
   if (open_) return;
   const Error error =
-      start_failure_.value_or(Error(ErrorCode::timeout, "the workers of the pool did not start within " + std::to_string(timeout.count()) + " ms"));
+      start_failure_.value_or(Error(ErrorCode::timeout, "the workers of the pool did not start within " +
+                                                            std::to_string(timeout.count()) + " ms"));
   lock.unlock();
   close();
   throw Error(error);
@@ -48,7 +52,8 @@ std::vector<WorkerInfo> Dispatcher::workers() const {
   std::vector<WorkerInfo> infos;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const SlotState state = slots_[i].state;
-    WorkerInfo& info = infos.emplace_back(make_worker_info(static_cast<int64_t>(i), crew_ == nullptr ? -1 : crew_->gpu(i)));
+    WorkerInfo& info =
+        infos.emplace_back(make_worker_info(static_cast<int64_t>(i), crew_ == nullptr ? -1 : crew_->gpu(i)));
     info.process = crew_ == nullptr ? 0 : crew_->process(i);
     info.ready = state == SlotState::idle || state == SlotState::busy;
     info.busy = state == SlotState::busy;
@@ -63,7 +68,8 @@ bool Dispatcher::is_open() const {
 
 bool Dispatcher::is_whole() const {
   const std::lock_guard lock(mutex_);
-  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state == SlotState::gone; });
+  return std::none_of(slots_.begin(), slots_.end(),
+                      [](const Slot& slot) { return slot.state == SlotState::gone; });
 }
 
 void Dispatcher::check_may_wait() const {
@@ -74,8 +80,10 @@ void Dispatcher::check_may_wait() const {
 
 std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const AnyDataQueue& queue) {
   if (ranks < 1 || ranks > size()) {
-    throw Error(ErrorCode::invalid_option, "a call cannot have " + std::to_string(ranks) + " workers in a pool of " + std::to_string(size()),
-                "open a larger pool");
+    throw Error(
+        ErrorCode::invalid_option,
+        "a call cannot have " + std::to_string(ranks) + " workers in a pool of " + std::to_string(size()),
+        "open a larger pool");
   }
   if (!is_open()) throw pool_is_closed();
   crew_->prepare(work);
@@ -101,19 +109,25 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
 void Dispatcher::schedule(Later& later) {
   while (!pending_.empty()) {
     const CallPointer call = pending_.front();
-    const auto count_of = [&](auto&& holds) { return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds)); };
+    const auto count_of = [&](auto&& holds) {
+      return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds));
+    };
     if (count_of([](const Slot& slot) { return slot.state != SlotState::gone; }) < call->results.size()) {
       pending_.pop_front();
       call->cause =
-          Error(ErrorCode::cluster, "too few workers of the pool are left for a call of " + std::to_string(call->results.size()), "open the pool again");
+          Error(ErrorCode::cluster,
+                "too few workers of the pool are left for a call of " + std::to_string(call->results.size()),
+                "open the pool again");
       settle(call, later);
       continue;
     }
-    if (count_of([](const Slot& slot) { return slot.state == SlotState::idle; }) < call->results.size()) return;
+    if (count_of([](const Slot& slot) { return slot.state == SlotState::idle; }) < call->results.size())
+      return;
     pending_.pop_front();
     try {
       // Only now, for it takes a descriptor, and more calls may wait than there are.
-      if (call->results.size() > 1) call->group = comm::GroupMemory::make(static_cast<int64_t>(call->results.size()));
+      if (call->results.size() > 1)
+        call->group = comm::GroupMemory::make(static_cast<int64_t>(call->results.size()));
     } catch (const Error& error) {
       call->cause = error;
       settle(call, later);
@@ -146,7 +160,8 @@ void Dispatcher::assign(const CallPointer& call) {
 }
 
 std::deque<Dispatcher::CallPointer>::iterator Dispatcher::find_pending(int64_t number) {
-  return std::find_if(pending_.begin(), pending_.end(), [&](const CallPointer& call) { return call->number == number; });
+  return std::find_if(pending_.begin(), pending_.end(),
+                      [&](const CallPointer& call) { return call->number == number; });
 }
 
 void Dispatcher::cancel(int64_t number) {
@@ -200,7 +215,8 @@ void Dispatcher::sent(size_t worker, int64_t number, Packet value) {
   }
   if (queue == nullptr) return;
   queue->put(std::move(use), std::move(value), [pool = weak_from_this(), worker, number] {
-    if (const auto alive = pool.lock(); alive != nullptr && alive->is_open()) alive->crew_->credit(worker, number);
+    if (const auto alive = pool.lock(); alive != nullptr && alive->is_open())
+      alive->crew_->credit(worker, number);
   });
 }
 
@@ -233,7 +249,8 @@ void Dispatcher::lost(size_t worker, const Error& error, bool for_good) {
 }
 
 // The worker has no order any more; `note` says what came of it.
-void Dispatcher::worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note) {
+void Dispatcher::worker_left(Slot& slot, size_t worker, Later& later,
+                             const std::function<void(Call&)>& note) {
   const auto found = running_.find(slot.call);
   if (found != running_.end()) {
     const CallPointer call = found->second;
@@ -249,7 +266,8 @@ void Dispatcher::worker_left(Slot& slot, size_t worker, Later& later, const std:
 void Dispatcher::note_failure(Call& call, const Slot& slot, Error error, Later& later) {
   const auto size = static_cast<int64_t>(call.results.size());
   const std::string reason = "rank " + std::to_string(slot.rank) + " failed: " + error.message();
-  error.add_context("in " + call.work->name + (size > 1 ? ", rank " + std::to_string(slot.rank) + " of " + std::to_string(size) : ""));
+  error.add_context("in " + call.work->name +
+                    (size > 1 ? ", rank " + std::to_string(slot.rank) + " of " + std::to_string(size) : ""));
   const bool echo = error.code() == ErrorCode::cancelled;
   std::optional<Error>& place = echo ? call.echo : call.cause;
   if (!place) place = std::move(error);
@@ -259,11 +277,12 @@ void Dispatcher::note_failure(Call& call, const Slot& slot, Error error, Later& 
 // Later, for a stop runs what a task has hung on its token.
 void Dispatcher::tell_workers(const Call& call, const std::string& reason, Later& later) {
   if (call.group != nullptr) call.group->fail(reason);
-  for (const size_t worker : call.at_work) later.push_back([this, worker, number = call.number] { crew_->stop(worker, number); });
+  for (const size_t worker : call.at_work)
+    later.push_back([this, worker, number = call.number] { crew_->stop(worker, number); });
 }
 
-// A failure of a task ends the call at once, though other ranks may take a while to see it. All else waits for the last rank: a lambda may
-// refer to what its caller has on the stack.
+// A failure of a task ends the call at once, though other ranks may take a while to see it. All else waits
+// for the last rank: a lambda may refer to what its caller has on the stack.
 void Dispatcher::settle_if_over(const CallPointer& call, Later& later) {
   const bool at_once = call->cause && !call->cancel_requested && call->work->is_task;
   if (!call->settled && (call->at_work.empty() || at_once)) settle(call, later);
@@ -273,7 +292,9 @@ void Dispatcher::settle(const CallPointer& call, Later& later) {
   call->settled = true;
   std::function<void(CallRecord&)> end;
   if (closing_ || call->cancel_requested) {
-    end = [error = closing_ ? pool_is_closed() : call_was_cancelled()](CallRecord& record) { record.end_cancelled(error); };
+    end = [error = closing_ ? pool_is_closed() : call_was_cancelled()](CallRecord& record) {
+      record.end_cancelled(error);
+    };
   } else if (call->cause || call->echo) {
     end = [error = call->cause ? *call->cause : *call->echo](CallRecord& record) { record.fail(error); };
   } else {

@@ -12,7 +12,9 @@ void CallRecord::start() {
   if (state_ == FutureState::pending) state_ = FutureState::running;
 }
 
-void CallRecord::finish(std::vector<std::any> results) { end(FutureState::finished, std::move(results), std::nullopt); }
+void CallRecord::finish(std::vector<std::any> results) {
+  end(FutureState::finished, std::move(results), std::nullopt);
+}
 void CallRecord::fail(Error error) { end(FutureState::failed, {}, std::move(error)); }
 void CallRecord::end_cancelled(Error error) { end(FutureState::cancelled, {}, std::move(error)); }
 
@@ -101,7 +103,8 @@ void AnyFuture::cancel() const { call_->cancel(); }
 void AnyFuture::ask_to_stop() const { call_->ask_to_stop(); }
 const std::vector<std::any>& AnyFuture::results() const { return call_->results(); }
 
-std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures, std::optional<std::chrono::milliseconds> timeout) {
+std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures,
+                                       std::optional<std::chrono::milliseconds> timeout) {
   const auto until = std::chrono::steady_clock::now() + timeout.value_or(std::chrono::hours(24 * 365));
   const auto bell = std::make_shared<Bell>();
   for (const AnyFuture& future : futures) future.call_->ring_at_end(bell);
@@ -121,13 +124,16 @@ std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures, st
     }
     if (first && futures[*first].call_->take()) return first;
     if (first) continue;  // another thread was quicker
-    if (std::all_of(futures.begin(), futures.end(), [](const AnyFuture& future) { return future.call_->taken(); })) return std::nullopt;
+    if (std::all_of(futures.begin(), futures.end(),
+                    [](const AnyFuture& future) { return future.call_->taken(); }))
+      return std::nullopt;
     if (!timeout) {
       for (const AnyFuture& future : futures) future.call_->check_may_wait();
     }
     std::unique_lock lock(bell->mutex);
     if (!bell->rung.wait_until(lock, until, [&] { return bell->count != seen; })) {
-      throw Error(ErrorCode::timeout, "none of " + std::to_string(futures.size()) + " calls ended within " + std::to_string(timeout->count()) + " ms");
+      throw Error(ErrorCode::timeout, "none of " + std::to_string(futures.size()) + " calls ended within " +
+                                          std::to_string(timeout->count()) + " ms");
     }
   }
 }

@@ -46,20 +46,28 @@ std::vector<Frame> wait_for_frames(Channel& channel, Clock::time_point until) {
   }
 }
 
-std::string name_of_rank(size_t rank, pid_t process) { return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")"; }
+std::string name_of_rank(size_t rank, pid_t process) {
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")";
+}
 
 Channel reach_rank_0(const comm::Launch& launch, const comm::Waiting& waiting, pid_t& process) {
   const Json word =
       Json::parse(comm::read_rank_word(launch, kWord, waiting), nullptr, /*allow_exceptions=*/false);
-  if (!word.is_object()) throw Error(ErrorCode::communication, "what rank 0 said of its socket cannot be read");
+  if (!word.is_object())
+    throw Error(ErrorCode::communication, "what rank 0 said of its socket cannot be read");
   Descriptor socket = connect_to_name(word.value("name", ""));
   if (!socket) {
-    const std::string reason = "rank " + std::to_string(launch.rank) + " on " + host_name() + " cannot reach rank 0 on " + word.value("host", "?") + ": " + std::strerror(errno);
+    const std::string reason = "rank " + std::to_string(launch.rank) + " on " + host_name() +
+                               " cannot reach rank 0 on " + word.value("host", "?") + ": " +
+                               std::strerror(errno);
     comm::answer_rank_word(launch, kWord, reason);
     throw Error(ErrorCode::communication, reason, kOneMachine);
   }
   process = peer_of_same_user(socket);
-  if (process == 0) throw Error(ErrorCode::communication, "who listens for rank " + std::to_string(launch.rank) + " is not a process of the same user", "the ranks of a pool must be one user's");
+  if (process == 0)
+    throw Error(ErrorCode::communication,
+                "who listens for rank " + std::to_string(launch.rank) + " is not a process of the same user",
+                "the ranks of a pool must be one user's");
   return Channel(std::move(socket));
 }
 
@@ -114,16 +122,21 @@ void LaunchedRanks::admit(Descriptor socket) {
   if (said.empty()) return;  // it ended again
   const int64_t rank = said.front().header.value("rank", int64_t{0});
   if (rank < 1 || rank >= size() || ranks_[static_cast<size_t>(rank)].process != 0)
-    throw Error(ErrorCode::communication, "process " + std::to_string(process) + " came as rank " + std::to_string(rank) + ", which is not missing");
+    throw Error(ErrorCode::communication, "process " + std::to_string(process) + " came as rank " +
+                                              std::to_string(rank) + ", which is not missing");
   ranks_[static_cast<size_t>(rank)] = {.process = process, .channel = std::move(channel)};
 }
 
 PoolOptions LaunchedRanks::resolve(PoolOptions asked) const {
   if (asked.workers != 0 && asked.workers != size())
-    throw Error(ErrorCode::invalid_option, "a pool of " + std::to_string(asked.workers) + " cannot be opened: the launcher started " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", which are its workers",
+    throw Error(ErrorCode::invalid_option,
+                "a pool of " + std::to_string(asked.workers) + " cannot be opened: the launcher started " +
+                    std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", which are its workers",
                 "start " + std::to_string(asked.workers) + " ranks, or do not ask for a number of workers");
   if (!asked.environment.empty())
-    throw Error(ErrorCode::invalid_option, "a pool of a launcher's ranks cannot have an environment of its own: the ranks run already", "let the launcher set it");
+    throw Error(ErrorCode::invalid_option,
+                "a pool of a launcher's ranks cannot have an environment of its own: the ranks run already",
+                "let the launcher set it");
   asked.kind = PoolKind::processes;
   asked.workers = size();
   return asked;
@@ -133,11 +146,18 @@ StartedProcess LaunchedRanks::enlist(size_t rank) {
   if (rank == 0) return start_worker_process({});
   Rank& launched = ranks_[rank];
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw errno_error(errno, "make", "a socket for a rank");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw errno_error(errno, "make", "a socket for a rank");
   Descriptor own(ends[0]);
   launched.channel->put({.header = {{"kind", "work"}}, .descriptor = Descriptor(ends[1])});
-  if (!launched.channel->flush()) throw Error(ErrorCode::communication, name_of_rank(rank, launched.process) + " on " + host_name() + " died");
-  return {.id = launched.process, .name = name_of_rank(rank, launched.process), .socket = std::move(own), .errors = {}, .is_child = false};
+  if (!launched.channel->flush())
+    throw Error(ErrorCode::communication,
+                name_of_rank(rank, launched.process) + " on " + host_name() + " died");
+  return {.id = launched.process,
+          .name = name_of_rank(rank, launched.process),
+          .socket = std::move(own),
+          .errors = {},
+          .is_child = false};
 }
 
 void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting) {
@@ -151,7 +171,9 @@ void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::
     if (frames.empty()) throw Error(ErrorCode::cancelled, farewell);
     for (Frame& frame : frames) {
       if (frame.header.value("kind", "") != "work") return;
-      if (!frame.descriptor) throw Error(ErrorCode::io, "the socket of a pool did not reach rank " + std::to_string(launch.rank), "raise the limit of open files (ulimit -n)");
+      if (!frame.descriptor)
+        throw Error(ErrorCode::io, "the socket of a pool did not reach rank " + std::to_string(launch.rank),
+                    "raise the limit of open files (ulimit -n)");
       work_at(std::move(frame.descriptor), tasks, {.status = launch.lost_status, .words = farewell});
     }
   }

@@ -47,15 +47,18 @@ namespace packet_detail {
 at::Tensor travelling(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU); }
 
 const at::Tensor& find_tensor(const nn::NamedTensors& tensors, const std::string& name) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
-  if (found == tensors.end()) throw Error(ErrorCode::corrupt_data, "the tensor \"" + name + "\" did not come with its struct");
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
+  if (found == tensors.end())
+    throw Error(ErrorCode::corrupt_data, "the tensor \"" + name + "\" did not come with its struct");
   return found->second;
 }
 
 const Json& find_field(const Json& fields, const std::string& name) {
   const auto found = fields.is_object() ? fields.find(name) : fields.end();
   if (!fields.is_object() || found == fields.end()) {
-    throw Error(ErrorCode::corrupt_data, "what came has no field \"" + name + "\"", "are sender and receiver of one type?");
+    throw Error(ErrorCode::corrupt_data, "what came has no field \"" + name + "\"",
+                "are sender and receiver of one type?");
   }
   return *found;
 }
@@ -63,7 +66,8 @@ const Json& find_field(const Json& fields, const std::string& name) {
 void check_names(const Json& fields, const std::vector<std::string>& known) {
   for (const auto& [name, value] : fields.items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    throw Error(ErrorCode::corrupt_data, "what came has a field \"" + name + "\" that is not known here", "are sender and receiver of one type?");
+    throw Error(ErrorCode::corrupt_data, "what came has a field \"" + name + "\" that is not known here",
+                "are sender and receiver of one type?");
   }
 }
 
@@ -83,7 +87,8 @@ double number_in(const std::string& name, const Json& json) {
 
 void not_all_described(size_t described, size_t members) {
   throw Error(ErrorCode::internal,
-              "a struct that travels has " + std::to_string(members) + " members, of which " + std::to_string(described) + " are described",
+              "a struct that travels has " + std::to_string(members) + " members, of which " +
+                  std::to_string(described) + " are described",
               "every member needs its line in describe");
 }
 

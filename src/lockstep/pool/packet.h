@@ -16,14 +16,16 @@
 
 namespace lockstep::pool {
 
-/// What travels. Tensors are on the CPU and belong to nobody's graph; they are there as they are, or as the bytes of a safetensors file.
+/// What travels. Tensors are on the CPU and belong to nobody's graph; they are there as they are, or as the
+/// bytes of a safetensors file.
 struct Packet {
   Json fields = Json::object();
   nn::NamedTensors tensors{};
   std::shared_ptr<const std::string> bytes{};  ///< when set, the tensors are in here
 };
 
-/// The tensors as the bytes of a safetensors file; nothing where there are none. Throws for a type that the format does not have.
+/// The tensors as the bytes of a safetensors file; nothing where there are none. Throws for a type that the
+/// format does not have.
 std::shared_ptr<const std::string> tensor_bytes(const nn::NamedTensors& tensors);
 
 /// The packet's tensors, read from its bytes where it has any. Throws corrupt_data.
@@ -59,7 +61,8 @@ Json write_value(const T& value, const std::string& name, nn::NamedTensors& tens
     return json;
   } else if constexpr (IsVector<T>::value) {
     Json list = Json::array();
-    for (size_t i = 0; i < value.size(); ++i) list.push_back(write_value<typename T::value_type>(value[i], name + "." + std::to_string(i), tensors));
+    for (size_t i = 0; i < value.size(); ++i)
+      list.push_back(write_value<typename T::value_type>(value[i], name + "." + std::to_string(i), tensors));
     return list;
   } else if constexpr (std::is_enum_v<T>) {
     return describe_detail::as_text(value);
@@ -67,7 +70,8 @@ Json write_value(const T& value, const std::string& name, nn::NamedTensors& tens
     return number_json(value);
   } else {
     static_assert(std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::string>,
-                  "a field that travels is bool, int64_t, double, std::string, an enum, at::Tensor, a described struct, or a vector of these");
+                  "a field that travels is bool, int64_t, double, std::string, an enum, at::Tensor, a "
+                  "described struct, or a vector of these");
     return value;
   }
 }
@@ -79,7 +83,8 @@ void read_value(const Json& json, const std::string& name, const nn::NamedTensor
   } else if constexpr (Described<T>) {
     read_struct(json, name + ".", tensors, value);
   } else if constexpr (IsVector<T>::value) {
-    if (!json.is_array()) throw Error(ErrorCode::corrupt_data, "the field \"" + name + "\" that came is no list");
+    if (!json.is_array())
+      throw Error(ErrorCode::corrupt_data, "the field \"" + name + "\" that came is no list");
     value.clear();
     for (size_t i = 0; i < json.size(); ++i) {
       typename T::value_type item{};
@@ -93,30 +98,40 @@ void read_value(const Json& json, const std::string& name, const nn::NamedTensor
   }
 }
 
-/// Makes the tensors in the value what travels: a tensor, those of a described struct, and of a vector, optional or pair of these. All else stays.
+/// Makes the tensors in the value what travels: a tensor, those of a described struct, and of a vector,
+/// optional or pair of these. All else stays.
 template <class T>
 void make_travelling([[maybe_unused]] T& value) {
   if constexpr (std::is_same_v<T, at::Tensor>) {
     if (value.defined()) value = travelling(value);
   } else if constexpr (Described<T>) {
-    T::describe(value, describe_detail::FieldVisitor{[](const char*, auto& item, const char*, Limits) { make_travelling(item); }});
+    T::describe(value, describe_detail::FieldVisitor{
+                           [](const char*, auto& item, const char*, Limits) { make_travelling(item); }});
   } else if constexpr (IsVector<T>::value) {
     if constexpr (!std::is_arithmetic_v<typename T::value_type>) {
       for (auto& item : value) make_travelling(item);
     }
-  } else if constexpr (requires { value.first; value.second; }) {
-    if constexpr (!std::is_const_v<std::remove_reference_t<decltype((value.first))>>) make_travelling(value.first);
+  } else if constexpr (requires {
+                         value.first;
+                         value.second;
+                       }) {
+    if constexpr (!std::is_const_v<std::remove_reference_t<decltype((value.first))>>)
+      make_travelling(value.first);
     make_travelling(value.second);
-  } else if constexpr (requires { value.has_value(); *value; }) {
+  } else if constexpr (requires {
+                         value.has_value();
+                         *value;
+                       }) {
     if (value.has_value()) make_travelling(*value);
   }
 }
 
 template <Described T>
 void write_struct(const T& value, const std::string& prefix, Json& fields, nn::NamedTensors& tensors) {
-  T::describe(value, describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, Limits) {
-                fields[field] = write_value<std::remove_cvref_t<decltype(item)>>(item, prefix + field, tensors);
-              }});
+  T::describe(
+      value, describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, Limits) {
+        fields[field] = write_value<std::remove_cvref_t<decltype(item)>>(item, prefix + field, tensors);
+      }});
 }
 
 template <Described T>
@@ -133,13 +148,15 @@ void read_struct(const Json& fields, const std::string& prefix, const nn::NamedT
 
 }  // namespace packet_detail
 
-/// Throws internal unless every member of the struct has its line in `describe`. (A struct that holds tensors cannot be asked when it is compiled.)
+/// Throws internal unless every member of the struct has its line in `describe`. (A struct that holds tensors
+/// cannot be asked when it is compiled.)
 template <Described T>
 void check_travels() {
   size_t count = 0;
   T value{};
   T::describe(value, describe_detail::FieldVisitor{[&](auto&&...) { ++count; }});
-  if (count != describe_detail::arity<T>()) packet_detail::not_all_described(count, describe_detail::arity<T>());
+  if (count != describe_detail::arity<T>())
+    packet_detail::not_all_described(count, describe_detail::arity<T>());
 }
 
 /// The struct, ready to travel.

@@ -16,8 +16,10 @@ void Pool::close() const {
 
 void Pool::check_may_wait() const { dispatcher_->check_may_wait(); }
 
-std::shared_ptr<CallRecord> Pool::start(Work work, const CallOptions& options, int64_t default_workers) const {
-  return dispatcher_->submit(std::move(work), options.workers == 0 ? default_workers : options.workers, options.queue);
+std::shared_ptr<CallRecord> Pool::start(Work work, const CallOptions& options,
+                                        int64_t default_workers) const {
+  return dispatcher_->submit(std::move(work), options.workers == 0 ? default_workers : options.workers,
+                             options.queue);
 }
 
 void Pool::wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all) {
@@ -25,7 +27,8 @@ void Pool::wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all) {
   while (const auto next = next_finished_of(futures, std::nullopt)) {
     first = futures[*next].error();
     if (!first) continue;
-    first->add_context("in parfor, input " + std::to_string(*next + 1) + " of " + std::to_string(futures.size()));
+    first->add_context("in parfor, input " + std::to_string(*next + 1) + " of " +
+                       std::to_string(futures.size()));
     break;
   }
   if (!first) return;

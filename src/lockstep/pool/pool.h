@@ -39,8 +39,9 @@ Out read_first(const std::vector<std::any>& results) {
 }
 
 template <class Out>
-using ListOf =
-    std::conditional_t<std::is_void_v<Out>, std::type_identity<void>, std::type_identity<std::vector<std::conditional_t<std::is_void_v<Out>, int, Out>>>>::type;
+using ListOf = std::conditional_t<
+    std::is_void_v<Out>, std::type_identity<void>,
+    std::type_identity<std::vector<std::conditional_t<std::is_void_v<Out>, int, Out>>>>::type;
 
 template <class Out, bool packed>
 ListOf<Out> read_all(const std::vector<std::any>& results) {
@@ -76,24 +77,30 @@ template <class F>
 Work work_of_lambda(F f, const std::string& name) {
   return {.name = name.empty() ? "a lambda" : name,
           .input = {},
-          .run = [f = std::make_shared<const F>(std::move(f))](Worker& worker) { return call_to_any([&] { return (*f)(worker); }); },
+          .run = [f = std::make_shared<const F>(std::move(f))](
+                     Worker& worker) { return call_to_any([&] { return (*f)(worker); }); },
           .is_task = false};
 }
 
 }  // namespace pool_detail
 
-/// A handle: copies are of one pool, which closes with its Session, by close(), or when the session opens another. Any thread may call any
-/// member, but a task may not wait for its own pool (spmd, parfor, close, and futures' get throw invalid_option there).
+/// A handle: copies are of one pool, which closes with its Session, by close(), or when the session opens
+/// another. Any thread may call any member, but a task may not wait for its own pool (spmd, parfor, close,
+/// and futures' get throw invalid_option there).
 ///
-/// Each way takes a task with its input, or a lambda; a lambda needs a pool of threads, and gets no input but what it has captured. A task's input
-/// and result are copied; its tensors are shared with the caller in a pool of threads, so it does not write to them in place. A lambda's result is
-/// given as it is, but for its tensors: all tensors arrive on the CPU and without their graph (also in vectors, optionals and pairs, and those of a struct, if they are described).
+/// Each way takes a task with its input, or a lambda; a lambda needs a pool of threads, and gets no input but
+/// what it has captured. A task's input and result are copied; its tensors are shared with the caller in a
+/// pool of threads, so it does not write to them in place. A lambda's result is given as it is, but for its
+/// tensors: all tensors arrive on the CPU and without their graph (also in vectors, optionals and pairs, and
+/// those of a struct, if they are described).
 ///
-/// What a rank throws is thrown here as an Error whose context names the task and the rank. The other ranks are told: their collectives throw
-/// cancelled, their stop tokens are set. A process that dies or hangs is an Error too, with its last words, and is replaced.
+/// What a rank throws is thrown here as an Error whose context names the task and the rank. The other ranks
+/// are told: their collectives throw cancelled, their stop tokens are set. A process that dies or hangs is an
+/// Error too, with its last words, and is replaced.
 class Pool {
  public:
-  explicit Pool(std::shared_ptr<Dispatcher> dispatcher, PoolKind kind) : dispatcher_(std::move(dispatcher)), kind_(kind) {}
+  explicit Pool(std::shared_ptr<Dispatcher> dispatcher, PoolKind kind)
+      : dispatcher_(std::move(dispatcher)), kind_(kind) {}
 
   int64_t size() const;
   PoolKind kind() const { return kind_; }
@@ -104,27 +111,36 @@ class Pool {
   /// Ends all calls as cancelled. Waits for the tasks of threads to return; processes are ended after 2 s.
   void close() const;
 
-  /// Runs the task on all workers at once, as one group that can communicate; one result for each rank. Waits.
+  /// Runs the task on all workers at once, as one group that can communicate; one result for each rank.
+  /// Waits.
   template <auto function>
-  auto spmd(Task<function> task, const typename Task<function>::Input& input = {}, const CallOptions& options = {}) const {
-    return start_spmd<typename Task<function>::Output, true>(pool_detail::work_of(task, input), options).get();
+  auto spmd(Task<function> task, const typename Task<function>::Input& input = {},
+            const CallOptions& options = {}) const {
+    return start_spmd<typename Task<function>::Output, true>(pool_detail::work_of(task, input), options)
+        .get();
   }
   template <std::invocable<Worker&> F>
   auto spmd(const CallOptions& options, F f) const {
-    return start_spmd<std::invoke_result_t<F&, Worker&>, false>(pool_detail::work_of_lambda(std::move(f), options.name), options).get();
+    return start_spmd<std::invoke_result_t<F&, Worker&>, false>(
+               pool_detail::work_of_lambda(std::move(f), options.name), options)
+        .get();
   }
   template <std::invocable<Worker&> F>
   auto spmd(F f) const {
     return spmd(CallOptions{}, std::move(f));
   }
 
-  /// Runs the task once for each input, each in a group of options.workers (0: one), as many at a time as there are workers; results in the order of inputs. Waits.
-  /// The first failure cancels the others and is thrown.
+  /// Runs the task once for each input, each in a group of options.workers (0: one), as many at a time as
+  /// there are workers; results in the order of inputs. Waits. The first failure cancels the others and is
+  /// thrown.
   template <auto function>
-  auto parfor(Task<function> task, const std::vector<typename Task<function>::Input>& inputs, const CallOptions& options = {}) const {
+  auto parfor(Task<function> task, const std::vector<typename Task<function>::Input>& inputs,
+              const CallOptions& options = {}) const {
     using Out = typename Task<function>::Output;
     check_may_wait();
-    const auto start_one = [&](const typename Task<function>::Input& input) { return parfeval(task, input, options); };
+    const auto start_one = [&](const typename Task<function>::Input& input) {
+      return parfeval(task, input, options);
+    };
     return collect(start_each<Out>(inputs, /*wait_for_all=*/false, start_one), /*wait_for_all=*/false);
   }
   template <class In, std::invocable<Worker&, const In&> F>
@@ -136,13 +152,17 @@ class Pool {
     using Out = std::invoke_result_t<F&, Worker&, const In&>;
     check_may_wait();
     const auto shared = std::make_shared<const F>(std::move(f));
-    const auto start_one = [&](const In& input) { return parfeval(options, [shared, input](Worker& worker) { return (*shared)(worker, input); }); };
+    const auto start_one = [&](const In& input) {
+      return parfeval(options, [shared, input](Worker& worker) { return (*shared)(worker, input); });
+    };
     return collect(start_each<Out>(inputs, /*wait_for_all=*/true, start_one), /*wait_for_all=*/true);
   }
 
-  /// Runs the task when a worker is free and returns at once. With options.workers = k it runs on a group of k, and the result is rank 0's.
+  /// Runs the task when a worker is free and returns at once. With options.workers = k it runs on a group of
+  /// k, and the result is rank 0's.
   template <auto function>
-  Future<typename Task<function>::Output> parfeval(Task<function> task, const typename Task<function>::Input& input = {},
+  Future<typename Task<function>::Output> parfeval(Task<function> task,
+                                                   const typename Task<function>::Input& input = {},
                                                    const CallOptions& options = {}) const {
     using Out = typename Task<function>::Output;
     return {start(pool_detail::work_of(task, input), options, 1), pool_detail::read_first<Out, true>};
@@ -150,7 +170,8 @@ class Pool {
   template <std::invocable<Worker&> F>
   auto parfeval(const CallOptions& options, F f) const {
     using Out = std::invoke_result_t<F&, Worker&>;
-    return Future<Out>(start(pool_detail::work_of_lambda(std::move(f), options.name), options, 1), pool_detail::read_first<Out, false>);
+    return Future<Out>(start(pool_detail::work_of_lambda(std::move(f), options.name), options, 1),
+                       pool_detail::read_first<Out, false>);
   }
   template <std::invocable<Worker&> F>
   auto parfeval(F f) const {

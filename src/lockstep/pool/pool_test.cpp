@@ -13,7 +13,9 @@ class AnyPool : public testing::TestWithParam<PoolKind> {
   Pool pool(int64_t workers = 3) { return open(GetParam(), workers); }
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, AnyPool, testing::Values(PoolKind::threads, PoolKind::processes),
-                         [](const auto& info) { return enum_names(info.param)[static_cast<size_t>(info.param)]; });
+                         [](const auto& info) {
+                           return enum_names(info.param)[static_cast<size_t>(info.param)];
+                         });
 
 TEST_P(AnyPool, SpmdGivesOneResultForEachRank) {
   const auto places = pool(3).spmd(place_task, {.value = 10});
@@ -61,7 +63,8 @@ TEST_P(AnyPool, LargeTensorsTravel) {
   Everything input;
   input.values = at::arange(3'000'000, at::kFloat);
   const Pool three = pool();
-  std::vector<Future<Everything>> futures{three.parfeval(echo_task, input), three.parfeval(echo_task, input), three.parfeval(echo_task, input)};
+  std::vector<Future<Everything>> futures{three.parfeval(echo_task, input), three.parfeval(echo_task, input),
+                                          three.parfeval(echo_task, input)};
   for (const auto& future : futures) EXPECT_TRUE(at::equal(future.get().values, input.values * 2));
 }
 
@@ -87,7 +90,11 @@ TEST_P(AnyPool, ResultsInTheOrderOfFinishing) {
   const std::vector<std::string> names{"first", "second", "third"};
   std::vector<Future<Signal>> futures;
   for (const std::string& name : names) futures.push_back(three.parfeval(await_task, {folder.path() / name}));
-  EXPECT_EQ(error_from([&] { std::vector<Future<Signal>> slow{futures[0]}; next_finished(slow, 10ms); }).code(), ErrorCode::timeout);
+  EXPECT_EQ(error_from([&] {
+              std::vector<Future<Signal>> slow{futures[0]};
+              next_finished(slow, 10ms);
+            }).code(),
+            ErrorCode::timeout);
   for (const size_t finished : {1, 2, 0}) {
     folder.write(names[finished], "");
     EXPECT_EQ(next_finished(futures), finished);
@@ -102,7 +109,8 @@ TEST_P(AnyPool, ErrorsTravelWithTheirCause) {
   EXPECT_EQ(error.hint(), "buy another one");
   EXPECT_THAT(error.context(), testing::Contains("in fail, rank 1 of 3"));
   EXPECT_EQ(error_from([&] { pool(3).spmd(fail_task, {.what = "exception", .rank = 2}); }).message(), "odd");
-  EXPECT_THAT(error_from([&] { pool(3).spmd(fail_task, {.what = "torch", .rank = 0}); }).message(), HasSubstr("must match the size"));
+  EXPECT_THAT(error_from([&] { pool(3).spmd(fail_task, {.what = "torch", .rank = 0}); }).message(),
+              HasSubstr("must match the size"));
   const Error memory = error_from([&] { pool(3).spmd(fail_task, {.what = "memory", .rank = 1}); });
   EXPECT_EQ(memory.code(), ErrorCode::out_of_memory);
   EXPECT_THAT(memory.context(), testing::Contains("in fail, rank 1 of 3"));
@@ -146,7 +154,8 @@ TEST_P(AnyPool, WhoIsAskedToStopGivesItsResult) {
 
 TEST_P(AnyPool, QueueKeepsEachSendersOrderAndIsEmptyAtTheEnd) {
   std::vector<std::vector<int64_t>> got(3);
-  const DataQueue<Note> queue({.capacity = 4}, [&](const Note& note) { got[static_cast<size_t>(note.rank)].push_back(note.index); });
+  const DataQueue<Note> queue(
+      {.capacity = 4}, [&](const Note& note) { got[static_cast<size_t>(note.rank)].push_back(note.index); });
   pool(3).spmd(talk_task, {.value = 200}, {.queue = queue});
   for (const auto& indices : got) {
     ASSERT_EQ(indices.size(), 200U);
@@ -163,7 +172,8 @@ TEST_P(AnyPool, WhatTheHandlerThrowsFailsTheCall) {
   EXPECT_THAT(error.context(), testing::Contains("in the handler of a DataQueue"));
   EXPECT_THAT(error_from([&] { pool().spmd(talk_task, {.value = 1}); }).message(), HasSubstr("no DataQueue"));
   const DataQueue<Number> other([](const Number&) {});
-  EXPECT_THAT(error_from([&] { pool().spmd(talk_task, {.value = 1}, {.queue = other}); }).message(), HasSubstr("no field \"value\""));
+  EXPECT_THAT(error_from([&] { pool().spmd(talk_task, {.value = 1}, {.queue = other}); }).message(),
+              HasSubstr("no field \"value\""));
 }
 
 TEST_P(AnyPool, ClosingEndsEverything) {
@@ -247,14 +257,18 @@ TEST_P(AnyPool, AnotherSizeClosesAndReopens) {
   const Pool three = pool(3);
   EXPECT_FALSE(two.is_open());
   EXPECT_EQ(three.size(), 3);
-  EXPECT_THAT(error_from([&] { three.spmd(place_task, {}, {.workers = 4}); }).message(), HasSubstr("4 workers in a pool of 3"));
+  EXPECT_THAT(error_from([&] { three.spmd(place_task, {}, {.workers = 4}); }).message(),
+              HasSubstr("4 workers in a pool of 3"));
 }
 
 TEST_P(AnyPool, AHandlerMayWaitForAnotherCall) {
   const Pool one = open(GetParam(), 1);
   std::atomic<double> answer = 0;
   // Nobody but the call has the queue.
-  const auto call = one.parfeval(talk_task, {.value = 1}, {.queue = DataQueue<Note>([&](const Note&) { answer = one.parfeval(square_task, {.value = 3}).get().value; })});
+  const auto call =
+      one.parfeval(talk_task, {.value = 1}, {.queue = DataQueue<Note>([&](const Note&) {
+                                               answer = one.parfeval(square_task, {.value = 3}).get().value;
+                                             })});
   ASSERT_TRUE(call.wait(30s));
   EXPECT_EQ(answer, 9);
 }

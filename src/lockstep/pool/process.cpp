@@ -40,7 +40,8 @@ struct Start {
 
 // In the child of a program with threads only system calls may be made, and nothing allocated.
 [[noreturn]] void become_worker(pid_t client, int socket, int errors, const Start& start) {
-  // Before anything else, so that a client that dies while its workers start leaves none. (posix_spawn cannot do this.)
+  // Before anything else, so that a client that dies while its workers start leaves none. (posix_spawn cannot
+  // do this.)
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != client) ::_exit(1);
   ::setpgid(0, 0);  // Ctrl-C is the client's to answer, and workers end with it
@@ -87,7 +88,10 @@ StartedProcess start_worker_process(const std::vector<std::string>& environment)
   const Descriptor its_errors(errors[1]);
   ::fcntl(own_errors.get(), F_SETFL, O_NONBLOCK);
   const pid_t process = fork_worker(its_socket.get(), its_errors.get(), environment);
-  return {.id = process, .name = "worker process " + std::to_string(process), .socket = std::move(own_socket), .errors = std::move(own_errors)};
+  return {.id = process,
+          .name = "worker process " + std::to_string(process),
+          .socket = std::move(own_socket),
+          .errors = std::move(own_errors)};
 }
 
 std::string end_of(pid_t process) {

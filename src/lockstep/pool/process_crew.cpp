@@ -1,5 +1,5 @@
-// Workers that are processes: got and started by the crew's thread, which also does all talking with them. It alone touches the
-// members; other threads hand it commands.
+// Workers that are processes: got and started by the crew's thread, which also does all talking with them. It
+// alone touches the members; other threads hand it commands.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -26,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};
-// Longer than this between two looks, the client itself did not run (Ctrl-Z, a busy machine): that is no worker's silence.
+// Longer than this between two looks, the client itself did not run (Ctrl-Z, a busy machine): that is no
+// worker's silence.
 constexpr milliseconds kMostTick{250};
 constexpr milliseconds kClosingTime{2000};
 constexpr int64_t kMostFailedStarts = 3;
@@ -43,12 +44,13 @@ struct Member {
   Clock::duration silent{0};
   int64_t failed_starts = 0;  ///< in a row
   int64_t call = -1;
-  bool gone = false;      ///< not started again
+  bool gone = false;  ///< not started again
 };
 
 class ProcessCrew : public Crew {
  public:
-  ProcessCrew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process, CrewListener& listener)
+  ProcessCrew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process,
+              CrewListener& listener)
       : Crew(std::move(gpus)),
         listener_(listener),
         options_(options),
@@ -64,7 +66,9 @@ class ProcessCrew : public Crew {
   void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
   void stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "stop"}, {"call", call}}); }
-  void ask_to_stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "ask_to_stop"}, {"call", call}}); }
+  void ask_to_stop(size_t worker, int64_t call) override {
+    tell(worker, {{"kind", "ask_to_stop"}, {"call", call}});
+  }
   void credit(size_t worker, int64_t call) override { tell(worker, {{"kind", "credit"}, {"call", call}}); }
   pid_t process(size_t worker) const override { return processes_[worker].load(); }
   bool is_worker_thread() const override { return false; }
@@ -105,13 +109,17 @@ class ProcessCrew : public Crew {
 
 void ProcessCrew::prepare(Work& work) const {
   if (!work.is_task) {
-    throw Error(ErrorCode::invalid_option, "a pool of processes cannot run a lambda, for it has no name that another process could find it by",
-                "make it a function, name it with task<function>(\"name\"), list that in run(); or open a pool of threads");
+    throw Error(
+        ErrorCode::invalid_option,
+        "a pool of processes cannot run a lambda, for it has no name that another process could find it by",
+        "make it a function, name it with task<function>(\"name\"), list that in run(); or open a pool of "
+        "threads");
   }
   work.input.bytes = tensor_bytes(work.input.tensors);
   if (work.input.bytes != nullptr) work.input.tensors.clear();
   work.run = nullptr;  // it holds the input once more
-  check_frame({.header = work.input.fields, .bytes = work.input.bytes});  // refused here, and not when the call's turn comes
+  check_frame({.header = work.input.fields,
+               .bytes = work.input.bytes});  // refused here, and not when the call's turn comes
 }
 
 void ProcessCrew::begin(size_t worker, Order order) {
@@ -126,7 +134,8 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"worker", worker},
                          {"input", order.work->input.fields}},
               .bytes = order.work->input.bytes};
-  if (order.group != nullptr) frame.descriptor = Descriptor(::fcntl(order.group->descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (order.group != nullptr)
+    frame.descriptor = Descriptor(::fcntl(order.group->descriptor(), F_DUPFD_CLOEXEC, 0));
   give({.worker = worker, .frame = std::move(frame), .begins = order.call});
 }
 
@@ -212,7 +221,8 @@ void ProcessCrew::wait_for_something() {
   std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
   for (const Member& member : members_) {
     if (member.channel == nullptr) continue;
-    waits.push_back({member.channel->socket(), static_cast<short>(member.channel->has_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
+    waits.push_back({member.channel->socket(),
+                     static_cast<short>(member.channel->has_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
     if (member.errors) waits.push_back({member.errors.get(), POLLIN, 0});
   }
   ::poll(waits.data(), waits.size(), static_cast<int>(kTick.count()));
@@ -228,7 +238,8 @@ void ProcessCrew::look_after(size_t worker, Clock::duration passed) {
   try {
     read_frames(worker);
   } catch (const std::exception& error) {
-    return bury(worker, "sent what cannot be read and was ended: " + std::string(error.what()), ErrorCode::corrupt_data);
+    return bury(worker, "sent what cannot be read and was ended: " + std::string(error.what()),
+                ErrorCode::corrupt_data);
   }
   if (member.channel->closed()) return bury(worker, "", ErrorCode::communication);
   const bool spoke = member.channel->received() != member.received;
@@ -236,7 +247,9 @@ void ProcessCrew::look_after(size_t worker, Clock::duration passed) {
   member.silent = spoke ? Clock::duration(0) : member.silent + passed;
   const milliseconds most = member.is_ready ? options_.silence : options_.start_time;
   if (member.silent > most)
-    bury(worker, "said nothing for " + shortest(static_cast<double>(most.count()) / 1000) + " s and was ended", ErrorCode::communication);
+    bury(worker,
+         "said nothing for " + shortest(static_cast<double>(most.count()) / 1000) + " s and was ended",
+         ErrorCode::communication);
 }
 
 void ProcessCrew::read_frames(size_t worker) {
@@ -254,25 +267,30 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
   }
   const auto call = frame.header.at("call").get<int64_t>();
   if (call != member.call) throw Error(ErrorCode::corrupt_data, "it speaks of call " + std::to_string(call));
-  if (kind == "value") return listener_.sent(worker, call, {.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)});
+  if (kind == "value")
+    return listener_.sent(worker, call,
+                          {.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)});
   member.call = -1;
   if (kind == "result")
-    return listener_.ended(worker, call, {.result = Packet{.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)}});
+    return listener_.ended(
+        worker, call,
+        {.result = Packet{.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)}});
   if (kind != "failure") throw Error(ErrorCode::corrupt_data, "it speaks of \"" + kind + "\"");
   Error error = error_of(frame.header.at("error"));
   error.add_context("in " + member.name + " on " + host_name());
   listener_.ended(worker, call, {.error = std::move(error)});
 }
 
-// `how` is empty for a process that went by itself. Another one takes its place after all members were looked after, for starting takes time, and
-// nobody's loss is told late because of it.
+// `how` is empty for a process that went by itself. Another one takes its place after all members were looked
+// after, for starting takes time, and nobody's loss is told late because of it.
 void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   Member& member = members_[worker];
   if (!how.empty()) ::kill(member.process, SIGKILL);
   const std::string end = member.is_child ? end_of(member.process) : "died";
   if (member.errors) member.last_words.read(member.errors.get());
   Error error(code, member.name + " on " + host_name() + " " + (how.empty() ? end : how));
-  if (const std::string words = member.last_words.text(); !words.empty()) error.add_context("its last words: " + words);
+  if (const std::string words = member.last_words.text(); !words.empty())
+    error.add_context("its last words: " + words);
   if (!member.is_ready) ++member.failed_starts;
   if (!member.is_child) member.failed_starts = kMostFailedStarts;
   member.channel = nullptr;
@@ -284,7 +302,10 @@ void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
 
 void ProcessCrew::end_all() {
   const auto until = Clock::now() + kClosingTime;
-  const auto left = [&] { return std::count_if(members_.begin(), members_.end(), [](const Member& member) { return member.channel != nullptr; }); };
+  const auto left = [&] {
+    return std::count_if(members_.begin(), members_.end(),
+                         [](const Member& member) { return member.channel != nullptr; });
+  };
   take_commands();
   for (Member& member : members_) {
     if (member.channel != nullptr) member.channel->put({.header = {{"kind", "close"}}});
@@ -316,7 +337,8 @@ void ProcessCrew::end_all() {
 
 }  // namespace
 
-std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process, CrewListener& listener) {
+std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus,
+                                        GetProcess get_process, CrewListener& listener) {
   return std::make_unique<ProcessCrew>(options, std::move(gpus), std::move(get_process), listener);
 }
 

@@ -14,7 +14,10 @@ TEST(Processes, RefuseLambdas) {
 
 TEST(Processes, NeedRun) {
   Session plain;
-  EXPECT_THAT(error_from([&] { plain.open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true}); }).message(), HasSubstr("whose main is run("));
+  EXPECT_THAT(error_from([&] {
+                plain.open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true});
+              }).message(),
+              HasSubstr("whose main is run("));
   EXPECT_EQ(plain.open_pool({.workers = 1, .quiet = true}).size(), 1);
 }
 
@@ -28,7 +31,8 @@ struct Loss {
 Loss lose(const Pool& pool, const std::string& collective, int signal) {
   std::atomic<bool> started = false;
   const DataQueue<Note> queue([&](const Note&) { started = true; });
-  const auto future = pool.parfeval(circle_task, {.what = collective}, {.workers = pool.size(), .queue = queue});
+  const auto future =
+      pool.parfeval(circle_task, {.what = collective}, {.workers = pool.size(), .queue = queue});
   while (!started && !future.done()) std::this_thread::sleep_for(1ms);
   const pid_t victim = pool.workers()[1].process;
   const auto start = std::chrono::steady_clock::now();
@@ -41,7 +45,8 @@ Loss lose(const Pool& pool, const std::string& collective, int signal) {
 void expect_named(const Loss& loss, const std::string& how) {
   EXPECT_LT(loss.seconds, 5.0);
   EXPECT_EQ(loss.error.code(), ErrorCode::communication);
-  EXPECT_EQ(loss.error.message(), "worker process " + std::to_string(loss.process) + " on " + host_name() + " " + how);
+  EXPECT_EQ(loss.error.message(),
+            "worker process " + std::to_string(loss.process) + " on " + host_name() + " " + how);
   EXPECT_THAT(loss.error.context(), testing::Contains("in circle, rank 1 of 3"));
 }
 
@@ -71,7 +76,8 @@ TEST(Processes, AStoppedWorkerIsNamedInEveryCollective) {
     ASSERT_TRUE(futures[group].wait(20s));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
     const Error error = error_from([&] { futures[group].get(); });
-    EXPECT_EQ(error.message(), "worker process " + std::to_string(workers[2 * group + 1].process) + " on " + host_name() + " said nothing for 3 s and was ended");
+    EXPECT_EQ(error.message(), "worker process " + std::to_string(workers[2 * group + 1].process) + " on " +
+                                   host_name() + " said nothing for 3 s and was ended");
     EXPECT_THAT(error.context(), testing::Contains("in circle, rank 1 of 2"));
   }
   EXPECT_EQ(all.spmd(place_task, {.value = 1}).back().sum, groups * (2 * groups + 1));
@@ -109,12 +115,18 @@ TEST(Processes, OpeningAgainReplacesAPoolThatLostAWorkerForGood) {
 
 TEST(Processes, AParforThatCannotBeginEndsWhatItHasBegun) {
   const Pool one = open(PoolKind::processes, 1);
-  EXPECT_THAT(error_from([&] { one.parfor(await_task, {{.path = "/no such file"}, {.path = "\xff\xfe"}}); }).message(), HasSubstr("not UTF-8"));
+  EXPECT_THAT(error_from([&] {
+                one.parfor(await_task, {{.path = "/no such file"}, {.path = "\xff\xfe"}});
+              }).message(),
+              HasSubstr("not UTF-8"));
   EXPECT_TRUE(one.parfeval(square_task, {.value = 3}).wait(20s)) << "its worker still waits for the file";
 }
 
 TEST(Processes, HaveThePoolsEnvironmentForTheirLife) {
-  const PoolOptions options{.kind = PoolKind::processes, .workers = 2, .quiet = true, .environment = {"LOCKSTEP_TEST_MOOD=calm = good", "PATH="}};
+  const PoolOptions options{.kind = PoolKind::processes,
+                            .workers = 2,
+                            .quiet = true,
+                            .environment = {"LOCKSTEP_TEST_MOOD=calm = good", "PATH="}};
   const Pool two = session->open_pool(options);
   const auto expect_set = [&] {
     EXPECT_EQ(two.parfeval(variable_task, {.value = "LOCKSTEP_TEST_MOOD"}).get().value, "calm = good");
@@ -126,13 +138,22 @@ TEST(Processes, HaveThePoolsEnvironmentForTheirLife) {
   expect_set();
   EXPECT_TRUE(session->open_pool({.kind = PoolKind::processes, .workers = 2, .quiet = true}).is_open());
   EXPECT_TRUE(two.is_open()) << "nothing else was asked for";
-  EXPECT_EQ(open(PoolKind::processes, 1).parfeval(variable_task, {.value = "LOCKSTEP_TEST_MOOD"}).get().value, "not set");
+  EXPECT_EQ(open(PoolKind::processes, 1).parfeval(variable_task, {.value = "LOCKSTEP_TEST_MOOD"}).get().value,
+            "not set");
   EXPECT_FALSE(two.is_open());
 }
 
 TEST(Processes, AnEnvironmentThatCannotBeIsRefused) {
-  EXPECT_THAT(error_from([] { session->open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true, .environment = {"=calm"}}); }).message(), HasSubstr("\"=calm\""));
-  EXPECT_THAT(error_from([] { session->open_pool({.kind = PoolKind::threads, .workers = 1, .quiet = true, .environment = {"MOOD=calm"}}); }).message(), HasSubstr("a pool of threads cannot have an environment"));
+  EXPECT_THAT(error_from([] {
+                session->open_pool(
+                    {.kind = PoolKind::processes, .workers = 1, .quiet = true, .environment = {"=calm"}});
+              }).message(),
+              HasSubstr("\"=calm\""));
+  EXPECT_THAT(error_from([] {
+                session->open_pool(
+                    {.kind = PoolKind::threads, .workers = 1, .quiet = true, .environment = {"MOOD=calm"}});
+              }).message(),
+              HasSubstr("a pool of threads cannot have an environment"));
 }
 
 TEST(Processes, TimesAndCountsAreWithinLimits) {
@@ -153,10 +174,13 @@ TEST(Processes, TimesAndCountsAreWithinLimits) {
 }
 
 TEST(Processes, LastWordsAreKept) {
-  const Error error = error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "abort", .rank = 1}); });
+  const Error error =
+      error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "abort", .rank = 1}); });
   EXPECT_THAT(error.message(), HasSubstr("was killed by signal 6 (Aborted)"));
   EXPECT_THAT(error.context(), testing::Contains("its last words: first words | the sky is falling"));
-  EXPECT_THAT(error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "exit", .rank = 0}); }).message(), HasSubstr("ended with status 3"));
+  EXPECT_THAT(
+      error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "exit", .rank = 0}); }).message(),
+      HasSubstr("ended with status 3"));
 }
 
 TEST(Processes, ADiedWorkerDoesNotTakeOtherCallsWithIt) {
@@ -171,13 +195,15 @@ TEST(Processes, ADiedWorkerDoesNotTakeOtherCallsWithIt) {
 
 TEST(Processes, TextsThatAreNotUtf8AreRefused) {
   const Pool one = open(PoolKind::processes, 1);
-  EXPECT_THAT(error_from([&] { one.parfeval(fail_task, {.what = "\xff\xfe"}); }).message(), HasSubstr("not UTF-8"));
+  EXPECT_THAT(error_from([&] { one.parfeval(fail_task, {.what = "\xff\xfe"}); }).message(),
+              HasSubstr("not UTF-8"));
   EXPECT_EQ(one.parfeval(nap_task, {.value = 0}).get().value, 0);
 }
 
 TEST(Processes, ALongTaskIsNotTakenForDead) {
   session->close_pool();
-  const Pool one = session->open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true, .silence = 1000ms});
+  const Pool one =
+      session->open_pool({.kind = PoolKind::processes, .workers = 1, .quiet = true, .silence = 1000ms});
   EXPECT_EQ(one.parfeval(sleep_task, {.value = 2}).get().value, 2);
   session->close_pool();
 }

@@ -1,4 +1,5 @@
-// A worker process has two threads: the main one does orders, the other one talks with the client, so that a long task does not look dead.
+// A worker process has two threads: the main one does orders, the other one talks with the client, so that a
+// long task does not look dead.
 #include "lockstep/pool/internal/process_worker.h"
 
 #include <array>
@@ -38,30 +39,39 @@ struct Job {
   std::stop_source stop;
   std::stop_source asked;  ///< to end by itself
   Credits credits;
-  explicit Job(Frame begin) : frame(std::move(begin)), call(frame.header.at("call").get<int64_t>()), credits(frame.header.at("credits").get<int64_t>()) {
+  explicit Job(Frame begin)
+      : frame(std::move(begin)),
+        call(frame.header.at("call").get<int64_t>()),
+        credits(frame.header.at("credits").get<int64_t>()) {
     if (frame.header.at("stop_asked").get<bool>()) asked.request_stop();
   }
 };
 
 // Checked here, on the task's own thread, so that what cannot be sent is the task's error.
 Frame frame_of(const char* kind, int64_t call, Packet packet) {
-  Frame frame{.header = {{"kind", kind}, {"call", call}, {"value", std::move(packet.fields)}}, .bytes = tensor_bytes(packet.tensors)};
+  Frame frame{.header = {{"kind", kind}, {"call", call}, {"value", std::move(packet.fields)}},
+              .bytes = tensor_bytes(packet.tensors)};
   check_frame(frame);
   return frame;
 }
 
-int64_t gpu_of(const Json& header) { return header.at("gpus").at(header.at("rank").get<size_t>()).get<int64_t>(); }
+int64_t gpu_of(const Json& header) {
+  return header.at("gpus").at(header.at("rank").get<size_t>()).get<int64_t>();
+}
 
 std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
   const Json& header = job.frame.header;
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
   if (header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
-  if (!job.frame.descriptor) throw Error(ErrorCode::io, "the memory of its group did not reach a worker", "raise the limit of open files (ulimit -n)");
+  if (!job.frame.descriptor)
+    throw Error(ErrorCode::io, "the memory of its group did not reach a worker",
+                "raise the limit of open files (ulimit -n)");
   const auto rank = header.at("rank").get<int64_t>();
   auto host = comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()), rank, options);
   const auto gpus = header.at("gpus").get<std::vector<int64_t>>();
   const std::set<int64_t> distinct(gpus.begin(), gpus.end());
-  if (distinct.contains(-1) || distinct.size() < gpus.size()) return host;  // NCCL links no two processes on one GPU
+  if (distinct.contains(-1) || distinct.size() < gpus.size())
+    return host;  // NCCL links no two processes on one GPU
   const std::shared_ptr<comm::Communicator> shared = std::move(host);
   auto link = comm::link_gpus_at_first_use(shared, gpu_of(header), options);
   return comm::make_gpu_communicator({shared, std::move(link)}, options);
@@ -70,7 +80,10 @@ std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
 class ProcessWorker {
  public:
   ProcessWorker(Descriptor socket, const TaskTable& tasks, ClientLoss at_loss)
-      : tasks_(tasks), at_loss_(std::move(at_loss)), channel_(std::move(socket)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : tasks_(tasks),
+        at_loss_(std::move(at_loss)),
+        channel_(std::move(socket)),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!wake_) throw errno_error(errno, "make", "an event");
   }
 
@@ -156,7 +169,8 @@ Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
                  .shared = shared_,
                  .same_process = comm.size() == 1});
   const Worker::Scope scope(worker);
-  return find_task(tasks_, header.at("task").get<std::string>()).run(worker, {.fields = std::move(header.at("input")), .bytes = job.frame.bytes});
+  return find_task(tasks_, header.at("task").get<std::string>())
+      .run(worker, {.fields = std::move(header.at("input")), .bytes = job.frame.bytes});
 }
 
 void ProcessWorker::send(Frame frame) {
@@ -187,8 +201,9 @@ void ProcessWorker::talk() {
       const std::lock_guard lock(mutex_);
       if (finished_ && outbox_.empty() && !channel_.has_to_send()) return;
     }
-    std::array<pollfd, 2> waits{pollfd{channel_.socket(), static_cast<short>(channel_.has_to_send() ? POLLIN | POLLOUT : POLLIN), 0},
-                                pollfd{wake_.get(), POLLIN, 0}};
+    std::array<pollfd, 2> waits{
+        pollfd{channel_.socket(), static_cast<short>(channel_.has_to_send() ? POLLIN | POLLOUT : POLLIN), 0},
+        pollfd{wake_.get(), POLLIN, 0}};
     ::poll(waits.data(), waits.size(), static_cast<int>(kBeat.count()));
     uint64_t count = 0;
     [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
@@ -243,13 +258,18 @@ void ProcessWorker::obey(Frame frame) {
 
 void work_for(pid_t client, const TaskTable& tasks) {
   if (::getppid() != client || ::fcntl(kWorkerSocket, F_SETFD, FD_CLOEXEC) != 0) {
-    throw Error(ErrorCode::invalid_option, std::string(kWorkerArgument) + " is what a pool starts its workers with, and not to be typed");
+    throw Error(
+        ErrorCode::invalid_option,
+        std::string(kWorkerArgument) + " is what a pool starts its workers with, and not to be typed");
   }
-  const int open_to_the_end = ::fcntl(kWorkerSocket, F_DUPFD_CLOEXEC, 0);  // its closing tells the client that the process has ended
+  const int open_to_the_end =
+      ::fcntl(kWorkerSocket, F_DUPFD_CLOEXEC, 0);  // its closing tells the client that the process has ended
   if (open_to_the_end < 0) throw errno_error(errno, "use", "the connection to the client");
   work_at(Descriptor(kWorkerSocket), tasks, {});
 }
 
-void work_at(Descriptor socket, const TaskTable& tasks, const ClientLoss& at_loss) { ProcessWorker(std::move(socket), tasks, at_loss).run(); }
+void work_at(Descriptor socket, const TaskTable& tasks, const ClientLoss& at_loss) {
+  ProcessWorker(std::move(socket), tasks, at_loss).run();
+}
 
 }  // namespace lockstep::pool

@@ -27,7 +27,8 @@ pid_t process_in(const char* text) {
 
 }  // namespace
 
-int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks, const std::function<int(Session&)>& client) {
+int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks,
+               const std::function<int(Session&)>& client) {
   Session session(std::move(arguments), ranks);
   return client(session);
 }
@@ -37,7 +38,8 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "lockstep";
   const comm::Waiting waiting{
       .tell = [&](const std::string& what) { std::fprintf(stderr, "%s: %s\n", name.c_str(), what.c_str()); }};
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // who reads through a launcher or a pipe sees each line when it is said
+  std::setvbuf(stdout, nullptr, _IOLBF,
+               BUFSIZ);  // who reads through a launcher or a pipe sees each line when it is said
   std::optional<comm::Launch> launch;
   try {
     if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {

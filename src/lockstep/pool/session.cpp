@@ -24,15 +24,25 @@ constexpr std::chrono::milliseconds kLongestWait =
 // Throws unless each is there, once.
 void check_gpus(const std::vector<int64_t>& wanted, const device::Inventory& machine) {
   std::vector<std::string> there;
-  for (const device::Gpu& gpu : machine.gpus) there.push_back(std::to_string(gpu.index) + " (" + gpu.name + ")");
+  for (const device::Gpu& gpu : machine.gpus)
+    there.push_back(std::to_string(gpu.index) + " (" + gpu.name + ")");
   for (size_t i = 0; i < wanted.size(); ++i) {
     const std::string gpu = "GPU " + std::to_string(wanted[i]);
-    if (machine.gpus.empty()) throw Error(ErrorCode::device, "a pool cannot be opened on " + gpu + ": there is no GPU to use: " + machine.gpu_note, join({machine.gpu_hint, "a pool without .gpus works without"}, "; "));
-    if (std::none_of(machine.gpus.begin(), machine.gpus.end(), [&](const device::Gpu& one) { return one.index == wanted[i]; })) {
-      throw Error(ErrorCode::device, "a pool cannot be opened on " + gpu + ", which is not there: this machine has GPU " + join(there, ", "), "name one of them in .gpus");
+    if (machine.gpus.empty())
+      throw Error(ErrorCode::device,
+                  "a pool cannot be opened on " + gpu + ": there is no GPU to use: " + machine.gpu_note,
+                  join({machine.gpu_hint, "a pool without .gpus works without"}, "; "));
+    if (std::none_of(machine.gpus.begin(), machine.gpus.end(),
+                     [&](const device::Gpu& one) { return one.index == wanted[i]; })) {
+      throw Error(ErrorCode::device,
+                  "a pool cannot be opened on " + gpu + ", which is not there: this machine has GPU " +
+                      join(there, ", "),
+                  "name one of them in .gpus");
     }
-    if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), wanted[i]) != wanted.begin() + static_cast<std::ptrdiff_t>(i)) {
-      throw Error(ErrorCode::invalid_option, "a pool's .gpus name " + gpu + " twice", "for two workers on a GPU say .workers");
+    if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), wanted[i]) !=
+        wanted.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw Error(ErrorCode::invalid_option, "a pool's .gpus name " + gpu + " twice",
+                  "for two workers on a GPU say .workers");
     }
   }
 }
@@ -40,11 +50,14 @@ void check_gpus(const std::vector<int64_t>& wanted, const device::Inventory& mac
 // The GPU of each worker, -1 for none.
 std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
   if (options.workers < 0 || options.workers > kMostWorkers) {
-    throw Error(ErrorCode::invalid_option, "a pool cannot have " + std::to_string(options.workers) + " workers",
+    throw Error(ErrorCode::invalid_option,
+                "a pool cannot have " + std::to_string(options.workers) + " workers",
                 "from 1 to 4096, or 0 for one on each GPU or core");
   }
   if (options.silence < kLeastSilence)
-    throw Error(ErrorCode::invalid_option, "a worker's silence of " + std::to_string(options.silence.count()) + " ms is too short to tell that it hangs",
+    throw Error(ErrorCode::invalid_option,
+                "a worker's silence of " + std::to_string(options.silence.count()) +
+                    " ms is too short to tell that it hangs",
                 "1 s or more");
   for (const auto& [time, name] :
        {std::pair{options.silence, "silence"}, std::pair{options.start_time, "start_time"}}) {
@@ -62,7 +75,11 @@ std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
   const auto count = static_cast<int64_t>(gpus.size());
   const int64_t workers = options.workers > 0 ? options.workers : count > 0 ? count : machine.cores;
   if (!options.gpus.empty() && workers % count != 0) {
-    throw Error(ErrorCode::invalid_option, std::to_string(workers) + " workers cannot share the " + std::to_string(count) + " GPUs of a pool evenly", ".workers = " + std::to_string(divided_up(workers, count) * count) + ", or leave the number out");
+    throw Error(
+        ErrorCode::invalid_option,
+        std::to_string(workers) + " workers cannot share the " + std::to_string(count) +
+            " GPUs of a pool evenly",
+        ".workers = " + std::to_string(divided_up(workers, count) * count) + ", or leave the number out");
   }
   std::vector<int64_t> of_workers;
   for (int64_t worker = 0; worker < workers; ++worker) {
@@ -73,7 +90,8 @@ std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
 }
 
 bool fits(const Pool& pool, const PoolOptions& opened_with, const PoolOptions& asked) {
-  return pool.is_open() && asked.kind == pool.kind() && (asked.workers == 0 || asked.workers == pool.size()) &&
+  return pool.is_open() && asked.kind == pool.kind() &&
+         (asked.workers == 0 || asked.workers == pool.size()) &&
          (asked.gpus.empty() || asked.gpus == opened_with.gpus) &&
          (asked.environment.empty() || asked.environment == opened_with.environment);
 }
@@ -82,16 +100,22 @@ void check_environment(const PoolOptions& options) {
   for (const std::string& entry : options.environment) {
     const size_t sign = entry.find('=');
     if (sign != 0 && sign != std::string::npos && entry.find('\0') == std::string::npos) continue;
-    throw Error(ErrorCode::invalid_option, "a worker's environment cannot have \"" + entry + "\"", "write NAME=value, as in OMP_NUM_THREADS=1");
+    throw Error(ErrorCode::invalid_option, "a worker's environment cannot have \"" + entry + "\"",
+                "write NAME=value, as in OMP_NUM_THREADS=1");
   }
   if (options.environment.empty() || options.kind == PoolKind::processes) return;
-  throw Error(ErrorCode::invalid_option, "a pool of threads cannot have an environment of its own: its workers are threads of this program and share what it was started with",
+  throw Error(ErrorCode::invalid_option,
+              "a pool of threads cannot have an environment of its own: its workers are threads of this "
+              "program and share what it was started with",
               "open a pool of processes, or set the variable before the program starts");
 }
 
 std::string size_text(int64_t workers, PoolKind kind) {
   const std::string plural = enum_names(kind)[static_cast<size_t>(kind)];
-  return std::to_string(workers) + " " + (workers != 1 ? plural : kind == PoolKind::threads ? "thread" : "process");
+  return std::to_string(workers) + " " +
+         (workers != 1                ? plural
+          : kind == PoolKind::threads ? "thread"
+                                      : "process");
 }
 
 // Under a launcher each worker is one of its ranks.
@@ -107,15 +131,19 @@ Pool open(PoolOptions options, LaunchedRanks* ranks) {
   const PoolKind kind = *options.kind;
   const auto dispatcher = std::make_shared<Dispatcher>(options.workers);
   const auto start = std::chrono::steady_clock::now();
-  const std::string what = size_text(options.workers, kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
-  if (!options.quiet) std::fprintf(stderr, "starting a pool of %s on %s\n", what.c_str(), host_name().c_str());
+  const std::string what =
+      size_text(options.workers, kind) + (ranks == nullptr ? "" : ", the launcher's ranks,");
+  if (!options.quiet)
+    std::fprintf(stderr, "starting a pool of %s on %s\n", what.c_str(), host_name().c_str());
   const auto make_crew = [&](CrewListener& listener) {
-    return kind == PoolKind::threads ? make_thread_crew(gpus, listener)
-                                     : make_process_crew(options, gpus, processes_of(options, ranks), listener);
+    return kind == PoolKind::threads
+               ? make_thread_crew(gpus, listener)
+               : make_process_crew(options, gpus, processes_of(options, ranks), listener);
   };
   dispatcher->open(make_crew, options.start_time);
   const double seconds = seconds_since(start);
-  if (!options.quiet) std::fprintf(stderr, "connected to %s after %s s\n", what.c_str(), fixed(seconds, 1).c_str());
+  if (!options.quiet)
+    std::fprintf(stderr, "connected to %s after %s s\n", what.c_str(), fixed(seconds, 1).c_str());
   return Pool(dispatcher, kind);
 }
 
@@ -131,10 +159,13 @@ Pool Session::open_pool(const PoolOptions& asked) {
   const auto current = current_pool();
   if (!options.kind) options.kind = current ? current->kind() : PoolKind::threads;
   // A launcher's ranks cannot be started again.
-  if (current && fits(*current, opened_with_, options) && (ranks_ != nullptr || current->is_whole())) return *current;
+  if (current && fits(*current, opened_with_, options) && (ranks_ != nullptr || current->is_whole()))
+    return *current;
   if (options.kind == PoolKind::processes && !processes_allowed_) {
-    throw Error(ErrorCode::invalid_option, "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
-                "each worker is this program started again, and run is what makes it a worker; take the Session that run gives to the client");
+    throw Error(ErrorCode::invalid_option,
+                "a pool of processes needs a program whose main is run(argc, argv, {tasks}, client)",
+                "each worker is this program started again, and run is what makes it a worker; take the "
+                "Session that run gives to the client");
   }
   check_environment(options);
   close_pool();

@@ -26,14 +26,16 @@ struct Signature<Out (*)(Worker&)> {
 
 }  // namespace task_detail
 
-/// The task of `function`, an Out(Worker&, const In&) or Out(Worker&); Out may be void. In and Out are described structs.
+/// The task of `function`, an Out(Worker&, const In&) or Out(Worker&); Out may be void. In and Out are
+/// described structs.
 template <auto function>
 struct Task {
   using Input = typename task_detail::Signature<decltype(function)>::Input;
   using Output = typename task_detail::Signature<decltype(function)>::Output;
   static constexpr bool gives_nothing = std::is_void_v<Output>;
   using Travelling = std::conditional_t<gives_nothing, Nothing, Output>;
-  static_assert(Described<Input> && Described<Travelling>, "a task's input and result are structs with a member `describe`; see base/describe.h");
+  static_assert(Described<Input> && Described<Travelling>,
+                "a task's input and result are structs with a member `describe`; see base/describe.h");
 
   std::string_view name;
 

@@ -24,12 +24,14 @@ std::string message_of(const TaskTable& tasks) {
 }
 
 TEST(Task, EveryMemberMustBeDescribed) {
-  EXPECT_THAT(message_of({task<take>("take")}), testing::HasSubstr("has 2 members, of which 1 are described"));
+  EXPECT_THAT(message_of({task<take>("take")}),
+              testing::HasSubstr("has 2 members, of which 1 are described"));
   EXPECT_THAT(message_of({task<take>("take")}), testing::HasSubstr("in task \"take\""));
 }
 
 TEST(Task, NamesAreUnique) {
-  EXPECT_THAT(message_of({task<other>("same"), task<other>("same")}), testing::HasSubstr("two tasks are named \"same\""));
+  EXPECT_THAT(message_of({task<other>("same"), task<other>("same")}),
+              testing::HasSubstr("two tasks are named \"same\""));
   EXPECT_EQ(message_of({task<other>("one"), task<other>("two")}), "");
 }
 

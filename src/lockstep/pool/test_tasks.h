@@ -1,4 +1,5 @@
-// What the tests of pools run on their workers, and the session that they share: pool_test_main.cpp has the main, for the program is its own worker.
+// What the tests of pools run on their workers, and the session that they share: pool_test_main.cpp has the
+// main, for the program is its own worker.
 #pragma once
 
 #include <array>
@@ -109,7 +110,9 @@ inline Everything echo(Worker&, const Everything& input) {
 }
 
 inline Place place(Worker& worker, const Number& input) {
-  return {worker.rank(), worker.size(), worker.comm().all_reduce(input.value * static_cast<double>(worker.rank() + 1), comm::Reduction::sum)};
+  return {
+      worker.rank(), worker.size(),
+      worker.comm().all_reduce(input.value * static_cast<double>(worker.rank() + 1), comm::Reduction::sum)};
 }
 
 inline Number square(Worker&, const Number& input) {
@@ -151,7 +154,10 @@ inline Number sleep_tight(Worker&, const Number& seconds) {
 inline void fail(Worker& worker, const Fate& fate) {
   if (worker.rank() == fate.rank) {
     if (fate.what == "error")
-      throw with_context([] { return "while reading"; }, []() -> Error { return {ErrorCode::io, "the disk is gone", "buy another one"}; });
+      throw with_context([] { return "while reading"; },
+                         []() -> Error {
+                           return {ErrorCode::io, "the disk is gone", "buy another one"};
+                         });
     if (fate.what == "exception") throw std::runtime_error("odd");
     if (fate.what == "torch") at::ones({2}) + at::ones({3});
     if (fate.what == "memory") at::empty({int64_t{1} << 50});
@@ -164,7 +170,9 @@ inline void talk(Worker& worker, const Number& count) {
 }
 
 inline Number all_weights(Worker& worker, const Number& seed) {
-  const device::RandomScope random(at::kCPU, static_cast<uint64_t>(seed.value + worker.rank()));  // the engine's own generator is one for all threads
+  const device::RandomScope random(
+      at::kCPU, static_cast<uint64_t>(seed.value +
+                                      worker.rank()));  // the engine's own generator is one for all threads
   at::Tensor weights = at::randn({300, 7});
   for (int step = 0; step < 5; ++step) {
     const at::Tensor gradients = (weights * static_cast<double>(worker.rank() + 1)).sin();
@@ -185,7 +193,8 @@ inline Place until_asked(Worker& worker) {
   return place;
 }
 
-constexpr std::array<const char*, 7> kCollectives{"barrier", "all_reduce", "broadcast", "gather", "all_gather", "cat", "reduce_tree"};
+constexpr std::array<const char*, 7> kCollectives{"barrier",    "all_reduce", "broadcast",  "gather",
+                                                  "all_gather", "cat",        "reduce_tree"};
 
 // Round and round in one of these until somebody ends it.
 inline void circle(Worker& worker, const Fate& fate) {
@@ -197,7 +206,8 @@ inline void circle(Worker& worker, const Fate& fate) {
     if (fate.what == "gather") worker.comm().gather(large, 0);
     if (fate.what == "all_gather") worker.comm().all_gather(large);
     if (fate.what == "cat") worker.comm().cat(large);
-    if (fate.what == "reduce_tree") worker.comm().reduce_tree({comm::Node{single(worker.rank()), large}}, worker.size());
+    if (fate.what == "reduce_tree")
+      worker.comm().reduce_tree({comm::Node{single(worker.rank()), large}}, worker.size());
     if (worker.rank() == 0 && round == 2) worker.send(Note{});
   }
 }
@@ -233,13 +243,16 @@ constexpr auto circle_task = task<circle>("circle");
 constexpr auto die_task = task<die>("die");
 constexpr auto variable_task = task<variable>("variable");
 
-/// A session for each kind, so that a pool of processes outlives a test of threads and need not be started again.
+/// A session for each kind, so that a pool of processes outlives a test of threads and need not be started
+/// again.
 inline Session& session_for(PoolKind kind) {
   static Session threads;
   return kind == PoolKind::threads ? threads : *session;
 }
 
-inline Pool open(PoolKind kind, int64_t workers) { return session_for(kind).open_pool({.kind = kind, .workers = workers, .quiet = true}); }
+inline Pool open(PoolKind kind, int64_t workers) {
+  return session_for(kind).open_pool({.kind = kind, .workers = workers, .quiet = true});
+}
 
 inline Error error_from(const std::function<void()>& work) {
   try {

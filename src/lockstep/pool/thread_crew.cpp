@@ -36,7 +36,8 @@ struct Job {
 
 class ThreadCrew : public Crew {
  public:
-  ThreadCrew(std::vector<int64_t> gpus, CrewListener& listener) : Crew(std::move(gpus)), listener_(listener), seats_(workers()) {
+  ThreadCrew(std::vector<int64_t> gpus, CrewListener& listener)
+      : Crew(std::move(gpus)), listener_(listener), seats_(workers()) {
     start_threads();
     for (const Seat& seat : seats_) threads_.push_back(seat.thread.get_id());
     for (size_t worker = 0; worker < seats_.size(); ++worker) listener_.ready(worker);
@@ -49,7 +50,9 @@ class ThreadCrew : public Crew {
   void ask_to_stop(size_t worker, int64_t call) override;
   void credit(size_t worker, int64_t call) override;
   pid_t process(size_t) const override { return ::getpid(); }
-  bool is_worker_thread() const override { return std::find(threads_.begin(), threads_.end(), std::this_thread::get_id()) != threads_.end(); }
+  bool is_worker_thread() const override {
+    return std::find(threads_.begin(), threads_.end(), std::this_thread::get_id()) != threads_.end();
+  }
   void close() override;
 
  private:
@@ -71,7 +74,7 @@ class ThreadCrew : public Crew {
   std::condition_variable changed_;
   std::vector<Seat> seats_;
   const std::shared_ptr<SharedThings> shared_ = std::make_shared<SharedThings>();
-  std::vector<std::thread::id> threads_;  ///< does not change after construction
+  std::vector<std::thread::id> threads_;                             ///< does not change after construction
   std::map<int64_t, std::weak_ptr<const comm::ThreadLinks>> links_;  ///< by call
   bool closing_ = false;
 };
@@ -79,7 +82,8 @@ class ThreadCrew : public Crew {
 void ThreadCrew::start_threads() {
   size_t worker = 0;
   try {
-    for (; worker < seats_.size(); ++worker) seats_[worker].thread = std::thread([this, worker] { serve(worker); });
+    for (; worker < seats_.size(); ++worker)
+      seats_[worker].thread = std::thread([this, worker] { serve(worker); });
   } catch (const std::system_error& error) {
     close();
     throw comm::thread_start_error(error, worker + 1, static_cast<int64_t>(seats_.size()));
@@ -112,7 +116,8 @@ void ThreadCrew::credit(size_t worker, int64_t call) {
 }
 
 void ThreadCrew::serve(size_t worker) {
-  at::set_num_threads(1);  // the cores are for the workers; and so the bits are those of a process, which does the same
+  at::set_num_threads(
+      1);  // the cores are for the workers; and so the bits are those of a process, which does the same
   while (true) {
     std::unique_lock lock(mutex_);
     Seat& seat = seats_[worker];
@@ -194,8 +199,12 @@ void ThreadCrew::close() {
 
 }  // namespace
 
-at::Device device_of(int64_t gpu) { return gpu < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu)); }
+at::Device device_of(int64_t gpu) {
+  return gpu < 0 ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(gpu));
+}
 
-std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener) { return std::make_unique<ThreadCrew>(std::move(gpus), listener); }
+std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener) {
+  return std::make_unique<ThreadCrew>(std::move(gpus), listener);
+}
 
 }  // namespace lockstep::pool

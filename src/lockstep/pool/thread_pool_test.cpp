@@ -12,8 +12,11 @@ TEST(Threads, TakeLambdas) {
   two.spmd([&](Worker& worker) { calls += static_cast<int>(worker.rank()) + 1; });
   EXPECT_EQ(calls, 3);
   EXPECT_THAT(two.spmd([](Worker& worker) { return std::to_string(worker.rank()); }), ElementsAre("0", "1"));
-  EXPECT_THAT(two.parfor(std::vector<int>{3, 1, 2}, [](Worker&, int value) { return value * value; }), ElementsAre(9, 1, 4));
-  EXPECT_THAT(two.parfor(CallOptions{.workers = 2}, std::vector<int>{5}, [](Worker& worker, int value) { return value * worker.size(); }), ElementsAre(10));
+  EXPECT_THAT(two.parfor(std::vector<int>{3, 1, 2}, [](Worker&, int value) { return value * value; }),
+              ElementsAre(9, 1, 4));
+  EXPECT_THAT(two.parfor(CallOptions{.workers = 2}, std::vector<int>{5},
+                         [](Worker& worker, int value) { return value * worker.size(); }),
+              ElementsAre(10));
   EXPECT_EQ(two.parfeval([](Worker& worker) { return worker.size(); }).get(), 1);
   const Error error = error_from([&] {
     two.spmd([](Worker& worker) {
@@ -27,13 +30,19 @@ TEST(Threads, TakeLambdas) {
 
 TEST(Threads, ATaskCannotWaitForItsOwnPool) {
   const Pool one = open(PoolKind::threads, 1);
-  EXPECT_THAT(error_from([&] { one.spmd([&](Worker&) { one.spmd([](Worker&) {}); }); }).message(), HasSubstr("cannot wait for the pool"));
+  EXPECT_THAT(error_from([&] { one.spmd([&](Worker&) { one.spmd([](Worker&) {}); }); }).message(),
+              HasSubstr("cannot wait for the pool"));
   const auto expect_refused = [&](const std::function<void(const Future<int>&)>& wait) {
-    EXPECT_THAT(error_from([&] { one.spmd([&](Worker&) { wait(one.parfeval([](Worker&) { return 3; })); }); }).message(), HasSubstr("cannot wait for the pool"));
+    EXPECT_THAT(error_from([&] {
+                  one.spmd([&](Worker&) { wait(one.parfeval([](Worker&) { return 3; })); });
+                }).message(),
+                HasSubstr("cannot wait for the pool"));
   };
   expect_refused([](const Future<int>& other) { other.get(); });
   expect_refused([](const Future<int>& other) { next_finished(std::vector<Future<int>>{other}); });
-  EXPECT_THAT(one.spmd([&](Worker&) { return one.parfeval([](Worker&) { return 3; }).wait(1ms); }), ElementsAre(false)) << "this wait has an end";
+  EXPECT_THAT(one.spmd([&](Worker&) { return one.parfeval([](Worker&) { return 3; }).wait(1ms); }),
+              ElementsAre(false))
+      << "this wait has an end";
   const auto ended = one.parfeval([](Worker&) { return 3; });
   ended.get();
   EXPECT_THAT(one.spmd([&](Worker&) { return ended.get(); }), ElementsAre(3));
@@ -60,12 +69,21 @@ TEST(Threads, TensorsOfALambdasResultArriveWithoutTheirGraph) {
   };
   expect_plain(one.parfeval([&](Worker&) { return weights * 3; }).get());
   expect_plain(one.spmd([&](Worker&) { return Part{.number = 1, .values = weights * 3}; }).front().values);
-  expect_plain(one.spmd([&](Worker&) { return std::vector<Part>{{.number = 1, .values = weights * 3}}; }).front().front().values);
-  expect_plain(one.parfeval([&](Worker&) { return nn::NamedTensors{{"weights", weights * 3}}; }).get().front().second);
+  expect_plain(one.spmd([&](Worker&) { return std::vector<Part>{{.number = 1, .values = weights * 3}}; })
+                   .front()
+                   .front()
+                   .values);
+  expect_plain(one.parfeval([&](Worker&) {
+                    return nn::NamedTensors{{"weights", weights * 3}};
+                  })
+                   .get()
+                   .front()
+                   .second);
   expect_plain(one.parfeval([&](Worker&) { return std::optional(weights * 3); }).get().value());
   EXPECT_FALSE(one.parfeval([](Worker&) { return at::Tensor(); }).get().defined());
   const auto shared = std::make_shared<const at::Tensor>(weights * 3);
-  EXPECT_TRUE(one.parfeval([&](Worker&) { return shared; }).get() == shared) << "a result of another type is given as it is";
+  EXPECT_TRUE(one.parfeval([&](Worker&) { return shared; }).get() == shared)
+      << "a result of another type is given as it is";
 }
 
 TEST(Threads, WhatAStepFreesIsThereForTheNext) {
@@ -80,7 +98,8 @@ TEST(Threads, WhatAStepFreesIsThereForTheNext) {
     const int64_t before = device::page_faults();
     take_steps();
     worker.comm().barrier();
-    EXPECT_LT(device::page_faults() - before, kSteps * kPages) << "half of what two threads take that give it all back";
+    EXPECT_LT(device::page_faults() - before, kSteps * kPages)
+        << "half of what two threads take that give it all back";
   });
 }
 
@@ -96,9 +115,11 @@ TEST(Threads, AThreadThatCannotStartLeavesNoPoolAndTheSessionWhole) {
     return {};
   }();
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->message(), testing::MatchesRegex("cannot start thread [0-9]+ of 100: Resource temporarily unavailable"));
+  EXPECT_THAT(error->message(),
+              testing::MatchesRegex("cannot start thread [0-9]+ of 100: Resource temporarily unavailable"));
   EXPECT_EQ(error->code(), ErrorCode::cluster);
-  EXPECT_THAT(open(PoolKind::threads, 2).spmd([](Worker& worker) { return worker.rank(); }), ElementsAre(0, 1));
+  EXPECT_THAT(open(PoolKind::threads, 2).spmd([](Worker& worker) { return worker.rank(); }),
+              ElementsAre(0, 1));
 }
 
 TEST(Threads, AFailedLambdaIsOverBeforeItsCallerGoesOn) {

@@ -15,19 +15,20 @@
 
 namespace lockstep::pool {
 
-/// One rank of the group on which a task runs, be it a thread or a process. For the thread that runs the task, but for stop_token, stop_asked and send.
+/// One rank of the group on which a task runs, be it a thread or a process. For the thread that runs the
+/// task, but for stop_token, stop_asked and send.
 class Worker {
  public:
   /// What a pool gives each of its workers.
   struct Place {
     comm::Communicator& comm;
     std::stop_token stop{};
-    std::stop_token asked{};              ///< to end by itself
-    int64_t index = 0;                    ///< in the pool
+    std::stop_token asked{};  ///< to end by itself
+    int64_t index = 0;        ///< in the pool
     at::Device device = at::kCPU;
-    std::function<void(Packet)> deliver{};///< empty when the call has no DataQueue
+    std::function<void(Packet)> deliver{};  ///< empty when the call has no DataQueue
     std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
-    bool same_process = true;             ///< all ranks of the group are threads of this process
+    bool same_process = true;  ///< all ranks of the group are threads of this process
   };
   explicit Worker(Place place) : place_(std::move(place)) {}
   Worker(const Worker&) = delete;
@@ -39,27 +40,33 @@ class Worker {
   Share share() const { return place_.comm.share(); }
   /// Where every worker of the group has a GPU, tensors on these GPUs go from GPU to GPU.
   comm::Communicator& comm() const { return place_.comm; }
-  /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at it now and then.
+  /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at
+  /// it now and then.
   std::stop_token stop_token() const { return place_.stop; }
-  /// Whether the task is to end soon by itself and give its result: the client has asked (Future::ask_to_stop), or the stop is requested.
-  /// Ranks of a group may see it in different steps; they agree by comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
+  /// Whether the task is to end soon by itself and give its result: the client has asked
+  /// (Future::ask_to_stop), or the stop is requested. Ranks of a group may see it in different steps; they
+  /// agree by comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
   bool stop_asked() const { return place_.asked.stop_requested() || place_.stop.stop_requested(); }
   /// Requested when the client asks; not when the stop is.
   std::stop_token asked_token() const { return place_.asked; }
   /// The GPU of this worker (PoolOptions::gpus), else the CPU.
   at::Device device() const { return place_.device; }
   /// Which worker of the pool this is, on which machine, with which GPU: MATLAB's gpuDevice.
-  WorkerInfo info() const { return make_worker_info(place_.index, place_.device.is_cpu() ? -1 : int64_t{place_.device.index()}); }
+  WorkerInfo info() const {
+    return make_worker_info(place_.index, place_.device.is_cpu() ? -1 : int64_t{place_.device.index()});
+  }
 
   /// Whether all ranks of the group are threads of one process, which can then share what lies in memory.
   bool same_process() const { return place_.same_process; }
-  /// The one object of this type that the tasks of this process share, made when it is first asked for. It lives as long as the pool.
+  /// The one object of this type that the tasks of this process share, made when it is first asked for. It
+  /// lives as long as the pool.
   template <class T>
   std::shared_ptr<T> shared() const {
     return place_.shared->get<T>();
   }
 
-  /// The worker whose task the calling thread runs; null on any other thread, also on those that a task starts.
+  /// The worker whose task the calling thread runs; null on any other thread, also on those that a task
+  /// starts.
   static const Worker* current();
   /// Makes a worker the current one of this thread while it lives.
   class Scope {
@@ -70,8 +77,9 @@ class Worker {
     Scope& operator=(const Scope&) = delete;
   };
 
-  /// Sends a value to the call's DataQueue. Values of one rank arrive in order. Waits while as many as the queue's capacity are on their way.
-  /// Any thread. Throws cancelled after a stop, invalid_option when the call has no queue.
+  /// Sends a value to the call's DataQueue. Values of one rank arrive in order. Waits while as many as the
+  /// queue's capacity are on their way. Any thread. Throws cancelled after a stop, invalid_option when the
+  /// call has no queue.
   template <Described Value>
   void send(const Value& value) {
     deliver(pack(value));

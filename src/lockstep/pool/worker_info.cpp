@@ -8,7 +8,8 @@
 namespace lockstep::pool {
 
 WorkerInfo make_worker_info(int64_t index, int64_t gpu) {
-  WorkerInfo info{.index = index, .process = ::getpid(), .ready = true, .busy = true, .host = host_name(), .gpu = gpu};
+  WorkerInfo info{
+      .index = index, .process = ::getpid(), .ready = true, .busy = true, .host = host_name(), .gpu = gpu};
   if (gpu < 0) return info;
   for (const device::Gpu& one : device::inspect_gpus().gpus) {
     if (one.index == gpu) info.gpu_name = one.name;

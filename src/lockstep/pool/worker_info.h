@@ -8,12 +8,13 @@ namespace lockstep::pool {
 
 /// As it is now. A task may return it.
 struct WorkerInfo {
-  int64_t index = 0;       ///< in the pool, from 0
-  int64_t process = 0;     ///< the client's own for a pool of threads
-  bool ready = false;      ///< false while a process starts
+  int64_t index = 0;    ///< in the pool, from 0
+  int64_t process = 0;  ///< the client's own for a pool of threads
+  bool ready = false;   ///< false while a process starts
   bool busy = false;
   std::string host{};      ///< the name of its machine
-  int64_t gpu = -1;        ///< the index of the GPU that it computes on, as device::gpus() lists it; -1: it computes on the CPU
+  int64_t gpu = -1;        ///< the index of the GPU that it computes on, as device::gpus() lists it; -1: it
+                           ///< computes on the CPU
   std::string gpu_name{};  ///< e.g. "NVIDIA H200"
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("index", self.index, "in the pool");

@@ -9,8 +9,8 @@
 namespace lockstep::train {
 namespace {
 
-// Elements averaged at a time on a CPU: those of a piece stay in a core's cache, for a handful of replicas; those of a chunk are exchanged at once. All is
-// element by element, so neither changes a bit.
+// Elements averaged at a time on a CPU: those of a piece stay in a core's cache, for a handful of replicas;
+// those of a chunk are exchanged at once. All is element by element, so neither changes a bit.
 constexpr int64_t kPiece = 16 * kBlock;
 constexpr int64_t kChunk = 256 * kBlock;
 
@@ -20,13 +20,18 @@ void append(nn::NamedTensors& all, const std::string& prefix, const nn::NamedTen
   for (const auto& [name, tensor] : more) all.emplace_back(prefix + name, tensor);
 }
 
-void append_flat(nn::NamedTensors& all, const SharedWeights& weights, const at::Tensor& flat, const char* suffix) {
+void append_flat(nn::NamedTensors& all, const SharedWeights& weights, const at::Tensor& flat,
+                 const char* suffix) {
   const auto parts = weights.views(flat);
   for (size_t i = 0; i < parts.size(); ++i) all.emplace_back(weights.slots()[i].name + suffix, parts[i]);
 }
 
-int64_t chunk_size(const SharedWeights& masters) { return masters.device().is_cpu() ? kChunk : masters.element_count(); }
-int64_t piece_size(const SharedWeights& masters) { return masters.device().is_cpu() ? kPiece : masters.element_count(); }
+int64_t chunk_size(const SharedWeights& masters) {
+  return masters.device().is_cpu() ? kChunk : masters.element_count();
+}
+int64_t piece_size(const SharedWeights& masters) {
+  return masters.device().is_cpu() ? kPiece : masters.element_count();
+}
 
 void copy_buffers(SharedWeights& to, const SharedWeights& from) {
   for (auto& [name, tensor] : to.buffers()) tensor.copy_(from.buffer(name));
@@ -34,18 +39,29 @@ void copy_buffers(SharedWeights& to, const SharedWeights& from) {
 
 }  // namespace
 
-Averaging::Replica::Replica(nn::Instance instance, const SharedWeights& masters, const std::vector<BatchNormInfo>& norms, const Optimizer& like)
-    : weights(instance, masters.type(), masters.device()), optimizer(like.rule(), weights, like.parts()), network(std::move(instance), weights, norms),
+Averaging::Replica::Replica(nn::Instance instance, const SharedWeights& masters,
+                            const std::vector<BatchNormInfo>& norms, const Optimizer& like)
+    : weights(instance, masters.type(), masters.device()),
+      optimizer(like.rule(), weights, like.parts()),
+      network(std::move(instance), weights, norms),
       gradient(at::zeros_like(weights.flat())) {}
 
-Averaging::Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions options, const std::function<nn::Instance()>& make_instance)
-    : workers_(std::move(workers)), masters_(masters.weights), optimizer_(masters.optimizer), norms_(std::move(masters.norms)), options_(options),
-      replicas_(static_cast<size_t>(workers_.replicas)), visitors_(replicas_.size()), samples_(at::zeros({workers_.replicas}, at::kLong)) {
+Averaging::Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions options,
+                     const std::function<nn::Instance()>& make_instance)
+    : workers_(std::move(workers)),
+      masters_(masters.weights),
+      optimizer_(masters.optimizer),
+      norms_(std::move(masters.norms)),
+      options_(options),
+      replicas_(static_cast<size_t>(workers_.replicas)),
+      visitors_(replicas_.size()),
+      samples_(at::zeros({workers_.replicas}, at::kLong)) {
   const Range here = workers_.replicas_of(workers_.comm.rank());
   for (int64_t i = here.begin; i < here.end; ++i) {
     auto& replica = replicas_[static_cast<size_t>(i)];
     replica = std::make_unique<Replica>(make_instance(), masters_, norms_, optimizer_);
-    replica->updater = make_updater(workers_.group, replica->weights, replica->optimizer, options_.gradient_clip);
+    replica->updater =
+        make_updater(workers_.group, replica->weights, replica->optimizer, options_.gradient_clip);
   }
   if (options_.warmup_rounds > 0) mean_gradient_ = at::zeros_like(masters_.flat());
   if (options_.outer == OuterOptimizer::none) return;
@@ -54,8 +70,11 @@ Averaging::Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions o
 }
 
 bool Averaging::is_average(int64_t round) const {
-  if (round <= options_.warmup_rounds || round == options_.first_round || (options_.last_round > 0 && round >= options_.last_round)) return true;
-  return options_.warmup_rounds > 0 ? (round - 1 - options_.warmup_rounds) % options_.frequency == 0 : round % options_.frequency == 0;
+  if (round <= options_.warmup_rounds || round == options_.first_round ||
+      (options_.last_round > 0 && round >= options_.last_round))
+    return true;
+  return options_.warmup_rounds > 0 ? (round - 1 - options_.warmup_rounds) % options_.frequency == 0
+                                    : round % options_.frequency == 0;
 }
 
 int64_t Averaging::last_average_before(int64_t round) const {
@@ -71,7 +90,8 @@ void Averaging::begin(int64_t round) {
     if (replica == nullptr) continue;
     replica->weights.flat().copy_(masters_.flat());
     copy_buffers(replica->weights, masters_);
-    for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) replica->optimizer.value(i).copy_(optimizer_.value(i));
+    for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i)
+      replica->optimizer.value(i).copy_(optimizer_.value(i));
   }
   if (anchor_.defined()) anchor_.copy_(masters_.flat());
 }
@@ -98,7 +118,9 @@ int64_t Averaging::share_gradients(Share thread, int64_t round, const std::vecto
   const Averaged gradients{mean_gradient_, [](const Replica& replica) { return replica.gradient; }};
   size_t turn = 0;
   for (int64_t begin = 0; begin < masters_.element_count(); begin += chunk_size(masters_)) {
-    average_chunk(thread, gradients, {begin, std::min(begin + chunk_size(masters_), masters_.element_count())}, turn, /*spread=*/true);
+    average_chunk(thread, gradients,
+                  {begin, std::min(begin + chunk_size(masters_), masters_.element_count())}, turn,
+                  /*spread=*/true);
     turn = 1 - turn;
   }
   workers_.group.barrier();
@@ -118,7 +140,8 @@ void Averaging::note(const std::vector<ShardResult>& results, int64_t count, int
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
     samples[i] += results[at].count;
-    if (!norms_.empty() && replicas_[at] != nullptr) apply_moments(replicas_[at]->weights, norms_, results[at].moments);
+    if (!norms_.empty() && replicas_[at] != nullptr)
+      apply_moments(replicas_[at]->weights, norms_, results[at].moments);
   }
 }
 
@@ -140,7 +163,8 @@ Averaging::Mean Averaging::plan_mean(std::span<const int64_t> samples) const {
   }
   const int64_t size = std::min(chunk_size(masters_), masters_.element_count());
   for (const Range node : comm::whole_nodes(own, static_cast<int64_t>(mean.replicas.size()))) {
-    for (auto& nodes : mean.own) nodes.push_back({node, at::empty({size}, masters_.flat().options().dtype(at::kDouble))});
+    for (auto& nodes : mean.own)
+      nodes.push_back({node, at::empty({size}, masters_.flat().options().dtype(at::kDouble))});
   }
   return mean;
 }
@@ -148,14 +172,17 @@ Averaging::Mean Averaging::plan_mean(std::span<const int64_t> samples) const {
 // In double, over terms of this rank.
 at::Tensor Averaging::sum_of(Range terms, const PartOf& part) const {
   std::vector<at::Tensor> leaves(mean_.replicas.size());
-  for (auto term = static_cast<size_t>(terms.begin); term < static_cast<size_t>(terms.end); ++term) leaves[term] = part(*replicas_[mean_.replicas[term]]).to(at::kDouble).mul(mean_.weights[term]);
-  return comm::fold(leaves, terms.begin, terms.end, [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
+  for (auto term = static_cast<size_t>(terms.begin); term < static_cast<size_t>(terms.end); ++term)
+    leaves[term] = part(*replicas_[mean_.replicas[term]]).to(at::kDouble).mul(mean_.weights[term]);
+  return comm::fold(leaves, terms.begin, terms.end,
+                    [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
 }
 
 // The outer optimizer begins after the warm-up, from where that ended.
 std::vector<Averaging::Averaged> Averaging::averaged(int64_t round) const {
   const bool outer = anchor_.defined() && round > options_.warmup_rounds;
-  std::vector<Averaged> all{{masters_.flat(), [](const Replica& replica) { return replica.weights.flat(); }, outer, outer ? at::Tensor() : anchor_}};
+  std::vector<Averaged> all{{masters_.flat(), [](const Replica& replica) { return replica.weights.flat(); },
+                             outer, outer ? at::Tensor() : anchor_}};
   for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) {
     all.push_back({optimizer_.value(i), [i](const Replica& replica) { return replica.optimizer.value(i); }});
   }
@@ -169,18 +196,21 @@ void Averaging::average(Share thread, int64_t round) {
   size_t turn = 0;
   for (const Averaged& vector : averaged(round)) {
     for (int64_t begin = 0; begin < masters_.element_count(); begin += chunk_size(masters_)) {
-      average_chunk(thread, vector, {begin, std::min(begin + chunk_size(masters_), masters_.element_count())}, turn, spread);
+      average_chunk(thread, vector, {begin, std::min(begin + chunk_size(masters_), masters_.element_count())},
+                    turn, spread);
       turn = 1 - turn;
     }
   }
   if (thread.rank == 0) average_buffers(spread);
 }
 
-// Who adds up a chunk has passed the barrier of the one before, and all came to that after they had read the one before it, whose memory this takes.
+// Who adds up a chunk has passed the barrier of the one before, and all came to that after they had read the
+// one before it, whose memory this takes.
 void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk, size_t turn, bool spread) {
   const Range own = part_of(chunk.count(), thread.size, thread.rank);
   const auto each_piece = [&](auto&& work) {
-    for (int64_t at = own.begin; at < own.end; at += piece_size(masters_)) work(at, std::min(piece_size(masters_), own.end - at));
+    for (int64_t at = own.begin; at < own.end; at += piece_size(masters_))
+      work(at, std::min(piece_size(masters_), own.end - at));
   };
   const auto narrowed = [](const std::vector<comm::Node>& nodes, int64_t at, int64_t count) {
     std::vector<comm::Node> parts;
@@ -188,7 +218,10 @@ void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk,
     return parts;
   };
   each_piece([&](int64_t at, int64_t count) {
-    for (const comm::Node& node : mean_.own[turn]) node.sum.narrow(0, at, count).copy_(sum_of(node.shards, [&](const Replica& replica) { return vector.of(replica).narrow(0, chunk.begin + at, count); }));
+    for (const comm::Node& node : mean_.own[turn])
+      node.sum.narrow(0, at, count).copy_(sum_of(node.shards, [&](const Replica& replica) {
+        return vector.of(replica).narrow(0, chunk.begin + at, count);
+      }));
   });
   const auto terms = static_cast<int64_t>(mean_.replicas.size());
   workers_.group.barrier([&] {
@@ -198,7 +231,8 @@ void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk,
   each_piece([&](int64_t at, int64_t count) {
     const int64_t begin = chunk.begin + at;
     const at::Tensor mean = comm::finish_whole(narrowed(mean_.nodes, at, count), terms).div(mean_.total);
-    const at::Tensor value = vector.outer ? outer_step(mean.to(masters_.type()), begin, count, spread) : mean.to(masters_.type());
+    const at::Tensor value =
+        vector.outer ? outer_step(mean.to(masters_.type()), begin, count, spread) : mean.to(masters_.type());
     vector.master.narrow(0, begin, count).copy_(value);
     if (vector.anchor.defined()) vector.anchor.narrow(0, begin, count).copy_(value);
     for (const auto& replica : replicas_) {
@@ -207,13 +241,17 @@ void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk,
   });
 }
 
-// DiLoCo, algorithm 1: what the replicas moved on average is the gradient of an SGD with Nesterov's momentum (torch.optim.SGD's arithmetic).
+// DiLoCo, algorithm 1: what the replicas moved on average is the gradient of an SGD with Nesterov's momentum
+// (torch.optim.SGD's arithmetic).
 at::Tensor Averaging::outer_step(const at::Tensor& mean, int64_t begin, int64_t count, bool spread) {
-  const at::Tensor anchor = anchor_.narrow(0, begin, count), momentum = outer_momentum_.narrow(0, begin, count);
+  const at::Tensor anchor = anchor_.narrow(0, begin, count),
+                   momentum = outer_momentum_.narrow(0, begin, count);
   const at::Tensor old = anchor.to(at::kDouble);
   const at::Tensor gradient = old - mean.to(at::kDouble);
   const at::Tensor velocity = momentum.to(at::kDouble).mul(options_.outer_momentum).add_(gradient);
-  const at::Tensor next = old.sub((velocity * options_.outer_momentum).add_(gradient).mul_(options_.outer_learning_rate)).to(anchor.scalar_type());
+  const at::Tensor next =
+      old.sub((velocity * options_.outer_momentum).add_(gradient).mul_(options_.outer_learning_rate))
+          .to(anchor.scalar_type());
   if (spread) {
     anchor.copy_(next);
     momentum.copy_(velocity);
@@ -225,12 +263,14 @@ void Averaging::average_buffers(bool spread) {
   if (masters_.buffers().empty()) return;
   const auto flat = [&](const Replica& replica) {
     std::vector<at::Tensor> parts;
-    for (const auto& [name, tensor] : masters_.buffers()) parts.push_back(replica.weights.buffer(name).to(at::kDouble).flatten());
+    for (const auto& [name, tensor] : masters_.buffers())
+      parts.push_back(replica.weights.buffer(name).to(at::kDouble).flatten());
     return at::cat(parts);
   };
   std::vector<comm::Node> own;
   for (const comm::Node& node : mean_.own[0]) own.push_back({node.shards, sum_of(node.shards, flat)});
-  const at::Tensor mean = workers_.comm.reduce_tree(own, static_cast<int64_t>(mean_.replicas.size())).div(mean_.total);
+  const at::Tensor mean =
+      workers_.comm.reduce_tree(own, static_cast<int64_t>(mean_.replicas.size())).div(mean_.total);
   int64_t at = 0;
   for (const auto& [name, tensor] : masters_.buffers()) {
     const at::Tensor value = mean.narrow(0, at, tensor.numel()).view(tensor.sizes());

@@ -20,7 +20,8 @@ bool visit_batch_norm(torch::nn::Module& module, F&& visit) {
     if (candidate->options.track_running_stats()) visit(*candidate);
     return true;
   };
-  return try_as(dynamic_cast<torch::nn::BatchNorm2dImpl*>(&module)) || try_as(dynamic_cast<torch::nn::BatchNorm1dImpl*>(&module)) ||
+  return try_as(dynamic_cast<torch::nn::BatchNorm2dImpl*>(&module)) ||
+         try_as(dynamic_cast<torch::nn::BatchNorm1dImpl*>(&module)) ||
          try_as(dynamic_cast<torch::nn::BatchNorm3dImpl*>(&module));
 }
 
@@ -32,7 +33,8 @@ void for_each_batch_norm(const nn::Instance& instance, F&& visit) {
   }
 }
 
-// While set: for each running-mean buffer that a batch norm is called with, how many values of each channel it saw.
+// While set: for each running-mean buffer that a batch norm is called with, how many values of each channel
+// it saw.
 thread_local std::map<const void*, int64_t>* watched = nullptr;
 
 std::unique_ptr<at::ObserverContext> note_batch_norm(const at::RecordFunction& call) {
@@ -48,7 +50,8 @@ std::unique_ptr<at::ObserverContext> note_batch_norm(const at::RecordFunction& c
 std::map<const void*, int64_t> elements_seen(const nn::Instance& instance, const at::Tensor& pictures) {
   std::map<const void*, int64_t> elements;
   watched = &elements;
-  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&note_batch_norm).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&note_batch_norm).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   try {
     const at::NoGradGuard no_grad;
     instance.forward(pictures);
@@ -74,7 +77,8 @@ Moments pooled(const Moments& left, const Moments& right) {
   for (size_t c = 0; c < left.mean.size(); ++c) {
     const double delta = right.mean[c] - left.mean[c];
     sum.mean[c] = left.mean[c] + delta * (right.count / sum.count);
-    sum.deviation[c] = left.deviation[c] + right.deviation[c] + delta * delta * (left.count * right.count / sum.count);
+    sum.deviation[c] =
+        left.deviation[c] + right.deviation[c] + delta * delta * (left.count * right.count / sum.count);
   }
   return sum;
 }
@@ -86,7 +90,8 @@ Moments averaged(const Moments& left, const Moments& right) {
   const double part = right.count / mean.count;
   for (size_t c = 0; c < mean.mean.size(); ++c) {
     mean.mean[c] = (1 - part) * left.mean[c] + part * right.mean[c];
-    const double variance = (1 - part) * left.deviation[c] / (left.count - 1) + part * right.deviation[c] / (right.count - 1);
+    const double variance =
+        (1 - part) * left.deviation[c] / (left.count - 1) + part * right.deviation[c] / (right.count - 1);
     mean.deviation[c] = variance * (mean.count - 1);
   }
   return mean;
@@ -98,20 +103,31 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   std::map<std::string, at::Tensor> before;
   for (const auto& item : instance.module->named_buffers()) before[item.key()] = item.value().clone();
   nn::begin_training(instance);
-  const std::vector<int64_t> picture{kSamples, input.channels, input.height, input.width}, sequence{kSamples, input.channels, std::min(input.steps, kSamples)};
-  const auto elements = elements_seen(instance, at::rand(input.steps > 0 ? sequence : picture, first.options().device(at::kCPU).requires_grad(false)).to(first.device()));
+  const std::vector<int64_t> picture{kSamples, input.channels, input.height, input.width},
+      sequence{kSamples, input.channels, std::min(input.steps, kSamples)};
+  const auto elements = elements_seen(
+      instance,
+      at::rand(input.steps > 0 ? sequence : picture, first.options().device(at::kCPU).requires_grad(false))
+          .to(first.device()));
 
   std::vector<BatchNormInfo> info;
   std::map<std::string, bool> known;
   for_each_batch_norm(instance, [&](const std::string& name, auto& norm) {
     const auto seen = elements.find(norm.running_mean.const_data_ptr());
-    if (seen == elements.end()) throw Error(ErrorCode::invalid_option, "batch norm \"" + name + "\" is not used in forward", "remove it from the network");
-    info.push_back({name, norm.running_mean.numel(), norm.options.momentum().value_or(0.0), !norm.options.momentum().has_value(), seen->second / kSamples});
-    for (const char* buffer : {"running_mean", "running_var", "num_batches_tracked"}) known[name.empty() ? buffer : name + "." + buffer] = true;
+    if (seen == elements.end())
+      throw Error(ErrorCode::invalid_option, "batch norm \"" + name + "\" is not used in forward",
+                  "remove it from the network");
+    info.push_back({name, norm.running_mean.numel(), norm.options.momentum().value_or(0.0),
+                    !norm.options.momentum().has_value(), seen->second / kSamples});
+    for (const char* buffer : {"running_mean", "running_var", "num_batches_tracked"})
+      known[name.empty() ? buffer : name + "." + buffer] = true;
   });
   for (const auto& item : instance.module->named_buffers()) {
     if (!known.contains(item.key()) && !at::equal(before[item.key()], item.value())) {
-      throw Error(ErrorCode::invalid_option, "buffer \"" + item.key() + "\" changes in forward, and only batch norms' statistics can be kept equal for any number of workers",
+      throw Error(ErrorCode::invalid_option,
+                  "buffer \"" + item.key() +
+                      "\" changes in forward, and only batch norms' statistics can be kept equal for any "
+                      "number of workers",
                   "keep such state outside the network, or make it a parameter");
     }
     at::Tensor value = item.value();
@@ -120,7 +136,8 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   return info;
 }
 
-BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info) : info_(info), instance_(instance) {
+BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info)
+    : info_(info), instance_(instance) {
   for_each_batch_norm(instance, [&](const std::string&, auto& norm) {
     norm.options.momentum(1.0);
     means_.push_back(norm.running_mean);
@@ -146,7 +163,8 @@ at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor
   return at::cat(all).to(at::kDouble);
 }
 
-std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics, int64_t samples) {
+std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
+                                  int64_t samples) {
   std::vector<Moments> all;
   for (const BatchNormInfo& norm : info) {
     const auto count = static_cast<double>(samples * norm.elements_per_sample);
@@ -167,12 +185,14 @@ void BatchNorms::load(const SharedWeights& weights) const {
   }
 }
 
-void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info, const std::vector<Moments>& all) {
+void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
+                   const std::vector<Moments>& all) {
   for (size_t i = 0; i < info.size(); ++i) {
     const std::string prefix = info[i].name.empty() ? "" : info[i].name + ".";
     at::Tensor batches = weights.buffer(prefix + "num_batches_tracked");
     batches.add_(1);
-    const double momentum = info[i].cumulative ? 1.0 / static_cast<double>(batches.item<int64_t>()) : info[i].momentum;
+    const double momentum =
+        info[i].cumulative ? 1.0 / static_cast<double>(batches.item<int64_t>()) : info[i].momentum;
     const auto move = [&](const at::Tensor& running, const std::vector<double>& values, double divisor) {
       const at::Tensor batch = at::tensor(values, at::kDouble).div_(divisor);
       at::Tensor master = running;

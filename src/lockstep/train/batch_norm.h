@@ -1,5 +1,6 @@
-// Batch-norm statistics of a mini-batch that is computed in shards: each shard normalises by its own, the running statistics follow
-// those of the whole mini-batch (pooled, with the part between shards), as if one worker had seen it.
+// Batch-norm statistics of a mini-batch that is computed in shards: each shard normalises by its own, the
+// running statistics follow those of the whole mini-batch (pooled, with the part between shards), as if one
+// worker had seen it.
 #pragma once
 
 #include <cstdint>
@@ -30,27 +31,31 @@ struct Moments {
 /// Pools two sets (Chan, Golub, LeVeque 1979, "Updating formulae", eq. 2.1).
 Moments pooled(const Moments& left, const Moments& right);
 
-/// The mean of means and of (unbiased) variances, weighted by count: MATLAB's aggregation of states, which has no part between the two.
+/// The mean of means and of (unbiased) variances, weighted by count: MATLAB's aggregation of states, which
+/// has no part between the two.
 Moments averaged(const Moments& left, const Moments& right);
 
 /// What a network's batch norms are, but for frozen ones, found once and equal for all instances.
 struct BatchNormInfo {
-  std::string name;                 ///< of the module
+  std::string name;  ///< of the module
   int64_t channels = 0;
   double momentum = 0.1;
   bool cumulative = false;          ///< momentum 1 / batches seen
   int64_t elements_per_sample = 1;  ///< per channel: 1, or height * width
 };
 
-/// Runs one forward pass of `instance` (in training mode) on two pictures to learn what the batch norms see, and to find what cannot be
-/// made to repeat. Throws invalid_option naming a buffer that changes in forward and is no batch norm's.
+/// Runs one forward pass of `instance` (in training mode) on two pictures to learn what the batch norms see,
+/// and to find what cannot be made to repeat. Throws invalid_option naming a buffer that changes in forward
+/// and is no batch norm's.
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input);
 
-/// One instance's batch norms. In training they run with momentum 1, so that their buffers hold the last batch's own statistics.
+/// One instance's batch norms. In training they run with momentum 1, so that their buffers hold the last
+/// batch's own statistics.
 class BatchNorms {
  public:
   BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info);
-  /// The statistics of the forward pass just made, double [values], on the device: a copy, so nothing waits for the device.
+  /// The statistics of the forward pass just made, double [values], on the device: a copy, so nothing waits
+  /// for the device.
   at::Tensor statistics() const;
   /// Of one of the shards that were computed together.
   at::Tensor statistics(const nn::ShardsTogether& together, int64_t shard) const;
@@ -67,10 +72,12 @@ class BatchNorms {
 };
 
 /// What statistics() gave, read back to the host, as moments over `samples` pictures.
-std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics, int64_t samples);
+std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
+                                  int64_t samples);
 
-/// Moves the masters by the mini-batch's moments: running = (1 - momentum) running + momentum * statistic, the variance unbiased by the
-/// count over all workers. `all` has one entry per batch norm.
-void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info, const std::vector<Moments>& all);
+/// Moves the masters by the mini-batch's moments: running = (1 - momentum) running + momentum * statistic,
+/// the variance unbiased by the count over all workers. `all` has one entry per batch norm.
+void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
+                   const std::vector<Moments>& all);
 
 }  // namespace lockstep::train

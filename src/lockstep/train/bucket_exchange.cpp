@@ -9,7 +9,8 @@
 
 namespace lockstep::train {
 
-BucketExchange::BucketExchange(comm::Communicator& comm, const std::vector<comm::NodeStack>& stacks, Options options)
+BucketExchange::BucketExchange(comm::Communicator& comm, const std::vector<comm::NodeStack>& stacks,
+                               Options options)
     : comm_(comm), stacks_(stacks), options_(std::move(options)), ready_(options_.buckets.size()) {
   thread_ = std::thread([this] { serve(); });
 }
@@ -48,7 +49,9 @@ std::vector<comm::Node> BucketExchange::finish() {
   changed_.wait(lock, [&] { return done_ || !begun; });
   if (error_) std::rethrow_exception(error_);
   hidden_seconds_ = 0;
-  for (const Span& span : spans_) hidden_seconds_ += std::max(0.0, std::chrono::duration<double>(std::min(span.end, now) - span.begin).count());
+  for (const Span& span : spans_)
+    hidden_seconds_ +=
+        std::max(0.0, std::chrono::duration<double>(std::min(span.end, now) - span.begin).count());
   const bool ended = ended_;
   reset();
   changed_.notify_all();
@@ -90,14 +93,16 @@ void BucketExchange::exchange_step() {
     ended_ = true;
     return;
   }
-  for (size_t bucket = 0; bucket < options_.buckets.size() && wait_for(bucket); ++bucket) exchange(options_.buckets[bucket]);
+  for (size_t bucket = 0; bucket < options_.buckets.size() && wait_for(bucket); ++bucket)
+    exchange(options_.buckets[bucket]);
 }
 
 void BucketExchange::exchange(Range bucket) {
   const auto start = Clock::now();
   std::vector<comm::Node> nodes;
   for (const comm::NodeStack& stack : stacks_) {
-    for (const comm::Node& node : stack.nodes()) nodes.push_back({node.shards, node.sum.narrow(0, bucket.begin, bucket.count())});
+    for (const comm::Node& node : stack.nodes())
+      nodes.push_back({node.shards, node.sum.narrow(0, bucket.begin, bucket.count())});
   }
   const at::Tensor part = comm::finish_whole(comm_.exchange_nodes(nodes, shard_count_), shard_count_);
   if (!sum_.defined()) sum_ = at::empty({options_.buckets.front().end}, part.options());

@@ -1,4 +1,5 @@
-// The exchange between ranks in buckets, on a thread of its own, beside the backward passes that make the gradients of the buckets to come.
+// The exchange between ranks in buckets, on a thread of its own, beside the backward passes that make the
+// gradients of the buckets to come.
 #pragma once
 
 #include <chrono>
@@ -16,12 +17,13 @@
 
 namespace lockstep::train {
 
-/// Of one process. Each step goes: every worker says begin(), then ready() for each bucket (in any order), unless the run ends before; then one thread
-/// calls finish(), while no worker does anything.
+/// Of one process. Each step goes: every worker says begin(), then ready() for each bucket (in any order),
+/// unless the run ends before; then one thread calls finish(), while no worker does anything.
 class BucketExchange {
  public:
-  /// agree: whether the ranks have agreed to end the run, asked once in each step, before its first bucket goes or in finish(); from then on the
-  /// workers take the step to its end. It and the buckets are the only ones to use `comm` between the first begin() and the end of finish().
+  /// agree: whether the ranks have agreed to end the run, asked once in each step, before its first bucket
+  /// goes or in finish(); from then on the workers take the step to its end. It and the buckets are the only
+  /// ones to use `comm` between the first begin() and the end of finish().
   struct Options {
     std::vector<Range> buckets;  ///< elements; all ranks the same, in the order in which they go
     int64_t workers = 1;         ///< of this process
@@ -66,9 +68,9 @@ class BucketExchange {
   std::vector<int64_t> ready_;  ///< workers, of each bucket
   bool done_ = false;           ///< with this step
   bool closing_ = false;
-  bool ended_ = false;          ///< as agreed in this step
+  bool ended_ = false;  ///< as agreed in this step
   std::exception_ptr error_;
-  std::vector<Span> spans_;     ///< of this step
+  std::vector<Span> spans_;  ///< of this step
   double hidden_seconds_ = 0;
   std::thread thread_;
 };

@@ -4,11 +4,13 @@
 
 namespace lockstep::train {
 
-CarriedStates::CarriedStates(std::vector<nn::CarriedState> parts, int64_t slots, const at::Tensor& like) : parts_(std::move(parts)) {
+CarriedStates::CarriedStates(std::vector<nn::CarriedState> parts, int64_t slots, const at::Tensor& like)
+    : parts_(std::move(parts)) {
   for (const nn::CarriedState& part : parts_) {
     std::vector<int64_t> shape{slots};
     shape.insert(shape.end(), part.shape.begin(), part.shape.end());
-    for (auto* tensors : {&now_, &next_}) tensors->push_back(at::zeros(shape, like.options().requires_grad(false)));
+    for (auto* tensors : {&now_, &next_})
+      tensors->push_back(at::zeros(shape, like.options().requires_grad(false)));
   }
 }
 
@@ -35,7 +37,8 @@ void CarriedStates::collect(comm::Communicator& comm, Range slots) {
   for (const at::Tensor& tensor : now_) {
     const at::Tensor all = comm.cat(tensor.narrow(0, slots.begin, slots.count()));
     // This rank's own are as they were, and its other workers may be reading them for the next step.
-    for (const Range others : {Range{0, slots.begin}, Range{slots.end, tensor.size(0)}}) tensor.narrow(0, others.begin, others.count()).copy_(all.narrow(0, others.begin, others.count()));
+    for (const Range others : {Range{0, slots.begin}, Range{slots.end, tensor.size(0)}})
+      tensor.narrow(0, others.begin, others.count()).copy_(all.narrow(0, others.begin, others.count()));
   }
 }
 

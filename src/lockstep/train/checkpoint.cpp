@@ -35,7 +35,8 @@ void remove_checkpoint(const fs::path& folder) {
   fs::remove_all(folder, code);
 }
 
-// A second checkpoint of one step (the run ended there, or was stopped twice) stands beside the first until it is complete.
+// A second checkpoint of one step (the run ended there, or was stopped twice) stands beside the first until
+// it is complete.
 fs::path free_folder(const fs::path& wanted) {
   fs::path folder = wanted;
   for (int again = 2; fs::exists(folder); ++again) {
@@ -47,18 +48,22 @@ fs::path free_folder(const fs::path& wanted) {
   return folder;
 }
 
-std::string manifest_hash(const Json& manifest) { return as_hex(hash_of(manifest.dump(-1, ' ', false, Json::error_handler_t::replace))); }
+std::string manifest_hash(const Json& manifest) {
+  return as_hex(hash_of(manifest.dump(-1, ' ', false, Json::error_handler_t::replace)));
+}
 
 constexpr const char* kHint = "remove the folder to go on from an earlier checkpoint or anew";
 
 // A hash is no proof of who made it.
 bool is_whole(const Json& manifest) {
   const auto has = [&](const char* name) { return manifest.contains(name) && manifest[name].is_object(); };
-  return manifest.is_object() && has("state") && has("fingerprint") && has("tensors") && std::ranges::all_of(manifest["tensors"], [](const Json& hash) { return hash.is_string(); });
+  return manifest.is_object() && has("state") && has("fingerprint") && has("tensors") &&
+         std::ranges::all_of(manifest["tensors"], [](const Json& hash) { return hash.is_string(); });
 }
 
 [[noreturn]] void damaged(const fs::path& path, const std::string& reason = {}) {
-  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged" + (reason.empty() ? "" : ": ") + reason, kHint);
+  throw Error(ErrorCode::corrupt_data,
+              "\"" + path.string() + "\" is damaged" + (reason.empty() ? "" : ": ") + reason, kHint);
 }
 
 Json parsed(const fs::path& path) {
@@ -80,7 +85,9 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   return checkpoint;
 }
 
-bool is_complete(const fs::path& folder) { return folder.filename().string().starts_with("step-") && fs::exists(folder / "DONE"); }
+bool is_complete(const fs::path& folder) {
+  return folder.filename().string().starts_with("step-") && fs::exists(folder / "DONE");
+}
 
 // What the tensors in this file must be, and where else they are. Nothing where that is not known.
 struct Expected {
@@ -123,7 +130,8 @@ std::optional<Checkpoint> last_checkpoint(const fs::path& run) {
 nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file) {
   const fs::path path = checkpoint.folder / file;
   auto tensors = nn::read_safetensors(path).tensors;
-  if (checkpoint.hashes.value(file, "") != tensors_hash(tensors)) damaged(path, "its tensors are not those that were saved");
+  if (checkpoint.hashes.value(file, "") != tensors_hash(tensors))
+    damaged(path, "its tensors are not those that were saved");
   return tensors;
 }
 
@@ -142,7 +150,9 @@ std::string weights_doubt(const fs::path& file, const nn::NamedTensors& weights)
   try {
     const Expected expected = expected_in(file);
     if (expected.hash.empty() || expected.hash == tensors_hash(weights)) return "";
-    return quoted + " is not as the run saved it: its tensors have changed since" + (expected.copy.empty() ? "" : "; \"" + expected.copy.string() + "\" should have them as they were");
+    return quoted + " is not as the run saved it: its tensors have changed since" +
+           (expected.copy.empty() ? ""
+                                  : "; \"" + expected.copy.string() + "\" should have them as they were");
   } catch (const Error& error) {
     return quoted + " cannot be compared with what the run saved: " + error.message();
   }
@@ -165,7 +175,9 @@ fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
   nn::write_safetensors(folder / "optimizer.safetensors", snapshot.optimizer);
   Json manifest{{"state", to_json(snapshot.state)},
                 {"fingerprint", snapshot.fingerprint},
-                {"tensors", {{"model.safetensors", tensors_hash(snapshot.weights)}, {"optimizer.safetensors", tensors_hash(snapshot.optimizer)}}}};
+                {"tensors",
+                 {{"model.safetensors", tensors_hash(snapshot.weights)},
+                  {"optimizer.safetensors", tensors_hash(snapshot.optimizer)}}}};
   manifest["hash"] = manifest_hash(manifest);
   write_file_synced(folder / "manifest.json", [&](const Sink& sink) { sink(manifest.dump(1) + "\n"); });
   sync_folder(folder);
@@ -179,7 +191,8 @@ fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
   return target;
 }
 
-CheckpointWriter::CheckpointWriter(fs::path run, Done done) : run_(std::move(run)), done_(std::move(done)), thread_([this] { work(); }) {}
+CheckpointWriter::CheckpointWriter(fs::path run, Done done)
+    : run_(std::move(run)), done_(std::move(done)), thread_([this] { work(); }) {}
 
 CheckpointWriter::~CheckpointWriter() { queue_.close(); }
 
@@ -215,10 +228,12 @@ void CheckpointWriter::work() {
     try {
       const auto start = std::chrono::steady_clock::now();
       if (snapshot->best) nn::write_safetensors_atomic(run_ / "best.safetensors", snapshot->weights);
-      const fs::path folder = snapshot->checkpoint ? write_checkpoint(run_, *snapshot) : run_ / "best.safetensors";
+      const fs::path folder =
+          snapshot->checkpoint ? write_checkpoint(run_, *snapshot) : run_ / "best.safetensors";
       done_(*snapshot, folder, seconds_since(start));
     } catch (Error& error) {
-      error.add_context("while saving step " + std::to_string(snapshot->state.step) + " in \"" + run_.string() + "\"");
+      error.add_context("while saving step " + std::to_string(snapshot->state.step) + " in \"" +
+                        run_.string() + "\"");
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
     } catch (...) {

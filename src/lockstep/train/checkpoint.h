@@ -1,5 +1,6 @@
-// Checkpoints of a run: written off the training thread into a temporary folder, synced, renamed, then marked DONE. A folder without
-// DONE does not exist for readers, so a kill at any moment leaves the last complete one.
+// Checkpoints of a run: written off the training thread into a temporary folder, synced, renamed, then marked
+// DONE. A folder without DONE does not exist for readers, so a kill at any moment leaves the last complete
+// one.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +18,28 @@
 
 namespace lockstep::train {
 
-/// Where a run stands, beside weights and optimizer state. Everything random is a pure function of seed and step.
+/// Where a run stands, beside weights and optimizer state. Everything random is a pure function of seed and
+/// step.
 struct RunState {
-  int64_t step = 0;              ///< optimizer steps done
+  int64_t step = 0;  ///< optimizer steps done
   double best_accuracy = -1;
   double best_loss = 0;
   int64_t best_step = 0;
-  int64_t first_step = 0;        ///< Plan::first_step
-  int64_t first_epoch = 0;       ///< Plan::first_epoch
-  int64_t averaged_step = 0;     ///< after which all replicas became their average, the last time
+  int64_t first_step = 0;     ///< Plan::first_step
+  int64_t first_epoch = 0;    ///< Plan::first_epoch
+  int64_t averaged_step = 0;  ///< after which all replicas became their average, the last time
   int64_t validations_since_best = 0;
-  int64_t validated_step = 0;    ///< of the last validation
+  int64_t validated_step = 0;       ///< of the last validation
   double validation_accuracy = -1;  ///< of the last validation; -1 before the first
   double validation_loss = 0;
-  double seconds = 0;            ///< of training, all attempts
-  int64_t pieces = 0;            ///< that each shard is computed in, which grow where memory runs out; 0: as --accumulate says
+  double seconds = 0;  ///< of training, all attempts
+  int64_t pieces =
+      0;  ///< that each shard is computed in, which grow where memory runs out; 0: as --accumulate says
   double loss_scale = LossScale{}.factor;  ///< of the next step, in fp16-mixed; these three are a LossScale
   int64_t loss_scale_steps = 0;
   int64_t skipped_steps = 0;
-  std::string finished;          ///< why the run ended for good; empty while it can go on
-  double test_accuracy = -1;     ///< at the end; -1 before it, and without test data
+  std::string finished;       ///< why the run ended for good; empty while it can go on
+  double test_accuracy = -1;  ///< at the end; -1 before it, and without test data
   double test_loss = 0;
   std::string weights_hash{};       ///< of the tensors in model.safetensors; empty before there is one
   std::string best_weights_hash{};  ///< of those in best.safetensors
@@ -76,18 +79,20 @@ struct RunState {
 /// Copies, so that training goes on while they are written.
 struct Snapshot {
   RunState state;
-  Json fingerprint;              ///< options, plan and arithmetic that a resume compares
+  Json fingerprint;  ///< options, plan and arithmetic that a resume compares
   nn::NamedTensors weights;
   nn::NamedTensors optimizer;
-  bool checkpoint = true;        ///< write a checkpoint folder
-  bool best = false;             ///< write best.safetensors
+  bool checkpoint = true;  ///< write a checkpoint folder
+  bool best = false;       ///< write best.safetensors
 };
 
-/// Where a training stands that several calls of fit make, each of which goes on where the one before ended (Job::standing).
+/// Where a training stands that several calls of fit make, each of which goes on where the one before ended
+/// (Job::standing).
 struct Standing {
   Snapshot snapshot;             ///< at the end of the last one; without weights before the first
   std::filesystem::path output;  ///< the run folder of all
-  bool more_passes = false;      ///< said by who calls: the next call belongs to this one, so that its last step is one like any other, without an average of its own
+  bool more_passes = false;  ///< said by who calls: the next call belongs to this one, so that its last step
+                             ///< is one like any other, without an average of its own
   bool begun() const { return !snapshot.weights.empty(); }
 };
 
@@ -95,13 +100,14 @@ struct Checkpoint {
   std::filesystem::path folder;
   RunState state;
   Json fingerprint;
-  Json hashes;                   ///< of the tensors in each file
+  Json hashes;  ///< of the tensors in each file
 };
 
 /// RUN/checkpoints/step-00000071
 std::filesystem::path checkpoint_folder(const std::filesystem::path& run, int64_t step);
 
-/// The latest complete checkpoint; nothing when there is none. Throws corrupt_data when its manifest is damaged.
+/// The latest complete checkpoint; nothing when there is none. Throws corrupt_data when its manifest is
+/// damaged.
 std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
 
 /// The tensors in one of a checkpoint's files. Throws corrupt_data when they are not those that were written.
@@ -110,8 +116,10 @@ nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& f
 /// What identifies tensors in a checkpoint's manifest and state. On the CPU.
 std::string tensors_hash(const nn::NamedTensors& tensors);
 
-/// What speaks against the tensors of a weights file, a sentence: they are not those that the run saved there, which its last checkpoint knows. Empty where nothing does.
-///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended, however it did (others may be newer than the last checkpoint), or a file of a checkpoint
+/// What speaks against the tensors of a weights file, a sentence: they are not those that the run saved
+/// there, which its last checkpoint knows. Empty where nothing does.
+///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended, however it did
+///   (others may be newer than the last checkpoint), or a file of a checkpoint
 std::string weights_doubt(const std::filesystem::path& file, const nn::NamedTensors& weights);
 
 /// Removes what a kill left half-written. Called with the run's lock held.

@@ -32,11 +32,15 @@ TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
   Snapshot snapshot{.fingerprint = Json::object(), .weights = {{"w", at::ones({2})}}};
   snapshot.state.step = 3;
   snapshot.state.weights_hash = tensors_hash({{"w", at::zeros({2})}});
-  const std::filesystem::path own = write_checkpoint(run.path(), snapshot) / "model.safetensors", last = run.path() / "model.safetensors";
+  const std::filesystem::path own = write_checkpoint(run.path(), snapshot) / "model.safetensors",
+                              last = run.path() / "model.safetensors";
   EXPECT_EQ(weights_doubt(own, snapshot.weights), "");
   EXPECT_THAT(weights_doubt(own, {{"w", at::zeros({2})}}), HasSubstr("is not as the run saved it"));
   EXPECT_EQ(weights_doubt(last, snapshot.weights), "") << "the run goes on";
-  run.write("events/rank-0-attempt-0.jsonl", R"({"kind":"end","step":3,"epoch":1,"time":1,"rank":0,"attempt":0,"sequence":0,"values":{"reason":"stopped"}})" "\n");
+  run.write(
+      "events/rank-0-attempt-0.jsonl",
+      R"({"kind":"end","step":3,"epoch":1,"time":1,"rank":0,"attempt":0,"sequence":0,"values":{"reason":"stopped"}})"
+      "\n");
   EXPECT_EQ(weights_doubt(last, {{"w", at::zeros({2})}}), "");
   EXPECT_THAT(weights_doubt(last, snapshot.weights), HasSubstr("is not as the run saved it"));
   run.write("events/rank-0-attempt-1.jsonl", "");

@@ -23,14 +23,18 @@ ClientLine::ClientLine() {
   write_ = Descriptor(ends[1]);
 }
 
-std::string ClientLine::path() const { return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(read_.get()); }
+std::string ClientLine::path() const {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(read_.get());
+}
 
 void ClientLine::say(char word) const {
   while (::write(write_.get(), &word, 1) < 0 && errno == EINTR) {
   }
 }
 
-RankLine::RankLine(const std::string& path) : file_(path, O_RDONLY | O_NONBLOCK, kName), listener_([this](const std::stop_token& end) { listen(end); }) {}
+RankLine::RankLine(const std::string& path)
+    : file_(path, O_RDONLY | O_NONBLOCK, kName),
+      listener_([this](const std::stop_token& end) { listen(end); }) {}
 
 void RankLine::listen(const std::stop_token& end) {
   pollfd wait{file_.get(), POLLIN, 0};

@@ -1,4 +1,5 @@
-// What a client says to the rank 0 of a training in other processes of this machine: that it is to stop, that it is enough, and what an observer answered.
+// What a client says to the rank 0 of a training in other processes of this machine: that it is to stop, that
+// it is enough, and what an observer answered.
 #pragma once
 
 #include <condition_variable>

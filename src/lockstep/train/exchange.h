@@ -1,4 +1,5 @@
-// From every worker's shard gradients to new weights: the tree over the shards, then the updater of the weights' device.
+// From every worker's shard gradients to new weights: the tree over the shards, then the updater of the
+// weights' device.
 #pragma once
 
 #include <algorithm>
@@ -22,18 +23,23 @@ struct ExchangeOptions {
   std::unique_ptr<GradientWay> way;  ///< how nodes come together where nothing overlaps
   double gradient_clip = 0;
   NotFinite not_finite = NotFinite::update;
-  bool in_place = false;        ///< backward may write gradients where they belong: a layer graph
-  bool overlap = true;          ///< between ranks: exchange the gradients that are there while backward makes the others
-  std::function<bool()> agree;  ///< the ranks agree on whether this step is dropped; called once a step, from any thread
+  bool in_place = false;  ///< backward may write gradients where they belong: a layer graph
+  bool overlap =
+      true;  ///< between ranks: exchange the gradients that are there while backward makes the others
+  std::function<bool()>
+      agree;  ///< the ranks agree on whether this step is dropped; called once a step, from any thread
 };
 
-/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step, with its own `thread`;
-/// the group's barriers order them. Every process has all weights and updates them all, its workers each a part of the blocks.
+/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step,
+/// with its own `thread`; the group's barriers order them. Every process has all weights and updates them
+/// all, its workers each a part of the blocks.
 class Exchange {
  public:
-  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights, const Optimizer& optimizer, ExchangeOptions options);
+  Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights,
+           const Optimizer& optimizer, ExchangeOptions options);
 
-  /// Starts a step, or starts it anew after it was dropped. own_count: this worker's shards; it must compute those and no others where overlaps().
+  /// Starts a step, or starts it anew after it was dropped. own_count: this worker's shards; it must compute
+  /// those and no others where overlaps().
   void begin(Share thread, int64_t own_count, int64_t shard_count);
 
   /// Whether gradients go to the other ranks while backward makes more.
@@ -41,18 +47,22 @@ class Exchange {
   /// In how many parts they go.
   size_t bucket_count() const { return std::max<size_t>(1, bucket_sizes_.size()); }
 
-  /// Before the shards of a node of the tree, often one, are computed in one piece: where backward may put their gradients by itself, while this lives. Null where they all
-  /// come to take().
+  /// Before the shards of a node of the tree, often one, are computed in one piece: where backward may put
+  /// their gradients by itself, while this lives. Null where they all come to take().
   std::unique_ptr<nn::GradientTarget> begin_in_place(Share thread, Range node);
 
-  /// Adds a node's gradients (one per parameter, undefined ones count as zero) to this worker's nodes. `written`: what begin_in_place gave.
-  void take(Share thread, Range node, const std::vector<at::Tensor>& gradients, const nn::GradientTarget* written = nullptr);
+  /// Adds a node's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
+  /// `written`: what begin_in_place gave.
+  void take(Share thread, Range node, const std::vector<at::Tensor>& gradients,
+            const nn::GradientTarget* written = nullptr);
 
-  /// True before a worker's last node, where its gradients may be given one by one as backward makes them, with take_early; take() then takes the rest.
+  /// True before a worker's last node, where its gradients may be given one by one as backward makes them,
+  /// with take_early; take() then takes the rest.
   bool begin_early(Share thread, Range node);
   void take_early(Share thread, size_t parameter, const at::Tensor& gradient);
 
-  /// When every worker of the process has taken its last, or given up: agrees with the other ranks, and brings the nodes together with theirs. One thread.
+  /// When every worker of the process has taken its last, or given up: agrees with the other ranks, and
+  /// brings the nodes together with theirs. One thread.
   void meet(int64_t shard_count);
 
   /// After meet() and a barrier: finishes the tree for this worker's blocks and updates their weights.
@@ -69,9 +79,9 @@ class Exchange {
   // How far one worker is in its last node of a step.
   struct Progress {
     int64_t shards_left = 0;
-    bool early = false;          // its gradients come one by one
-    std::vector<bool> taken;     // of each parameter
-    std::vector<int64_t> left;   // parameters, of each bucket
+    bool early = false;         // its gradients come one by one
+    std::vector<bool> taken;    // of each parameter
+    std::vector<int64_t> left;  // parameters, of each bucket
   };
   void take_parameter(Share thread, size_t parameter, const at::Tensor& gradient);
 
@@ -80,13 +90,13 @@ class Exchange {
   const SharedWeights& weights_;
   const std::function<bool()> agree_;
   const bool in_place_;
-  std::vector<Progress> progress_;             // one per worker of this process, written by it alone
-  std::vector<int64_t> bucket_sizes_;          // parameters
-  std::vector<size_t> bucket_of_;              // of each parameter
-  std::vector<comm::NodeStack> stacks_;        // one per worker of this process, written by it alone
-  std::vector<comm::Node> nodes_;              // of the step, enough to finish the tree
+  std::vector<Progress> progress_;       // one per worker of this process, written by it alone
+  std::vector<int64_t> bucket_sizes_;    // parameters
+  std::vector<size_t> bucket_of_;        // of each parameter
+  std::vector<comm::NodeStack> stacks_;  // one per worker of this process, written by it alone
+  std::vector<comm::Node> nodes_;        // of the step, enough to finish the tree
   std::unique_ptr<Updater> updater_;
-  std::unique_ptr<BucketExchange> beside_;     // null: all in meet()
+  std::unique_ptr<BucketExchange> beside_;  // null: all in meet()
 };
 
 }  // namespace lockstep::train

@@ -18,12 +18,19 @@ constexpr uint64_t kWay = 1;  // to be raised when features are computed in anot
 
 uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
   // The file's numbers and the run's may be of different width.
-  const at::Tensor values = tensor.detach().cpu().to(at::isFloatingType(tensor.scalar_type()) ? at::kDouble : tensor.scalar_type()).contiguous();
-  const uint64_t named = hash_of(name, hash_of(std::as_bytes(std::span(values.sizes().data(), values.sizes().size())), seed));
+  const at::Tensor values =
+      tensor.detach()
+          .cpu()
+          .to(at::isFloatingType(tensor.scalar_type()) ? at::kDouble : tensor.scalar_type())
+          .contiguous();
+  const uint64_t named =
+      hash_of(name, hash_of(std::as_bytes(std::span(values.sizes().data(), values.sizes().size())), seed));
   return hash_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), named);
 }
 
-uint64_t hash_of_numbers(const std::vector<double>& numbers, uint64_t seed) { return hash_of(std::as_bytes(std::span(numbers)), seed + numbers.size()); }
+uint64_t hash_of_numbers(const std::vector<double>& numbers, uint64_t seed) {
+  return hash_of(std::as_bytes(std::span(numbers)), seed + numbers.size());
+}
 
 }  // namespace
 
@@ -40,12 +47,20 @@ uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, s
   return hash;
 }
 
-data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan, const Options& options, uint64_t frozen, int64_t record_bytes) {
-  uint64_t identity = data::hash_of_format(pictures.format(), hash_of(pictures.dataset().store().identity(), kWay));
+data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan,
+                              const Options& options, uint64_t frozen, int64_t record_bytes) {
+  uint64_t identity =
+      data::hash_of_format(pictures.format(), hash_of(pictures.dataset().store().identity(), kWay));
   identity = hash_of_numbers(plan.deviation, hash_of_numbers(plan.mean, identity));
   identity = hash_of(as_hex(frozen) + network.spec().dump(), identity);
-  identity = hash_of(plan.fingerprint + "/" + enum_names(plan.precision)[static_cast<size_t>(plan.precision)] + "/" + field_text(options, "kernels"), identity);
-  return {.identity = identity, .content = data::root_of(pictures.dataset()).store().content_hash(), .count = Features::records(pictures.size()), .record_bytes = record_bytes};
+  identity =
+      hash_of(plan.fingerprint + "/" + enum_names(plan.precision)[static_cast<size_t>(plan.precision)] + "/" +
+                  field_text(options, "kernels"),
+              identity);
+  return {.identity = identity,
+          .content = data::root_of(pictures.dataset()).store().content_hash(),
+          .count = Features::records(pictures.size()),
+          .record_bytes = record_bytes};
 }
 
 std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options) {

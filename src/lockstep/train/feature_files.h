@@ -17,12 +17,15 @@ namespace lockstep::train {
 /// Of the weights and buffers of a network's first layers, so many.
 uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, size_t steps);
 
-/// The file of one dataset's features: its pictures and how they are decoded, resized and normalised, the network (a layer graph) with its frozen weights (hash_of_frozen),
-/// precision, kernels and the processor's arithmetic. Samples are computed in groups, so another split of the same pictures has another file. content is 0 when nobody can tell whether
-/// the pictures changed.
-data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan, const Options& options, uint64_t frozen, int64_t record_bytes);
+/// The file of one dataset's features: its pictures and how they are decoded, resized and normalised, the
+/// network (a layer graph) with its frozen weights (hash_of_frozen), precision, kernels and the processor's
+/// arithmetic. Samples are computed in groups, so another split of the same pictures has another file.
+/// content is 0 when nobody can tell whether the pictures changed.
+data::RecordsKey features_key(const data::PictureSet& pictures, const nn::Network& network, const Plan& plan,
+                              const Options& options, uint64_t frozen, int64_t record_bytes);
 
-/// Why there can be no file of so many bytes, as far as one can tell before; empty: there can. By --cache and --cache-size.
+/// Why there can be no file of so many bytes, as far as one can tell before; empty: there can. By --cache and
+/// --cache-size.
 std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options);
 
 struct OpenedFeatures {
@@ -30,7 +33,8 @@ struct OpenedFeatures {
   std::string refusal = {};  ///< why there is none
 };
 
-/// In the folder that --cache names, else among those that runs keep by themselves. What keeps it from being made is a refusal and no error.
+/// In the folder that --cache names, else among those that runs keep by themselves. What keeps it from being
+/// made is a refusal and no error.
 OpenedFeatures open_features(const data::RecordsKey& key, const Options& options);
 
 }  // namespace lockstep::train

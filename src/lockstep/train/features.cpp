@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kGroup = 16;  // samples
 constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
-constexpr size_t kFormHead = 3;  // words of a stored form before its sizes: type, whether channels lie last, how many sizes
+constexpr size_t kFormHead =
+    3;  // words of a stored form before its sizes: type, whether channels lie last, how many sizes
 
 }  // namespace
 
@@ -22,10 +23,13 @@ struct Features::Group {
   int64_t first;
   int64_t size;
 
-  static Group of(int64_t index, int64_t samples) { return {index * kGroup, std::min(kGroup, samples - index * kGroup)}; }
+  static Group of(int64_t index, int64_t samples) {
+    return {index * kGroup, std::min(kGroup, samples - index * kGroup)};
+  }
 };
 
-Features::Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage) : pictures_(std::move(pictures)), storage_(std::move(storage)) {
+Features::Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage)
+    : pictures_(std::move(pictures)), storage_(std::move(storage)) {
   if (std::optional<Form> stored = stored_form()) {
     std::call_once(form_known_, [&] { take_form(std::move(*stored)); });
     form_was_stored_ = true;
@@ -35,12 +39,16 @@ Features::Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStor
 void Features::check_file(uint64_t frozen) {
   if (storage_.file == nullptr || storage_.frozen == frozen) return;
   if (!storage_.in_memory) {
-    throw Error(ErrorCode::invalid_option, "the frozen layers' weights in the checkpoint are not those of --weights any more, and what they give does not fit --memory-share", "put the file of --weights back, or raise --memory-share");
+    throw Error(ErrorCode::invalid_option,
+                "the frozen layers' weights in the checkpoint are not those of --weights any more, and what "
+                "they give does not fit --memory-share",
+                "put the file of --weights back, or raise --memory-share");
   }
   storage_.file = nullptr;
 }
 
-void Features::compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop, const std::function<void(double)>& tell) {
+void Features::compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop,
+                       const std::function<void(double)>& tell) {
   const int64_t samples = pictures_->size();
   const Range own = part_of(divided_up(samples, kGroup), thread.size, thread.rank);
   const int64_t start = own.count() * rank.rank / rank.size;
@@ -60,9 +68,12 @@ void Features::compute(Share thread, Share rank, Replica& replica, const std::st
 
 at::Tensor Features::outputs_of(const Group& group, Replica& replica) const {
   const data::PictureFormat& format = pictures_->format();
-  const at::Tensor pictures = at::empty({group.size, format.channels, format.height, format.width}, at::kByte);
+  const at::Tensor pictures =
+      at::empty({group.size, format.channels, format.height, format.width}, at::kByte);
   const int64_t bytes = pictures_->picture_bytes();
-  for (int64_t i = 0; i < group.size; ++i) pictures_->read(group.first + i, {pictures.mutable_data_ptr<uint8_t>() + i * bytes, static_cast<size_t>(bytes)});
+  for (int64_t i = 0; i < group.size; ++i)
+    pictures_->read(group.first + i,
+                    {pictures.mutable_data_ptr<uint8_t>() + i * bytes, static_cast<size_t>(bytes)});
   return replica.features(pictures).cpu();
 }
 
@@ -73,7 +84,8 @@ at::Tensor Features::as_rows(const at::Tensor& output) const {
 
 Features::Form Features::form_of(const at::Tensor& output) {
   return {.shape = output.sizes().slice(1).vec(),
-          .channels_last = output.dim() == 4 && !output.is_contiguous() && output.is_contiguous(at::MemoryFormat::ChannelsLast),
+          .channels_last = output.dim() == 4 && !output.is_contiguous() &&
+                           output.is_contiguous(at::MemoryFormat::ChannelsLast),
           .type = output.scalar_type()};
 }
 
@@ -84,7 +96,8 @@ std::optional<Features::Form> Features::stored_form() const {
   std::vector<int64_t> words(record.size() / sizeof(int64_t));
   if (words.size() < kFormHead || !storage_.file->read(pictures_->size(), record)) return std::nullopt;
   std::memcpy(words.data(), record.data(), words.size() * sizeof(int64_t));
-  const auto* type = std::ranges::find(kTypes, words[0], [](at::ScalarType known) { return static_cast<int64_t>(known); });
+  const auto* type =
+      std::ranges::find(kTypes, words[0], [](at::ScalarType known) { return static_cast<int64_t>(known); });
   const std::span<const int64_t> sizes = std::span<const int64_t>(words).subspan(kFormHead);
   if (type == kTypes.end() || words[2] < 1 || words[2] > std::ssize(sizes)) return std::nullopt;
   Form form{.channels_last = words[1] != 0, .type = *type};
@@ -94,13 +107,17 @@ std::optional<Features::Form> Features::stored_form() const {
     left /= size;
     form.shape.push_back(size);
   }
-  const bool fits = left == static_cast<int64_t>(c10::elementSize(form.type)) && (!form.channels_last || form.shape.size() == 3);
+  const bool fits = left == static_cast<int64_t>(c10::elementSize(form.type)) &&
+                    (!form.channels_last || form.shape.size() == 3);
   return fits ? std::optional(std::move(form)) : std::nullopt;
 }
 
 void Features::store_form() const {
-  if (storage_.file == nullptr || form_.shape.size() + kFormHead > static_cast<size_t>(record_bytes_) / sizeof(int64_t)) return;
-  std::vector<int64_t> words{static_cast<int64_t>(form_.type), form_.channels_last, static_cast<int64_t>(form_.shape.size())};
+  if (storage_.file == nullptr ||
+      form_.shape.size() + kFormHead > static_cast<size_t>(record_bytes_) / sizeof(int64_t))
+    return;
+  std::vector<int64_t> words{static_cast<int64_t>(form_.type), form_.channels_last,
+                             static_cast<int64_t>(form_.shape.size())};
   words.insert(words.end(), form_.shape.begin(), form_.shape.end());
   std::vector<uint8_t> record(static_cast<size_t>(record_bytes_));
   std::memcpy(record.data(), words.data(), words.size() * sizeof(int64_t));
@@ -112,13 +129,21 @@ void Features::take_form(Form form) {
   numbers_ = c10::multiply_integers(form_.shape);
   record_bytes_ = numbers_ * static_cast<int64_t>(c10::elementSize(form_.type));
   if (storage_.file != nullptr && storage_.file->record_bytes() != record_bytes_) {
-    if (!storage_.in_memory) throw Error(ErrorCode::internal, "the frozen layers give " + std::to_string(record_bytes_) + " bytes for an image, and their file is for " + std::to_string(storage_.file->record_bytes()), "--keep-features never does without the file");
+    if (!storage_.in_memory)
+      throw Error(ErrorCode::internal,
+                  "the frozen layers give " + std::to_string(record_bytes_) +
+                      " bytes for an image, and their file is for " +
+                      std::to_string(storage_.file->record_bytes()),
+                  "--keep-features never does without the file");
     storage_.file = nullptr;
   }
   if (storage_.in_memory) kept_ = at::empty({pictures_->size(), numbers_}, form_.type);
 }
 
-std::span<uint8_t> Features::bytes_of(at::Tensor& rows, int64_t row) const { return {static_cast<uint8_t*>(rows.mutable_data_ptr()) + row * record_bytes_, static_cast<size_t>(record_bytes_)}; }
+std::span<uint8_t> Features::bytes_of(at::Tensor& rows, int64_t row) const {
+  return {static_cast<uint8_t*>(rows.mutable_data_ptr()) + row * record_bytes_,
+          static_cast<size_t>(record_bytes_)};
+}
 
 void Features::keep(const Group& group, const at::Tensor& rows) {
   if (storage_.in_memory) kept_.narrow(0, group.first, group.size).copy_(rows);
@@ -129,7 +154,8 @@ void Features::keep(const Group& group, const at::Tensor& rows) {
 
 bool Features::find(const Group& group) {
   if (storage_.file == nullptr) return false;
-  at::Tensor there = storage_.in_memory ? kept_.narrow(0, group.first, group.size) : at::empty({group.size, numbers_}, form_.type);
+  at::Tensor there = storage_.in_memory ? kept_.narrow(0, group.first, group.size)
+                                        : at::empty({group.size, numbers_}, form_.type);
   for (int64_t i = 0; i < group.size; ++i) {
     if (!storage_.file->read(group.first + i, bytes_of(there, i))) return false;
   }

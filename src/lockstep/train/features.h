@@ -1,4 +1,5 @@
-// What a network's frozen first layers give for every sample of a dataset, computed once: they give the same in every epoch.
+// What a network's frozen first layers give for every sample of a dataset, computed once: they give the same
+// in every epoch.
 #pragma once
 
 #include <atomic>
@@ -24,28 +25,34 @@ namespace lockstep::train {
 struct FeatureStorage {
   bool in_memory = true;
   std::shared_ptr<const data::RecordFile> file = nullptr;  ///< of features_key; null only in memory
-  uint64_t frozen = 0;                                     ///< hash_of_frozen of the weights that the file is for
+  uint64_t frozen = 0;  ///< hash_of_frozen of the weights that the file is for
 };
 
-/// Filled by all workers of a process together, then read by any. Samples are computed in groups of neighbours in the dataset, the same groups for any
-/// number of workers, so the bits do not depend on it, nor on what was computed and what was there in the file.
+/// Filled by all workers of a process together, then read by any. Samples are computed in groups of
+/// neighbours in the dataset, the same groups for any number of workers, so the bits do not depend on it, nor
+/// on what was computed and what was there in the file.
 class Features {
  public:
-  /// Of a file: one for each sample, and one after them that tells what an output looks like, so that a run that finds all computes nothing.
+  /// Of a file: one for each sample, and one after them that tells what an output looks like, so that a run
+  /// that finds all computes nothing.
   static constexpr int64_t records(int64_t samples) { return samples + 1; }
 
   Features(std::shared_ptr<const data::PictureSet> pictures, FeatureStorage storage);
 
-  /// Before compute(): takes away a file of other frozen weights than these (hash_of_frozen). Throws invalid_option where there is no memory to do without.
+  /// Before compute(): takes away a file of other frozen weights than these (hash_of_frozen). Throws
+  /// invalid_option where there is no memory to do without.
   void check_file(uint64_t frozen);
 
-  /// This worker's part of the samples, with its own replica: what is not in the file, and one group where the file does not tell what an output looks like. Ranks begin at
-  /// different places, so that those who share a file find there what others have computed. Stops between groups. Throws what reading a picture throws.
-  /// tell: called by this worker before each group, with the share of its part that is done, from 0 to 1.
-  void compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop, const std::function<void(double done)>& tell = {});
+  /// This worker's part of the samples, with its own replica: what is not in the file, and one group where
+  /// the file does not tell what an output looks like. Ranks begin at different places, so that those who
+  /// share a file find there what others have computed. Stops between groups. Throws what reading a picture
+  /// throws. tell: called by this worker before each group, with the share of its part that is done, from 0
+  /// to 1.
+  void compute(Share thread, Share rank, Replica& replica, const std::stop_token& stop,
+               const std::function<void(double done)>& tell = {});
 
-  /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a barrier that follows compute(). The replica computes again
-  /// what a disk did not take, or lost.
+  /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a
+  /// barrier that follows compute(). The replica computes again what a disk did not take, or lost.
   at::Tensor rows(const at::Tensor& samples, Replica& replica) const;
 
   const data::PictureSet& pictures() const { return *pictures_; }
@@ -54,8 +61,8 @@ class Features {
   const data::RecordFile* file() const { return storage_.file.get(); }
 
  private:
-  struct Group;  // of samples
-  struct Form {  // of one output
+  struct Group;                       // of samples
+  struct Form {                       // of one output
     std::vector<int64_t> shape = {};  // without the batch
     bool channels_last = false;
     at::ScalarType type = at::kFloat;
@@ -75,9 +82,10 @@ class Features {
   bool form_was_stored_ = false;
   std::once_flag form_known_;
   Form form_;
-  int64_t numbers_ = 0;         // of one output
+  int64_t numbers_ = 0;  // of one output
   int64_t record_bytes_ = 0;
-  at::Tensor kept_;             // [samples, numbers], in the order of memory of an output; undefined where they are not kept in memory
+  at::Tensor kept_;  // [samples, numbers], in the order of memory of an output; undefined where they are not
+                     // kept in memory
   std::atomic<int64_t> computed_ = 0;
 };
 

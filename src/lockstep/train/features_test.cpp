@@ -27,7 +27,8 @@ class Slopes : public data::Datastore {
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
   data::ImageSize image_size(int64_t) const override { return {1, 28, 28}; }
   void read_to(int64_t index, const data::Placement& placement) const override {
-    for (int64_t pixel = 0; uint8_t& level : placement({1, 28, 28})) level = static_cast<uint8_t>(pixel++ * (index + 1) / 7);
+    for (int64_t pixel = 0; uint8_t & level : placement({1, 28, 28}))
+      level = static_cast<uint8_t>(pixel++ * (index + 1) / 7);
   }
   uint64_t listing_hash() const override { return 1; }
 
@@ -38,18 +39,25 @@ class Slopes : public data::Datastore {
 // Of digits_cnn's first seven layers.
 class FeaturesTest : public testing::Test {
  protected:
-  FeaturesTest() : instance_(seeded_instance(nn::find_network("digits_cnn"), kInput, 1)), weights_(instance_, at::kFloat, at::kCPU), norms_(probe_batch_norms(instance_, kInput)),
-                   replica_(instance_, weights_, norms_, {.frozen_steps = 7}) {
+  FeaturesTest()
+      : instance_(seeded_instance(nn::find_network("digits_cnn"), kInput, 1)),
+        weights_(instance_, at::kFloat, at::kCPU),
+        norms_(probe_batch_norms(instance_, kInput)),
+        replica_(instance_, weights_, norms_, {.frozen_steps = 7}) {
     at::set_num_threads(1);
     replica_.begin_evaluation();
     record_bytes_ = expected().numel() / kCount * 4;
   }
 
   std::shared_ptr<const data::PictureSet> pictures() const {
-    return std::make_shared<const data::PictureSet>(data::Dataset(std::make_shared<Slopes>()), data::PictureFormat{.channels = 1, .height = 28, .width = 28}, /*most_bytes=*/0);
+    return std::make_shared<const data::PictureSet>(
+        data::Dataset(std::make_shared<Slopes>()),
+        data::PictureFormat{.channels = 1, .height = 28, .width = 28}, /*most_bytes=*/0);
   }
   std::shared_ptr<const data::RecordFile> file() const {
-    return data::RecordFile::find_or_make(folder_.path() / "of.features", {.identity = 1, .content = 2, .count = Features::records(kCount), .record_bytes = record_bytes_});
+    return data::RecordFile::find_or_make(
+        folder_.path() / "of.features",
+        {.identity = 1, .content = 2, .count = Features::records(kCount), .record_bytes = record_bytes_});
   }
   at::Tensor all_rows(const Features& features) { return features.rows(at::arange(kCount), replica_); }
   at::Tensor expected() {
@@ -137,7 +145,9 @@ TEST_F(FeaturesTest, AFileThatLostWhatAnOutputLooksLikeIsReadAfterTheFirstGroups
 }
 
 TEST_F(FeaturesTest, AFileOfOtherRecordsIsOnlyUsedWhereMemoryHasThem) {
-  const auto other = data::RecordFile::find_or_make(folder_.path() / "other.features", {.identity = 1, .content = 2, .count = Features::records(kCount), .record_bytes = record_bytes_ / 2});
+  const auto other = data::RecordFile::find_or_make(
+      folder_.path() / "other.features",
+      {.identity = 1, .content = 2, .count = Features::records(kCount), .record_bytes = record_bytes_ / 2});
   int64_t computed = 0;
   EXPECT_TRUE(at::equal(rows_of({.file = other}, computed), expected()));
   EXPECT_THROW(rows_of({.in_memory = false, .file = other}, computed), Error);

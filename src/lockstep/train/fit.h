@@ -31,51 +31,64 @@ using Listener = std::function<void(const io::Event&)>;
 
 /// What a run needs beside options.
 struct Job {
-  std::filesystem::path folder;        ///< the training data; used when `dataset` is empty
-  data::Dataset dataset;               ///< training data made by the caller
-  std::shared_ptr<data::MiniBatchStream> stream{};  ///< training data in place of both: one pass over them, in averaging mode only. On each rank the same ones
-  std::shared_ptr<Standing> standing{};  ///< a training that several calls of fit make: this one goes on where it stands, in its run folder, by max_epochs passes (max_steps is
-                                         ///< for all together), and leaves there where it ended; a call that throws leaves it as it was. Null: a training by itself. Rank 0's counts
-  data::Dataset validation;            ///< held-out data made by the caller; else --validation, else the split
-  data::Dataset test;                  ///< tested once, at the end
-  nn::Network network;                 ///< a network of the caller's own; empty: options.network
-  io::Observer observer;               ///< called between steps on rank 0's thread; returning stop ends the run and keeps the weights
-  Listener listener;                   ///< hears the run's events; see trial_progress.h for one
-  std::vector<std::string> given;      ///< at resume: names of options that were asked for although they are at their defaults
-  bool console = false;                ///< progress and curves on standard output
-  std::stop_token stop;                ///< ends the run at the next shard, with a checkpoint
-  std::stop_token enough{};            ///< ends the run after the step under way, with its weights, as an observer does
-  std::shared_ptr<data::PictureShare> pictures;  ///< decoded pictures shared with other runs; empty: in a task those of its pool's process, else none
-  comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same job: null, this process alone. Rank 0 decides, has
-                                       ///< the run folder, and is the only one that says anything; an error breaks the group
-  std::vector<int64_t> gpus{};         ///< that it has where its options name none: in a task those of its group
-  int64_t ranks_here = 1;              ///< of these, how many are on this machine and so share its memory
-  int64_t rank_here = 0;               ///< this one's place among them, which decides its GPU
-  std::shared_ptr<device::GpuLink> gpu_link{};  ///< for ranks that are the GPUs of one process (gpu_ranks.h), whose options.workers are those of all
+  std::filesystem::path folder;                     ///< the training data; used when `dataset` is empty
+  data::Dataset dataset;                            ///< training data made by the caller
+  std::shared_ptr<data::MiniBatchStream> stream{};  ///< training data in place of both: one pass over them,
+                                                    ///< in averaging mode only. On each rank the same ones
+  std::shared_ptr<Standing>
+      standing{};  ///< a training that several calls of fit make: this one goes on where it stands, in its
+                   ///< run folder, by max_epochs passes (max_steps is for all together), and leaves there
+                   ///< where it ended; a call that throws leaves it as it was. Null: a training by itself.
+                   ///< Rank 0's counts
+  data::Dataset validation;  ///< held-out data made by the caller; else --validation, else the split
+  data::Dataset test;        ///< tested once, at the end
+  nn::Network network;       ///< a network of the caller's own; empty: options.network
+  io::Observer observer;  ///< called between steps on rank 0's thread; returning stop ends the run and keeps
+                          ///< the weights
+  Listener listener;      ///< hears the run's events; see trial_progress.h for one
+  std::vector<std::string>
+      given;  ///< at resume: names of options that were asked for although they are at their defaults
+  bool console = false;      ///< progress and curves on standard output
+  std::stop_token stop;      ///< ends the run at the next shard, with a checkpoint
+  std::stop_token enough{};  ///< ends the run after the step under way, with its weights, as an observer does
+  std::shared_ptr<data::PictureShare> pictures;  ///< decoded pictures shared with other runs; empty: in a
+                                                 ///< task those of its pool's process, else none
+  comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same job: null, this
+                                       ///< process alone. Rank 0 decides, has the run folder, and is the only
+                                       ///< one that says anything; an error breaks the group
+  std::vector<int64_t> gpus{};  ///< that it has where its options name none: in a task those of its group
+  int64_t ranks_here = 1;       ///< of these, how many are on this machine and so share its memory
+  int64_t rank_here = 0;        ///< this one's place among them, which decides its GPU
+  std::shared_ptr<device::GpuLink> gpu_link{};  ///< for ranks that are the GPUs of one process (gpu_ranks.h),
+                                                ///< whose options.workers are those of all
 };
 
 enum class EndReason { finished, patience, max_time, observer, stopped, already_finished };
-constexpr std::array<const char*, 6> enum_names(EndReason) { return {"finished", "patience", "max-time", "observer", "stopped", "already-finished"}; }
+constexpr std::array<const char*, 6> enum_names(EndReason) {
+  return {"finished", "patience", "max-time", "observer", "stopped", "already-finished"};
+}
 
 /// What came of a run.
 struct Result {
   EndReason reason = EndReason::finished;
-  double accuracy = 0;                 ///< on the validation data, last step; NaN without any
-  double best_accuracy = 0;            ///< on the validation data
-  double test_accuracy = 0;            ///< NaN without test data
-  double loss = 0;                     ///< on the validation data, last step
-  int64_t steps = 0;                   ///< with Job::standing of all calls together, as epochs and seconds
+  double accuracy = 0;       ///< on the validation data, last step; NaN without any
+  double best_accuracy = 0;  ///< on the validation data
+  double test_accuracy = 0;  ///< NaN without test data
+  double loss = 0;           ///< on the validation data, last step
+  int64_t steps = 0;         ///< with Job::standing of all calls together, as epochs and seconds
   int64_t epochs = 0;
   double seconds = 0;
-  double images_per_second = 0;        ///< over all steps but the first of this attempt
-  std::filesystem::path output;        ///< the run folder
-  std::filesystem::path weights;       ///< model.safetensors
+  double images_per_second = 0;   ///< over all steps but the first of this attempt
+  std::filesystem::path output;   ///< the run folder
+  std::filesystem::path weights;  ///< model.safetensors
 };
 
-/// Trains. Blocks until the run ends; safe to call again afterwards, and from several threads with different run folders.
-/// Throws Error; what was saved before stays, and resume goes on from there.
-/// In a task of a pool it stays on the task's workers: those are its workers unless options.workers says more, it is stopped when the call is
-/// cancelled, ends as by an observer, with its weights, when the call is asked to stop, and shares decoded pictures with the other tasks of its process. The ranks of a group call it together and all have the result.
+/// Trains. Blocks until the run ends; safe to call again afterwards, and from several threads with different
+/// run folders. Throws Error; what was saved before stays, and resume goes on from there. In a task of a pool
+/// it stays on the task's workers: those are its workers unless options.workers says more, it is stopped when
+/// the call is cancelled, ends as by an observer, with its weights, when the call is asked to stop, and
+/// shares decoded pictures with the other tasks of its process. The ranks of a group call it together and all
+/// have the result.
 Result fit(const Job& job, const Options& options);
 
 /// What a stop that saves a checkpoint first is answered with, for people.
@@ -83,9 +96,11 @@ Result fit(const Job& job, const Options& options);
 std::string stop_notice(bool can_kill);
 
 /// fit on a folder of images with a network of one's own or a built-in one (nn::find_network("lenet")).
-Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer = {});
+Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options,
+           io::Observer observer = {});
 
-/// What fit would do, without doing it: data are listed, the network is checked, nothing is trained or written.
+/// What fit would do, without doing it: data are listed, the network is checked, nothing is trained or
+/// written.
 Plan plan(const Job& job, const Options& options);
 
 }  // namespace lockstep::train

@@ -68,14 +68,18 @@ TEST(FittingBatch, WhatNoMachineOfThisSizeCanTrainIsRefused) {
   device::Inventory inventory;
   inventory.memory_bytes = int64_t{24} << 30;
   check_step_memory(plan, {}, network, 1, inventory);
-  EXPECT_LT(least_step_memory(plan, {}, network, 1), 0.25 * step_memory(plan, {}, measure_shard_memory(network, plan, {}), 128));
+  EXPECT_LT(least_step_memory(plan, {}, network, 1),
+            0.25 * step_memory(plan, {}, measure_shard_memory(network, plan, {}), 128));
   plan.input.height = plan.input.width = plan.format.height = plan.format.width = 8192;
   try {
     check_step_memory(plan, {}, network, 1, inventory);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
-    EXPECT_THAT(error.message(), HasSubstr("and this machine has 24.0 GB: 128 images of 8192x8192 in a mini-batch, 8 shards, 2 workers"));
+    EXPECT_THAT(
+        error.message(),
+        HasSubstr(
+            "and this machine has 24.0 GB: 128 images of 8192x8192 in a mini-batch, 8 shards, 2 workers"));
   }
   plan.device = "cuda";
   check_step_memory(plan, {}, network, 1, inventory);
@@ -86,14 +90,16 @@ TEST(FittingBatch, AShardsMemoryIsThatOfItsActivations) {
   Options options;
   const Plan plan = plan_of(1'000);
   const ShardMemory shard = measure_shard_memory(network, plan, options);
-  // At the least the input in float32 and what the first convolution gives; at the most some hundred times the input.
+  // At the least the input in float32 and what the first convolution gives; at the most some hundred times
+  // the input.
   EXPECT_GT(shard.each_sample, 28 * 28 * 4);
   EXPECT_LT(shard.each_sample, 28 * 28 * 4 * 500);
   EXPECT_LT(shard.fixed, 64 * kMegabyte);
   const ShardMemory again = measure_shard_memory(network, plan, options);
   EXPECT_NEAR(again.each_sample, shard.each_sample, 0.01 * shard.each_sample);
   options.accumulate = 4;
-  EXPECT_LT(measure_shard_memory(network, plan, options).each_sample, shard.each_sample / 2) << "pieces are computed one after the other";
+  EXPECT_LT(measure_shard_memory(network, plan, options).each_sample, shard.each_sample / 2)
+      << "pieces are computed one after the other";
 }
 
 }  // namespace

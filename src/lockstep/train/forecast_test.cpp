@@ -44,7 +44,8 @@ TEST(Forecast, WorkersOwnWholeShards) {
   const Forecast forecast = Case().make();
   ASSERT_EQ(forecast.rows.size(), 5U);
   const std::vector<double> shards_in_turn{8, 4, 3, 2, 1};
-  for (size_t i = 0; i < forecast.rows.size(); ++i) EXPECT_NEAR(forecast.rows[i].compute, 0.010 * shards_in_turn[i], 1e-12) << forecast.rows[i].workers;
+  for (size_t i = 0; i < forecast.rows.size(); ++i)
+    EXPECT_NEAR(forecast.rows[i].compute, 0.010 * shards_in_turn[i], 1e-12) << forecast.rows[i].workers;
   EXPECT_NEAR(forecast.rows[2].speed_up, 8.0 / 3, 0.01);
   EXPECT_NEAR(forecast.rows[2].efficiency, 8.0 / 9, 0.01);
   EXPECT_THAT(forecast.rows[2].advice, HasSubstr("--shards 9"));
@@ -122,7 +123,8 @@ TEST(Forecast, ANetworkThatIsSlowerThanComputingIsNamed) {
   EXPECT_EQ(forecast.rows[1].machines, 2);
   EXPECT_EQ(forecast.rows[1].bottleneck, "exchange");
   EXPECT_THAT(forecast.rows[1].advice, HasSubstr("--exchange bf16"));
-  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 8: the exchange takes longer than the computing")));
+  EXPECT_THAT(forecast.warnings,
+              Contains(HasSubstr("workers 8: the exchange takes longer than the computing")));
   EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 8: several machines")));
   // Two ranks with one node each: a slice of it there, and a finished slice; 3 messages in turn.
   c.options.overlap = false;
@@ -136,7 +138,8 @@ TEST(Forecast, FasterWorkersTakeMoreShards) {
   c.asked.forecast = {2};
   c.asked.worker_speeds = {100, 33};
   const Forecast forecast = c.make();
-  EXPECT_NEAR(forecast.rows[0].compute, 0.010 / 0.33 * 2, 1e-9) << "six shards of the fast one, two of the slow one";
+  EXPECT_NEAR(forecast.rows[0].compute, 0.010 / 0.33 * 2, 1e-9)
+      << "six shards of the fast one, two of the slow one";
   EXPECT_THAT(forecast.warnings, Contains(HasSubstr("unequal speed (--worker-speeds)")));
   EXPECT_TRUE(forecast.rows[0].assumed);
   EXPECT_THAT(forecast.warnings, Not(Contains(HasSubstr("are assumed")))) << "the cores are here";

@@ -12,7 +12,9 @@
 
 namespace lockstep::train {
 
-void on_each_gpu(const std::vector<at::Device>& devices, const std::function<void(comm::Communicator& comm, std::shared_ptr<device::GpuLink> link)>& work) {
+void on_each_gpu(
+    const std::vector<at::Device>& devices,
+    const std::function<void(comm::Communicator& comm, std::shared_ptr<device::GpuLink> link)>& work) {
   const auto memory = comm::GroupMemory::make(static_cast<int64_t>(devices.size()));
   const comm::ThreadLinks links;
   const pool::Worker* worker = pool::Worker::current();
@@ -22,7 +24,8 @@ void on_each_gpu(const std::vector<at::Device>& devices, const std::function<voi
     const auto run_rank = [&](size_t rank) {
       std::optional<pool::Worker::Scope> scope;
       if (worker != nullptr) scope.emplace(*worker);
-      const auto comm = comm::make_communicator(memory, static_cast<int64_t>(rank), {.timeout = comm::kAsLongAsItTakes});
+      const auto comm =
+          comm::make_communicator(memory, static_cast<int64_t>(rank), {.timeout = comm::kAsLongAsItTakes});
       try {
         work(*comm, links.link(static_cast<int64_t>(rank), devices[rank]));
       } catch (...) {
@@ -37,9 +40,13 @@ void on_each_gpu(const std::vector<at::Device>& devices, const std::function<voi
     }
   }
   // The others were only told.
-  const auto is_first = [](const std::exception_ptr& failure) { return failure && device::error_of(failure).code() != ErrorCode::cancelled; };
+  const auto is_first = [](const std::exception_ptr& failure) {
+    return failure && device::error_of(failure).code() != ErrorCode::cancelled;
+  };
   auto found = std::find_if(failures.begin(), failures.end(), is_first);
-  if (found == failures.end()) found = std::find_if(failures.begin(), failures.end(), [](const std::exception_ptr& failure) { return failure != nullptr; });
+  if (found == failures.end())
+    found = std::find_if(failures.begin(), failures.end(),
+                         [](const std::exception_ptr& failure) { return failure != nullptr; });
   if (found != failures.end()) std::rethrow_exception(*found);
 }
 

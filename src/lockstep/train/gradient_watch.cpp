@@ -17,9 +17,11 @@ struct GradientWatch::Hook : torch::autograd::PostAccumulateGradHook {
   size_t parameter;
 };
 
-GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Ready ready) : parameters_(std::move(parameters)), ready_(std::move(ready)) {
+GradientWatch::GradientWatch(std::vector<at::Tensor> parameters, Ready ready)
+    : parameters_(std::move(parameters)), ready_(std::move(ready)) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].requires_grad()) torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
+    if (parameters_[i].requires_grad())
+      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
   }
 }
 

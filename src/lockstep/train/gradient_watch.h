@@ -9,8 +9,9 @@
 
 namespace lockstep::train {
 
-/// While it lives, calls ready(i) on the thread that runs backward each time parameter i has its gradient, if it is on. A parameter that
-/// takes no part is not told of; one that stands in the list twice is told of as the later one.
+/// While it lives, calls ready(i) on the thread that runs backward each time parameter i has its gradient, if
+/// it is on. A parameter that takes no part is not told of; one that stands in the list twice is told of as
+/// the later one.
 class GradientWatch {
  public:
   using Ready = std::function<void(size_t parameter)>;

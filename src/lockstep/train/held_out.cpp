@@ -20,7 +20,10 @@ std::string folder_of_run(const std::vector<io::Event>& events) {
 
 // Without what training left out.
 data::Dataset open(const std::string& path, const Options& options, const Model& model) {
-  const data::Dataset dataset = data::open_source(path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes}).dataset;
+  const data::Dataset dataset =
+      data::open_source(
+          path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes})
+          .dataset;
   return readable_samples(dataset, model, options.on_bad_sample).first;
 }
 
@@ -34,14 +37,17 @@ HeldOut split_off(const std::string& path, const Manifest& manifest, const Model
   HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
   held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
   if (manifest.plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash())) {
-    held_out.warnings.push_back("\"" + path + "\" lists other files than it did when the run began, so some of those that are judged here may have been trained on");
+    held_out.warnings.push_back("\"" + path +
+                                "\" lists other files than it did when the run began, so some of those that "
+                                "are judged here may have been trained on");
   }
   return held_out;
 }
 
 }  // namespace
 
-std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset, const Options& options) {
+std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset,
+                                                           const Options& options) {
   if (options.validation_count_per_class > 0) {
     auto [held_out, rest] =
         dataset.split_by_count(options.validation_count_per_class, {.seed = options.seed});
@@ -50,22 +56,28 @@ std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& 
   return dataset.split(1 - options.validation_split, {.seed = options.seed});
 }
 
-HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events, const Model& model) {
+HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events,
+                        const Model& model) {
   const auto manifest = read_manifest(io::RunPaths{run_folder}.options());
-  if (!manifest) throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run", "name a folder that lockstep train wrote");
+  if (!manifest)
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
+                "name a folder that lockstep train wrote");
   const Options& options = manifest->options;
   const std::string folder = folder_of_run(events);
   const char* const hint = "name labelled images, FOLDER";
   if (!options.validation.empty()) return whole(options.validation, "held-out", options, model);
   if (holds_out(options) && !folder.empty()) return split_off(folder, *manifest, model);
   if (!options.test.empty()) return whole(options.test, "test", options, model);
-  throw Error(ErrorCode::not_found, folder.empty() ? "the run does not say where its images are" : "the run held out no images", hint);
+  throw Error(ErrorCode::not_found,
+              folder.empty() ? "the run does not say where its images are" : "the run held out no images",
+              hint);
 }
 
 int64_t trained_on(const Model& model, const data::Dataset& dataset) {
   if (dataset.empty() || model.weights.empty()) return 0;
   const auto manifest = read_manifest(io::RunPaths{model.weights.parent_path()}.options());
-  if (!manifest || manifest->plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash())) return 0;
+  if (!manifest || manifest->plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash()))
+    return 0;
   return manifest->plan.value("train_count", int64_t{0});
 }
 

@@ -28,65 +28,93 @@ int64_t parameter_count(const nn::Instance& instance) {
   return count;
 }
 
-nn::SafetensorsFile weights_of(const Model& model) { return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}}; }
+nn::SafetensorsFile weights_of(const Model& model) {
+  return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}};
+}
 
 // A rank with other samples or another model would put its scores where others belong.
 void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& dataset) {
   const std::string first = dataset.size() > 0 ? dataset.store().source(0) : "none";
-  own.update({{"images", dataset.size()}, {"listing", dataset.size() > 0 ? as_hex(dataset.store().listing_hash()) : "none"}});
+  own.update({{"images", dataset.size()},
+              {"listing", dataset.size() > 0 ? as_hex(dataset.store().listing_hash()) : "none"}});
   const Json rank_0 = broadcast_json(comm, {{"own", own}, {"first", first}});
   compare_with_rank_0(comm, own, rank_0["own"], first, rank_0["first"].get<std::string>());
 }
 
 }  // namespace
 
-void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options, size_t feature_steps, const Together& together, const ShardWork& work) {
+void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options,
+                    size_t feature_steps, const Together& together, const ShardWork& work) {
   check_values(options);
   device::keep_freed_memory();
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
-  nn::load_state(*prototype.module, weights_of(model), model.weights.empty() ? model.network.name() : model.weights.string());
-  const int64_t shards = options.shards > 0 ? options.shards : default_shards(parameter_count(prototype), options.mini_batch_size);
+  nn::load_state(*prototype.module, weights_of(model),
+                 model.weights.empty() ? model.network.name() : model.weights.string());
+  const int64_t shards = options.shards > 0
+                             ? options.shards
+                             : default_shards(parameter_count(prototype), options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const auto type = number_type(options.precision);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
-  compare_ranks(together.comm, {{"shards", shards}, {"mini-batch", options.mini_batch_size}, {"weights", as_hex(weights.hash())}, {"arithmetic", device::arithmetic_fingerprint(placement.devices)}}, dataset);
+  compare_ranks(together.comm,
+                {{"shards", shards},
+                 {"mini-batch", options.mini_batch_size},
+                 {"weights", as_hex(weights.hash())},
+                 {"arithmetic", device::arithmetic_fingerprint(placement.devices)}},
+                dataset);
   const auto norms = probe_batch_norms(prototype, model.input);
   data::PictureFormat format = format_of(model);
   if (model.decode == data::Decode::gpu && !placement.devices.empty()) {
     format.decode = data::Decode::gpu;
     format.jpeg_decoder = open_jpeg_decoder(placement);
   }
-  const data::Dataset fitted = model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format, model.resize_to);
+  const data::Dataset fitted =
+      model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format, model.resize_to);
   const auto pictures = std::make_shared<const data::PictureSet>(fitted, format, /*most_bytes=*/0);
 
   comm::ThreadGroup group(placement.workers / together.comm.size());
   group.run([&](Share thread) {
     at::set_num_threads(1);
-    const at::Device device = placement.devices.empty() || together.ranks.grouped
-                                  ? weights.device()
-                                  : open_device(placement.device, placement.devices[static_cast<size_t>(owner_of(thread.size, static_cast<int64_t>(placement.devices.size()), thread.rank))]);
+    const at::Device device =
+        placement.devices.empty() || together.ranks.grouped
+            ? weights.device()
+            : open_device(placement.device,
+                          placement.devices[static_cast<size_t>(owner_of(
+                              thread.size, static_cast<int64_t>(placement.devices.size()), thread.rank))]);
     nn::Instance instance = thread.rank == 0 ? prototype : seeded_instance(model.network, model.input, 0);
     std::optional<SharedWeights> own;  // on another GPU than the first
     if (device != weights.device()) {
-      nn::load_state(*instance.module, weights_of(model), model.weights.empty() ? model.network.name() : model.weights.string());
+      nn::load_state(*instance.module, weights_of(model),
+                     model.weights.empty() ? model.network.name() : model.weights.string());
       own.emplace(instance, type, device);
     } else if (thread.rank != 0) {
       weights.alias(instance);
     }
     Replica replica(instance, own ? *own : weights, norms,
-                    {.format = {type, device, model.mean, model.deviation}, .precision = options.precision, .kernels = options.kernels,
-                     .padded_left = model.padding == data::PaddingSide::left, .frozen_steps = feature_steps});
+                    {.format = {type, device, model.mean, model.deviation},
+                     .precision = options.precision,
+                     .kernels = options.kernels,
+                     .padded_left = model.padding == data::PaddingSide::left,
+                     .frozen_steps = feature_steps});
     replica.begin_evaluation();
     const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
-    data::MiniBatchQueue queue(pictures, all, {.mini_batch_size = options.mini_batch_size, .shards = shards, .ranks = together.comm.size(), .order = {.shuffle = data::Shuffle::never}, .pinned = device.is_cuda()});
+    data::MiniBatchQueue queue(pictures, all,
+                               {.mini_batch_size = options.mini_batch_size,
+                                .shards = shards,
+                                .ranks = together.comm.size(),
+                                .order = {.shuffle = data::Shuffle::never},
+                                .pinned = device.is_cuda()});
     while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {
-        work(replica, shard, batch->cursor.step * options.mini_batch_size + part_of(batch->global_count, batch->shard_count, shard.index).begin);
+        work(replica, shard,
+             batch->cursor.step * options.mini_batch_size +
+                 part_of(batch->global_count, batch->shard_count, shard.index).begin);
         if (together.done) together.done(shard.count);
       }
     }
   });
-  if (together.stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped before all samples were done");
+  if (together.stop.stop_requested())
+    throw Error(ErrorCode::cancelled, "stopped before all samples were done");
 }
 
 }  // namespace lockstep::train

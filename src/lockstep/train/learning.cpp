@@ -26,9 +26,13 @@ std::vector<Factor> parse_factors(const std::string& text) {
   if (text.empty()) return factors;
   for (const std::string& part : split(text, ',')) {
     const size_t equals = part.rfind('=');
-    const auto value = equals == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(part).substr(equals + 1));
+    const auto value = equals == std::string::npos
+                           ? std::nullopt
+                           : parse_number<double>(std::string_view(part).substr(equals + 1));
     if (equals == 0 || !value || !std::isfinite(*value) || *value < 0) {
-      throw Error(ErrorCode::invalid_option, "option --learning-rate-factors cannot be \"" + text + "\": it must be PATTERN=FACTOR, more of them after commas, factors at least 0",
+      throw Error(ErrorCode::invalid_option,
+                  "option --learning-rate-factors cannot be \"" + text +
+                      "\": it must be PATTERN=FACTOR, more of them after commas, factors at least 0",
                   "for example --learning-rate-factors 'classifier.*=10,*.bias=2'");
     }
     factors.push_back({part.substr(0, equals), *value});
@@ -38,7 +42,8 @@ std::vector<Factor> parse_factors(const std::string& text) {
 
 }  // namespace
 
-nn::Instance trainable_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options) {
+nn::Instance trainable_instance(const nn::Network& network, const nn::NetworkInput& input,
+                                const Options& options) {
   nn::Instance instance = seeded_instance(network, input, options.seed);
   if (!options.freeze.empty()) nn::freeze(instance, split(options.freeze, ','));
   return instance;
@@ -52,7 +57,8 @@ std::vector<std::string> learnables_of(const nn::Instance& instance) {
   return names;
 }
 
-std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables, const Options& options, const std::vector<std::string>& fresh) {
+std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables, const Options& options,
+                                          const std::vector<std::string>& fresh) {
   std::vector<Factor> factors;
   for (const std::string& layer : fresh) {
     factors.push_back({layer, kNewWeightFactor});
@@ -69,7 +75,9 @@ std::vector<double> learning_rate_factors(const std::vector<std::string>& learna
       found = true;
     }
     if (!found && f >= asked) {
-      throw Error(ErrorCode::invalid_option, "the network learns nothing that \"" + factors[f].pattern + "\" of --learning-rate-factors could mean",
+      throw Error(ErrorCode::invalid_option,
+                  "the network learns nothing that \"" + factors[f].pattern +
+                      "\" of --learning-rate-factors could mean",
                   "lockstep network show lists a network's layers; frozen ones have no rate");
     }
   }

@@ -47,10 +47,13 @@ TEST(Learning, FactorsGoByPatternAndTheLastOneCounts) {
   EXPECT_EQ(factor_of(weights, factors, "10.bias"), 2);
   for (const char* bad : {"0", "0=", "=3", "0=-1", "0=x", "0=1,"}) {
     options.learning_rate_factors = bad;
-    EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }), HasSubstr("must be PATTERN=FACTOR")) << bad;
+    EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }),
+                HasSubstr("must be PATTERN=FACTOR"))
+        << bad;
   }
   options.learning_rate_factors = "nothing=2";
-  EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }), HasSubstr("learns nothing that \"nothing\""));
+  EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }),
+              HasSubstr("learns nothing that \"nothing\""));
 }
 
 TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
@@ -62,10 +65,15 @@ TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
   EXPECT_EQ(weights.slots().front().name, "3.weight");
   EXPECT_EQ(weights.slots().back().name, "10.weight");
   EXPECT_TRUE(at::equal(weights.buffer("0.weight"), frozen));
-  EXPECT_EQ(instance.module->named_parameters()["0.weight"].const_data_ptr(), weights.buffer("0.weight").const_data_ptr());
+  EXPECT_EQ(instance.module->named_parameters()["0.weight"].const_data_ptr(),
+            weights.buffer("0.weight").const_data_ptr());
   EXPECT_EQ(weights.state().size(), 14U + 9U);
   options.freeze = "*";
-  EXPECT_THAT(error_of([&] { SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), kInput, options), at::kFloat, at::kCPU); }), HasSubstr("all its parameters are frozen"));
+  EXPECT_THAT(error_of([&] {
+                SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), kInput, options),
+                                  at::kFloat, at::kCPU);
+              }),
+              HasSubstr("all its parameters are frozen"));
 }
 
 // Whatever range a worker updates, every element moves with its own rate.
@@ -80,10 +88,13 @@ TEST(Learning, FactorsMultiplyTheRateOfEachElement) {
   const at::Tensor before = weights.flat().clone();
   const std::vector<float> gradient(static_cast<size_t>(weights.element_count()), 1.0F);
   for (int64_t begin = 0; begin < weights.element_count(); begin += 333) {
-    optimizer.update<float>(optimizer.rule_at(0, 0.5), weights, gradient.data() + begin, begin, std::min<int64_t>(333, weights.element_count() - begin));
+    optimizer.update<float>(optimizer.rule_at(0, 0.5), weights, gradient.data() + begin, begin,
+                            std::min<int64_t>(333, weights.element_count() - begin));
   }
   const auto moved = weights.views(before - weights.flat());
-  for (size_t i = 0; i < moved.size(); ++i) EXPECT_TRUE(at::allclose(moved[i], at::full_like(moved[i], 0.5 * factors[i]), 1e-4, 1e-5)) << weights.slots()[i].name;
+  for (size_t i = 0; i < moved.size(); ++i)
+    EXPECT_TRUE(at::allclose(moved[i], at::full_like(moved[i], 0.5 * factors[i]), 1e-4, 1e-5))
+        << weights.slots()[i].name;
 }
 
 }  // namespace

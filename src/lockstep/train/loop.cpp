@@ -1,6 +1,8 @@
-// The training loop. Every worker of every rank walks it; what differs is only which shards and blocks it owns. A decision to end is made before
-// a barrier, agreed by the ranks in it, and read by all after it, so that no worker leaves alone: the step under way is then dropped, and the
-// run stands at the last complete one. Out of memory goes the same way, and the step is then computed anew. A rank's first worker does what is done once a process, with the same numbers on all ranks.
+// The training loop. Every worker of every rank walks it; what differs is only which shards and blocks it
+// owns. A decision to end is made before a barrier, agreed by the ranks in it, and read by all after it, so
+// that no worker leaves alone: the step under way is then dropped, and the run stands at the last complete
+// one. Out of memory goes the same way, and the step is then computed anew. A rank's first worker does what
+// is done once a process, with the same numbers on all ranks.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -41,7 +43,8 @@ data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, bool 
           .order = sample_order(plan, options),
           .augment = data::Augment::parse(options.augment),
           .cut_out = queue_cut(plan, options),
-          .start = {plan.first_epoch + (step - plan.first_step) / plan.steps_per_epoch, (step - plan.first_step) % plan.steps_per_epoch},
+          .start = {plan.first_epoch + (step - plan.first_step) / plan.steps_per_epoch,
+                    (step - plan.first_step) % plan.steps_per_epoch},
           .epochs = plan.first_epoch + plan.max_epochs,
           .read_ahead = plan.read_ahead,
           .least_steps = options.sequence_length,
@@ -49,7 +52,9 @@ data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, bool 
           .pictures_wanted = !plan.keep_features && !resident};
 }
 
-nn::Instance make_instance(const TrainingSetup& setup) { return trainable_instance(setup.network, setup.plan.input, setup.options); }
+nn::Instance make_instance(const TrainingSetup& setup) {
+  return trainable_instance(setup.network, setup.plan.input, setup.options);
+}
 
 AveragingOptions averaging_options(const TrainingSetup& setup) {
   const Options& options = setup.options;
@@ -66,7 +71,8 @@ AveragingOptions averaging_options(const TrainingSetup& setup) {
 
 // Nothing is carried unless sequences come in pieces.
 CarriedStates carried_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
-  return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat()) : CarriedStates();
+  return plan.tbptt_length > 0 ? CarriedStates(instance.carried, plan.mini_batch_size, weights.flat())
+                               : CarriedStates();
 }
 
 std::vector<int64_t> owners_of(const TrainingSetup& setup) {
@@ -82,7 +88,8 @@ std::vector<int64_t> owners_of(const TrainingSetup& setup) {
 
 // In averaging mode, of each replica that has some.
 std::vector<int64_t> samples_of_replicas(const data::Batch& batch, const Plan& plan) {
-  const int64_t each = plan.sampler_replicas > 0 ? batch.global_count / batch.shard_count : plan.mini_batch_size / plan.shards;
+  const int64_t each =
+      plan.sampler_replicas > 0 ? batch.global_count / batch.shard_count : plan.mini_batch_size / plan.shards;
   std::vector<int64_t> samples(static_cast<size_t>(batch.shard_count), each);
   samples.back() = batch.global_count - each * (batch.shard_count - 1);
   return samples;
@@ -96,9 +103,13 @@ Range slots_of_rank(const TrainingSetup& setup) {
   return {part_of(slots, shards, own.begin).begin, part_of(slots, shards, own.end - 1).end};
 }
 
-bool patience_is_over(const Plan& plan, const RunState& state) { return plan.patience > 0 && state.validations_since_best >= plan.patience; }
+bool patience_is_over(const Plan& plan, const RunState& state) {
+  return plan.patience > 0 && state.validations_since_best >= plan.patience;
+}
 
-int64_t first_slot(const data::Batch& batch, const data::Shard& shard) { return part_of(batch.global_count, batch.shard_count, shard.index).begin; }
+int64_t first_slot(const data::Batch& batch, const data::Shard& shard) {
+  return part_of(batch.global_count, batch.shard_count, shard.index).begin;
+}
 
 }  // namespace
 
@@ -114,12 +125,12 @@ ReplicaOptions replica_options(const Plan& plan, const Options& options) {
 
 // What one worker has for itself.
 struct Training::Worker {
-  Share thread;                 // of the workers of its process
-  Share all;                    // of the workers of all ranks
+  Share thread;  // of the workers of its process
+  Share all;     // of the workers of all ranks
   Replica replica;
   std::unique_ptr<data::MiniBatchQueue> queue;  // null where mini-batches are streamed
-  int64_t step;                 // steps done, equal on all workers
-  StepTimes times;              // of this step
+  int64_t step;                                 // steps done, equal on all workers
+  StepTimes times;                              // of this step
 
   bool is_first() const { return thread.rank == 0; }
 
@@ -130,11 +141,14 @@ struct Training::Worker {
         step(training.state_.step) {
     replica.set_pieces(training.state_.pieces);
     const TrainingSetup& setup = training.setup_;
-    if (!setup.plan.streamed) queue = std::make_unique<data::MiniBatchQueue>(setup.train, all, queue_options(setup, step, !training.resident_.empty()));
+    if (!setup.plan.streamed)
+      queue = std::make_unique<data::MiniBatchQueue>(setup.train, all,
+                                                     queue_options(setup, step, !training.resident_.empty()));
   }
 
   std::optional<data::Batch> next_batch(const TrainingSetup& setup) {
-    return queue ? queue->next(setup.stop) : setup.stream->next(step - setup.plan.first_step, all, setup.comm.size(), setup.stop);
+    return queue ? queue->next(setup.stop)
+                 : setup.stream->next(step - setup.plan.first_step, all, setup.comm.size(), setup.stop);
   }
 };
 
@@ -143,12 +157,16 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       prototype_(std::move(prototype)),
       weights_(prototype_, number_type(setup_.plan.precision), device_of(setup_.plan)),
       norms_(probe_batch_norms(prototype_, setup_.plan.input)),
-      optimizer_(resolve_rule(setup_.options), weights_, rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options, setup_.plan.fresh_layers))),
-      schedule_{setup_.plan.lr_schedule, setup_.plan.learning_rate, setup_.options.lr_drop_factor, setup_.options.lr_drop_period,
-                setup_.plan.steps_per_epoch, setup_.plan.schedule_steps, setup_.plan.first_step, setup_.plan.first_epoch, setup_.options.warmup_steps},
+      optimizer_(resolve_rule(setup_.options), weights_,
+                 rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options,
+                                                            setup_.plan.fresh_layers))),
+      schedule_{setup_.plan.lr_schedule,       setup_.plan.learning_rate,   setup_.options.lr_drop_factor,
+                setup_.options.lr_drop_period, setup_.plan.steps_per_epoch, setup_.plan.schedule_steps,
+                setup_.plan.first_step,        setup_.plan.first_epoch,     setup_.options.warmup_steps},
       group_(setup_.plan.workers / setup_.comm.size()),
       exchange_(group_, setup_.comm, weights_, optimizer_,
-                {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_, setup_.options.powersgd_rank),
+                {.way = make_gradient_way(setup_.options.exchange, setup_.comm, weights_,
+                                          setup_.options.powersgd_rank),
                  .gradient_clip = setup_.options.gradient_clip,
                  .not_finite = scales_loss() ? NotFinite::skip : NotFinite::update,
                  .in_place = !prototype_.steps.empty(),
@@ -167,15 +185,23 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
     if (setup_.validation != nullptr) features_.emplace_back(setup_.validation, setup_.validation_features);
   }
   if (setup_.options.exchange != ExchangeKind::average) return;
-  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) { return part_of(setup_.plan.shards, setup_.comm.size(), rank); }};
-  averaging_ = std::make_unique<Averaging>(workers, Averaging::Masters{weights_, optimizer_, norms_}, averaging_options(setup_), [this] { return make_instance(setup_); });
+  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) {
+                                 return part_of(setup_.plan.shards, setup_.comm.size(), rank);
+                               }};
+  averaging_ =
+      std::make_unique<Averaging>(workers, Averaging::Masters{weights_, optimizer_, norms_},
+                                  averaging_options(setup_), [this] { return make_instance(setup_); });
 }
 
 ReplicaOptions Training::options_of_replicas() {
   ReplicaOptions options = replica_options(setup_.plan, setup_.options);
   if (!setup_.plan.cuda_graphs) return options;
-  options.recording = {.make_graph = [gpu = setup_.plan.gpu] { return device::gpu_library().make_step_graph(gpu); },
-                       .warn = [this](const std::string& text) { say("message", {{"text", text}, {"level", "warning"}}); }};
+  options.recording = {
+      .make_graph = [gpu = setup_.plan.gpu] { return device::gpu_library().make_step_graph(gpu); },
+      .warn =
+          [this](const std::string& text) {
+            say("message", {{"text", text}, {"level", "warning"}});
+          }};
   return options;
 }
 
@@ -206,7 +232,8 @@ EndReason Training::run() {
       weights_.alias(instance);
     }
     const Share rank = setup_.comm.share();
-    Worker worker(*this, thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size}, std::move(instance));
+    Worker worker(*this, thread, {rank.rank * thread.size + thread.rank, rank.size * thread.size},
+                  std::move(instance));
     group_.barrier();
     if (worker.is_first()) report_start();
     compute_features(worker);
@@ -216,7 +243,8 @@ EndReason Training::run() {
   try {
     group_.run(work);
   } catch (...) {
-    setup_.comm.abort(device::error_of(std::current_exception()));  // now: an exchange may still be waiting for the others
+    setup_.comm.abort(
+        device::error_of(std::current_exception()));  // now: an exchange may still be waiting for the others
     throw;
   }
   return reason_;
@@ -224,7 +252,8 @@ EndReason Training::run() {
 
 // A checkpoint may have other frozen weights than the file of --weights has by now.
 void Training::check_feature_files() {
-  const bool any = std::ranges::any_of(features_, [](const Features& features) { return features.file() != nullptr; });
+  const bool any =
+      std::ranges::any_of(features_, [](const Features& features) { return features.file() != nullptr; });
   const uint64_t frozen = any ? hash_of_frozen(weights_.state(), prototype_, setup_.plan.frozen_steps) : 0;
   for (Features& features : features_) features.check_file(frozen);
 }
@@ -233,19 +262,23 @@ void Training::check_feature_files() {
 void Training::compute_features(Worker& worker) {
   if (features_.empty()) return;
   const auto start = Clock::now();
-  with_context([] { return std::string("while the frozen layers' output was computed"); }, [&] {
-    int64_t before = 0;
-    auto last = start;
-    for (Features& features : features_) {
-      const auto tell = [&](double done) {
-        if (!worker.is_first() || seconds_since(last) < 1) return;
-        last = Clock::now();
-        report_features_so_far(before + static_cast<int64_t>(done * static_cast<double>(features.pictures().size())), seconds_since(start));
-      };
-      features.compute(worker.thread, setup_.comm.share(), worker.replica, setup_.stop, tell);
-      before += features.pictures().size();
-    }
-  });
+  with_context(
+      [] { return std::string("while the frozen layers' output was computed"); },
+      [&] {
+        int64_t before = 0;
+        auto last = start;
+        for (Features& features : features_) {
+          const auto tell = [&](double done) {
+            if (!worker.is_first() || seconds_since(last) < 1) return;
+            last = Clock::now();
+            report_features_so_far(
+                before + static_cast<int64_t>(done * static_cast<double>(features.pictures().size())),
+                seconds_since(start));
+          };
+          features.compute(worker.thread, setup_.comm.share(), worker.replica, setup_.stop, tell);
+          before += features.pictures().size();
+        }
+      });
   group_.barrier();
   if (worker.is_first()) report_features(seconds_since(start));
 }
@@ -262,7 +295,10 @@ void Training::take_resident_memory() {
   if (!setup_.plan.resident) return;
   std::vector<std::shared_ptr<const data::PictureSet>> sets{setup_.train};
   if (setup_.validation != nullptr) sets.push_back(setup_.validation);
-  resident_ = take_resident(sets, device_of(setup_.plan), setup_.options.resident, [&](const std::string& text) { say("message", {{"text", text}, {"level", "warning"}}); });
+  resident_ =
+      take_resident(sets, device_of(setup_.plan), setup_.options.resident, [&](const std::string& text) {
+        say("message", {{"text", text}, {"level", "warning"}});
+      });
 }
 
 // After a stop some are missing, and nothing reads them, as with features.
@@ -272,15 +308,19 @@ void Training::load_resident(Worker& worker) {
     const auto start = Clock::now();
     const int64_t threads = std::max<int64_t>(1, setup_.plan.cores / setup_.comm.size());
     int64_t count = 0, bytes = 0;
-    with_context([] { return std::string("while the images were brought to the GPU"); }, [&] {
-      for (ResidentPictures& pictures : resident_) {
-        pictures.load(threads, setup_.stop);
-        count += pictures.pictures().size();
-        bytes += pictures.bytes();
-      }
-    });
+    with_context([] { return std::string("while the images were brought to the GPU"); },
+                 [&] {
+                   for (ResidentPictures& pictures : resident_) {
+                     pictures.load(threads, setup_.stop);
+                     count += pictures.pictures().size();
+                     bytes += pictures.bytes();
+                   }
+                 });
     const double seconds = seconds_since(start);
-    say("message", {{"text", with_commas(count) + " images brought to the GPU in " + fixed(seconds, 1) + " s; " + as_bytes(bytes) + " there"}, {"level", "info"}, {"seconds", seconds}});
+    say("message", {{"text", with_commas(count) + " images brought to the GPU in " + fixed(seconds, 1) +
+                                 " s; " + as_bytes(bytes) + " there"},
+                    {"level", "info"},
+                    {"seconds", seconds}});
   }
   group_.barrier();
 }
@@ -328,14 +368,18 @@ void Training::walk(Worker& worker) {
 }
 
 // Of the whole training, as far as is known.
-bool Training::is_end(int64_t step) const { return is_last(step) && (!setup_.more_passes || (setup_.plan.max_steps > 0 && step >= setup_.plan.max_steps)); }
+bool Training::is_end(int64_t step) const {
+  return is_last(step) &&
+         (!setup_.more_passes || (setup_.plan.max_steps > 0 && step >= setup_.plan.max_steps));
+}
 
 int64_t Training::epochs_begun() const {
   const Plan& plan = setup_.plan;
   return state_.step == plan.first_step ? plan.first_epoch : schedule_.epoch_of(state_.step - 1) + 1;
 }
 
-// In averaging mode what is due waits for the next average. At the end of an epoch of unknown length, 0, the run ends.
+// In averaging mode what is due waits for the next average. At the end of an epoch of unknown length, 0, the
+// run ends.
 bool Training::is_due(int64_t step, int64_t every) const {
   if (every == 0) return false;
   if (!averaging_) return step % every == 0;
@@ -343,7 +387,8 @@ bool Training::is_due(int64_t step, int64_t every) const {
 }
 
 bool Training::validation_is_due(int64_t step) const {
-  return setup_.validation != nullptr && step > 0 && (is_due(step, setup_.plan.validate_every) || is_end(step));
+  return setup_.validation != nullptr && step > 0 &&
+         (is_due(step, setup_.plan.validate_every) || is_end(step));
 }
 
 // One optimizer step. False when the run has ended; the step is then not made.
@@ -352,10 +397,12 @@ bool Training::train_step(Worker& worker) {
   worker.times = {};
   const LossScale scale = state_.scale();
   auto batch = worker.next_batch(setup_);
-  if (const ResidentPictures* resident = resident_of(*setup_.train); batch && resident != nullptr) resident->fill(batch->shards);
+  if (const ResidentPictures* resident = resident_of(*setup_.train); batch && resident != nullptr)
+    resident->fill(batch->shards);
   worker.times.queue = seconds_since(start);
   if (!batch) {
-    if (!setup_.stop.stop_requested()) throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
+    if (!setup_.stop.stop_requested())
+      throw Error(ErrorCode::internal, "the mini-batch queue ended before the run");
     end_with(EndReason::stopped);
   }
   do {
@@ -372,7 +419,8 @@ bool Training::train_step(Worker& worker) {
   device::UpdateRule rule = optimizer_.rule_at(worker.step - scale.skipped, schedule_.at(worker.step));
   if (scales_loss()) rule.gradient_scale = 1 / scale.factor;
   if (averaging_) {
-    const int64_t stepping = averaging_->share_gradients(worker.thread, worker.step + 1, samples_of_replicas(*batch, setup_.plan));
+    const int64_t stepping =
+        averaging_->share_gradients(worker.thread, worker.step + 1, samples_of_replicas(*batch, setup_.plan));
     averaging_->update(worker.thread, stepping, rule);
   } else {
     exchange_.step(worker.thread, batch->shard_count, rule);
@@ -407,7 +455,8 @@ void Training::train_part(Worker& worker, const data::Batch& batch) {
   deal_.offer(worker.thread.rank, batch.shards);
   exchange_.begin(worker.thread, static_cast<int64_t>(batch.shards.size()), batch.shard_count);
   while (true) {
-    const int64_t most = averaging_ || batch.shards.empty() ? 1 : worker.replica.most_together(batch.shards.front().count);
+    const int64_t most =
+        averaging_ || batch.shards.empty() ? 1 : worker.replica.most_together(batch.shards.front().count);
     const auto shards = deal_.take(worker.thread.rank, most, batch.shard_count);
     if (shards.empty()) break;
     if (setup_.stop.stop_requested()) end_with(EndReason::stopped);
@@ -438,12 +487,15 @@ bool Training::begins_anew(Worker& worker) {
 }
 
 // One, or a node of the tree.
-void Training::train_shards(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch) {
+void Training::train_shards(Worker& worker, const std::vector<data::Shard>& shards,
+                            const data::Batch& batch) {
   const int64_t begin = shards.front().index;
-  const std::span<ShardResult> results = std::span(shard_results_).subspan(static_cast<size_t>(begin), shards.size());
+  const std::span<ShardResult> results =
+      std::span(shard_results_).subspan(static_cast<size_t>(begin), shards.size());
   if (averaging_) {
     const data::Shard shard = with_features(shards.front(), features_of(*setup_.train), worker.replica);
-    results.front() = worker.replica.train(averaging_->network(begin), shard, target_count(shard), worker.step);
+    results.front() =
+        worker.replica.train(averaging_->network(begin), shard, target_count(shard), worker.step);
     results.front().carried.clear();
     averaging_->keep_gradients(begin);
   } else {
@@ -456,20 +508,25 @@ void Training::train_shards(Worker& worker, const std::vector<data::Shard>& shar
   }
 }
 
-void Training::train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch, std::span<ShardResult> results) {
+void Training::train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch,
+                          std::span<ShardResult> results) {
   const data::Shard& first = shards.front();
   const Range node{first.index, first.index + static_cast<int64_t>(shards.size())};
   std::unique_ptr<nn::GradientTarget> target;
   if (exchange_.begin_early(worker.thread, node)) {
-    worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) { exchange_.take_early(worker.thread, parameter, gradient); });
+    worker.replica.hand_over_early([&](size_t parameter, const at::Tensor& gradient) {
+      exchange_.take_early(worker.thread, parameter, gradient);
+    });
   } else if (state_.pieces == 1) {
     target = exchange_.begin_in_place(worker.thread, node);
   }
   if (node.count() > 1) {
-    std::ranges::move(worker.replica.train_together(data::joined(shards), node.count(), batch.target_count), results.begin());
+    std::ranges::move(worker.replica.train_together(data::joined(shards), node.count(), batch.target_count),
+                      results.begin());
   } else {
     const int64_t slot = first_slot(batch, first);
-    results.front() = worker.replica.train(with_features(first, features_of(*setup_.train), worker.replica), batch.target_count, worker.step, carried_.rows(first, slot));
+    results.front() = worker.replica.train(with_features(first, features_of(*setup_.train), worker.replica),
+                                           batch.target_count, worker.step, carried_.rows(first, slot));
     carried_.put(slot, std::exchange(results.front().carried, {}));
   }
   exchange_.take(worker.thread, node, worker.replica.gradients(), target.get());
@@ -483,18 +540,25 @@ void Training::average(Worker& worker, const Score& score) {
   if (worker.is_first()) report_average(seconds_since(start), score);
 }
 
-// The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed the shards.
+// The mini-batch's loss and accuracy, and the running statistics: all folded in the tree, whoever computed
+// the shards.
 Score Training::fold_step(int64_t shard_count) {
   settle(shard_results_, shard_count, state_.pieces, norms_, setup_.comm);
   check_losses(shard_count);
   computed_by_ = std::exchange(shard_workers_, owners_);
   computed_by_.resize(static_cast<size_t>(shard_count));
   if (averaging_) averaging_->note(shard_results_, shard_count, state_.step + 1);
-  const auto sum = comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
-    ShardResult both{.loss = left.loss + right.loss, .correct = left.correct + right.correct, .count = left.count + right.count, .targets = left.targets + right.targets, .moments = {}};
-    for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(pooled(left.moments[i], right.moments[i]));
-    return both;
-  });
+  const auto sum =
+      comm::fold(shard_results_, 0, shard_count, [](const ShardResult& left, const ShardResult& right) {
+        ShardResult both{.loss = left.loss + right.loss,
+                         .correct = left.correct + right.correct,
+                         .count = left.count + right.count,
+                         .targets = left.targets + right.targets,
+                         .moments = {}};
+        for (size_t i = 0; i < left.moments.size(); ++i)
+          both.moments.push_back(pooled(left.moments[i], right.moments[i]));
+        return both;
+      });
   if (!norms_.empty() && !averaging_) apply_moments(weights_, norms_, sum.moments);
   const auto count = static_cast<double>(std::max<int64_t>(1, sum.targets));
   return {sum.loss / count, static_cast<double>(sum.correct) / count, sum.count};
@@ -509,14 +573,23 @@ Score Training::score(Worker& worker, const data::PictureSet& pictures) {
   worker.replica.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::PictureSet> unowned(&pictures, [](const data::PictureSet*) {});
-  data::MiniBatchQueue queue(unowned, worker.all, {.mini_batch_size = plan.mini_batch_size, .shards = plan.shards, .ranks = setup_.comm.size(), .order = {.shuffle = data::Shuffle::never}, .least_steps = setup_.options.sequence_length, .pinned = device_of(plan).is_cuda(), .pictures_wanted = features == nullptr && resident == nullptr});
+  data::MiniBatchQueue queue(unowned, worker.all,
+                             {.mini_batch_size = plan.mini_batch_size,
+                              .shards = plan.shards,
+                              .ranks = setup_.comm.size(),
+                              .order = {.shuffle = data::Shuffle::never},
+                              .least_steps = setup_.options.sequence_length,
+                              .pinned = device_of(plan).is_cuda(),
+                              .pictures_wanted = features == nullptr && resident == nullptr});
   CarriedStates carried = carried_states(plan, prototype_, weights_);
   while (auto batch = queue.next(setup_.stop)) {
     if (resident != nullptr) resident->fill(batch->shards);
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
-      ShardResult& result = evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
-      result = worker.replica.evaluate(with_features(shard, features, worker.replica), nullptr, carried.rows(shard, first_slot(*batch, shard)));
+      ShardResult& result =
+          evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
+      result = worker.replica.evaluate(with_features(shard, features, worker.replica), nullptr,
+                                       carried.rows(shard, first_slot(*batch, shard)));
       carried.put(first_slot(*batch, shard), std::exchange(result.carried, {}));
     }
     carried.commit();
@@ -541,10 +614,15 @@ void Training::validate(Worker& worker) {
   const auto start = Clock::now();
   const Score result = score(worker, *setup_.validation);
   if (!worker.is_first()) return;
-  if (result.count < setup_.validation->size()) return end_with(EndReason::stopped);  // in the middle: made again at resume
+  if (result.count < setup_.validation->size())
+    return end_with(EndReason::stopped);  // in the middle: made again at resume
   const double seconds = seconds_since(start);
   note_validation(result);
-  say("validation", {{"loss", result.loss}, {"accuracy", result.accuracy}, {"samples", result.count}, {"best", best_pending_}, {"images_per_second", static_cast<double>(result.count) / seconds}});
+  say("validation", {{"loss", result.loss},
+                     {"accuracy", result.accuracy},
+                     {"samples", result.count},
+                     {"best", best_pending_},
+                     {"images_per_second", static_cast<double>(result.count) / seconds}});
   if (patience_is_over(setup_.plan, state_)) end_with(EndReason::patience);
 }
 

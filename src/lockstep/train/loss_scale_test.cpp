@@ -25,8 +25,7 @@ TEST(LossScale, IsThatOfPyTorchsGradScaler) {
 
 TEST(LossScale, HasALimitOnEitherSide) {
   LossScale scale;
-  EXPECT_THROW(
-      for (int step = 1; step < 100; ++step) scale = next(scale, true, step), Error);
+  EXPECT_THROW(for (int step = 1; step < 100; ++step) scale = next(scale, true, step), Error);
   EXPECT_GT(scale.factor, 0);
   EXPECT_EQ(next({.factor = 0x1p127, .steps = 1999}, false, 1).factor, 0x1p127);
 }

@@ -9,7 +9,9 @@ constexpr std::string_view kAuto = "auto";
 
 }  // namespace
 
-std::string text_of(const MiniBatchSize& value) { return value.is_auto() ? std::string(kAuto) : std::to_string(static_cast<int64_t>(value)); }
+std::string text_of(const MiniBatchSize& value) {
+  return value.is_auto() ? std::string(kAuto) : std::to_string(static_cast<int64_t>(value));
+}
 
 void parse(std::string_view name, std::string_view text, Limits limits, MiniBatchSize& value) {
   if (text == kAuto) {

@@ -9,11 +9,13 @@
 
 namespace lockstep::train {
 
-/// Samples in a step, as they were asked for; 0 is auto: the largest that fits (fitting_batch.h), which the plan has.
+/// Samples in a step, as they were asked for; 0 is auto: the largest that fits (fitting_batch.h), which the
+/// plan has.
 class MiniBatchSize {
  public:
-  constexpr MiniBatchSize(int64_t samples = 0) : samples_(samples) {}  // NOLINT: it is a number wherever it is used
-  constexpr operator int64_t() const { return samples_; }          // NOLINT
+  constexpr MiniBatchSize(int64_t samples = 0)
+      : samples_(samples) {}                               // NOLINT: it is a number wherever it is used
+  constexpr operator int64_t() const { return samples_; }  // NOLINT
   constexpr bool is_auto() const { return samples_ == 0; }
 
  private:

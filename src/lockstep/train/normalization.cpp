@@ -20,14 +20,17 @@ std::optional<double> plain_number(std::string_view text) {
 std::optional<double> number_in(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == std::string::npos) return plain_number(text);
-  const auto above = plain_number(std::string_view(text).substr(0, slash)), below = plain_number(std::string_view(text).substr(slash + 1));
+  const auto above = plain_number(std::string_view(text).substr(0, slash)),
+             below = plain_number(std::string_view(text).substr(slash + 1));
   return above && below && *below != 0 ? std::optional(*above / *below) : std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& text, int64_t channels) {
   throw Error(ErrorCode::invalid_option,
-              "option --normalize cannot be \"" + text + "\": it must be none, mean-std, imagenet (with three channels), or MEAN,DEVIATION once or for each of " + std::to_string(channels) +
-                  " channels, deviations above 0",
+              "option --normalize cannot be \"" + text +
+                  "\": it must be none, mean-std, imagenet (with three channels), or MEAN,DEVIATION once or "
+                  "for each of " +
+                  std::to_string(channels) + " channels, deviations above 0",
               "for example --normalize 0.5,0.25; values are of pixels / 255");
 }
 
@@ -35,7 +38,8 @@ std::optional<double> number_in(const std::string& text) {
 
 Normalization parse_normalization(const std::string& text, int64_t channels) {
   if (text == "none") return {};
-  if (text == "imagenet" && channels == 3) return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};  // torchvision's, of all its trained weights
+  if (text == "imagenet" && channels == 3)
+    return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};  // torchvision's, of all its trained weights
   std::vector<double> numbers;
   for (const std::string& part : split(text, ',')) {
     const auto number = number_in(part);
@@ -61,7 +65,9 @@ Normalization measure_normalization(const data::PictureSet& pictures, std::stop_
   std::mutex mutex;
   // Whole numbers, so the order in which threads add them changes nothing.
   data::for_each_sample(pictures.size(), std::max<int64_t>(1, pictures.parallel_reads()), [&](int64_t i) {
-    if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped while the mean and deviation of the images were measured; no step was made");
+    if (stop.stop_requested())
+      throw Error(ErrorCode::cancelled,
+                  "stopped while the mean and deviation of the images were measured; no step was made");
     thread_local std::vector<uint8_t> picture;
     picture.resize(static_cast<size_t>(pictures.picture_bytes()));
     const StopScope scope(stop);
@@ -93,7 +99,9 @@ Normalization measure_sequences(const data::PictureSet& sequences, std::stop_tok
   double count = 0;
   std::vector<float> values;
   for (int64_t i = 0; i < store.size(); ++i) {
-    if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped while the mean and deviation of the sequences were measured; no step was made");
+    if (stop.stop_requested())
+      throw Error(ErrorCode::cancelled,
+                  "stopped while the mean and deviation of the sequences were measured; no step was made");
     const auto steps = static_cast<size_t>(store.image_size(i).width);
     values.resize(channels * steps);
     sequences.read(i, {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)});

@@ -15,10 +15,12 @@ struct Normalization {
   std::vector<double> deviation;
 };
 
-/// "none", "imagenet", or MEAN,DEVIATION (numbers or fractions) once or for each channel. Throws invalid_option for anything else; "mean-std" is for measure_normalization.
+/// "none", "imagenet", or MEAN,DEVIATION (numbers or fractions) once or for each channel. Throws
+/// invalid_option for anything else; "mean-std" is for measure_normalization.
 Normalization parse_normalization(const std::string& text, int64_t channels);
 
-/// Mean and standard deviation of all pictures, from exact integer sums. A channel without any spread keeps deviation 1. Throws cancelled at a stop.
+/// Mean and standard deviation of all pictures, from exact integer sums. A channel without any spread keeps
+/// deviation 1. Throws cancelled at a stop.
 Normalization measure_normalization(const data::PictureSet& pictures, std::stop_token stop = {});
 
 /// Of the values of all sequences, per channel.

@@ -21,7 +21,8 @@ Result fit(pool::Session& session, const Job& job, const Options& options) {
   return on_all_threads(pool, options, "fit", [&] { return fit(job, options); });
 }
 
-Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset, const Options& options, io::Observer observer) {
+Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset,
+           const Options& options, io::Observer observer) {
   Job job;
   job.dataset = dataset;
   job.network = network;
@@ -29,18 +30,24 @@ Result fit(pool::Session& session, const nn::Network& network, const data::Datas
   return fit(session, job, options);
 }
 
-std::vector<Prediction> predict(pool::Session& session, const Model& model, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+std::vector<Prediction> predict(pool::Session& session, const Model& model, const data::Dataset& dataset,
+                                const Options& options, std::stop_token stop) {
   if (options.execution != Execution::parallel) return predict(model, dataset, options, std::move(stop));
   const pool::Pool pool = session.pool();
-  if (pool.kind() == pool::PoolKind::processes) return predict_on_processes(pool, model, dataset, options, stop);
+  if (pool.kind() == pool::PoolKind::processes)
+    return predict_on_processes(pool, model, dataset, options, stop);
   return on_all_threads(pool, options, "predict", [&] { return predict(model, dataset, options, stop); });
 }
 
-at::Tensor layer_outputs(pool::Session& session, const Model& model, const std::string& layer, const data::Dataset& dataset, const Options& options, std::stop_token stop) {
-  if (options.execution != Execution::parallel) return layer_outputs(model, layer, dataset, options, std::move(stop));
+at::Tensor layer_outputs(pool::Session& session, const Model& model, const std::string& layer,
+                         const data::Dataset& dataset, const Options& options, std::stop_token stop) {
+  if (options.execution != Execution::parallel)
+    return layer_outputs(model, layer, dataset, options, std::move(stop));
   const pool::Pool pool = session.pool();
-  if (pool.kind() == pool::PoolKind::processes) return layer_outputs_on_processes(pool, model, layer, dataset, options, stop);
-  return on_all_threads(pool, options, "layer_outputs", [&] { return layer_outputs(model, layer, dataset, options, stop); });
+  if (pool.kind() == pool::PoolKind::processes)
+    return layer_outputs_on_processes(pool, model, layer, dataset, options, stop);
+  return on_all_threads(pool, options, "layer_outputs",
+                        [&] { return layer_outputs(model, layer, dataset, options, stop); });
 }
 
 }  // namespace lockstep::train

@@ -77,17 +77,21 @@ ProcessAnswer fit_here(pool::Worker& worker, const ProcessOrder& order, const nn
   job.validation = data::open_shared(order.validation);
   job.test = data::open_shared(order.test);
   job.given = order.given;
-  if (!order.network.name.empty()) job.network = order.network.graph.empty() ? own : nn::read_network(Json::parse(order.network.graph), order.network.name);
+  if (!order.network.name.empty())
+    job.network = order.network.graph.empty()
+                      ? own
+                      : nn::read_network(Json::parse(order.network.graph), order.network.name);
   std::optional<RankLine> line;
   if (worker.rank() == 0) {
     line.emplace(order.line);
     job.stop = line->stop();
     job.enough = line->enough();
     if (order.heard) job.listener = [&](const io::Event& event) { tell(worker, event, /*observed=*/false); };
-    if (order.observed) job.observer = [&](const io::Event& event) {
-      tell(worker, event, /*observed=*/true);
-      return line->answer(worker.stop_token());
-    };
+    if (order.observed)
+      job.observer = [&](const io::Event& event) {
+        tell(worker, event, /*observed=*/true);
+        return line->answer(worker.stop_token());
+      };
   }
   return answer_of(fit(job, options_in(order)));
 }
@@ -103,7 +107,11 @@ at::Tensor scores_of(const std::vector<Prediction>& predictions, int64_t classes
 class Listeners {
  public:
   Listeners(const Job& job, const Options& options, const ClientLine& line) : job_(job), line_(line) {
-    if (job.console) view_ = view::progress(stdout, {.plot = options.plot, .timing = options.timing, .verbose = options.verbose, .averages = options.report_score_after_averaging});
+    if (job.console)
+      view_ = view::progress(stdout, {.plot = options.plot,
+                                      .timing = options.timing,
+                                      .verbose = options.verbose,
+                                      .averages = options.report_score_after_averaging});
   }
   bool hear() const { return view_ != nullptr || job_.listener != nullptr; }
   void take(const Said& said) {
@@ -123,7 +131,8 @@ class Listeners {
 };
 
 // The task of a C++ module has the module's name.
-pool::Future<ProcessAnswer> start(const pool::Pool& pool, const ProcessOrder& order, const pool::CallOptions& options) {
+pool::Future<ProcessAnswer> start(const pool::Pool& pool, const ProcessOrder& order,
+                                  const pool::CallOptions& options) {
   pool::CallOptions all = options;
   if (all.workers == 0) all.workers = pool.size();
   const bool is_module = !order.network.name.empty() && order.network.graph.empty();
@@ -135,14 +144,21 @@ ProcessAnswer result_of(const pool::Future<ProcessAnswer>& future, const Process
   try {
     return future.get();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::not_found || error.message().find("there is no task") == std::string::npos) throw;
+    if (error.code() != ErrorCode::not_found || error.message().find("there is no task") == std::string::npos)
+      throw;
     const bool is_module = !order.network.name.empty() && order.network.graph.empty();
-    throw Error(ErrorCode::invalid_option, is_module ? "the processes of the pool cannot make the network \"" + order.network.name + "\", which is a C++ module" : "the processes of the pool cannot train or predict for their client",
-                is_module ? "list train::network_task<make>(\"" + order.network.name + "\") where main calls lockstep::run(argc, argv, {tasks}, client)" : "call lockstep::run in main, and not pool::run");
+    throw Error(ErrorCode::invalid_option,
+                is_module ? "the processes of the pool cannot make the network \"" + order.network.name +
+                                "\", which is a C++ module"
+                          : "the processes of the pool cannot train or predict for their client",
+                is_module ? "list train::network_task<make>(\"" + order.network.name +
+                                "\") where main calls lockstep::run(argc, argv, {tasks}, client)"
+                          : "call lockstep::run in main, and not pool::run");
   }
 }
 
-at::Tensor values_of(const pool::Pool& pool, const ProcessOrder& order, const Options& options, const std::stop_token& stop) {
+at::Tensor values_of(const pool::Pool& pool, const ProcessOrder& order, const Options& options,
+                     const std::stop_token& stop) {
   const auto future = start(pool, order, {.workers = options.workers});
   const std::stop_callback cancel(stop, [&] { future.cancel(); });
   at::Tensor values = result_of(future, order).values;
@@ -164,9 +180,12 @@ ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn
   return answer;
 }
 
-ProcessAnswer do_builtin_order(pool::Worker& worker, const ProcessOrder& order) { return do_order(worker, order); }
+ProcessAnswer do_builtin_order(pool::Worker& worker, const ProcessOrder& order) {
+  return do_order(worker, order);
+}
 
-int run_program(int argc, char** argv, pool::TaskTable tasks, const std::function<int(pool::Session&)>& client) {
+int run_program(int argc, char** argv, pool::TaskTable tasks,
+                const std::function<int(pool::Session&)>& client) {
   tasks.emplace_back(kOrderTask);
   return pool::run_program(argc, argv, tasks, client);
 }
@@ -206,22 +225,36 @@ Result fit_on_processes(const pool::Pool& pool, const Job& job, const Options& o
           .weights = answer.weights};
 }
 
-std::vector<Prediction> predict_on_processes(const pool::Pool& pool, const Model& model, const data::Dataset& dataset, const Options& options, const std::stop_token& stop) {
+std::vector<Prediction> predict_on_processes(const pool::Pool& pool, const Model& model,
+                                             const data::Dataset& dataset, const Options& options,
+                                             const std::stop_token& stop) {
   const data::SharedDataset shared(dataset);
-  const ProcessOrder order{.kind = OrderKind::predict, .options = text_of(options), .dataset = shared.path(), .network = trained_network(model)};
+  const ProcessOrder order{.kind = OrderKind::predict,
+                           .options = text_of(options),
+                           .dataset = shared.path(),
+                           .network = trained_network(model)};
   const at::Tensor scores = values_of(pool, order, options, stop);
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
   for (size_t i = 0; i < predictions.size(); ++i) {
     const auto sample = static_cast<int64_t>(i);
     const double* row = scores.const_data_ptr<double>() + sample * scores.size(1);
-    predictions[i] = {.source = dataset.store().source(sample), .label = std::max_element(row, row + scores.size(1)) - row, .target = dataset.store().label(sample), .scores = {row, row + scores.size(1)}};
+    predictions[i] = {.source = dataset.store().source(sample),
+                      .label = std::max_element(row, row + scores.size(1)) - row,
+                      .target = dataset.store().label(sample),
+                      .scores = {row, row + scores.size(1)}};
   }
   return predictions;
 }
 
-at::Tensor layer_outputs_on_processes(const pool::Pool& pool, const Model& model, const std::string& layer, const data::Dataset& dataset, const Options& options, const std::stop_token& stop) {
+at::Tensor layer_outputs_on_processes(const pool::Pool& pool, const Model& model, const std::string& layer,
+                                      const data::Dataset& dataset, const Options& options,
+                                      const std::stop_token& stop) {
   const data::SharedDataset shared(dataset);
-  const ProcessOrder order{.kind = OrderKind::layer, .options = text_of(options), .dataset = shared.path(), .layer = layer, .network = trained_network(model)};
+  const ProcessOrder order{.kind = OrderKind::layer,
+                           .options = text_of(options),
+                           .dataset = shared.path(),
+                           .layer = layer,
+                           .network = trained_network(model)};
   return values_of(pool, order, options, stop);
 }
 

@@ -1,4 +1,5 @@
-// fit, predict and layer_outputs on a session's pool of processes: what travels to the workers, and the task that does it there (run.h lists it).
+// fit, predict and layer_outputs on a session's pool of processes: what travels to the workers, and the task
+// that does it there (run.h lists it).
 #pragma once
 
 #include <array>
@@ -82,7 +83,11 @@ struct ProcessAnswer {
 ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn::Network& own = {});
 
 Result fit_on_processes(const pool::Pool& pool, const Job& job, const Options& options);
-std::vector<Prediction> predict_on_processes(const pool::Pool& pool, const Model& model, const data::Dataset& dataset, const Options& options, const std::stop_token& stop);
-at::Tensor layer_outputs_on_processes(const pool::Pool& pool, const Model& model, const std::string& layer, const data::Dataset& dataset, const Options& options, const std::stop_token& stop);
+std::vector<Prediction> predict_on_processes(const pool::Pool& pool, const Model& model,
+                                             const data::Dataset& dataset, const Options& options,
+                                             const std::stop_token& stop);
+at::Tensor layer_outputs_on_processes(const pool::Pool& pool, const Model& model, const std::string& layer,
+                                      const data::Dataset& dataset, const Options& options,
+                                      const std::stop_token& stop);
 
 }  // namespace lockstep::train

@@ -11,7 +11,9 @@ namespace {
 
 void keep_own_gpu(device::Inventory& machine, const Options& options, int64_t own) {
   if (!options.devices.empty() && options.devices != std::vector<int64_t>{own}) {
-    throw Error(ErrorCode::invalid_option, "--devices names GPUs " + describe_detail::text_of(options.devices) + ", and a task stays on its worker's GPU " + std::to_string(own),
+    throw Error(ErrorCode::invalid_option,
+                "--devices names GPUs " + describe_detail::text_of(options.devices) +
+                    ", and a task stays on its worker's GPU " + std::to_string(own),
                 "leave --devices out");
   }
   std::erase_if(machine.gpus, [&](const device::Gpu& gpu) { return gpu.index != own; });
@@ -24,11 +26,14 @@ device::Inventory machine_here(const Options& options) {
   const pool::Worker* worker = pool::Worker::current();
   if (worker == nullptr) return machine;
   if (options.execution == Execution::multi_gpu && worker->size() == 1) {
-    throw Error(ErrorCode::invalid_option, "--execution multi-gpu needs several workers, and this task runs on one",
-                "start the task on several, as in pool.parfeval(task, input, {.workers = 2}), or leave --execution out");
+    throw Error(ErrorCode::invalid_option,
+                "--execution multi-gpu needs several workers, and this task runs on one",
+                "start the task on several, as in pool.parfeval(task, input, {.workers = 2}), or leave "
+                "--execution out");
   }
   machine.cores = worker->size();
-  machine.cores_reason = worker->size() == 1 ? "one is this task's" : std::to_string(worker->size()) + " are this task's";
+  machine.cores_reason =
+      worker->size() == 1 ? "one is this task's" : std::to_string(worker->size()) + " are this task's";
   if (worker->device().is_cpu()) {
     if (!machine.gpus.empty()) machine.gpu_hint = "a pool without a number of workers has one for each GPU";
     if (!machine.gpus.empty()) machine.gpu_note = "this task's worker has none";
@@ -40,7 +45,8 @@ device::Inventory machine_here(const Options& options) {
 }
 
 std::vector<int64_t> gpus_of_group(const pool::Worker& worker) {
-  const at::Tensor own = at::full({1}, worker.device().is_cpu() ? -1 : int64_t{worker.device().index()}, at::kLong);
+  const at::Tensor own =
+      at::full({1}, worker.device().is_cpu() ? -1 : int64_t{worker.device().index()}, at::kLong);
   std::vector<int64_t> gpus;
   for (const at::Tensor& gpu : worker.comm().all_gather(own)) gpus.push_back(gpu.item<int64_t>());
   return std::count(gpus.begin(), gpus.end(), -1) > 0 ? std::vector<int64_t>() : gpus;
@@ -49,7 +55,8 @@ std::vector<int64_t> gpus_of_group(const pool::Worker& worker) {
 Options with_gpus(Options options, const std::vector<int64_t>& gpus) {
   if (!options.devices.empty() || options.execution == Execution::cpu || gpus.empty()) return options;
   for (const int64_t gpu : gpus) {
-    if (std::find(options.devices.begin(), options.devices.end(), gpu) == options.devices.end()) options.devices.push_back(gpu);
+    if (std::find(options.devices.begin(), options.devices.end(), gpu) == options.devices.end())
+      options.devices.push_back(gpu);
   }
   const bool shared = options.devices.size() < gpus.size() && gpus.size() % options.devices.size() == 0;
   if (options.workers == 0 && shared) options.workers = static_cast<int64_t>(gpus.size());
@@ -74,8 +81,10 @@ std::shared_ptr<const void> HandOver::take(int64_t number) {
 
 void check_one_process(const pool::Worker& worker, const std::string& what) {
   if (worker.same_process()) return;
-  throw Error(ErrorCode::invalid_option, what + " cannot use the " + std::to_string(worker.size()) + " processes of this group together",
-              "call it in a group of one (parfor, parfeval), or open a pool of threads; the weights are the same");
+  throw Error(
+      ErrorCode::invalid_option,
+      what + " cannot use the " + std::to_string(worker.size()) + " processes of this group together",
+      "call it in a group of one (parfor, parfeval), or open a pool of threads; the weights are the same");
 }
 
 std::shared_ptr<const void> hand_over(const pool::Worker& worker, std::shared_ptr<const void> thing) {

@@ -1,4 +1,5 @@
-// What fit and predict do in a task of a pool: they stay on its workers, end with its call, and run once for the group.
+// What fit and predict do in a task of a pool: they stay on its workers, end with its call, and run once for
+// the group.
 #pragma once
 
 #include <chrono>
@@ -18,21 +19,24 @@
 
 namespace lockstep::train {
 
-/// The machine as the calling thread may use it: in a task of a pool a core for each worker of its group and the worker's own GPU, or, where threads work together,
-/// the GPUs of all; else all there is.
-/// Throws invalid_option for an execution or devices that the task cannot have.
+/// The machine as the calling thread may use it: in a task of a pool a core for each worker of its group and
+/// the worker's own GPU, or, where threads work together, the GPUs of all; else all there is. Throws
+/// invalid_option for an execution or devices that the task cannot have.
 device::Inventory machine_here(const Options& options);
 
-/// The GPUs of a group's workers, in the order of its ranks, one that several share as often; empty where one has none. Every rank of the group calls it.
+/// The GPUs of a group's workers, in the order of its ranks, one that several share as often; empty where one
+/// has none. Every rank of the group calls it.
 std::vector<int64_t> gpus_of_group(const pool::Worker& worker);
 
-/// The options with these GPUs, of a worker each, as devices and workers, where they neither name some nor want the CPU.
+/// The options with these GPUs, of a worker each, as devices and workers, where they neither name some nor
+/// want the CPU.
 Options with_gpus(Options options, const std::vector<int64_t>& gpus);
 
 /// Is stopped as soon as one of two is. Not to be moved.
 class EitherStop {
  public:
-  EitherStop(std::stop_token first, std::stop_token second) : first_(std::move(first), Request{&source_}), second_(std::move(second), Request{&source_}) {}
+  EitherStop(std::stop_token first, std::stop_token second)
+      : first_(std::move(first), Request{&source_}), second_(std::move(second), Request{&source_}) {}
   std::stop_token token() const { return source_.get_token(); }
 
  private:
@@ -47,7 +51,8 @@ class EitherStop {
 
 namespace on_worker_detail {
 
-/// Results on their way from rank 0 to the other ranks of its group, which are threads of this process. Any thread may call any member.
+/// Results on their way from rank 0 to the other ranks of its group, which are threads of this process. Any
+/// thread may call any member.
 class HandOver {
  public:
   int64_t put(std::shared_ptr<const void> thing, int64_t takers);
@@ -70,7 +75,8 @@ std::shared_ptr<const void> hand_over(const pool::Worker& worker, std::shared_pt
 
 }  // namespace on_worker_detail
 
-/// Calls `work` on rank 0 while the other ranks of the group wait; gives its result to all, or throws what it threw on all. `what` is for messages.
+/// Calls `work` on rank 0 while the other ranks of the group wait; gives its result to all, or throws what it
+/// threw on all. `what` is for messages.
 template <class Work>
 auto once_for_group(const pool::Worker& worker, const std::string& what, Work work) {
   using Out = std::invoke_result_t<Work&>;

@@ -9,7 +9,8 @@
 namespace lockstep::train {
 
 double default_learning_rate(const Options& options, data::SampleKind samples) {
-  // A new head's factor is 10: so it learns at the usual rate, and layers that are trained already at a tenth.
+  // A new head's factor is 10: so it learns at the usual rate, and layers that are trained already at a
+  // tenth.
   const double share = options.head == Head::new_ ? 0.1 : 1;
   if (options.optimizer != OptimizerKind::sgdm) return share * 0.001;
   return share * (samples == data::SampleKind::sequence ? 0.1 : 0.01);
@@ -44,7 +45,8 @@ std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector
   return parts;
 }
 
-Optimizer::Optimizer(device::UpdateRule rule, const SharedWeights& weights, std::vector<RatePart> parts) : rule_(rule), parts_(std::move(parts)) {
+Optimizer::Optimizer(device::UpdateRule rule, const SharedWeights& weights, std::vector<RatePart> parts)
+    : rule_(rule), parts_(std::move(parts)) {
   for (int64_t i = 0; i < rule.state_count(); ++i) state_.push_back(at::zeros_like(weights.flat()));
 }
 
@@ -64,21 +66,28 @@ device::UpdateRule Optimizer::rule_at(int64_t step, double learning_rate) const 
 }
 
 template <class T>
-void Optimizer::update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin, int64_t count) const {
+void Optimizer::update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient,
+                       int64_t begin, int64_t count) const {
   each_part(rule, begin, count, [&](const device::UpdateRule& own, int64_t first, int64_t size) {
-    const auto at = [&](size_t i) { return i < state_.size() ? state_[i].template data_ptr<T>() + first : nullptr; };
-    device::kernels<T>().update(own, gradient + (first - begin), weights.flat().template data_ptr<T>() + first, at(0), at(1), size);
+    const auto at = [&](size_t i) {
+      return i < state_.size() ? state_[i].template data_ptr<T>() + first : nullptr;
+    };
+    device::kernels<T>().update(own, gradient + (first - begin),
+                                weights.flat().template data_ptr<T>() + first, at(0), at(1), size);
   });
 }
-template void Optimizer::update<float>(const device::UpdateRule&, const SharedWeights&, const float*, int64_t, int64_t) const;
-template void Optimizer::update<double>(const device::UpdateRule&, const SharedWeights&, const double*, int64_t, int64_t) const;
+template void Optimizer::update<float>(const device::UpdateRule&, const SharedWeights&, const float*, int64_t,
+                                       int64_t) const;
+template void Optimizer::update<double>(const device::UpdateRule&, const SharedWeights&, const double*,
+                                        int64_t, int64_t) const;
 
 nn::NamedTensors Optimizer::state(const SharedWeights& weights) const {
   static constexpr const char* kNames[] = {".first", ".second"};
   nn::NamedTensors named;
   for (size_t i = 0; i < state_.size(); ++i) {
     const auto parts = weights.views(state_[i]);
-    for (size_t p = 0; p < parts.size(); ++p) named.emplace_back(weights.slots()[p].name + kNames[i], parts[p]);
+    for (size_t p = 0; p < parts.size(); ++p)
+      named.emplace_back(weights.slots()[p].name + kNames[i], parts[p]);
   }
   return named;
 }

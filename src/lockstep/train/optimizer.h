@@ -15,22 +15,25 @@
 
 namespace lockstep::train {
 
-/// What the user's optimizer options resolve to; the same for every step but for the rate and the corrections.
+/// What the user's optimizer options resolve to; the same for every step but for the rate and the
+/// corrections.
 device::UpdateRule resolve_rule(const Options& options);
 
 /// The rule with Adam's corrections for step `step` (from 0).
 device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
 
-/// The rate used when the user gives none. Recurrent networks, which have no batch norm, barely move at the one that pictures are given.
+/// The rate used when the user gives none. Recurrent networks, which have no batch norm, barely move at the
+/// one that pictures are given.
 double default_learning_rate(const Options& options, data::SampleKind samples);
 
 /// Elements of the flat buffers whose rate is multiplied by the same factor.
 struct RatePart {
-  int64_t end = 0;     ///< the first element of the next part
+  int64_t end = 0;  ///< the first element of the next part
   double factor = 1;
 };
 
-/// One factor for each slot, with the padding after it; neighbours with the same factor in one part. Empty where all factors are 1.
+/// One factor for each slot, with the padding after it; neighbours with the same factor in one part. Empty
+/// where all factors are 1.
 std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors);
 
 /// Keeps state beside the weights; update() may be called at once by several threads for different ranges.
@@ -61,7 +64,8 @@ class Optimizer {
 
   /// Elements [begin, begin + count) of the flat buffers on the CPU; `gradient` points at the first of them.
   template <class T>
-  void update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin, int64_t count) const;
+  void update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin,
+              int64_t count) const;
 
   /// The state as it is stored: "NAME.first", "NAME.second" per parameter; views of the live tensors.
   nn::NamedTensors state(const SharedWeights& weights) const;

@@ -15,13 +15,16 @@ constexpr int64_t kPrefetchBuffer = 16;
 constexpr int64_t kFewestWorkers = 2;
 
 int64_t at_least_one(int64_t value, const char* what) {
-  if (value < 1) throw Error(ErrorCode::invalid_option, std::string("a ParallelWrapper cannot have ") + what + " of " + std::to_string(value) + ": it must be at least 1");
+  if (value < 1)
+    throw Error(ErrorCode::invalid_option, std::string("a ParallelWrapper cannot have ") + what + " of " +
+                                               std::to_string(value) + ": it must be at least 1");
   return value;
 }
 
 }  // namespace
 
-ParallelWrapper::Builder::Builder(nn::Network network, Options options) : network_(std::move(network)), options_(std::move(options)) {
+ParallelWrapper::Builder::Builder(nn::Network network, Options options)
+    : network_(std::move(network)), options_(std::move(options)) {
   options_.exchange = ExchangeKind::average;
   if (options_.prefetch == 0) options_.prefetch = kPrefetchBuffer;
   if (options_.shards > 0) return;
@@ -46,7 +49,9 @@ ParallelWrapper::Builder& ParallelWrapper::Builder::averaging_frequency(int64_t 
 }
 
 ParallelWrapper::Builder& ParallelWrapper::Builder::averaging_warmup_steps(int64_t steps) {
-  if (steps < 0) throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot have " + std::to_string(steps) + " averaging warm-up steps: it must be at least 0");
+  if (steps < 0)
+    throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot have " + std::to_string(steps) +
+                                               " averaging warm-up steps: it must be at least 0");
   options_.averaging_warmup_steps = steps;
   return *this;
 }
@@ -71,8 +76,13 @@ ParallelWrapper::Builder& ParallelWrapper::Builder::listener(io::Observer listen
   return *this;
 }
 
-ParallelWrapper::ParallelWrapper(nn::Network network, Options options, int64_t classes, std::vector<io::Observer> listeners)
-    : network_(std::move(network)), options_(std::move(options)), classes_(classes), listeners_(std::move(listeners)), standing_(std::make_shared<Standing>()) {}
+ParallelWrapper::ParallelWrapper(nn::Network network, Options options, int64_t classes,
+                                 std::vector<io::Observer> listeners)
+    : network_(std::move(network)),
+      options_(std::move(options)),
+      classes_(classes),
+      listeners_(std::move(listeners)),
+      standing_(std::make_shared<Standing>()) {}
 
 Result ParallelWrapper::fit(const data::Dataset& dataset) {
   stop_ = false;
@@ -91,21 +101,24 @@ Result ParallelWrapper::fit_stream(const data::NextMiniBatch& next, int64_t mini
   options.shuffle = data::Shuffle::never;
   options.validation_split = 0;
   options.validation_count_per_class = 0;
-  if (epochs_ == 0 && options.max_steps == 0) options.max_steps = passes * divided_up(mini_batches, options.shards);
+  if (epochs_ == 0 && options.max_steps == 0)
+    options.max_steps = passes * divided_up(mini_batches, options.shards);
   Result result;
   for (int64_t pass = 0; pass < passes; ++pass) {
     Job job;
-    job.stream = std::make_shared<data::MiniBatchStream>(next, data::StreamOptions{.replicas = options.shards,
-                                                                                  .read_ahead = options.prefetch,
-                                                                                  .classes = classes_,
-                                                                                  .mini_batches = mini_batches,
-                                                                                  .augment = data::Augment::parse(options.augment),
-                                                                                  .seed = options.seed,
-                                                                                  .epoch = epochs_});
+    job.stream = std::make_shared<data::MiniBatchStream>(
+        next, data::StreamOptions{.replicas = options.shards,
+                                  .read_ahead = options.prefetch,
+                                  .classes = classes_,
+                                  .mini_batches = mini_batches,
+                                  .augment = data::Augment::parse(options.augment),
+                                  .seed = options.seed,
+                                  .epoch = epochs_});
     classes_ = job.stream->classes();
     standing_->more_passes = pass + 1 < passes;
     result = fit_one(std::move(job), options);
-    if (result.reason != EndReason::finished || (options.max_steps > 0 && result.steps >= options.max_steps)) break;
+    if (result.reason != EndReason::finished || (options.max_steps > 0 && result.steps >= options.max_steps))
+      break;
   }
   return result;
 }

@@ -23,13 +23,18 @@ namespace {
 
 struct DrawingNetImpl : torch::nn::Module {
   explicit DrawingNetImpl(const nn::NetworkInput& input)
-      : convolution(torch::nn::Conv2dOptions(input.channels, 4, 3)), norm(4), dropout(0.3), head(4 * (input.height - 2) * (input.width - 2), input.classes) {
+      : convolution(torch::nn::Conv2dOptions(input.channels, 4, 3)),
+        norm(4),
+        dropout(0.3),
+        head(4 * (input.height - 2) * (input.width - 2), input.classes) {
     register_module("convolution", convolution);
     register_module("norm", norm);
     register_module("dropout", dropout);
     register_module("head", head);
   }
-  at::Tensor forward(const at::Tensor& x) { return head(dropout(torch::relu(norm(convolution(x))).flatten(1))); }
+  at::Tensor forward(const at::Tensor& x) {
+    return head(dropout(torch::relu(norm(convolution(x))).flatten(1)));
+  }
 
   torch::nn::Conv2d convolution;
   torch::nn::BatchNorm2d norm;
@@ -49,9 +54,15 @@ class ParallelWrapperTest : public ::testing::Test {
     return options;
   }
 
-  static ParallelWrapper::Builder builder(Options options) { return ParallelWrapper::Builder(nn::find_network("mlp"), std::move(options)).workers(3).averaging_frequency(2); }
+  static ParallelWrapper::Builder builder(Options options) {
+    return ParallelWrapper::Builder(nn::find_network("mlp"), std::move(options))
+        .workers(3)
+        .averaging_frequency(2);
+  }
 
-  std::string weights(const char* run) const { return read_file(folder_ / run / "model.safetensors", 1 << 24); }
+  std::string weights(const char* run) const {
+    return read_file(folder_ / run / "model.safetensors", 1 << 24);
+  }
 
   const test::TemporaryFolder temporary_{};
   const std::filesystem::path& folder_ = temporary_.path();
@@ -63,7 +74,10 @@ std::vector<data::MiniBatch> mini_batches() {
   for (int64_t first = 0; first < 50; first += 6) {
     const int64_t count = std::min<int64_t>(6, 50 - first);
     const at::Tensor numbers = at::arange(first, first + count);
-    all.push_back({(numbers.view({count, 1, 1, 1}) * 37 + at::arange(16).view({1, 1, 4, 4}) * 11).remainder(251).to(at::kByte), numbers.remainder(4)});
+    all.push_back({(numbers.view({count, 1, 1, 1}) * 37 + at::arange(16).view({1, 1, 4, 4}) * 11)
+                       .remainder(251)
+                       .to(at::kByte),
+                   numbers.remainder(4)});
   }
   return all;
 }
@@ -113,11 +127,14 @@ TEST_F(ParallelWrapperTest, FitsOnIteratorsAndCallables) {
 TEST_F(ParallelWrapperTest, TheFirstStepIsTimedFromTheCall) {
   const auto batches = mini_batches();
   double seconds = -1;
-  ParallelWrapper wrapper = builder(options_of("timed", 2)).listener([&](const io::Event& event) {
-    if (event.kind == "first_step") seconds = io::number(event, "seconds");
-    return io::Control::go;
-  }).build();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the process is older than the call, as one that a script became
+  ParallelWrapper wrapper = builder(options_of("timed", 2))
+                                .listener([&](const io::Event& event) {
+                                  if (event.kind == "first_step") seconds = io::number(event, "seconds");
+                                  return io::Control::go;
+                                })
+                                .build();
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(100));  // the process is older than the call, as one that a script became
   const auto start = std::chrono::steady_clock::now();
   wrapper.fit(batches.begin(), batches.end());
   EXPECT_GT(seconds, 0);
@@ -130,11 +147,13 @@ TEST_F(ParallelWrapperTest, StopFitEndsAfterTheStepWithALastAverage) {
   std::vector<int64_t> averages;
   Options options = options_of("stopped", 2);
   options.lr_schedule = ScheduleKind::constant;  // it does not depend on the run's length
-  ParallelWrapper wrapper = builder(options).listener([&](const io::Event& event) {
-    if (event.kind == "average") averages.push_back(event.step);
-    if (event.kind == "step" && event.step == 3) running->stop_fit();
-    return io::Control::go;
-  }).build();
+  ParallelWrapper wrapper = builder(options)
+                                .listener([&](const io::Event& event) {
+                                  if (event.kind == "average") averages.push_back(event.step);
+                                  if (event.kind == "step" && event.step == 3) running->stop_fit();
+                                  return io::Control::go;
+                                })
+                                .build();
   running = &wrapper;
   const Result result = wrapper.fit(batches.begin(), batches.end());
   EXPECT_EQ(result.reason, EndReason::observer);
@@ -154,9 +173,18 @@ struct Variant {
 
 // A schedule that steps down at each pass, one that knows all steps, what each replica keeps for itself.
 std::vector<Variant> variants() {
-  return {{"sgdm", 3, [](Options& o) { o.lr_schedule = ScheduleKind::piecewise, o.lr_drop_period = 1, o.lr_drop_factor = 0.5, o.warmup_steps = 4; }},
-          {"adam", 1, [](Options& o) { o.optimizer = OptimizerKind::adam, o.average_updaters = false, o.max_steps = 9; }},
-          {"diloco", 3, [](Options& o) { o.outer_optimizer = OuterOptimizer::nesterov, o.lr_schedule = ScheduleKind::constant, o.averaging_warmup_steps = 2; }}};
+  return {
+      {"sgdm", 3,
+       [](Options& o) {
+         o.lr_schedule = ScheduleKind::piecewise, o.lr_drop_period = 1, o.lr_drop_factor = 0.5,
+         o.warmup_steps = 4;
+       }},
+      {"adam", 1,
+       [](Options& o) { o.optimizer = OptimizerKind::adam, o.average_updaters = false, o.max_steps = 9; }},
+      {"diloco", 3, [](Options& o) {
+         o.outer_optimizer = OuterOptimizer::nesterov, o.lr_schedule = ScheduleKind::constant,
+         o.averaging_warmup_steps = 2;
+       }}};
 }
 
 TEST_F(ParallelWrapperTest, FitsOfOnePassEachAreOneFitOfAllPasses) {
@@ -168,7 +196,9 @@ TEST_F(ParallelWrapperTest, FitsOfOnePassEachAreOneFitOfAllPasses) {
       options.mini_batch_size = 6;
       options.augment = "shift=1";
       variant.change(options);
-      return ParallelWrapper::Builder(drawing_network(), options).workers(3).averaging_frequency(variant.frequency);
+      return ParallelWrapper::Builder(drawing_network(), options)
+          .workers(3)
+          .averaging_frequency(variant.frequency);
     };
     const auto of = [&](const std::string& run) { return weights((variant.name + run).c_str()); };
     const data::Dataset dataset = data::collect(in_turn(batches)).dataset;
@@ -195,11 +225,13 @@ TEST_F(ParallelWrapperTest, AFitGoesOnFromAStopInTheMiddleOfAPeriod) {
   options.max_epochs = 1;
   std::vector<int64_t> averages;
   ParallelWrapper* running = nullptr;
-  ParallelWrapper wrapper = builder(options).listener([&](const io::Event& event) {
-    if (event.kind == "average") averages.push_back(event.step);
-    if (event.kind == "step" && event.step == 5) running->stop_fit();
-    return io::Control::go;
-  }).build();
+  ParallelWrapper wrapper = builder(options)
+                                .listener([&](const io::Event& event) {
+                                  if (event.kind == "average") averages.push_back(event.step);
+                                  if (event.kind == "step" && event.step == 5) running->stop_fit();
+                                  return io::Control::go;
+                                })
+                                .build();
   running = &wrapper;
   EXPECT_EQ(wrapper.fit(in_turn(batches)).steps, 3);
   EXPECT_EQ(wrapper.fit(in_turn(batches)).reason, EndReason::observer);
@@ -220,15 +252,19 @@ TEST_F(ParallelWrapperTest, ACosineNeedsToKnowItsEnd) {
     return "nothing";
   };
   Options options = options_of("cosine", 1);
-  EXPECT_THAT(said([&] { builder(options).build().fit(in_turn(batches)); }), testing::HasSubstr("the iterator does not tell it"));
+  EXPECT_THAT(said([&] { builder(options).build().fit(in_turn(batches)); }),
+              testing::HasSubstr("the iterator does not tell it"));
   ParallelWrapper wrapper = builder(options).build();
   wrapper.fit(batches.begin(), batches.end());
-  EXPECT_THAT(said([&] { wrapper.fit(batches.begin(), batches.end()); }), testing::AllOf(testing::HasSubstr("ended with the first fit, after 6 steps"), testing::HasSubstr("max_steps")));
+  EXPECT_THAT(said([&] { wrapper.fit(batches.begin(), batches.end()); }),
+              testing::AllOf(testing::HasSubstr("ended with the first fit, after 6 steps"),
+                             testing::HasSubstr("max_steps")));
 }
 
 TEST_F(ParallelWrapperTest, FloatsAreTakenAsTheyAre) {
   auto batches = mini_batches();
-  for (data::MiniBatch& batch : batches) batch.pictures = batch.pictures.expand({batch.pictures.size(0), 3, 4, 4}).contiguous();
+  for (data::MiniBatch& batch : batches)
+    batch.pictures = batch.pictures.expand({batch.pictures.size(0), 3, 4, 4}).contiguous();
   builder(options_of("bytes", 2)).build().fit(batches.begin(), batches.end());
   for (data::MiniBatch& batch : batches) batch.pictures = batch.pictures.to(at::kFloat).div(255);
   builder(options_of("floats", 3)).build().fit(batches.begin(), batches.end());
@@ -257,12 +293,17 @@ TEST_F(ParallelWrapperTest, AnIteratorsFaultsHaveANumber) {
   auto batches = mini_batches();
   EXPECT_THAT(said([] { return std::nullopt; }), testing::HasSubstr("there is no mini-batch to train on"));
   batches[6].labels += 9;
-  EXPECT_THAT(said(in_turn(batches)), testing::HasSubstr("mini-batch 7 has the label 12, and there are 4 classes"));
+  EXPECT_THAT(said(in_turn(batches)),
+              testing::HasSubstr("mini-batch 7 has the label 12, and there are 4 classes"));
   EXPECT_EQ(said(in_turn(batches), 13), "nothing");
   batches[6].pictures = batches[6].pictures.narrow(3, 0, 3);
   EXPECT_THAT(said(in_turn(batches), 13), testing::HasSubstr("mini-batch 7 has pictures of another size"));
   int64_t calls = 0;
-  EXPECT_THAT(said([&]() -> std::optional<data::MiniBatch> { return ++calls < 8 ? std::optional(mini_batches()[0]) : throw std::runtime_error("the camera is gone"); }), testing::HasSubstr("the camera is gone"));
+  EXPECT_THAT(said([&]() -> std::optional<data::MiniBatch> {
+                return ++calls < 8 ? std::optional(mini_batches()[0])
+                                   : throw std::runtime_error("the camera is gone");
+              }),
+              testing::HasSubstr("the camera is gone"));
 }
 
 }  // namespace

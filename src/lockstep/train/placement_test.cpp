@@ -30,7 +30,9 @@ Options asked(Execution execution, std::vector<int64_t> devices = {}, int64_t wo
   return options;
 }
 
-Placement place(Options options, const device::Inventory& inventory) { return resolve_placement(options, 8, inventory); }
+Placement place(Options options, const device::Inventory& inventory) {
+  return resolve_placement(options, 8, inventory);
+}
 
 Error refusal(Options options, const device::Inventory& inventory) {
   try {
@@ -68,8 +70,10 @@ TEST(Placement, AutoTakesAGpuIfThereIsOne) {
 TEST(Placement, TheGpuThatIsNamedIsUsed) {
   EXPECT_THAT(place(asked(Execution::gpu, {1}), machine(4, 2)).devices, ElementsAre(1));
   EXPECT_THAT(place(asked(Execution::multi_gpu), machine(4, 1)).devices, ElementsAre(0));
-  EXPECT_THAT(refusal(asked(Execution::gpu, {2}), machine(4, 2)).message(), HasSubstr("there is no GPU 2: this machine has 2"));
-  EXPECT_THAT(refusal(asked(Execution::auto_, {1, 1}), machine(4, 2)).message(), HasSubstr("names GPU 1 twice"));
+  EXPECT_THAT(refusal(asked(Execution::gpu, {2}), machine(4, 2)).message(),
+              HasSubstr("there is no GPU 2: this machine has 2"));
+  EXPECT_THAT(refusal(asked(Execution::auto_, {1, 1}), machine(4, 2)).message(),
+              HasSubstr("names GPU 1 twice"));
   EXPECT_EQ(refusal(asked(Execution::cpu, {0}), machine(4, 2)).code(), ErrorCode::invalid_option);
 }
 
@@ -93,23 +97,38 @@ TEST(Placement, WorkersTakeGpusInTurn) {
 TEST(Placement, GpusOfDifferentKindsAreRefused) {
   device::Inventory mixed = machine(4, 3);
   mixed.gpus[1].name = "NVIDIA Other";
-  EXPECT_THAT(refusal(asked(Execution::multi_gpu), mixed).message(), HasSubstr("GPU 0 (NVIDIA Test) and GPU 1 (NVIDIA Other) are of different kinds"));
+  EXPECT_THAT(refusal(asked(Execution::multi_gpu), mixed).message(),
+              HasSubstr("GPU 0 (NVIDIA Test) and GPU 1 (NVIDIA Other) are of different kinds"));
   EXPECT_THAT(place(asked(Execution::auto_, {0, 2}), mixed).devices, ElementsAre(0, 2));
 }
 
 TEST(Placement, ARankOfSeveralProcessesHasTheGpuOfItsPlaceOnTheMachine) {
-  const Placement second = resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 4, .way = "gloo", .here = 1});
+  const Placement second = resolve_placement(asked(Execution::auto_), 8, machine(4, 2),
+                                             {.grouped = true, .count = 4, .way = "gloo", .here = 1});
   EXPECT_THAT(second.devices, ElementsAre(1));
   EXPECT_EQ(second.gpu, 1);
   EXPECT_EQ(second.workers, 4);
-  EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2), {.grouped = true, .count = 2, .here = 1}).gpu, 0);
-  EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2), {.grouped = true, .count = 2, .here = 1}).workers, 4);
-  EXPECT_THROW(resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 3, .here = 2}), Error);
-  EXPECT_EQ(resolve_placement(asked(Execution::auto_), 8, machine(4, 1), {.grouped = true, .count = 2, .here = 1}).gpu, 0);  // a launcher showed it its own only
+  EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2),
+                              {.grouped = true, .count = 2, .here = 1})
+                .gpu,
+            0);
+  EXPECT_EQ(resolve_placement(asked(Execution::auto_, {1, 0}, 2), 8, machine(4, 2),
+                              {.grouped = true, .count = 2, .here = 1})
+                .workers,
+            4);
+  EXPECT_THROW(
+      resolve_placement(asked(Execution::auto_), 8, machine(4, 2), {.grouped = true, .count = 3, .here = 2}),
+      Error);
+  EXPECT_EQ(
+      resolve_placement(asked(Execution::auto_), 8, machine(4, 1), {.grouped = true, .count = 2, .here = 1})
+          .gpu,
+      0);  // a launcher showed it its own only
 }
 
 TEST(Placement, TheGpusOfOneProcessAreItsRanks) {
-  const Placement second = resolve_placement(asked(Execution::multi_gpu, {}, 4), 8, machine(4, 2), {.grouped = true, .count = 2, .way = "threads", .here = 1, .is_gpu = true});
+  const Placement second =
+      resolve_placement(asked(Execution::multi_gpu, {}, 4), 8, machine(4, 2),
+                        {.grouped = true, .count = 2, .way = "threads", .here = 1, .is_gpu = true});
   EXPECT_THAT(second.devices, ElementsAre(0, 1));
   EXPECT_EQ(second.gpu, 1);
   EXPECT_EQ(second.workers, 4);

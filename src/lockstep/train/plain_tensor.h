@@ -1,4 +1,5 @@
-// Tensors that are worked on without LibTorch's operators, which take longer to begin than small tensors take to read.
+// Tensors that are worked on without LibTorch's operators, which take longer to begin than small tensors take
+// to read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,6 +7,8 @@
 namespace lockstep::train {
 
 /// Whether its numbers, of this type, lie one after the other in the host's memory.
-inline bool is_plain(const at::Tensor& tensor, at::ScalarType type) { return tensor.is_cpu() && tensor.scalar_type() == type && tensor.is_contiguous(); }
+inline bool is_plain(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.is_cpu() && tensor.scalar_type() == type && tensor.is_contiguous();
+}
 
 }  // namespace lockstep::train

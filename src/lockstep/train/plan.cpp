@@ -13,7 +13,8 @@ data::Order sample_order(const Plan& plan, const Options& options) {
   return {.seed = options.seed,
           .shuffle = plan.tbptt_length > 0 ? data::Shuffle::never : options.shuffle,
           .sampler_replicas = plan.sampler_replicas,
-          .replica_mini_batch_size = plan.sampler_replicas > 0 ? plan.mini_batch_size / plan.sampler_replicas : 1};
+          .replica_mini_batch_size =
+              plan.sampler_replicas > 0 ? plan.mini_batch_size / plan.sampler_replicas : 1};
 }
 
 Json to_json(const Plan& plan) {

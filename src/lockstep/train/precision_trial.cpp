@@ -13,21 +13,28 @@ namespace {
 
 constexpr int64_t kFewestSteps = 10;
 constexpr int64_t kMostTrialSteps = 60;
-constexpr double kSeconds = 4;               // about, for each precision
+constexpr double kSeconds = 4;  // about, for each precision
 constexpr int64_t kMostHeldOut = 2000;
-constexpr double kLeastGain = 1.1;           // below it a trial so short cannot tell
+constexpr double kLeastGain = 1.1;  // below it a trial so short cannot tell
 
-std::shared_ptr<const data::PictureSet> part_of_held_out(const data::Dataset& held_out, const data::PictureFormat& format) {
+std::shared_ptr<const data::PictureSet> part_of_held_out(const data::Dataset& held_out,
+                                                         const data::PictureFormat& format) {
   std::vector<int64_t> indices;
   const int64_t stride = divided_up(held_out.size(), kMostHeldOut);
   for (int64_t i = 0; i < held_out.size(); i += stride) indices.push_back(i);
-  return std::make_shared<const data::PictureSet>(held_out.subset(std::move(indices)), format, /*most_bytes=*/0);
+  return std::make_shared<const data::PictureSet>(held_out.subset(std::move(indices)), format,
+                                                  /*most_bytes=*/0);
 }
 
 class Trial {
  public:
-  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks, std::stop_token stop)
-      : prepared_(prepared), options_(options), workers_(std::max<int64_t>(1, prepared.plan.workers / ranks)), stop_(std::move(stop)), held_out_(part_of_held_out(held_out, prepared.plan.format)) {
+  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks,
+        std::stop_token stop)
+      : prepared_(prepared),
+        options_(options),
+        workers_(std::max<int64_t>(1, prepared.plan.workers / ranks)),
+        stop_(std::move(stop)),
+        held_out_(part_of_held_out(held_out, prepared.plan.format)) {
     options_.max_time = 0;
   }
 
@@ -40,8 +47,17 @@ class Trial {
     plan.max_epochs = divided_up(steps, plan.steps_per_epoch);
     plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
-    Training training({.plan = plan, .options = options_, .network = prepared_.network, .train = prepared_.train, .validation = held_out_, .stop = stop_, .comm = *alone}, first_instance(prepared_.network, plan.input, options_, {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));
-    if (training.run() == EndReason::stopped) throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
+    Training training({.plan = plan,
+                       .options = options_,
+                       .network = prepared_.network,
+                       .train = prepared_.train,
+                       .validation = held_out_,
+                       .stop = stop_,
+                       .comm = *alone},
+                      first_instance(prepared_.network, plan.input, options_,
+                                     {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));
+    if (training.run() == EndReason::stopped)
+      throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
     return {training.images_per_second(), training.state().validation_accuracy};
   }
 
@@ -74,11 +90,15 @@ PrecisionChoice choose_precision(const PrecisionTrial& single, const PrecisionTr
   const double error = std::sqrt(single.accuracy * (1 - single.accuracy) / static_cast<double>(held_out));
   const bool faster = gain >= kLeastGain, as_good = half.accuracy >= single.accuracy - error;
   return {faster && as_good ? Precision::bf16_mixed : Precision::single,
-          "bf16-mixed is " + fixed(gain, 2) + " times as fast" + (!faster ? ", which is too little" : as_good ? " and as accurate" : ", but less accurate") + ": held-out accuracy " +
-              fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
+          "bf16-mixed is " + fixed(gain, 2) + " times as fast" +
+              (!faster   ? ", which is too little"
+               : as_good ? " and as accurate"
+                         : ", but less accurate") +
+              ": held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
 }
 
-PrecisionChoice try_precisions(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks, std::stop_token stop) {
+PrecisionChoice try_precisions(const Prepared& prepared, const Options& options,
+                               const data::Dataset& held_out, int64_t ranks, std::stop_token stop) {
   Trial trial(prepared, options, held_out, ranks, std::move(stop));
   const double speed = trial.run(Precision::single, 3).images_per_second;
   const double fitting = kSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);

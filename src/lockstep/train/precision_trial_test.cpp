@@ -20,13 +20,15 @@ void expect(const PrecisionChoice& choice, Precision precision, const std::strin
 }
 
 TEST(PrecisionTrial, TakesBf16WhereItIsFasterAndAsGood) {
-  expect(against({150, 0.8}), Precision::bf16_mixed, "1.50 times as fast and as accurate: held-out accuracy 0.8000 against 0.8000");
+  expect(against({150, 0.8}), Precision::bf16_mixed,
+         "1.50 times as fast and as accurate: held-out accuracy 0.8000 against 0.8000");
   expect(against({150, 0.95}), Precision::bf16_mixed, "as accurate");
 }
 
 TEST(PrecisionTrial, AllowsOneStandardError) {
   expect(against({150, 0.781}), Precision::bf16_mixed, "as accurate");
-  expect(against({150, 0.779}), Precision::single, "1.50 times as fast, but less accurate: held-out accuracy 0.7790 against 0.8000");
+  expect(against({150, 0.779}), Precision::single,
+         "1.50 times as fast, but less accurate: held-out accuracy 0.7790 against 0.8000");
 }
 
 TEST(PrecisionTrial, AllowsMoreWhereFewImagesAreHeldOut) {

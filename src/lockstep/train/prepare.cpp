@@ -44,11 +44,12 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kLeastForAnArchive = 64 << 20;  // its list of files is in memory whatever share decoded pictures may take
-constexpr int64_t kSmallPicture = 40;       // pixels a side up to which digits_cnn is chosen
-constexpr int64_t kSmallestForDigits = 7;   // its convolutions need that much
-constexpr int64_t kPrefetch = 4;            // mini-batches read ahead
-constexpr int64_t kReplicaPrefetch = 16;    // over all replicas, ParallelWrapper's default
+constexpr int64_t kLeastForAnArchive =
+    64 << 20;  // its list of files is in memory whatever share decoded pictures may take
+constexpr int64_t kSmallPicture = 40;      // pixels a side up to which digits_cnn is chosen
+constexpr int64_t kSmallestForDigits = 7;  // its convolutions need that much
+constexpr int64_t kPrefetch = 4;           // mini-batches read ahead
+constexpr int64_t kReplicaPrefetch = 16;   // over all replicas, ParallelWrapper's default
 
 class Preparation {
  public:
@@ -73,7 +74,8 @@ class Preparation {
     choose_format();
     cut_out_parts();
     open_caches();
-    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences() && !plan().streamed) leave_out_bad_samples();
+    if (!dry_ && options_.on_bad_sample == data::OnBadSample::skip && !sequences() && !plan().streamed)
+      leave_out_bad_samples();
     split();
     if (sequences()) {
       arrange_sequences(train_, validation_, test_, plan(), options_, earlier_);
@@ -82,7 +84,8 @@ class Preparation {
     choose_network();
     resolve_amounts();
     place();
-    check_step_memory(plan(), options_, prepared_.network, static_cast<double>(job_.ranks_here) / static_cast<double>(ranks().count), inventory_);
+    check_step_memory(plan(), options_, prepared_.network,
+                      static_cast<double>(job_.ranks_here) / static_cast<double>(ranks().count), inventory_);
     choose_features();
     arrange_pictures();
     normalize();
@@ -95,52 +98,88 @@ class Preparation {
  private:
   Plan& plan() { return prepared_.plan; }
   bool sequences() const { return prepared_.plan.format.kind == data::SampleKind::sequence; }
-  Ranks ranks() const { return job_.comm == nullptr ? Ranks{} : Ranks{true, job_.comm->size(), job_.comm->way(), job_.rank_here, job_.gpu_link != nullptr}; }
+  Ranks ranks() const {
+    return job_.comm == nullptr
+               ? Ranks{}
+               : Ranks{true, job_.comm->size(), job_.comm->way(), job_.rank_here, job_.gpu_link != nullptr};
+  }
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
-    data::Source source = data::open_source(path, {.labels = options_.labels, .on_bad_sample = options_.on_bad_sample, .classes = classes, .most_memory = std::max(most_bytes(), kLeastForAnArchive)});
+    data::Source source =
+        data::open_source(path, {.labels = options_.labels,
+                                 .on_bad_sample = options_.on_bad_sample,
+                                 .classes = classes,
+                                 .most_memory = std::max(most_bytes(), kLeastForAnArchive)});
     prepared_.skipped.insert(prepared_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (reasons_.source.empty()) reasons_.source = source.kind;
     return source.dataset;
   }
 
   // Of --memory-share, for this process.
-  int64_t most_bytes() const { return static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share / static_cast<double>(job_.ranks_here)); }
+  int64_t most_bytes() const {
+    return static_cast<int64_t>(static_cast<double>(inventory_.memory_bytes) * options_.memory_share /
+                                static_cast<double>(job_.ranks_here));
+  }
 
   bool averages() const { return options_.exchange == ExchangeKind::average; }
 
   // A sample of a stream is there once, when its turn comes.
   void check_stream() {
-    const auto refuse = [](const std::string& what, const std::string& hint) { throw Error(ErrorCode::invalid_option, what + " does not go with the mini-batches of an iterator", hint); };
+    const auto refuse = [](const std::string& what, const std::string& hint) {
+      throw Error(ErrorCode::invalid_option, what + " does not go with the mini-batches of an iterator",
+                  hint);
+    };
     if (!averages()) throw Error(ErrorCode::internal, "a stream of mini-batches is for averaging mode");
-    if (options_.normalize == "mean-std") refuse("--normalize mean-std", "it looks at all samples first; give the numbers, M,S for each channel");
-    if (options_.image_size != "auto" || !options_.resize_to.empty() || options_.color != Color::auto_) refuse("--image-size, --resize-to or --color", "let the iterator give images as the network takes them");
+    if (options_.normalize == "mean-std")
+      refuse("--normalize mean-std", "it looks at all samples first; give the numbers, M,S for each channel");
+    if (options_.image_size != "auto" || !options_.resize_to.empty() || options_.color != Color::auto_)
+      refuse("--image-size, --resize-to or --color",
+             "let the iterator give images as the network takes them");
     if (options_.keep_features == KeepFeatures::always) refuse("--keep-features always", "leave it out");
     if (options_.resident == Resident::on) refuse("--resident on", "leave it out");
-    if (options_.sample_order != data::SampleOrder::lockstep) refuse("--sample-order", "the iterator has the order");
-    if (job_.stream->gives_floats() && options_.decode == data::Decode::gpu) refuse("--decode gpu", "leave it out");
+    if (options_.sample_order != data::SampleOrder::lockstep)
+      refuse("--sample-order", "the iterator has the order");
+    if (job_.stream->gives_floats() && options_.decode == data::Decode::gpu)
+      refuse("--decode gpu", "leave it out");
   }
 
   void check_sample_order() const {
     if (options_.sample_order == data::SampleOrder::lockstep) return;
-    const auto refuse = [](const std::string& why) { throw Error(ErrorCode::invalid_option, "--sample-order distributed-sampler cannot go with " + why, "leave one of them out"); };
+    const auto refuse = [](const std::string& why) {
+      throw Error(ErrorCode::invalid_option, "--sample-order distributed-sampler cannot go with " + why,
+                  "leave one of them out");
+    };
     if (options_.tbptt_length > 0) refuse("--tbptt-length, whose pieces have an order of their own");
-    if (options_.scale_with_workers != ScaleWithWorkers::none) refuse("--scale-with-workers: name the --mini-batch-size of all workers together");
+    if (options_.scale_with_workers != ScaleWithWorkers::none)
+      refuse("--scale-with-workers: name the --mini-batch-size of all workers together");
   }
 
   void check_exchange() const {
-    if (options_.precision == Precision::fp16_mixed && (averages() || options_.exchange == ExchangeKind::powersgd)) {
-      throw Error(ErrorCode::invalid_option, "--precision fp16-mixed does not go with --exchange " + field_text(options_, "exchange") + ": " +
-                  (averages() ? "a step is skipped for all, and replicas step by themselves" : "what it keeps for the next step must be finite"), "--precision bf16-mixed goes with it");
+    if (options_.precision == Precision::fp16_mixed &&
+        (averages() || options_.exchange == ExchangeKind::powersgd)) {
+      throw Error(ErrorCode::invalid_option,
+                  "--precision fp16-mixed does not go with --exchange " + field_text(options_, "exchange") +
+                      ": " +
+                      (averages() ? "a step is skipped for all, and replicas step by themselves"
+                                  : "what it keeps for the next step must be finite"),
+                  "--precision bf16-mixed goes with it");
     }
     if (averages()) {
       if (options_.scale_with_workers == ScaleWithWorkers::none) return;
-      throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --exchange average: each replica has mini-batches of its own", "leave it out");
+      throw Error(ErrorCode::invalid_option,
+                  "--scale-with-workers has nothing to scale with --exchange average: each replica has "
+                  "mini-batches of its own",
+                  "leave it out");
     }
     const Options defaults;
-    for (const char* name : {"averaging-frequency", "averaging-warmup-steps", "average-updaters", "outer-optimizer", "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
+    for (const char* name :
+         {"averaging-frequency", "averaging-warmup-steps", "average-updaters", "outer-optimizer",
+          "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
       if (field_text(options_, name) != field_text(defaults, name)) {
-        throw Error(ErrorCode::invalid_option, "--" + std::string(name) + " " + field_text(options_, name) + " means nothing with --exchange " + field_text(options_, "exchange"), "add --exchange average, or leave it out");
+        throw Error(ErrorCode::invalid_option,
+                    "--" + std::string(name) + " " + field_text(options_, name) +
+                        " means nothing with --exchange " + field_text(options_, "exchange"),
+                    "add --exchange average, or leave it out");
       }
     }
   }
@@ -166,7 +205,9 @@ class Preparation {
       test_ = open(options_.test, classes);
     }
     plan().classes = classes;
-    if (classes.size() < 2) throw Error(ErrorCode::invalid_option, "the training data have " + std::to_string(classes.size()) + " class; a classifier needs two or more");
+    if (classes.size() < 2)
+      throw Error(ErrorCode::invalid_option, "the training data have " + std::to_string(classes.size()) +
+                                                 " class; a classifier needs two or more");
   }
 
   void choose_format() {
@@ -187,8 +228,11 @@ class Preparation {
     format.channels = colour ? 3 : 1;
     format.resize = options_.resize;
     format.decode = options_.decode;
-    if (format.decode == data::Decode::gpu) format.jpeg_decoder = open_jpeg_decoder(resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()));
-    const std::string looked = survey.looked_at_all ? "all images" : "the " + with_commas(survey.looked_at) + " images looked at";
+    if (format.decode == data::Decode::gpu)
+      format.jpeg_decoder = open_jpeg_decoder(
+          resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()));
+    const std::string looked =
+        survey.looked_at_all ? "all images" : "the " + with_commas(survey.looked_at) + " images looked at";
     if (options_.image_size != "auto") {
       std::tie(format.height, format.width) = parse_size("image-size", options_.image_size);
       reasons_.image_size = "asked for; other sizes: " + field_text(options_, "resize");
@@ -196,27 +240,40 @@ class Preparation {
       reasons_.image_size = "the size of " + looked;
       constexpr int64_t kSide = data::kPhotographSide;
       const int64_t times = format.height * format.width / (kSide * kSide);
-      if (times > 1) reasons_.image_size += "; " + std::to_string(times) + " times the work of --image-size " + std::to_string(kSide) + "x" + std::to_string(kSide);
+      if (times > 1)
+        reasons_.image_size += "; " + std::to_string(times) + " times the work of --image-size " +
+                               std::to_string(kSide) + "x" + std::to_string(kSide);
     } else {
-      reasons_.image_size = "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
+      reasons_.image_size =
+          "mixed sizes among " + looked + ", so they are resized (" + field_text(options_, "resize") + ")";
     }
-    reasons_.color = options_.color != Color::auto_ ? "asked for" : colour ? "there are colour images" : "no colour image among " + looked;
+    reasons_.color = options_.color != Color::auto_ ? "asked for"
+                     : colour                       ? "there are colour images"
+                                                    : "no colour image among " + looked;
   }
 
   // Other images than those of --image-size: a part of what --resize-to makes of them.
   void cut_out_parts() {
     if (options_.resize_to.empty()) {
       if (!data::Augment::parse(options_.augment).random_crop) return;
-      throw Error(ErrorCode::invalid_option, "--augment random-crop takes a part of larger images, and there is no --resize-to that makes them larger", "for instance --resize-to 256x256 --image-size 224x224; shift is the crop out of padded images");
+      throw Error(
+          ErrorCode::invalid_option,
+          "--augment random-crop takes a part of larger images, and there is no --resize-to that makes them "
+          "larger",
+          "for instance --resize-to 256x256 --image-size 224x224; shift is the crop out of padded images");
     }
     const data::PictureFormat& format = plan().format;
     const auto [height, width] = parse_size("resize-to", options_.resize_to);
-    if (options_.image_size == "auto") throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out");
+    if (options_.image_size == "auto")
+      throw Error(ErrorCode::invalid_option, "--resize-to needs --image-size, the size that is cut out");
     plan().resize_to = {height, width};
     data::check_part(format, format.sized(height, width));
     if (!queue_cuts()) train_ = data::cut_out_centre(train_, format, plan().resize_to);
-    for (data::Dataset* dataset : {&validation_, &test_}) *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
-    reasons_.image_size = (queue_cuts() ? "random parts of images fitted to " : "the centre of images fitted to ") + options_.resize_to + " (" + field_text(options_, "resize") + ")";
+    for (data::Dataset* dataset : {&validation_, &test_})
+      *dataset = data::cut_out_centre(*dataset, format, plan().resize_to);
+    reasons_.image_size =
+        (queue_cuts() ? "random parts of images fitted to " : "the centre of images fitted to ") +
+        options_.resize_to + " (" + field_text(options_, "resize") + ")";
     if (queue_cuts()) reasons_.image_size += "; for validation and test the centre";
   }
 
@@ -230,7 +287,8 @@ class Preparation {
 
   void open_caches() {
     const auto use = dry_ ? data::CacheUse::read : data::CacheUse::make;
-    caches_[0] = open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", train_format(), options_, use);
+    caches_[0] =
+        open_cache(train_, job_.dataset.empty() ? job_.folder.string() : "", train_format(), options_, use);
     caches_[1] = open_cache(validation_, options_.validation, plan().format, options_, use);
     caches_[2] = open_cache(test_, options_.test, plan().format, options_, use);
   }
@@ -240,7 +298,8 @@ class Preparation {
     for (data::Dataset* dataset : {&train_, &validation_, &test_}) {
       const auto& cache = caches_[place++].cache;
       if (dataset->empty()) continue;
-      auto [good, bad] = data::without_bad_samples(*dataset, dataset == &train_ ? train_format() : plan().format, inventory_.cores, cache);
+      auto [good, bad] = data::without_bad_samples(
+          *dataset, dataset == &train_ ? train_format() : plan().format, inventory_.cores, cache);
       check_classes_left(*dataset, good, bad);
       *dataset = good;
       prepared_.skipped.insert(prepared_.skipped.end(), bad.begin(), bad.end());
@@ -288,39 +347,50 @@ class Preparation {
       reasons_.network = "small grey images";
       return "digits_cnn";
     }
-    reasons_.network = format.channels == 1 ? "grey images of more than " + std::to_string(kSmallPicture) + " pixels" : "colour images";
+    reasons_.network = format.channels == 1
+                           ? "grey images of more than " + std::to_string(kSmallPicture) + " pixels"
+                           : "colour images";
     return "resnet18";
   }
 
   void choose_network() {
     const data::PictureFormat& format = plan().format;
-    plan().input = {format.channels, format.height, format.width, static_cast<int64_t>(plan().classes.size())};
+    plan().input = {format.channels, format.height, format.width,
+                    static_cast<int64_t>(plan().classes.size())};
     if (sequences()) plan().input = sequence_input(train_, format);
     reasons_.network = job_.network.empty() ? "asked for" : "given";
     if (prepared_.network.empty()) prepared_.network = nn::find_network(network_name());
     put_on_new_head();
     plan().network = prepared_.network.name();
-    prepared_.prototype = first_instance(prepared_.network, plan().input, options_, {.fresh = plan().fresh_layers, .dropped = plan().dropped_layers});
+    prepared_.prototype = first_instance(prepared_.network, plan().input, options_,
+                                         {.fresh = plan().fresh_layers, .dropped = plan().dropped_layers});
     reasons_.channels_last = prepared_.prototype.channels_last;
     if (plan().tbptt_length > 0 && prepared_.prototype.carried.empty()) {
-      throw Error(ErrorCode::invalid_option, "network \"" + plan().network + "\" has no recurrent state that --tbptt-length could carry on", "leave it out, or use lstm or gru layers");
+      throw Error(
+          ErrorCode::invalid_option,
+          "network \"" + plan().network + "\" has no recurrent state that --tbptt-length could carry on",
+          "leave it out, or use lstm or gru layers");
     }
     for (const auto& parameter : prepared_.prototype.module->parameters()) {
       plan().parameter_count += parameter.numel();
       if (parameter.requires_grad()) plan().learned_count += parameter.numel();
     }
-    learning_rate_factors(learnables_of(prepared_.prototype), options_, plan().fresh_layers);  // throws what is wrong with them
+    learning_rate_factors(learnables_of(prepared_.prototype), options_,
+                          plan().fresh_layers);  // throws what is wrong with them
     if (!sequences()) plan().frozen_steps = nn::frozen_steps(prepared_.prototype);
   }
 
   void put_on_new_head() {
     if (options_.head == Head::keep) {
-      if (options_.drop_layers > 0) throw Error(ErrorCode::invalid_option, "--drop-layers leaves the network without a last layer", "add --head new");
+      if (options_.drop_layers > 0)
+        throw Error(ErrorCode::invalid_option, "--drop-layers leaves the network without a last layer",
+                    "add --head new");
       return;
     }
     if (options_.weights.empty()) {
       const std::string where = nn::where_weights_are(prepared_.network.name());
-      throw Error(ErrorCode::invalid_option, "--head new keeps all layers but the last as they were trained, and there are no --weights",
+      throw Error(ErrorCode::invalid_option,
+                  "--head new keeps all layers but the last as they were trained, and there are no --weights",
                   "--weights FILE, safetensors or saved by PyTorch" + (where.empty() ? "" : "; " + where));
     }
     nn::Surgery surgery = nn::with_new_head(prepared_.network, plan().input, options_.drop_layers);
@@ -332,8 +402,10 @@ class Preparation {
   // Of one picture, as it is kept.
   int64_t feature_bytes() const {
     const std::vector<nn::LayerRow> rows = nn::inspect_network(prepared_.network, prepared_.plan.input).rows;
-    const Precision precision = prepared_.plan.precision == Precision::single ? options_.precision : prepared_.plan.precision;
-    return c10::multiply_integers(rows[prepared_.plan.frozen_steps - 1].shape) * (is_mixed(precision) ? mixed_bytes() : number_bytes(precision));
+    const Precision precision =
+        prepared_.plan.precision == Precision::single ? options_.precision : prepared_.plan.precision;
+    return c10::multiply_integers(rows[prepared_.plan.frozen_steps - 1].shape) *
+           (is_mixed(precision) ? mixed_bytes() : number_bytes(precision));
   }
 
   // Autocast leaves some layers' output in 32 bits.
@@ -341,14 +413,20 @@ class Preparation {
     const nn::NetworkInput& input = prepared_.plan.input;
     const torch::NoGradGuard no_grad;
     const AutocastScope autocast(Precision::bf16_mixed, c10::DeviceType::CPU, WeightCasts::renew);
-    return static_cast<int64_t>(prepared_.prototype.forward_part(at::zeros({1, input.channels, input.height, input.width}), 0, prepared_.plan.frozen_steps).element_size());
+    return static_cast<int64_t>(prepared_.prototype
+                                    .forward_part(at::zeros({1, input.channels, input.height, input.width}),
+                                                  0, prepared_.plan.frozen_steps)
+                                    .element_size());
   }
 
   // Features are the same in every epoch when the pictures are.
   void choose_features() {
     Plan& plan = this->plan();
     if (plan.frozen_steps == 0) {
-      if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always has nothing to keep: no first layers of the network are frozen", "freeze them, e.g. --freeze 'features.*'");
+      if (options_.keep_features == KeepFeatures::always)
+        throw Error(ErrorCode::invalid_option,
+                    "--keep-features always has nothing to keep: no first layers of the network are frozen",
+                    "freeze them, e.g. --freeze 'features.*'");
       return;
     }
     if (plan.streamed) {
@@ -361,17 +439,24 @@ class Preparation {
     const bool fits = copies * bytes <= most_bytes();
     const std::string of = "what \"" + layer + "\" gives takes " + as_bytes(copies * bytes);
     const std::string obstacle = fits ? "" : feature_file_obstacle(train_, bytes, options_);
-    const std::string where = fits ? ", and no augmentation changes the images" : obstacle.empty() ? ", more than --memory-share allows, so it lies on disk" : ", more than --memory-share allows; on disk: " + obstacle;
+    const std::string where = fits               ? ", and no augmentation changes the images"
+                              : obstacle.empty() ? ", more than --memory-share allows, so it lies on disk"
+                                                 : ", more than --memory-share allows; on disk: " + obstacle;
     if (options_.keep_features == KeepFeatures::never) {
       reasons_.features = "--keep-features never";
     } else if (options_.augment != "none") {
       reasons_.features = "--augment changes the images in every epoch";
-      if (options_.keep_features == KeepFeatures::always) throw Error(ErrorCode::invalid_option, "--keep-features always cannot be kept: " + reasons_.features, "leave out one of them");
+      if (options_.keep_features == KeepFeatures::always)
+        throw Error(ErrorCode::invalid_option, "--keep-features always cannot be kept: " + reasons_.features,
+                    "leave out one of them");
     } else {
       const bool always = options_.keep_features == KeepFeatures::always, began = earlier_ != nullptr;
       plan.keep_features = always || (began ? earlier_->keep_features : fits || obstacle.empty());
       plan.features_on_disk = plan.keep_features && !fits && obstacle.empty();
-      reasons_.features = (always ? "asked for; " : began ? "as the run began; " : "") + of + (always && fits ? "" : where);
+      reasons_.features = (always  ? "asked for; "
+                           : began ? "as the run began; "
+                                   : "") +
+                          of + (always && fits ? "" : where);
     }
   }
 
@@ -380,12 +465,18 @@ class Preparation {
     Plan& plan = this->plan();
     if (!plan.keep_features || dry_) return;
     const int64_t record_bytes = feature_bytes();
-    const uint64_t frozen = hash_of_frozen(nn::state_of(*prepared_.prototype.module), prepared_.prototype, plan.frozen_steps);
+    const uint64_t frozen =
+        hash_of_frozen(nn::state_of(*prepared_.prototype.module), prepared_.prototype, plan.frozen_steps);
     std::string refusal;
-    for (const auto& [pictures, storage] : {std::pair{prepared_.train, &prepared_.train_features}, std::pair{prepared_.validation, &prepared_.validation_features}}) {
+    for (const auto& [pictures, storage] :
+         {std::pair{prepared_.train, &prepared_.train_features},
+          std::pair{prepared_.validation, &prepared_.validation_features}}) {
       if (pictures == nullptr) continue;
-      OpenedFeatures opened{.refusal = feature_file_obstacle(pictures->dataset(), pictures->size() * record_bytes, options_)};
-      if (opened.refusal.empty()) opened = open_features(features_key(*pictures, prepared_.network, plan, options_, frozen, record_bytes), options_);
+      OpenedFeatures opened{
+          .refusal = feature_file_obstacle(pictures->dataset(), pictures->size() * record_bytes, options_)};
+      if (opened.refusal.empty())
+        opened = open_features(
+            features_key(*pictures, prepared_.network, plan, options_, frozen, record_bytes), options_);
       *storage = {.in_memory = !plan.features_on_disk, .file = std::move(opened.file), .frozen = frozen};
       if (storage->file == nullptr) refusal = opened.refusal;
     }
@@ -398,25 +489,36 @@ class Preparation {
     plan().features_on_disk = false;
     plan().keep_features = earlier_ != nullptr || options_.keep_features == KeepFeatures::always;
     reasons_.features += "; " + reason;
-    prepared_.notes.push_back(std::string(plan().keep_features ? "what the frozen layers give is kept in memory, more than --memory-share allows" : "the frozen layers are computed at every step") +
-                              ", for there is no file of it: " + reason);
+    prepared_.notes.push_back(
+        std::string(plan().keep_features
+                        ? "what the frozen layers give is kept in memory, more than --memory-share allows"
+                        : "the frozen layers are computed at every step") +
+        ", for there is no file of it: " + reason);
     if (plan().keep_features) return;
-    prepared_.train = prepared_.validation = prepared_.test = nullptr;  // they keep no pictures, for these were to be read once
+    prepared_.train = prepared_.validation = prepared_.test =
+        nullptr;  // they keep no pictures, for these were to be read once
     arrange_pictures();
   }
 
   void resolve_amounts() {
     Plan& plan = this->plan();
-    const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch : averages() ? kReplicaPrefetch : kPrefetch;
+    const int64_t prefetch = options_.prefetch > 0 ? options_.prefetch
+                             : averages()          ? kReplicaPrefetch
+                                                   : kPrefetch;
     plan.read_ahead = prefetch;
     if (plan.streamed) {
       plan.mini_batch_size = train_.size();
     } else if (plan.tbptt_length == 0) {
-      plan.mini_batch_size = std::min(options_.mini_batch_size.is_auto() ? fitting_size() : int64_t{options_.mini_batch_size}, plan.train_count);
+      plan.mini_batch_size =
+          std::min(options_.mini_batch_size.is_auto() ? fitting_size() : int64_t{options_.mini_batch_size},
+                   plan.train_count);
     }
-    plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate : default_learning_rate(options_, plan.format.kind);
+    plan.learning_rate = options_.learning_rate > 0 ? options_.learning_rate
+                                                    : default_learning_rate(options_, plan.format.kind);
     plan.lr_schedule = options_.lr_schedule;
-    plan.shards = options_.shards > 0 ? options_.shards : averages() ? default_replicas() : default_shards(plan.learned_count, plan.mini_batch_size);
+    plan.shards = options_.shards > 0 ? options_.shards
+                  : averages()        ? default_replicas()
+                                      : default_shards(plan.learned_count, plan.mini_batch_size);
     if (averages()) plan.mini_batch_size *= plan.shards;
     if (earlier_ != nullptr) {
       plan.mini_batch_size = earlier_->mini_batch_size;
@@ -429,7 +531,8 @@ class Preparation {
     }
     resolve_length();
     plan.validate_every = options_.validate_every > 0 ? options_.validate_every : plan.steps_per_epoch;
-    plan.patience = options_.patience >= 0 ? options_.patience : default_patience(std::max<int64_t>(1, plan.validate_every));
+    plan.patience = options_.patience >= 0 ? options_.patience
+                                           : default_patience(std::max<int64_t>(1, plan.validate_every));
     plan.checkpoint_every = options_.checkpoint_every > 0 ? options_.checkpoint_every : plan.steps_per_epoch;
     plan.hash_every = options_.hash_every > 0 ? options_.hash_every : plan.steps_per_epoch;
     if (averages()) plan.read_ahead = divided_up(plan.read_ahead, plan.shards);
@@ -438,30 +541,43 @@ class Preparation {
   // Each worker then has what one has alone: as many samples in as many shards.
   void scale_with_workers() {
     if (options_.scale_with_workers == ScaleWithWorkers::none) return;
-    const int64_t workers = resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()).workers;
+    const int64_t workers =
+        resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()).workers;
     plan().mini_batch_size = std::min(plan().mini_batch_size * workers, plan().train_count);
     plan().shards *= workers;
-    if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate) plan().learning_rate *= static_cast<double>(workers);
+    if (options_.scale_with_workers == ScaleWithWorkers::batch_and_rate)
+      plan().learning_rate *= static_cast<double>(workers);
   }
 
-  // A sampler's replica for each worker, with as many shards as any other unless somebody says how many there are.
+  // A sampler's replica for each worker, with as many shards as any other unless somebody says how many there
+  // are.
   void deal_as_sampler() {
     Plan& plan = this->plan();
     if (options_.sample_order == data::SampleOrder::lockstep) return;
-    plan.sampler_replicas = averages() ? plan.shards : resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
-    const int64_t replicas = plan.sampler_replicas, whole_epoch = divided_up(plan.train_count, replicas) * replicas;
+    plan.sampler_replicas =
+        averages() ? plan.shards : resolve_placement(options_, plan.shards, inventory_, ranks()).workers;
+    const int64_t replicas = plan.sampler_replicas,
+                  whole_epoch = divided_up(plan.train_count, replicas) * replicas;
     if (options_.shards == 0) plan.shards = divided_up(plan.shards, replicas) * replicas;
     if (plan.mini_batch_size == plan.train_count) plan.mini_batch_size = whole_epoch;
     if (plan.mini_batch_size % replicas == 0) return;
-    throw Error(ErrorCode::invalid_option, "a mini-batch of " + std::to_string(plan.mini_batch_size) + " samples cannot be dealt evenly to " + std::to_string(replicas) + " workers, as --sample-order distributed-sampler does",
+    throw Error(ErrorCode::invalid_option,
+                "a mini-batch of " + std::to_string(plan.mini_batch_size) +
+                    " samples cannot be dealt evenly to " + std::to_string(replicas) +
+                    " workers, as --sample-order distributed-sampler does",
                 "--mini-batch-size " + std::to_string(divided_up(plan.mini_batch_size, replicas) * replicas));
   }
 
   void resolve_length() {
     Plan& plan = this->plan();
-    plan.steps_per_epoch = plan.streamed ? divided_up(job_.stream->mini_batches(), plan.shards) : data::steps_per_epoch(sample_order(plan, options_).epoch_size(plan.train_count), plan.mini_batch_size);
+    plan.steps_per_epoch =
+        plan.streamed ? divided_up(job_.stream->mini_batches(), plan.shards)
+                      : data::steps_per_epoch(sample_order(plan, options_).epoch_size(plan.train_count),
+                                              plan.mini_batch_size);
     plan.max_epochs = plan.streamed ? 1 : options_.max_epochs;
-    if (plan.max_epochs == 0) plan.max_epochs = options_.max_steps > 0 ? divided_up(options_.max_steps, plan.steps_per_epoch) : default_epochs(plan.steps_per_epoch);
+    if (plan.max_epochs == 0)
+      plan.max_epochs = options_.max_steps > 0 ? divided_up(options_.max_steps, plan.steps_per_epoch)
+                                               : default_epochs(plan.steps_per_epoch);
     plan.max_steps = options_.max_steps;
     plan.total_steps = total_steps(plan.max_epochs, plan.steps_per_epoch, plan.max_steps);
     plan.schedule_steps = plan.total_steps;
@@ -473,11 +589,19 @@ class Preparation {
       reasons_.mini_batch = "auto, as the run began";
       return earlier_->mini_batch_size;
     }
-    if (options_.scale_with_workers != ScaleWithWorkers::none) throw Error(ErrorCode::invalid_option, "--scale-with-workers has nothing to scale with --mini-batch-size auto, which takes what memory there is", "leave out one of them");
+    if (options_.scale_with_workers != ScaleWithWorkers::none)
+      throw Error(ErrorCode::invalid_option,
+                  "--scale-with-workers has nothing to scale with --mini-batch-size auto, which takes what "
+                  "memory there is",
+                  "leave out one of them");
     Plan asked = plan();
-    const Placement placement = resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks());
-    if (placement.device != "cpu" && placement.workers > std::max(ranks().count, static_cast<int64_t>(placement.devices.size()))) {
-      throw Error(ErrorCode::invalid_option, "--mini-batch-size auto counts with one worker on a GPU, and here several share one", "leave out --workers, or give a number");
+    const Placement placement =
+        resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks());
+    if (placement.device != "cpu" &&
+        placement.workers > std::max(ranks().count, static_cast<int64_t>(placement.devices.size()))) {
+      throw Error(ErrorCode::invalid_option,
+                  "--mini-batch-size auto counts with one worker on a GPU, and here several share one",
+                  "leave out --workers, or give a number");
     }
     asked.device = placement.device;
     asked.devices = placement.devices;
@@ -486,13 +610,17 @@ class Preparation {
     if (averages() && options.shards == 0) options.shards = default_replicas();
     MemoryBudget budget = memory_budget(asked, options, inventory_);
     if (resident_choice(asked).use) budget.bytes -= static_cast<double>(resident_bytes(asked));
-    const FittingBatch found = fitting_batch(asked, options, measure_shard_memory(prepared_.network, asked, options), budget.bytes);
-    reasons_.mini_batch = found.reason + " (it may take " + budget.words + "); --mini-batch-size " + std::to_string(found.samples) + " gives the same weights elsewhere";
+    const FittingBatch found =
+        fitting_batch(asked, options, measure_shard_memory(prepared_.network, asked, options), budget.bytes);
+    reasons_.mini_batch = found.reason + " (it may take " + budget.words + "); --mini-batch-size " +
+                          std::to_string(found.samples) + " gives the same weights elsewhere";
     return found.samples;
   }
 
   // A replica for each worker.
-  int64_t default_replicas() const { return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()).workers; }
+  int64_t default_replicas() const {
+    return resolve_placement(options_, std::numeric_limits<int64_t>::max(), inventory_, ranks()).workers;
+  }
 
   void place() {
     placement_ = resolve_placement(options_, plan().shards, inventory_, ranks());
@@ -502,7 +630,8 @@ class Preparation {
     plan().workers = placement_.workers;
     plan().cores = placement_.cores;
     plan().fingerprint = device::arithmetic_fingerprint(placement_.devices);
-    if (const device::JpegDecoder* decoder = plan().format.jpeg_decoder) plan().fingerprint += "; jpeg " + decoder->fingerprint();
+    if (const device::JpegDecoder* decoder = plan().format.jpeg_decoder)
+      plan().fingerprint += "; jpeg " + decoder->fingerprint();
   }
 
   // Where they lie, and what follows from that.
@@ -527,22 +656,31 @@ class Preparation {
 
   void choose_recording() {
     if (!options_.cuda_graphs) return;
-    const std::string against = recording_obstacle(plan(), options_, prepared_.prototype.steps, std::max(ranks().count, static_cast<int64_t>(plan().devices.size())));
+    const std::string against =
+        recording_obstacle(plan(), options_, prepared_.prototype.steps,
+                           std::max(ranks().count, static_cast<int64_t>(plan().devices.size())));
     plan().cuda_graphs = against.empty();
     reasons_.cuda_graphs = against.empty() ? "asked for" : against;
   }
 
   // Of what would be decoded again in every epoch, and of nothing else.
   void make_automatic_cache_of(const data::Dataset& dataset, size_t place, const data::PictureShare& share) {
-    if (options_.cache != "auto" || sequences() || plan().keep_features || plan().total_steps <= plan().steps_per_epoch) return;
+    if (options_.cache != "auto" || sequences() || plan().keep_features ||
+        plan().total_steps <= plan().steps_per_epoch)
+      return;
     const data::PictureFormat format = format_at(place);
     if (caches_[place].cache != nullptr || share.keeps(dataset, format, most_bytes())) return;
-    AutomaticCache made = make_automatic_cache(dataset, format, options_, dry_ ? data::CacheUse::read : data::CacheUse::make);
+    AutomaticCache made =
+        make_automatic_cache(dataset, format, options_, dry_ ? data::CacheUse::read : data::CacheUse::make);
     if (place == 0) plan().cached_pictures = made.wanted;
     const std::string whose = place == 0 ? "" : "held-out ";
-    prepared_.notes.push_back(made.cache != nullptr ? "decoded " + whose + "images are kept in \"" + made.cache->path().string() + "\" " + made.reason
-                                                    : "every " + std::string(place == 0 ? "epoch" : "validation") + " decodes all " + whose + "images again, for there is no cache of them: " + made.reason);
-    const std::string stale = caches_[place].stale && made.cache == nullptr ? "the one there is of other files; " : "";
+    prepared_.notes.push_back(
+        made.cache != nullptr
+            ? "decoded " + whose + "images are kept in \"" + made.cache->path().string() + "\" " + made.reason
+            : "every " + std::string(place == 0 ? "epoch" : "validation") + " decodes all " + whose +
+                  "images again, for there is no cache of them: " + made.reason);
+    const std::string stale =
+        caches_[place].stale && made.cache == nullptr ? "the one there is of other files; " : "";
     caches_[place] = {.cache = std::move(made.cache), .reason = stale + made.reason};
   }
 
@@ -551,7 +689,8 @@ class Preparation {
   void make_picture_sets() {
     const int64_t kept_bytes = plan().keep_features ? 0 : most_bytes();  // pictures are then read once
     const auto share = job_.pictures != nullptr ? job_.pictures : std::make_shared<data::PictureShare>();
-    const auto open = [&](const data::Dataset& dataset, size_t place) -> std::shared_ptr<const data::PictureSet> {
+    const auto open = [&](const data::Dataset& dataset,
+                          size_t place) -> std::shared_ptr<const data::PictureSet> {
       if (dataset.empty()) return nullptr;
       if (place < 2) make_automatic_cache_of(dataset, place, *share);  // a test set is read once
       return share->open(dataset, format_at(place), kept_bytes, caches_[place].cache);
@@ -580,7 +719,8 @@ class Preparation {
     if (options_.normalize != "mean-std") {
       found = parse_normalization(options_.normalize, plan().format.channels);
     } else if (!dry_) {
-      found = sequences() ? measure_sequences(*prepared_.train, job_.stop) : measure_normalization(*prepared_.train, job_.stop);
+      found = sequences() ? measure_sequences(*prepared_.train, job_.stop)
+                          : measure_normalization(*prepared_.train, job_.stop);
     }
     plan().mean = found.mean;
     plan().deviation = found.deviation;
@@ -599,7 +739,9 @@ class Preparation {
       return;
     }
     const auto& units = inventory_.vector_units;
-    const bool has_units = std::any_of(units.begin(), units.end(), [](const std::string& unit) { return unit == "avx512_bf16" || unit == "amx_bf16"; });
+    const bool has_units = std::any_of(units.begin(), units.end(), [](const std::string& unit) {
+      return unit == "avx512_bf16" || unit == "amx_bf16";
+    });
     if (earlier_ != nullptr) {
       if (earlier_->precision == "bf16-mixed") plan().precision = Precision::bf16_mixed;
       reasons_.precision = "as the run began";
@@ -608,7 +750,9 @@ class Preparation {
     } else if (validation_.empty()) {
       reasons_.precision = "without held-out images bf16-mixed cannot be judged";
     } else {
-      PrecisionChoice choice = try_precisions(prepared_, options_, validation_, std::max(ranks().count, static_cast<int64_t>(plan().devices.size())), job_.stop);
+      PrecisionChoice choice =
+          try_precisions(prepared_, options_, validation_,
+                         std::max(ranks().count, static_cast<int64_t>(plan().devices.size())), job_.stop);
       plan().precision = choice.precision;
       reasons_.precision = std::move(choice.reason);
     }
@@ -618,7 +762,8 @@ class Preparation {
   void note_slow_precision() {
     if (options_.precision != Precision::fp16_mixed || plan().device != "cpu") return;
     reasons_.precision = "for GPUs: on a processor some hundred times slower than 32-true";
-    prepared_.notes.push_back("--precision fp16-mixed is " + reasons_.precision + "; bf16-mixed is the one for processors");
+    prepared_.notes.push_back("--precision fp16-mixed is " + reasons_.precision +
+                              "; bf16-mixed is the one for processors");
   }
 
   void describe() {
@@ -652,35 +797,46 @@ class Preparation {
 
 }  // namespace
 
-nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options, const nn::LoadOptions& load) {
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options,
+                            const nn::LoadOptions& load) {
   nn::Instance instance = trainable_instance(network, input, options);
   if (options.weights.empty()) return instance;
   check_weights_are_there(network, options);
   const nn::SafetensorsFile file = nn::read_weights(options.weights);
-  with_context([&] { return "for network \"" + network.name() + "\""; }, [&] { nn::load_state(*instance.module, file, options.weights, load); });
+  with_context([&] { return "for network \"" + network.name() + "\""; },
+               [&] { nn::load_state(*instance.module, file, options.weights, load); });
   return instance;
 }
 
 void check_weights_are_there(const nn::Network& network, const Options& options) {
   if (std::filesystem::exists(options.weights)) return;
   const std::string where = nn::where_weights_are(network.name());
-  throw Error(ErrorCode::not_found, "there is no file of weights \"" + options.weights + "\"", where.empty() ? "check the path" : "check the path; " + where);
+  throw Error(ErrorCode::not_found, "there is no file of weights \"" + options.weights + "\"",
+              where.empty() ? "check the path" : "check the path; " + where);
 }
 
-Options with_expected_input(const Options& options, const nn::Network& network, const std::vector<std::string>& given) {
+Options with_expected_input(const Options& options, const nn::Network& network,
+                            const std::vector<std::string>& given) {
   Options filled = options;
   const Options defaults;
   const Json expected = nn::expected_input(network);
   for (const auto& [name, value] : expected.items()) {
-    const bool known = name == "image-size" || name == "resize" || name == "resize-to" || name == "color" || name == "normalize";
-    if (!known) throw Error(ErrorCode::invalid_option, "\"input\" of network \"" + network.name() + "\" has no entry \"" + name + "\"", "known are image-size, resize, resize-to, color, normalize");
-    const bool asked = std::find(given.begin(), given.end(), name) != given.end() || field_text(options, name) != field_text(defaults, name);
+    const bool known = name == "image-size" || name == "resize" || name == "resize-to" || name == "color" ||
+                       name == "normalize";
+    if (!known)
+      throw Error(ErrorCode::invalid_option,
+                  "\"input\" of network \"" + network.name() + "\" has no entry \"" + name + "\"",
+                  "known are image-size, resize, resize-to, color, normalize");
+    const bool asked = std::find(given.begin(), given.end(), name) != given.end() ||
+                       field_text(options, name) != field_text(defaults, name);
     if (!asked) set_field(filled, name, value.get<std::string>());
   }
   return filled;
 }
 
-Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier) { return Preparation(job, options, dry, earlier).make(); }
+Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier) {
+  return Preparation(job, options, dry, earlier).make();
+}
 
 Plan plan(const Job& job, const Options& options) { return prepare(job, options, /*dry=*/true).plan; }
 

@@ -1,4 +1,5 @@
-// From what was asked to what is needed: data opened and split, the network chosen and checked, every option resolved.
+// From what was asked to what is needed: data opened and split, the network chosen and checked, every option
+// resolved.
 #pragma once
 
 #include <memory>
@@ -17,13 +18,13 @@ namespace lockstep::train {
 struct Prepared {
   Plan plan;
   nn::Network network;
-  nn::Instance prototype;                             ///< with its first weights, in training mode
+  nn::Instance prototype;  ///< with its first weights, in training mode
   std::shared_ptr<const data::PictureSet> train;
-  std::shared_ptr<const data::PictureSet> validation; ///< may be null
-  std::shared_ptr<const data::PictureSet> test;       ///< may be null
-  FeatureStorage train_features = {};                 ///< where plan.keep_features
+  std::shared_ptr<const data::PictureSet> validation;  ///< may be null
+  std::shared_ptr<const data::PictureSet> test;        ///< may be null
+  FeatureStorage train_features = {};                  ///< where plan.keep_features
   FeatureStorage validation_features = {};
-  std::vector<std::string> notes;          ///< what a user should hear when the run starts
+  std::vector<std::string> notes;  ///< what a user should hear when the run starts
   std::vector<data::BadSample> skipped;
 };
 
@@ -37,16 +38,21 @@ struct Resolved {
   bool keep_features = false;
 };
 
-/// The network with the weights that a run begins with: by options.seed, or from the file options.weights as far as `load` says, and with what is frozen.
-nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options, const nn::LoadOptions& load = {});
+/// The network with the weights that a run begins with: by options.seed, or from the file options.weights as
+/// far as `load` says, and with what is frozen.
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options,
+                            const nn::LoadOptions& load = {});
 
 /// Throws not_found, with where they can be had, for a file options.weights that is not there.
 void check_weights_are_there(const nn::Network& network, const Options& options);
 
-/// `options` with what the network's file says of its input (nn::expected_input) in place of those that were not asked for.
-Options with_expected_input(const Options& options, const nn::Network& network, const std::vector<std::string>& given);
+/// `options` with what the network's file says of its input (nn::expected_input) in place of those that were
+/// not asked for.
+Options with_expected_input(const Options& options, const nn::Network& network,
+                            const std::vector<std::string>& given);
 
-/// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad samples).
+/// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad
+/// samples).
 Prepared prepare(const Job& job, const Options& options, bool dry, const Resolved* earlier = nullptr);
 
 }  // namespace lockstep::train

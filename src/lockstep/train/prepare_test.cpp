@@ -69,7 +69,8 @@ TEST(Prepare, RandomPartsAreOfLargerTrainingPicturesAndOthersAreCentres) {
     EXPECT_EQ(parts.train->size(), centres.train->size());
     ASSERT_NE(parts.validation, nullptr);
     EXPECT_EQ(all_of(*parts.validation), all_of(*centres.validation));
-    const auto line = std::find_if(parts.plan.lines.begin(), parts.plan.lines.end(), [](const PlanLine& one) { return one.name == "image size"; });
+    const auto line = std::find_if(parts.plan.lines.begin(), parts.plan.lines.end(),
+                                   [](const PlanLine& one) { return one.name == "image size"; });
     ASSERT_TRUE(line != parts.plan.lines.end());
     EXPECT_THAT(line->reason, HasSubstr("random parts of images fitted to 12x16"));
   }
@@ -87,7 +88,8 @@ TEST(Prepare, HeldOutPicturesThatFitOnlyWithoutTheOthersAreToldOf) {
     const Prepared prepared = prepare(job, options, /*dry=*/true);
     EXPECT_TRUE(prepared.train->kept());
     EXPECT_EQ(prepared.validation->kept(), sets > 2);
-    const testing::Matcher<std::vector<std::string>> told = testing::Contains(HasSubstr("every validation decodes all held-out images again"));
+    const testing::Matcher<std::vector<std::string>> told =
+        testing::Contains(HasSubstr("every validation decodes all held-out images again"));
     EXPECT_THAT(prepared.notes, sets > 2 ? testing::Not(told) : told);
   }
 }

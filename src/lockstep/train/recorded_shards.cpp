@@ -16,7 +16,8 @@ constexpr size_t kMostSizes = 2;    // a full mini-batch has no more
 
 }  // namespace
 
-std::string recording_obstacle(const Plan& plan, const Options& options, const std::vector<nn::LayerStep>& steps, int64_t ranks) {
+std::string recording_obstacle(const Plan& plan, const Options& options,
+                               const std::vector<nn::LayerStep>& steps, int64_t ranks) {
   if (plan.device == "cpu") return "there is no GPU in use";
   if (plan.format.kind == data::SampleKind::sequence) return "sequences have lengths of their own";
   if (options.exchange == ExchangeKind::average) return "replicas have weights of their own";
@@ -25,16 +26,19 @@ std::string recording_obstacle(const Plan& plan, const Options& options, const s
   if (plan.keep_features) return "what the frozen layers give is kept";
   if (data::Augment::parse(options.augment).mixup > 0) return "mixup has two targets for each image";
   if (steps.empty()) return "a module of one's own may read from the GPU in the middle of a step";
-  const auto random = std::find_if(steps.begin(), steps.end(), [](const nn::LayerStep& step) { return step.random; });
+  const auto random =
+      std::find_if(steps.begin(), steps.end(), [](const nn::LayerStep& step) { return step.random; });
   return random == steps.end() ? "" : "layer \"" + random->name + "\" draws random numbers";
 }
 
-RecordedShards::RecordedShards(RecordingOptions options, Work work) : options_(std::move(options)), work_(std::move(work)) {}
+RecordedShards::RecordedShards(RecordingOptions options, Work work)
+    : options_(std::move(options)), work_(std::move(work)) {}
 
 RecordedShards::Size* RecordedShards::size_for(const at::Tensor& input) {
   if (!is_on()) return nullptr;
   const auto known = sizes_.find(input.size(0));
-  if (known != sizes_.end()) return known->second.pass.input.sizes() == input.sizes() ? &known->second : nullptr;
+  if (known != sizes_.end())
+    return known->second.pass.input.sizes() == input.sizes() ? &known->second : nullptr;
   if (sizes_.size() == kMostSizes) return nullptr;
   const at::ScalarType wide = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   Size& size = sizes_[input.size(0)];
@@ -59,7 +63,10 @@ const RecordedPass* RecordedShards::run(const at::Tensor& input, const at::Tenso
     try {
       if (size->runs == kRehearsals) size->graph->record(work);
     } catch (...) {
-      if (options_.warn) options_.warn("--cuda-graphs does nothing from here on, for shards of " + std::to_string(input.size(0)) + " samples could not be recorded: " + device::error_of(std::current_exception()).message());
+      if (options_.warn)
+        options_.warn(
+            "--cuda-graphs does nothing from here on, for shards of " + std::to_string(input.size(0)) +
+            " samples could not be recorded: " + device::error_of(std::current_exception()).message());
       options_.make_graph = {};
       sizes_.clear();
       return nullptr;

@@ -1,4 +1,5 @@
-// Recorded shards with stand-ins for a GPU's recordings: all but the recording itself is the code that runs on a GPU.
+// Recorded shards with stand-ins for a GPU's recordings: all but the recording itself is the code that runs
+// on a GPU.
 #include "lockstep/train/recorded_shards.h"
 
 #include <stdexcept>
@@ -44,7 +45,10 @@ class Noted : public device::RepeatedWork {
 
 struct Trained {
   explicit Trained(const std::string& network, ReplicaOptions options = {})
-      : instance(seeded_instance(nn::find_network(network), kInput, 1)), weights(instance, at::kFloat, at::kCPU), norms(probe_batch_norms(instance, kInput)), replica(instance, weights, norms, options) {}
+      : instance(seeded_instance(nn::find_network(network), kInput, 1)),
+        weights(instance, at::kFloat, at::kCPU),
+        norms(probe_batch_norms(instance, kInput)),
+        replica(instance, weights, norms, options) {}
 
   nn::Instance instance;
   SharedWeights weights;
@@ -53,7 +57,10 @@ struct Trained {
 };
 
 data::Shard shard_of(int64_t samples) {
-  data::Shard shard{.index = 0, .pictures = at::randint(256, {samples, 1, 28, 28}, at::kByte), .target = at::randint(10, {samples}, at::kLong), .count = samples};
+  data::Shard shard{.index = 0,
+                    .pictures = at::randint(256, {samples, 1, 28, 28}, at::kByte),
+                    .target = at::randint(10, {samples}, at::kLong),
+                    .count = samples};
   shard.target[0] = -1;  // one without a label
   return shard;
 }
@@ -79,12 +86,14 @@ void expect_equal_training(Trained& usual, Trained& recorded, const std::vector<
       const at::NoGradGuard no_grad;
       at::Tensor(one->weights.flat()).mul_(0.99);
     }
-    for (std::vector<ShardResult>& result : results) settle(result, 1, /*pieces=*/1, usual.norms, *comm::make_communicator());
+    for (std::vector<ShardResult>& result : results)
+      settle(result, 1, /*pieces=*/1, usual.norms, *comm::make_communicator());
     EXPECT_EQ(results[1][0].loss, results[0][0].loss);
     EXPECT_EQ(results[1][0].correct, results[0][0].correct);
     EXPECT_EQ(results[1][0].targets, sizes[step] - 1);
     ASSERT_EQ(results[1][0].moments.size(), results[0][0].moments.size());
-    for (size_t m = 0; m < results[0][0].moments.size(); ++m) EXPECT_EQ(results[1][0].moments[m].mean, results[0][0].moments[m].mean);
+    for (size_t m = 0; m < results[0][0].moments.size(); ++m)
+      EXPECT_EQ(results[1][0].moments[m].mean, results[0][0].moments[m].mean);
   }
 }
 
@@ -98,7 +107,9 @@ TEST(RecordedShards, GiveWhatTheUsualWayGives) {
       options.recording.make_graph = [&] { return std::make_unique<Noted>(calls); };
       Trained recorded(name, options);
       expect_equal_training(usual, recorded, {8, 8, 8, 8, 8, 5});
-      EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse", "rehearse", "record", "replay", "replay", "rehearse")) << name;
+      EXPECT_THAT(calls,
+                  ElementsAre("rehearse", "rehearse", "rehearse", "record", "replay", "replay", "rehearse"))
+          << name;
     }
   }
 }
@@ -106,7 +117,8 @@ TEST(RecordedShards, GiveWhatTheUsualWayGives) {
 TEST(RecordedShards, TakeTheLossScaleAndLeaveSplitShardsToTheUsualWay) {
   at::set_num_threads(1);
   std::vector<std::string> calls;
-  Trained usual("lenet"), recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
+  Trained usual("lenet"),
+      recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
   for (Trained* one : {&usual, &recorded}) one->replica.set_loss_scale(1024);
   expect_equal_training(usual, recorded, {8, 8, 8, 8, 8});
   calls.clear();
@@ -123,7 +135,8 @@ TEST(RecordedShards, TakeTheLossScaleAndLeaveSplitShardsToTheUsualWay) {
 TEST(RecordedShards, AThirdSizeGoesTheUsualWay) {
   at::set_num_threads(1);
   std::vector<std::string> calls;
-  Trained usual("lenet"), recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
+  Trained usual("lenet"),
+      recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
   expect_equal_training(usual, recorded, {8, 5, 3, 3, 3, 3, 3});
   EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse"));
 }
@@ -132,10 +145,14 @@ TEST(RecordedShards, ARecordingThatFailsIsSaidOnceAndCostsNoResult) {
   at::set_num_threads(1);
   std::vector<std::string> calls, said;
   Trained usual("digits_cnn");
-  Trained recorded("digits_cnn", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls, /*fails=*/true); }, .warn = [&](const std::string& text) { said.push_back(text); }}});
+  Trained recorded(
+      "digits_cnn",
+      {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls, /*fails=*/true); },
+                     .warn = [&](const std::string& text) { said.push_back(text); }}});
   expect_equal_training(usual, recorded, {8, 8, 8, 8, 8, 5});
   EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse", "rehearse", "record"));
-  EXPECT_THAT(said, ElementsAre(testing::AllOf(HasSubstr("shards of 8 samples"), HasSubstr("not permitted when stream is capturing"))));
+  EXPECT_THAT(said, ElementsAre(testing::AllOf(HasSubstr("shards of 8 samples"),
+                                               HasSubstr("not permitted when stream is capturing"))));
 }
 
 TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
@@ -143,7 +160,8 @@ TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
   plan.device = "cuda";
   const std::vector<nn::LayerStep> steps{{.name = "conv"}, {.name = "relu"}};
   EXPECT_EQ(recording_obstacle(plan, {}, steps, 1), "");
-  EXPECT_THAT(recording_obstacle(plan, {}, {{.name = "conv"}, {.name = "drop", .random = true}}, 1), HasSubstr("layer \"drop\" draws random numbers"));
+  EXPECT_THAT(recording_obstacle(plan, {}, {{.name = "conv"}, {.name = "drop", .random = true}}, 1),
+              HasSubstr("layer \"drop\" draws random numbers"));
   EXPECT_THAT(recording_obstacle(plan, {}, {}, 1), HasSubstr("a module of one's own"));
   plan.workers = 2;
   EXPECT_THAT(recording_obstacle(plan, {}, steps, 1), HasSubstr("several workers share a GPU"));

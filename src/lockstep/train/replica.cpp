@@ -22,18 +22,27 @@ namespace {
 
 void check_logits(const at::Tensor& logits, const at::Tensor& target) {
   const int64_t count = target.size(0);
-  if (logits.dim() == target.dim() + 1 && logits.size(0) == count && logits.sizes().slice(2) == target.sizes().slice(1)) return;
+  if (logits.dim() == target.dim() + 1 && logits.size(0) == count &&
+      logits.sizes().slice(2) == target.sizes().slice(1))
+    return;
   if (target.dim() == 2) {
-    throw Error(ErrorCode::invalid_option, "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) + " sequences whose " + std::to_string(target.size(1)) +
-                " time steps have a class each, not [" + std::to_string(count) + ", classes, " + std::to_string(target.size(1)) + "]");
+    throw Error(ErrorCode::invalid_option,
+                "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) +
+                    " sequences whose " + std::to_string(target.size(1)) +
+                    " time steps have a class each, not [" + std::to_string(count) + ", classes, " +
+                    std::to_string(target.size(1)) + "]");
   }
-  throw Error(ErrorCode::invalid_option, "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) + " pictures, not [" + std::to_string(count) + ", classes]",
+  throw Error(ErrorCode::invalid_option,
+              "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) +
+                  " pictures, not [" + std::to_string(count) + ", classes]",
               "end it with a flatten and a fully connected layer");
 }
 
 // Samples [begin, begin + count) of a shard.
 data::Shard part_of_shard(const data::Shard& shard, Range part) {
-  const auto rows = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.narrow(0, part.begin, part.count()) : tensor; };
+  const auto rows = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.narrow(0, part.begin, part.count()) : tensor;
+  };
   return {.index = shard.index,
           .pictures = rows(shard.pictures),
           .target = rows(shard.target),
@@ -61,8 +70,9 @@ void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& ro
   }
 }
 
-// With two workers on a Xeon lenet, 8 samples a shard, has 1.6 times as many images/s with 32 as with 8; bench/mnist-99.json, 32 a shard, 1.1 times with 64; digits_cnn,
-// 16 a shard, 1.03 times with 32 and 1.09 with 64. More would fill memory, and leave nothing to take over from a slow worker.
+// With two workers on a Xeon lenet, 8 samples a shard, has 1.6 times as many images/s with 32 as with 8;
+// bench/mnist-99.json, 32 a shard, 1.1 times with 64; digits_cnn, 16 a shard, 1.03 times with 32 and 1.09
+// with 64. More would fill memory, and leave nothing to take over from a slow worker.
 constexpr int64_t kSamplesTogether = 64;
 
 /// The loss that backward begins with, and its part of each shard, without a graph.
@@ -72,9 +82,12 @@ struct Loss {
 };
 
 // Each shard's is summed by itself, for the order of a sum depends on its length.
-Loss loss_of_several(const at::Tensor& logits, const at::Tensor& target, const std::vector<at::Tensor>& targets) {
+Loss loss_of_several(const at::Tensor& logits, const at::Tensor& target,
+                     const std::vector<at::Tensor>& targets) {
   const at::Tensor logarithms = at::log_softmax(logits, 1);
-  const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) { return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass); };
+  const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) {
+    return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass);
+  };
   Loss loss{loss_from(logarithms, target), logarithms.detach().chunk(static_cast<int64_t>(targets.size()))};
   for (size_t i = 0; i < targets.size(); ++i) loss.of_each[i] = loss_from(loss.of_each[i], targets[i]);
   return loss;
@@ -85,7 +98,9 @@ at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, con
   if (!shard.mixed_target.defined()) return nn::cross_entropy_sum(logits, target);
   const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
   const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);
-  const auto loss_each = [&](const at::Tensor& wanted) { return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, nn::kNoClass); };
+  const auto loss_each = [&](const at::Tensor& wanted) {
+    return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, nn::kNoClass);
+  };
   return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
 }
 
@@ -95,22 +110,29 @@ Loss training_loss(const at::Tensor& logits, const at::Tensor& target, const dat
 }
 
 bool layers_keep_apart(const nn::Instance& instance) {
-  return !instance.steps.empty() && std::all_of(instance.steps.begin(), instance.steps.end(), [](const nn::LayerStep& step) { return step.keeps_shards_apart && !step.random; });
+  return !instance.steps.empty() &&
+         std::all_of(instance.steps.begin(), instance.steps.end(),
+                     [](const nn::LayerStep& step) { return step.keeps_shards_apart && !step.random; });
 }
 
 // As at::argmax: the first of the largest, and a NaN is larger than all.
 int64_t largest_of(const float* row, int64_t classes) {
-  return std::max_element(row, row + classes, [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); }) - row;
+  return std::max_element(row, row + classes,
+                          [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); }) -
+         row;
 }
 
-// double [2]: loss, correct. On the host without LibTorch's operators, which would take longer than a small network's layer.
+// double [2]: loss, correct. On the host without LibTorch's operators, which would take longer than a small
+// network's layer.
 at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target) {
   if (!is_plain(logits, at::kFloat) || logits.dim() != 2 || !is_plain(target, at::kLong)) {
-    return at::cat({loss.to(at::kDouble).view({1}), logits.argmax(1).eq(target).sum().to(at::kDouble).view({1})});
+    return at::cat(
+        {loss.to(at::kDouble).view({1}), logits.argmax(1).eq(target).sum().to(at::kDouble).view({1})});
   }
   const auto* row = logits.const_data_ptr<float>();
   int64_t correct = 0;
-  for (int64_t i = 0; i < logits.size(0); ++i, row += logits.size(1)) correct += largest_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
+  for (int64_t i = 0; i < logits.size(0); ++i, row += logits.size(1))
+    correct += largest_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
   at::Tensor both = at::empty({2}, at::kDouble);
   both.mutable_data_ptr<double>()[0] = loss.item<double>();
   both.mutable_data_ptr<double>()[1] = static_cast<double>(correct);
@@ -118,7 +140,8 @@ at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, co
 }
 
 // double [2 + values]: loss, correct, the batch norms' statistics, all on the device.
-at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target, const at::Tensor& statistics) {
+at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target,
+                     const at::Tensor& statistics) {
   const at::Tensor both = loss_and_correct(loss, logits, target);
   return statistics.defined() ? at::cat({both, statistics}) : both;
 }
@@ -126,7 +149,8 @@ at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at:
 }  // namespace
 
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
-  return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard), static_cast<uint64_t>(piece)});
+  return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard),
+                  static_cast<uint64_t>(piece)});
 }
 
 int64_t target_count(const data::Shard& shard) {
@@ -137,12 +161,14 @@ int64_t target_count(const data::Shard& shard) {
 
 namespace {
 
-// A row for each piece of each shard: its samples, its targets, loss, correct, statistics. A rank's rows are zero where another one computed the shard, so
-// adding them up changes no bit.
+// A row for each piece of each shard: its samples, its targets, loss, correct, statistics. A rank's rows are
+// zero where another one computed the shard, so adding them up changes no bit.
 at::Tensor table_of(const std::vector<ShardResult>& results, int64_t count, int64_t pieces, int64_t width) {
   const at::Tensor table = at::zeros({count * pieces, 2 + width}, at::kDouble);
   std::vector<at::Tensor> unread;
-  for (int64_t i = 0; i < count; ++i) unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(), results[static_cast<size_t>(i)].unread.end());
+  for (int64_t i = 0; i < count; ++i)
+    unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(),
+                  results[static_cast<size_t>(i)].unread.end());
   if (unread.empty()) return table;
   const at::Tensor host = at::stack(unread).cpu();
   const double* from = host.const_data_ptr<double>();
@@ -161,7 +187,8 @@ at::Tensor table_of(const std::vector<ShardResult>& results, int64_t count, int6
 
 }  // namespace
 
-void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, const std::vector<BatchNormInfo>& norms, comm::Communicator& comm) {
+void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces,
+            const std::vector<BatchNormInfo>& norms, comm::Communicator& comm) {
   int64_t width = 2;
   for (const BatchNormInfo& norm : norms) width += 2 * norm.channels;
   const at::Tensor table = table_of(results, count, pieces, width);
@@ -190,7 +217,10 @@ void settle(std::vector<ShardResult>& results, int64_t count, int64_t pieces, co
 }
 
 AutocastScope::AutocastScope(Precision precision, c10::DeviceType device, WeightCasts casts)
-    : enabled_(is_mixed(precision)), device_(device), outer_enabled_(at::autocast::is_autocast_enabled(device)), outer_type_(at::autocast::get_autocast_dtype(device)),
+    : enabled_(is_mixed(precision)),
+      device_(device),
+      outer_enabled_(at::autocast::is_autocast_enabled(device)),
+      outer_type_(at::autocast::get_autocast_dtype(device)),
       outer_cache_(at::autocast::is_autocast_cache_enabled()) {
   if (!enabled_) return;
   at::autocast::set_autocast_enabled(device_, true);
@@ -212,8 +242,12 @@ nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput&
   return network.make(input);
 }
 
-NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased, const std::vector<BatchNormInfo>& info)
-    : instance(std::move(network)), weights(&aliased), norms(instance, info), parameters(aliased.learned(instance)) {}
+NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased,
+                         const std::vector<BatchNormInfo>& info)
+    : instance(std::move(network)),
+      weights(&aliased),
+      norms(instance, info),
+      parameters(aliased.learned(instance)) {}
 
 std::vector<at::Tensor> NetworkCopy::gradients() const {
   std::vector<at::Tensor> gradients;
@@ -227,12 +261,15 @@ void NetworkCopy::check_aliases() const {
   const auto now = weights->learned(instance);
   for (size_t i = 0; i < expected.size(); ++i) {
     if (now[i].const_data_ptr() != expected[i].const_data_ptr()) {
-      throw Error(ErrorCode::invalid_option, "the network replaced its parameter \"" + weights->slots()[i].name + "\" during training", "change parameters in place only");
+      throw Error(ErrorCode::invalid_option,
+                  "the network replaced its parameter \"" + weights->slots()[i].name + "\" during training",
+                  "change parameters in place only");
     }
   }
 }
 
-Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms, ReplicaOptions options)
+Replica::Replica(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms,
+                 ReplicaOptions options)
     : own_(std::move(instance), weights, norms),
       options_(std::move(options)),
       random_(weights.device(), 0),
@@ -245,10 +282,12 @@ Replica::~Replica() {
   if (is_mixed(options_.precision)) AutocastScope::forget_casts();
 }
 
-nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard, const std::vector<at::Tensor>& carried) {
+nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shard,
+                                      const std::vector<at::Tensor>& carried) {
   nn::SequenceOutput output;
   if (shard.input.defined()) {
-    const at::Tensor features = shard.input.to(options_.format.device, shard.input.scalar_type(), /*non_blocking=*/true);
+    const at::Tensor features =
+        shard.input.to(options_.format.device, shard.input.scalar_type(), /*non_blocking=*/true);
     output.logits = copy.instance.forward_part(features, options_.frozen_steps, copy.instance.steps.size());
     check_logits(output.logits, shard.target);
     return output;
@@ -257,20 +296,26 @@ nn::SequenceOutput Replica::output_of(NetworkCopy& copy, const data::Shard& shar
   if (!shard.lengths.defined()) {
     output.logits = copy.instance.forward(input);
   } else if (copy.instance.forward_sequences) {
-    output = copy.instance.forward_sequences({.values = input, .lengths = shard.lengths, .padded_left = options_.padded_left, .carried = carried});
+    output = copy.instance.forward_sequences(
+        {.values = input, .lengths = shard.lengths, .padded_left = options_.padded_left, .carried = carried});
   } else {
-    throw Error(ErrorCode::invalid_option, "the network takes no sequences", "its module needs Tensor forward(const nn::Sequences&)");
+    throw Error(ErrorCode::invalid_option, "the network takes no sequences",
+                "its module needs Tensor forward(const nn::Sequences&)");
   }
   check_logits(output.logits, shard.target);
   return output;
 }
 
 void Replica::hand_over_early(TakeGradient take) {
-  if (watch_ == nullptr) watch_ = std::make_unique<GradientWatch>(own_.parameters, [this](size_t parameter) { take_early_(parameter, own_.parameters[parameter].grad()); });
+  if (watch_ == nullptr)
+    watch_ = std::make_unique<GradientWatch>(own_.parameters, [this](size_t parameter) {
+      take_early_(parameter, own_.parameters[parameter].grad());
+    });
   take_early_ = std::move(take);
 }
 
-ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
+ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64_t step,
+                           const std::vector<at::Tensor>& carried) {
   ShardResult result;
   if (train_recorded(shard, target_count, result)) return result;
   return train(own_, shard, target_count, step, carried);
@@ -278,10 +323,14 @@ ShardResult Replica::train(const data::Shard& shard, int64_t target_count, int64
 
 // False where the shard must go the usual way; nothing has happened then.
 bool Replica::train_recorded(const data::Shard& shard, int64_t target_count, ShardResult& result) {
-  if (!recorded_.is_on() || options_.accumulate > 1 || take_early_ != nullptr || shard.input.defined() || shard.lengths.defined() || shard.mixed_target.defined()) return false;
+  if (!recorded_.is_on() || options_.accumulate > 1 || take_early_ != nullptr || shard.input.defined() ||
+      shard.lengths.defined() || shard.mixed_target.defined())
+    return false;
   const auto start = std::chrono::steady_clock::now();
   begin_training(own_);
-  const RecordedPass* pass = recorded_.run(data::to_input(shard.pictures, options_.format), shard.target, loss_scale_ / static_cast<double>(std::max<int64_t>(1, target_count)));
+  const RecordedPass* pass =
+      recorded_.run(data::to_input(shard.pictures, options_.format), shard.target,
+                    loss_scale_ / static_cast<double>(std::max<int64_t>(1, target_count)));
   if (pass == nullptr) return false;
   for (size_t i = 0; i < own_.parameters.size(); ++i) own_.parameters[i].mutable_grad() = pass->gradients[i];
   result.unread = {pass->unread.clone()};  // the step's next shard leaves its own there
@@ -320,9 +369,10 @@ void Replica::train_pass(Pass pass, const nn::ShardsTogether& together, std::spa
   Loss loss;
   at::Tensor wide;
   {
-    // A module of one's own may use a weight twice. Its gradient is then added in bfloat16 where one cast is kept, in float32 where there are two, and other trainings of the
-    // process forget casts at any time.
-    const AutocastScope autocast(options_.precision, options_.format.device.type(), pass.copy.instance.steps.empty() ? WeightCasts::renew : WeightCasts::keep);
+    // A module of one's own may use a weight twice. Its gradient is then added in bfloat16 where one cast is
+    // kept, in float32 where there are two, and other trainings of the process forget casts at any time.
+    const AutocastScope autocast(options_.precision, options_.format.device.type(),
+                                 pass.copy.instance.steps.empty() ? WeightCasts::renew : WeightCasts::keep);
     const nn::SequenceOutput output = output_of(pass.copy, own, pass.carried);
     wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
     loss = shards == 1 ? training_loss(wide, target, own) : loss_of_several(wide, target, targets);
@@ -332,17 +382,22 @@ void Replica::train_pass(Pass pass, const nn::ShardsTogether& together, std::spa
   const std::vector<at::Tensor> logits = wide.detach().chunk(shards);
   for (int64_t i = 0; i < shards; ++i) {
     const auto place = static_cast<size_t>(i);
-    results[place].unread.push_back(unread_of(loss.of_each[place], logits[place], targets[place], shards == 1 ? pass.copy.norms.statistics() : pass.copy.norms.statistics(together, i)));
-    results[place].unread_counts.push_back({own.count / shards, shards == 1 ? lockstep::train::target_count(own) : own.count / shards});
+    results[place].unread.push_back(
+        unread_of(loss.of_each[place], logits[place], targets[place],
+                  shards == 1 ? pass.copy.norms.statistics() : pass.copy.norms.statistics(together, i)));
+    results[place].unread_counts.push_back(
+        {own.count / shards, shards == 1 ? lockstep::train::target_count(own) : own.count / shards});
   }
   const auto middle = std::chrono::steady_clock::now();
   if (watch_ != nullptr) watch_->set_on(take_early_ != nullptr && pass.is_last);
-  loss.sum.backward(at::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, pass.target_count)), loss.sum.options()));
+  loss.sum.backward(at::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, pass.target_count)),
+                             loss.sum.options()));
   results.front().forward_seconds += seconds_between(start, middle);
   results.front().backward_seconds += seconds_since(middle);
 }
 
-ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step, const std::vector<at::Tensor>& carried) {
+ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t target_count, int64_t step,
+                           const std::vector<at::Tensor>& carried) {
   begin_training(copy);
   ShardResult result;
   const int64_t pieces = used_shards(options_.accumulate, shard.count);
@@ -350,10 +405,13 @@ ShardResult Replica::train(NetworkCopy& copy, const data::Shard& shard, int64_t 
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
     const data::Shard own = pieces == 1 ? shard : part_of_shard(shard, part);
-    train_pass({copy, own, target_count, part_of_rows(carried, part), piece + 1 == pieces, random_.reseed(shard_seed(options_.seed, step, shard.index, piece))}, alone, {&result, 1});
+    train_pass({copy, own, target_count, part_of_rows(carried, part), piece + 1 == pieces,
+                random_.reseed(shard_seed(options_.seed, step, shard.index, piece))},
+               alone, {&result, 1});
   }
   take_early_ = nullptr;
-  kept_apart_.emplace(shard.count, layers_keep_apart_ && pieces == 1 && !shard.mixed_target.defined() && !shard.input.defined() && !alone.mixed());
+  kept_apart_.emplace(shard.count, layers_keep_apart_ && pieces == 1 && !shard.mixed_target.defined() &&
+                                       !shard.input.defined() && !alone.mixed());
   return result;
 }
 
@@ -367,7 +425,8 @@ int64_t Replica::most_together(int64_t samples) const {
   return known != kept_apart_.end() && known->second ? std::max<int64_t>(1, kSamplesTogether / samples) : 1;
 }
 
-std::vector<ShardResult> Replica::train_together(const data::Shard& joined, int64_t shards, int64_t target_count) {
+std::vector<ShardResult> Replica::train_together(const data::Shard& joined, int64_t shards,
+                                                 int64_t target_count) {
   begin_training(own_);
   std::vector<ShardResult> results(static_cast<size_t>(shards));
   const nn::ShardsTogether together(shards);
@@ -388,11 +447,13 @@ void Replica::begin_evaluation() {
   own_.norms.load(*own_.weights);
 }
 
-ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits, const std::vector<at::Tensor>& carried) {
+ShardResult Replica::evaluate(const data::Shard& shard, at::Tensor* logits,
+                              const std::vector<at::Tensor>& carried) {
   const torch::NoGradGuard no_grad;
   const AutocastScope autocast(options_.precision, options_.format.device.type(), WeightCasts::renew);
   nn::SequenceOutput output = output_of(own_, shard, carried);
-  const at::Tensor wide = output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
+  const at::Tensor wide =
+      output.logits.scalar_type() == at::kDouble ? output.logits : output.logits.to(at::kFloat);
   ShardResult result;
   result.count = shard.count;
   result.carried = std::move(output.carried);

@@ -17,7 +17,8 @@ constexpr nn::NetworkInput kInput{1, 28, 28, 10};
 
 // A network with a replica that trains it.
 struct Trained {
-  explicit Trained(const std::string& network, ReplicaOptions options = {}) : Trained(nn::find_network(network), options) {}
+  explicit Trained(const std::string& network, ReplicaOptions options = {})
+      : Trained(nn::find_network(network), options) {}
   explicit Trained(const nn::Network& network, ReplicaOptions options = {})
       : instance(seeded_instance(network, kInput, 1)),
         weights(instance, at::kFloat, at::kCPU),
@@ -37,9 +38,14 @@ struct Trained {
 };
 
 std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
-  const at::Tensor pictures = at::randint(256, {count * samples, 1, 28, 28}, at::kByte), target = at::randint(10, {count * samples}, at::kLong);
+  const at::Tensor pictures = at::randint(256, {count * samples, 1, 28, 28}, at::kByte),
+                   target = at::randint(10, {count * samples}, at::kLong);
   std::vector<data::Shard> shards;
-  for (int64_t i = 0; i < count; ++i) shards.push_back({.index = i, .pictures = pictures.narrow(0, i * samples, samples), .target = target.narrow(0, i * samples, samples), .count = samples});
+  for (int64_t i = 0; i < count; ++i)
+    shards.push_back({.index = i,
+                      .pictures = pictures.narrow(0, i * samples, samples),
+                      .target = target.narrow(0, i * samples, samples),
+                      .count = samples});
   return shards;
 }
 
@@ -56,7 +62,9 @@ TEST(Replica, ShardsTrainedTogetherGiveTheirOwnResults) {
       gradients.push_back(trained.replica.gradients());
     }
     ASSERT_EQ(trained.replica.most_together(8), 8) << name;
-    const std::vector<ShardResult> expected = trained.settled(alone), ours = trained.settled(trained.replica.train_together(data::joined(shards), 4, 32));
+    const std::vector<ShardResult> expected = trained.settled(alone),
+                                   ours = trained.settled(
+                                       trained.replica.train_together(data::joined(shards), 4, 32));
     ASSERT_EQ(ours.size(), expected.size());
     for (size_t i = 0; i < ours.size(); ++i) {
       EXPECT_EQ(ours[i].loss, expected[i].loss);
@@ -70,7 +78,9 @@ TEST(Replica, ShardsTrainedTogetherGiveTheirOwnResults) {
     }
     const std::vector<at::Tensor> sums = trained.replica.gradients();
     for (size_t p = 0; p < sums.size(); ++p) {
-      EXPECT_TRUE(at::equal(sums[p], (gradients[0][p] + gradients[1][p]) + (gradients[2][p] + gradients[3][p]))) << name << " " << trained.weights.slots()[p].name;
+      EXPECT_TRUE(
+          at::equal(sums[p], (gradients[0][p] + gradients[1][p]) + (gradients[2][p] + gradients[3][p])))
+          << name << " " << trained.weights.slots()[p].name;
     }
   }
 }
@@ -109,14 +119,17 @@ TEST(Replica, AWeightThatAModuleUsesTwiceHasTheSameGradientBesideAnotherTraining
   at::set_num_threads(1);
   const std::vector<data::Shard> shards = shards_of(1, 64);
   const auto gradient = [&](const std::function<void(TwiceImpl&)>& change) {
-    Trained trained(nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }), {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+    Trained trained(nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }),
+                    {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
     change(dynamic_cast<TwiceImpl&>(*trained.instance.module));
     trained.replica.train(shards[0], 64, /*step=*/0);
     return trained.replica.gradients()[0].clone();
   };
   const at::Tensor alone = gradient([](TwiceImpl&) {});
   EXPECT_GT(alone.abs().max().item<float>(), 0);
-  EXPECT_TRUE(at::equal(gradient([](TwiceImpl& module) { module.between = AutocastScope::forget_casts; }), alone)) << "another training made a step";
+  EXPECT_TRUE(
+      at::equal(gradient([](TwiceImpl& module) { module.between = AutocastScope::forget_casts; }), alone))
+      << "another training made a step";
 }
 
 TEST(Replica, IsGoneWithItsWeights) {

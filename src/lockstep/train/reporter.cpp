@@ -4,12 +4,11 @@
 
 namespace lockstep::train {
 
-Reporter::Reporter(std::unique_ptr<io::EventLog> log, std::vector<std::unique_ptr<view::View>> views, int64_t attempt)
+Reporter::Reporter(std::unique_ptr<io::EventLog> log, std::vector<std::unique_ptr<view::View>> views,
+                   int64_t attempt)
     : log_(std::move(log)), views_(std::move(views)), attempt_(attempt), thread_([this] { work(); }) {}
 
-Reporter::~Reporter() {
-  queue_.close();
-}
+Reporter::~Reporter() { queue_.close(); }
 
 void Reporter::say(io::Event event) {
   event.time = now_seconds();
@@ -38,6 +37,8 @@ void Reporter::work() {
   for (const auto& view : views_) guarded([&] { view->finish(); });
 }
 
-double now_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace lockstep::train

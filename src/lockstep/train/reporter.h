@@ -15,7 +15,8 @@ namespace lockstep::train {
 /// say() is called by one thread at a time and waits only when the writer is far behind.
 class Reporter {
  public:
-  Reporter(std::unique_ptr<io::EventLog> log, std::vector<std::unique_ptr<view::View>> views, int64_t attempt);
+  Reporter(std::unique_ptr<io::EventLog> log, std::vector<std::unique_ptr<view::View>> views,
+           int64_t attempt);
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;

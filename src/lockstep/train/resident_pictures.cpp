@@ -11,8 +11,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr double kShare = 0.25;             // of what is free on the GPU: the step wants the rest
-constexpr int64_t kGroupBytes = 64 << 20;   // that are read before they travel
+constexpr double kShare = 0.25;            // of what is free on the GPU: the step wants the rest
+constexpr int64_t kGroupBytes = 64 << 20;  // that are read before they travel
 
 // Why their pictures are made on the host in every epoch, or not at all; empty: they are not.
 std::string obstacle(const Plan& plan, const Options& options) {
@@ -24,7 +24,9 @@ std::string obstacle(const Plan& plan, const Options& options) {
 
 }  // namespace
 
-int64_t resident_bytes(const Plan& plan) { return (plan.train_count + plan.validation_count) * plan.format.size().bytes(); }
+int64_t resident_bytes(const Plan& plan) {
+  return (plan.train_count + plan.validation_count) * plan.format.size().bytes();
+}
 
 ResidentChoice choose_resident(const Plan& plan, const Options& options, int64_t free_bytes) {
   if (plan.device == "cpu") return {};
@@ -32,16 +34,20 @@ ResidentChoice choose_resident(const Plan& plan, const Options& options, int64_t
   const std::string against = obstacle(plan, options);
   const std::string takes = as_bytes(resident_bytes(plan));
   if (options.resident == Resident::on) {
-    if (!against.empty()) throw Error(ErrorCode::invalid_option, "--resident on cannot be: " + against, "leave out one of them");
+    if (!against.empty())
+      throw Error(ErrorCode::invalid_option, "--resident on cannot be: " + against, "leave out one of them");
     return {true, "asked for; " + takes};
   }
   if (!against.empty()) return {false, against};
   const bool fits = static_cast<double>(resident_bytes(plan)) <= kShare * static_cast<double>(free_bytes);
-  return {fits, takes + (fits ? ", within " : ", more than ") + shortest(kShare) + " of the " + as_bytes(free_bytes) + " that are free there (--resident)"};
+  return {fits, takes + (fits ? ", within " : ", more than ") + shortest(kShare) + " of the " +
+                    as_bytes(free_bytes) + " that are free there (--resident)"};
 }
 
 ResidentPictures::ResidentPictures(std::shared_ptr<const data::PictureSet> pictures, at::Device device)
-    : pictures_(std::move(pictures)), kept_(at::empty({pictures_->size(), pictures_->picture_bytes()}, at::TensorOptions(at::kByte).device(device))) {}
+    : pictures_(std::move(pictures)),
+      kept_(at::empty({pictures_->size(), pictures_->picture_bytes()},
+                      at::TensorOptions(at::kByte).device(device))) {}
 
 void ResidentPictures::load(int64_t threads, const std::stop_token& stop) {
   const int64_t count = pictures_->size(), bytes = pictures_->picture_bytes();
@@ -61,17 +67,21 @@ void ResidentPictures::fill(std::vector<data::Shard>& shards) const {
   int64_t count = 0;
   for (const data::Shard& shard : shards) count += shard.count;
   // A worker's shards lie one after the other in memory, and their pictures do so again.
-  const at::Tensor places = shards.front().samples.as_strided({count}, {1}).to(kept_.device(), /*non_blocking=*/true);
+  const at::Tensor places =
+      shards.front().samples.as_strided({count}, {1}).to(kept_.device(), /*non_blocking=*/true);
   const data::PictureFormat& format = pictures_->format();
-  const at::Tensor all = kept_.index_select(0, places).view({count, format.channels, format.height, format.width});
-  for (int64_t begin = 0; data::Shard& shard : shards) {
+  const at::Tensor all =
+      kept_.index_select(0, places).view({count, format.channels, format.height, format.width});
+  for (int64_t begin = 0; data::Shard & shard : shards) {
     shard.pictures = all.narrow(0, begin, shard.count);
     shard.samples = at::Tensor();
     begin += shard.count;
   }
 }
 
-std::vector<ResidentPictures> take_resident(const std::vector<std::shared_ptr<const data::PictureSet>>& sets, at::Device device, Resident asked, const std::function<void(std::string)>& warn) {
+std::vector<ResidentPictures> take_resident(const std::vector<std::shared_ptr<const data::PictureSet>>& sets,
+                                            at::Device device, Resident asked,
+                                            const std::function<void(std::string)>& warn) {
   std::vector<ResidentPictures> taken;
   try {
     for (const auto& set : sets) taken.emplace_back(set, device);

@@ -1,4 +1,5 @@
-// Decoded pictures that lie in a GPU's memory, where mini-batches are gathered from them: only the samples' places travel.
+// Decoded pictures that lie in a GPU's memory, where mini-batches are gathered from them: only the samples'
+// places travel.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ struct ResidentChoice {
   std::string reason;
 };
 
-/// By the plan's device, data and features. free_bytes: of the plan's GPU; not read on a CPU. Throws invalid_option where they were asked for and cannot lie there.
+/// By the plan's device, data and features. free_bytes: of the plan's GPU; not read on a CPU. Throws
+/// invalid_option where they were asked for and cannot lie there.
 ResidentChoice choose_resident(const Plan& plan, const Options& options, int64_t free_bytes);
 
 /// What they take: the training and held-out pictures.
@@ -38,7 +40,8 @@ class ResidentPictures {
   /// Reads them, with so many threads; stops between groups. Throws what reading a picture throws.
   void load(int64_t threads, const std::stop_token& stop);
 
-  /// Gives a worker's shards of one mini-batch their pictures, on the device. They come from a queue without pictures (QueueOptions::pictures_wanted).
+  /// Gives a worker's shards of one mini-batch their pictures, on the device. They come from a queue without
+  /// pictures (QueueOptions::pictures_wanted).
   void fill(std::vector<data::Shard>& shards) const;
 
   const data::PictureSet& pictures() const { return *pictures_; }
@@ -49,8 +52,10 @@ class ResidentPictures {
   at::Tensor kept_;  // [samples, C * H * W]
 };
 
-/// Memory on the device for all of these sets, or, where it is not there, none of them and `warn` has said so. Throws device or out_of_memory in place of that
-/// where they were asked for.
-std::vector<ResidentPictures> take_resident(const std::vector<std::shared_ptr<const data::PictureSet>>& sets, at::Device device, Resident asked, const std::function<void(std::string)>& warn);
+/// Memory on the device for all of these sets, or, where it is not there, none of them and `warn` has said
+/// so. Throws device or out_of_memory in place of that where they were asked for.
+std::vector<ResidentPictures> take_resident(const std::vector<std::shared_ptr<const data::PictureSet>>& sets,
+                                            at::Device device, Resident asked,
+                                            const std::function<void(std::string)>& warn);
 
 }  // namespace lockstep::train

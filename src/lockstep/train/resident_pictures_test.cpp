@@ -25,7 +25,8 @@ class Slopes : public data::Datastore {
   data::ImageSize image_size(int64_t) const override { return {3, 5, 7}; }
   void read_to(int64_t index, const data::Placement& placement) const override {
     if (index == broken_) throw data::BadPicture(source(index), "it is broken");
-    for (int64_t pixel = 0; uint8_t& level : placement({3, 5, 7})) level = static_cast<uint8_t>(pixel++ + 2 * index);
+    for (int64_t pixel = 0; uint8_t & level : placement({3, 5, 7}))
+      level = static_cast<uint8_t>(pixel++ + 2 * index);
   }
   uint64_t listing_hash() const override { return 1; }
 
@@ -35,7 +36,9 @@ class Slopes : public data::Datastore {
 };
 
 std::shared_ptr<const data::PictureSet> pictures(int64_t broken = -1) {
-  return std::make_shared<const data::PictureSet>(data::Dataset(std::make_shared<Slopes>(broken)), data::PictureFormat{.channels = 3, .height = 5, .width = 7}, /*most_bytes=*/0);
+  return std::make_shared<const data::PictureSet>(data::Dataset(std::make_shared<Slopes>(broken)),
+                                                  data::PictureFormat{.channels = 3, .height = 5, .width = 7},
+                                                  /*most_bytes=*/0);
 }
 
 ResidentPictures loaded(const std::shared_ptr<const data::PictureSet>& set) {
@@ -108,7 +111,8 @@ Plan plan_on_gpu() {
 TEST(ResidentPictures, TheyLieThereWhereTheyFitAndNothingChangesThem) {
   Options options;
   const Plan plan = plan_on_gpu();
-  const ResidentChoice fits = choose_resident(plan, options, 400'000), large = choose_resident(plan, options, 399'999);
+  const ResidentChoice fits = choose_resident(plan, options, 400'000),
+                       large = choose_resident(plan, options, 399'999);
   EXPECT_TRUE(fits.use);
   EXPECT_THAT(fits.reason, HasSubstr("within 0.25 of"));
   EXPECT_FALSE(large.use);

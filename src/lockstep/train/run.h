@@ -1,4 +1,5 @@
-// The main of a program that trains on pools: pool::run (pool/run.h) with the task by which a session's fit, predict and layer_outputs use processes.
+// The main of a program that trains on pools: pool::run (pool/run.h) with the task by which a session's fit,
+// predict and layer_outputs use processes.
 //
 //   int main(int argc, char** argv) { return lockstep::run(argc, argv, {digits_task}, client); }
 #pragma once
@@ -20,9 +21,11 @@ ProcessAnswer do_builtin_order(pool::Worker& worker, const ProcessOrder& order);
 inline constexpr auto kOrderTask = pool::task<do_builtin_order>("lockstep");
 
 /// See run.
-int run_program(int argc, char** argv, pool::TaskTable tasks, const std::function<int(pool::Session&)>& client);
+int run_program(int argc, char** argv, pool::TaskTable tasks,
+                const std::function<int(pool::Session&)>& client);
 
-/// Becomes a worker when the program was started as one; else calls client(session), an int or void function, and gives the exit status. All else as pool::run.
+/// Becomes a worker when the program was started as one; else calls client(session), an int or void function,
+/// and gives the exit status. All else as pool::run.
 template <std::invocable<pool::Session&> Client>
 int run(int argc, char** argv, const pool::TaskTable& tasks, Client client) {
   return train::run_program(argc, argv, tasks, [&](pool::Session& session) {
@@ -44,8 +47,8 @@ ProcessAnswer do_order_with(pool::Worker& worker, const ProcessOrder& order) {
 
 }  // namespace run_detail
 
-/// For the list of tasks, where a network that is a C++ module, nn::network<make>(name), is to be trained by a session's pool of processes, which can be
-/// given no function: it is found there by its name.
+/// For the list of tasks, where a network that is a C++ module, nn::network<make>(name), is to be trained by
+/// a session's pool of processes, which can be given no function: it is found there by its name.
 template <auto make>
 constexpr auto network_task(std::string_view name) {
   return pool::task<run_detail::do_order_with<make>>(name);

@@ -20,7 +20,8 @@ constexpr int64_t kPatientSteps = 60;
 }  // namespace
 
 int64_t default_epochs(int64_t steps_per_epoch) {
-  return std::max(std::clamp(divided_up(kSteps, steps_per_epoch), kLeastEpochs, kMostOwnEpochs), divided_up(kLeastSteps, steps_per_epoch));
+  return std::max(std::clamp(divided_up(kSteps, steps_per_epoch), kLeastEpochs, kMostOwnEpochs),
+                  divided_up(kLeastSteps, steps_per_epoch));
 }
 
 int64_t total_steps(int64_t max_epochs, int64_t steps_per_epoch, int64_t max_steps) {
@@ -38,6 +39,8 @@ int64_t total_steps(int64_t max_epochs, int64_t steps_per_epoch, int64_t max_ste
       "--max-epochs " + std::to_string(std::max<int64_t>(1, most / steps_per_epoch)) + ", or --max-time");
 }
 
-int64_t default_patience(int64_t steps_between_validations) { return std::max(kValidations, divided_up(kPatientSteps, steps_between_validations)); }
+int64_t default_patience(int64_t steps_between_validations) {
+  return std::max(kValidations, divided_up(kPatientSteps, steps_between_validations));
+}
 
 }  // namespace lockstep::train

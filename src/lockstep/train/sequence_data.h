@@ -12,15 +12,17 @@
 
 namespace lockstep::train {
 
-/// The channels, the longest sequence and the padding. Throws invalid_option for options that are about pictures.
+/// The channels, the longest sequence and the padding. Throws invalid_option for options that are about
+/// pictures.
 data::PictureFormat sequence_format(const data::Dataset& train, const Options& options);
 
 /// What a network is given; classes are the dataset's.
 nn::NetworkInput sequence_input(const data::Dataset& train, const data::PictureFormat& format);
 
-/// Sorts the training data by length where asked, and cuts all into pieces where asked; the plan then has the slots as mini-batch size, and
-/// the new counts. Throws invalid_option for options that do not go together.
-void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Dataset& test, Plan& plan, const Options& options, const Resolved* earlier);
+/// Sorts the training data by length where asked, and cuts all into pieces where asked; the plan then has the
+/// slots as mini-batch size, and the new counts. Throws invalid_option for options that do not go together.
+void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Dataset& test, Plan& plan,
+                       const Options& options, const Resolved* earlier);
 
 /// The plan's lines about sequences.
 std::vector<PlanLine> sequence_lines(const Plan& plan, const Options& options);

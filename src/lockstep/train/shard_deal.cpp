@@ -11,7 +11,8 @@ namespace {
 // How many of the first shards make a node of equal ones.
 int64_t together(const std::deque<data::Shard>& own, int64_t most, int64_t shard_count) {
   const data::Shard& first = own.front();
-  const auto unequal = std::find_if(own.begin(), own.end(), [&](const data::Shard& shard) { return shard.count != first.count; });
+  const auto unequal = std::find_if(own.begin(), own.end(),
+                                    [&](const data::Shard& shard) { return shard.count != first.count; });
   return comm::node_from(first.index, std::min<int64_t>(most, unequal - own.begin()), shard_count).count();
 }
 
@@ -37,7 +38,8 @@ std::vector<data::Shard> ShardDeal::take(int64_t thread, int64_t most, int64_t s
     return shards;
   }
   if (takeover_ == Takeover::never) return {};
-  auto& richest = *std::max_element(offered_.begin(), offered_.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  auto& richest = *std::max_element(offered_.begin(), offered_.end(),
+                                    [](const auto& a, const auto& b) { return a.size() < b.size(); });
   if (richest.empty()) return {};
   std::vector<data::Shard> shards{std::move(richest.back())};
   richest.pop_back();

@@ -1,5 +1,6 @@
-// The shards of a step, dealt to the threads of a process: each computes its own first, and one that is done takes over what another has not
-// begun, so that a slow core keeps nobody waiting for longer than one shard. Whoever computes a shard, its gradient is the same.
+// The shards of a step, dealt to the threads of a process: each computes its own first, and one that is done
+// takes over what another has not begun, so that a slow core keeps nobody waiting for longer than one shard.
+// Whoever computes a shard, its gradient is the same.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ enum class Takeover { allowed, never };
 /// Any thread; between two steps the caller has a barrier.
 class ShardDeal {
  public:
-  explicit ShardDeal(int64_t threads, Takeover takeover = Takeover::allowed) : takeover_(takeover), offered_(static_cast<size_t>(threads)) {}
+  explicit ShardDeal(int64_t threads, Takeover takeover = Takeover::allowed)
+      : takeover_(takeover), offered_(static_cast<size_t>(threads)) {}
 
   /// A thread's own shards of the next step. What is left of the last step is dropped.
   void offer(int64_t thread, const std::vector<data::Shard>& shards);
@@ -25,8 +27,9 @@ class ShardDeal {
   /// Drops what is left of all threads' shards, of a step that is given up.
   void withdraw();
 
-  /// The next shards for this thread: its own in order, then the last of whoever has most left, a single one. Of its own it gets as many as are equal in size,
-  /// a node of the tree over the mini-batch's shard_count, and at most `most`. Nothing when all that was offered is taken.
+  /// The next shards for this thread: its own in order, then the last of whoever has most left, a single one.
+  /// Of its own it gets as many as are equal in size, a node of the tree over the mini-batch's shard_count,
+  /// and at most `most`. Nothing when all that was offered is taken.
   std::vector<data::Shard> take(int64_t thread, int64_t most, int64_t shard_count);
 
  private:

@@ -52,7 +52,8 @@ TEST(ShardDeal, OwnShardsComeTogetherAsNodesOfTheTree) {
   ShardDeal deal(2);
   deal.offer(0, shards(0, 3));
   deal.offer(1, shards(3, 8));
-  EXPECT_EQ(taken_together(deal, 0, 4, 8), (Indices{0, 1})) << "(0, 4) is a node, but 3 is the other thread's";
+  EXPECT_EQ(taken_together(deal, 0, 4, 8), (Indices{0, 1}))
+      << "(0, 4) is a node, but 3 is the other thread's";
   EXPECT_EQ(taken_together(deal, 1, 4, 8), (Indices{3}));
   EXPECT_EQ(taken_together(deal, 1, 3, 8), (Indices{4, 5}));
   EXPECT_EQ(taken_together(deal, 0, 4, 8), (Indices{2}));

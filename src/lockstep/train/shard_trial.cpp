@@ -26,13 +26,16 @@ data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps) {
   const device::RandomScope random(at::kCPU, 0);
   const bool sequences = plan.format.kind == data::SampleKind::sequence;
   data::Shard shard{.count = samples};
-  const std::vector<int64_t> labels = sequences && plan.input.labels_steps ? std::vector<int64_t>{samples, steps} : std::vector<int64_t>{samples};
+  const std::vector<int64_t> labels = sequences && plan.input.labels_steps
+                                          ? std::vector<int64_t>{samples, steps}
+                                          : std::vector<int64_t>{samples};
   shard.target = at::randint(plan.input.classes, labels, at::kLong);
   if (sequences) {
     shard.pictures = at::randn({samples, plan.format.channels, steps});
     shard.lengths = at::full({samples}, steps, at::kLong);
   } else {
-    shard.pictures = at::randint(256, {samples, plan.format.channels, plan.format.height, plan.format.width}, at::kByte);
+    shard.pictures =
+        at::randint(256, {samples, plan.format.channels, plan.format.height, plan.format.width}, at::kByte);
   }
   return shard;
 }
@@ -40,7 +43,8 @@ data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps) {
 ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Options& options)
     : ShardTrial(network, plan, options, trainable_instance(network, plan.input, options)) {}
 
-ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Options& options, const nn::Instance& prototype)
+ShardTrial::ShardTrial(const nn::Network& network, const Plan& plan, const Options& options,
+                       const nn::Instance& prototype)
     : network_(network),
       plan_(plan),
       options_(options),

@@ -18,7 +18,8 @@ namespace lockstep::train {
 /// `samples` samples of the plan's shape, with random values and classes. steps: time steps of sequences.
 data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps = 0);
 
-/// New weights of a run's network, and replicas that compute shards with them. The plan's input, device, precision and frozen_steps are read.
+/// New weights of a run's network, and replicas that compute shards with them. The plan's input, device,
+/// precision and frozen_steps are read.
 class ShardTrial {
  public:
   ShardTrial(const nn::Network& network, const Plan& plan, const Options& options);
@@ -37,7 +38,8 @@ class ShardTrial {
   void evaluate(Replica& replica, const data::Shard& shard) const;
 
  private:
-  ShardTrial(const nn::Network& network, const Plan& plan, const Options& options, const nn::Instance& prototype);
+  ShardTrial(const nn::Network& network, const Plan& plan, const Options& options,
+             const nn::Instance& prototype);
 
   const nn::Network& network_;
   const Plan& plan_;

@@ -28,7 +28,9 @@ SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type,
   int64_t end = 0;
   for (const auto& item : prototype.module->named_parameters()) {
     const at::Tensor& value = item.value();
-    if (!at::isFloatingType(value.scalar_type())) throw Error(ErrorCode::invalid_option, "parameter \"" + item.key() + "\" is not of a floating-point type");
+    if (!at::isFloatingType(value.scalar_type()))
+      throw Error(ErrorCode::invalid_option,
+                  "parameter \"" + item.key() + "\" is not of a floating-point type");
     if (!value.requires_grad()) {
       buffers_.emplace_back(item.key(), value.detach().to(options, false, true).contiguous());
       continue;
@@ -37,8 +39,11 @@ SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type,
     end += aligned(value.numel());
   }
   if (slots_.empty()) {
-    throw Error(ErrorCode::invalid_option, std::string("the network has nothing to learn: ") + (buffers_.empty() ? "no parameters" : "all its parameters are frozen"),
-                buffers_.empty() ? "register parameters or modules in the module's constructor" : "freeze fewer layers");
+    throw Error(ErrorCode::invalid_option,
+                std::string("the network has nothing to learn: ") +
+                    (buffers_.empty() ? "no parameters" : "all its parameters are frozen"),
+                buffers_.empty() ? "register parameters or modules in the module's constructor"
+                                 : "freeze fewer layers");
   }
   flat_ = at::zeros({end}, options);
   const auto targets = views(flat_);
@@ -47,7 +52,9 @@ SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type,
   for (const auto& item : prototype.module->named_buffers()) {
     const at::Tensor& value = item.value();
     const auto wanted = at::isFloatingType(value.scalar_type()) ? type : value.scalar_type();
-    buffers_.emplace_back(item.key(), value.detach().to(at::TensorOptions().dtype(wanted).device(device), false, true).contiguous());
+    buffers_.emplace_back(
+        item.key(),
+        value.detach().to(at::TensorOptions().dtype(wanted).device(device), false, true).contiguous());
   }
   for (const auto& [name, tensor] : nn::state_of(*prototype.module)) order_.push_back(name);
   alias(prototype);
@@ -56,9 +63,11 @@ SharedWeights::SharedWeights(const nn::Instance& prototype, at::ScalarType type,
 std::vector<at::Tensor> SharedWeights::learned(const nn::Instance& instance) const {
   std::vector<at::Tensor> parameters;
   for (const auto& item : instance.module->named_parameters()) {
-    if (parameters.size() < slots_.size() && item.key() == slots_[parameters.size()].name) parameters.push_back(item.value());
+    if (parameters.size() < slots_.size() && item.key() == slots_[parameters.size()].name)
+      parameters.push_back(item.value());
   }
-  if (parameters.size() != slots_.size()) throw Error(ErrorCode::internal, "two instances of the network have different parameters");
+  if (parameters.size() != slots_.size())
+    throw Error(ErrorCode::internal, "two instances of the network have different parameters");
   return parameters;
 }
 
@@ -68,7 +77,9 @@ void SharedWeights::alias(const nn::Instance& instance) const {
   const auto parameters = learned(instance);
   const auto targets = views(flat_);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].sizes() != targets[i].sizes()) throw Error(ErrorCode::internal, "parameter \"" + slots_[i].name + "\" has another shape in another instance");
+    if (parameters[i].sizes() != targets[i].sizes())
+      throw Error(ErrorCode::internal,
+                  "parameter \"" + slots_[i].name + "\" has another shape in another instance");
     at::Tensor parameter = parameters[i];
     parameter.set_data(targets[i]);
   }
@@ -80,7 +91,8 @@ void SharedWeights::alias(const nn::Instance& instance) const {
   // Held modules read their statistics in training too, so all instances have the masters'.
   for (const auto& item : instance.module->named_modules("", /*include_self=*/true)) {
     if (std::find(instance.held.begin(), instance.held.end(), item.value()) == instance.held.end()) continue;
-    for (const auto& own : item.value()->named_buffers(/*recurse=*/false)) at::Tensor(own.value()).set_data(buffer(item.key().empty() ? own.key() : item.key() + "." + own.key()));
+    for (const auto& own : item.value()->named_buffers(/*recurse=*/false))
+      at::Tensor(own.value()).set_data(buffer(item.key().empty() ? own.key() : item.key() + "." + own.key()));
   }
 }
 
@@ -100,7 +112,8 @@ at::Tensor SharedWeights::buffer(const std::string& name) const {
 std::vector<at::Tensor> SharedWeights::views(const at::Tensor& flat) const {
   std::vector<at::Tensor> parts;
   parts.reserve(slots_.size());
-  for (const ParameterSlot& slot : slots_) parts.push_back(flat.narrow(0, slot.offset, slot.count).view(slot.shape));
+  for (const ParameterSlot& slot : slots_)
+    parts.push_back(flat.narrow(0, slot.offset, slot.count).view(slot.shape));
   return parts;
 }
 
@@ -121,7 +134,8 @@ bool put_on_host(const at::Tensor& value, const at::Tensor& flat, int64_t offset
 
 }  // namespace
 
-void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add, const nn::GradientTarget* written) const {
+void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add,
+                        const nn::GradientTarget* written) const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const int64_t begin = slots_[i].offset;
     if ((written != nullptr && written->has(begin)) || put_on_host(parts[i], flat, begin, add)) continue;
@@ -129,7 +143,8 @@ void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& 
   }
 }
 
-void SharedWeights::put(size_t parameter, const at::Tensor& value, const at::Tensor& elements, bool add) const {
+void SharedWeights::put(size_t parameter, const at::Tensor& value, const at::Tensor& elements,
+                        bool add) const {
   const at::Tensor target = elements.view(slots_[parameter].shape);
   if (!value.defined()) {
     if (!add) target.zero_();
@@ -144,8 +159,10 @@ nn::NamedTensors SharedWeights::state() const {
   const auto parts = views(flat_);
   nn::NamedTensors state;
   for (const std::string& name : order_) {
-    const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const ParameterSlot& candidate) { return candidate.name == name; });
-    state.emplace_back(name, slot != slots_.end() ? parts[static_cast<size_t>(slot - slots_.begin())] : buffer(name));
+    const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                   [&](const ParameterSlot& candidate) { return candidate.name == name; });
+    state.emplace_back(
+        name, slot != slots_.end() ? parts[static_cast<size_t>(slot - slots_.begin())] : buffer(name));
   }
   return state;
 }

@@ -20,9 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSeconds = 0.4;        // about, for each figure
+constexpr double kSeconds = 0.4;  // about, for each figure
 constexpr int64_t kBad = -1;
-constexpr int64_t kMostRead = 512;   // read for the data's rates
+constexpr int64_t kMostRead = 512;  // read for the data's rates
 constexpr int64_t kFewestRounds = 2;
 constexpr int64_t kExchangeRounds = 12;  // the first one warms
 
@@ -44,7 +44,11 @@ double typical_seconds(const Work& work, double least_seconds) {
 class StepMeasurement {
  public:
   StepMeasurement(const Prepared& prepared, const Options& options, std::stop_token stop)
-      : prepared_(prepared), plan_(prepared.plan), options_(options), stop_(std::move(stop)), trial_(prepared.network, plan_, options) {
+      : prepared_(prepared),
+        plan_(prepared.plan),
+        options_(options),
+        stop_(std::move(stop)),
+        trial_(prepared.network, plan_, options) {
     costs_.cores = plan_.cores;
   }
 
@@ -61,23 +65,27 @@ class StepMeasurement {
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const int64_t threads : counts) measure_together(threads, shards);
     // A core that is shared is no faster than one alone: where it seems so, another had the machine.
-    for (size_t threads = costs_.shard.size(); threads-- > 1;) costs_.shard[threads - 1] = std::min(costs_.shard[threads - 1], costs_.shard[threads]);
+    for (size_t threads = costs_.shard.size(); threads-- > 1;)
+      costs_.shard[threads - 1] = std::min(costs_.shard[threads - 1], costs_.shard[threads]);
     const bool half = options_.exchange == ExchangeKind::bf16 || options_.exchange == ExchangeKind::fp16;
     const int64_t bytes = half ? 2 : number_bytes(plan_.precision);
-    costs_.gradient_bytes = options_.exchange == ExchangeKind::powersgd ? powersgd_bytes() : plan_.learned_count * bytes;
+    costs_.gradient_bytes =
+        options_.exchange == ExchangeKind::powersgd ? powersgd_bytes() : plan_.learned_count * bytes;
     return costs_;
   }
 
  private:
   void check_stop() const {
-    if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "stopped while a step was measured for the forecast");
+    if (stop_.stop_requested())
+      throw Error(ErrorCode::cancelled, "stopped while a step was measured for the forecast");
   }
 
   int64_t typical_steps() const {
     if (plan_.format.kind != data::SampleKind::sequence) return 0;
     if (plan_.tbptt_length > 0) return plan_.tbptt_length;
     int64_t longest = 1;  // of a shard of samples from all over the dataset
-    for (const int64_t index : spaced(costs_.shard_samples)) longest = std::max(longest, prepared_.train->dataset().store().image_size(index).width);
+    for (const int64_t index : spaced(costs_.shard_samples))
+      longest = std::max(longest, prepared_.train->dataset().store().image_size(index).width);
     return std::max(longest, options_.sequence_length);
   }
 
@@ -90,17 +98,24 @@ class StepMeasurement {
 
   void measure_reading() {
     const data::PictureSet& pictures = *prepared_.train;
-    const bool in_memory = pictures.dataset().store().in_memory() || plan_.format.kind == data::SampleKind::sequence;
+    const bool in_memory =
+        pictures.dataset().store().in_memory() || plan_.format.kind == data::SampleKind::sequence;
     costs_.parallel_reads = pictures.parallel_reads();
-    costs_.first_from = in_memory ? ReadFrom::memory : pictures.cache() != nullptr ? ReadFrom::cache : ReadFrom::decode;
-    costs_.later_from = in_memory || pictures.kept() || plan_.keep_features ? ReadFrom::memory : plan_.cached_pictures ? ReadFrom::cache : ReadFrom::decode;
+    costs_.first_from = in_memory                     ? ReadFrom::memory
+                        : pictures.cache() != nullptr ? ReadFrom::cache
+                                                      : ReadFrom::decode;
+    costs_.later_from = in_memory || pictures.kept() || plan_.keep_features ? ReadFrom::memory
+                        : plan_.cached_pictures                             ? ReadFrom::cache
+                                                                            : ReadFrom::decode;
     const std::vector<int64_t> read = in_memory ? spaced(kMostRead) : read_for_the_first_time();
     measure_copy(read);
     // From a cache that is still to be made: out of the system's memory at the price of another copy.
-    if (costs_.later_from != ReadFrom::memory) costs_.later_read = costs_.first_from == costs_.later_from ? costs_.first_read : costs_.copy;
+    if (costs_.later_from != ReadFrom::memory)
+      costs_.later_read = costs_.first_from == costs_.later_from ? costs_.first_read : costs_.copy;
   }
 
-  // Of a store as many at once as its queue has threads. The first sample opens libraries and files, so it counts only when it is alone.
+  // Of a store as many at once as its queue has threads. The first sample opens libraries and files, so it
+  // counts only when it is alone.
   std::vector<int64_t> read_for_the_first_time() {
     std::vector<int64_t> indices = spaced(kMostRead);
     const int64_t at_once = std::max<int64_t>(1, costs_.parallel_reads);
@@ -131,23 +146,29 @@ class StepMeasurement {
     if (done > 1) costs_.first_read = seconds_since(start) / static_cast<double>(done - 1);
     indices.resize(static_cast<size_t>(done));
     std::erase(indices, kBad);
-    if (indices.empty()) throw Error(ErrorCode::corrupt_data, "none of the " + std::to_string(done) + " images that were tried for the forecast can be read");
+    if (indices.empty())
+      throw Error(ErrorCode::corrupt_data, "none of the " + std::to_string(done) +
+                                               " images that were tried for the forecast can be read");
     return indices;
   }
 
-  // What the queue's thread does with samples that lie decoded in memory: augmentation, and their place in the mini-batch.
+  // What the queue's thread does with samples that lie decoded in memory: augmentation, and their place in
+  // the mini-batch.
   void measure_copy(std::vector<int64_t> indices) {
     std::sort(indices.begin(), indices.end());
-    const auto part = std::make_shared<const data::PictureSet>(prepared_.train->dataset().subset(indices), prepared_.train->format(), /*most_bytes=*/int64_t{1} << 62);
-    data::MiniBatchQueue queue(part, {}, {.mini_batch_size = std::min(plan_.mini_batch_size, part->size()),
-                                          .shards = plan_.shards,
-                                          .order = {.seed = options_.seed},
-                                          .augment = data::Augment::parse(options_.augment),
-                                          .cut_out = queue_cut(plan_, options_),
-                                          .epochs = 1'000'000,
-                                          .read_ahead = 1,
-                                          .least_steps = options_.sequence_length,
-                                          .pictures_wanted = !plan_.keep_features});
+    const auto part =
+        std::make_shared<const data::PictureSet>(prepared_.train->dataset().subset(indices),
+                                                 prepared_.train->format(), /*most_bytes=*/int64_t{1} << 62);
+    data::MiniBatchQueue queue(part, {},
+                               {.mini_batch_size = std::min(plan_.mini_batch_size, part->size()),
+                                .shards = plan_.shards,
+                                .order = {.seed = options_.seed},
+                                .augment = data::Augment::parse(options_.augment),
+                                .cut_out = queue_cut(plan_, options_),
+                                .epochs = 1'000'000,
+                                .read_ahead = 1,
+                                .least_steps = options_.sequence_length,
+                                .pictures_wanted = !plan_.keep_features});
     while (const auto batch = queue.next(stop_)) {
       if (batch->ends_epoch) break;
     }
@@ -168,13 +189,17 @@ class StepMeasurement {
       at::set_num_threads(1);
       const std::unique_ptr<Replica> replica = trial_.make_replica();
       if (plan_.keep_features) {
-        costs_.feature_sample = typical_seconds([&] { shard_.input = replica->features(shard_.pictures).cpu(); }, kSeconds / 2) / static_cast<double>(shard_.count);
+        costs_.feature_sample =
+            typical_seconds([&] { shard_.input = replica->features(shard_.pictures).cpu(); }, kSeconds / 2) /
+            static_cast<double>(shard_.count);
       }
       trial_.train(*replica, shard_);
       const ShardResult timed = replica->train(shard_, shard_.count, /*step=*/0);
-      if (timed.forward_seconds > 0) costs_.backward_share = timed.backward_seconds / (timed.forward_seconds + timed.backward_seconds);
+      if (timed.forward_seconds > 0)
+        costs_.backward_share = timed.backward_seconds / (timed.forward_seconds + timed.backward_seconds);
       replica->begin_evaluation();
-      costs_.evaluate_sample = typical_seconds([&] { trial_.evaluate(*replica, shard_); }, kSeconds / 2) / static_cast<double>(shard_.count);
+      costs_.evaluate_sample = typical_seconds([&] { trial_.evaluate(*replica, shard_); }, kSeconds / 2) /
+                               static_cast<double>(shard_.count);
     });
     check_stop();
   }
@@ -184,8 +209,14 @@ class StepMeasurement {
     comm::ThreadGroup group(threads);
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
     const Optimizer optimizer(resolve_rule(options_), trial_.weights());
-    Exchange exchange(group, *alone, trial_.weights(), optimizer, {.way = make_gradient_way(options_.exchange, *alone, trial_.weights(), options_.powersgd_rank), .gradient_clip = options_.gradient_clip, .overlap = false, .agree = [] { return false; }});
-    std::vector<double> shard_seconds(static_cast<size_t>(threads)), exchange_seconds(static_cast<size_t>(threads));
+    Exchange exchange(
+        group, *alone, trial_.weights(), optimizer,
+        {.way = make_gradient_way(options_.exchange, *alone, trial_.weights(), options_.powersgd_rank),
+         .gradient_clip = options_.gradient_clip,
+         .overlap = false,
+         .agree = [] { return false; }});
+    std::vector<double> shard_seconds(static_cast<size_t>(threads)),
+        exchange_seconds(static_cast<size_t>(threads));
     group.run([&](Share share) {
       at::set_num_threads(1);
       const auto place = static_cast<size_t>(share.rank);
@@ -200,7 +231,8 @@ class StepMeasurement {
       for (int64_t round = 0; round < kExchangeRounds; ++round) {
         exchange.begin(share, own.count(), shards);
         const auto start = Clock::now();
-        for (int64_t shard = own.begin; shard < own.end; ++shard) exchange.take(share, single(shard), replica->gradients());
+        for (int64_t shard = own.begin; shard < own.end; ++shard)
+          exchange.take(share, single(shard), replica->gradients());
         if (round > 0) adding += seconds_since(start);
         group.barrier();  // those who add less wait here, which is no part of the exchange
         const auto added = Clock::now();
@@ -209,7 +241,8 @@ class StepMeasurement {
         group.barrier();
         if (round > 0) ends.push_back(seconds_since(added));
       }
-      shard_seconds[place] += adding / static_cast<double>((kExchangeRounds - 1) * std::max<int64_t>(1, own.count()));
+      shard_seconds[place] +=
+          adding / static_cast<double>((kExchangeRounds - 1) * std::max<int64_t>(1, own.count()));
       std::sort(ends.begin(), ends.end());
       exchange_seconds[place] = ends[ends.size() / 4];
     });
@@ -224,17 +257,22 @@ class StepMeasurement {
 
   // Of a worker that has the shards `own` and computes some of them together.
   double seconds_of_shard(Replica& replica, Range own, int64_t shards) const {
-    const int64_t count = comm::node_from(own.begin, std::min(own.count(), replica.most_together(shard_.count)), shards).count();
+    const int64_t count =
+        comm::node_from(own.begin, std::min(own.count(), replica.most_together(shard_.count)), shards)
+            .count();
     if (count == 1) return typical_seconds([&] { trial_.train(replica, shard_); }, kSeconds);
     const data::Shard joined = made_up_shard(plan_, count * shard_.count);
-    return typical_seconds([&] { trial_.train_together(replica, joined, count); }, kSeconds) / static_cast<double>(count);
+    return typical_seconds([&] { trial_.train_together(replica, joined, count); }, kSeconds) /
+           static_cast<double>(count);
   }
 
   // Between two measured numbers of threads the curve is straight.
   static void fill(std::vector<double>& curve, int64_t threads, double seconds) {
     const auto had = static_cast<int64_t>(curve.size());
     const double from = had == 0 ? seconds : curve.back();
-    for (int64_t i = had + 1; i <= threads; ++i) curve.push_back(from + (seconds - from) * static_cast<double>(i - had) / static_cast<double>(threads - had));
+    for (int64_t i = had + 1; i <= threads; ++i)
+      curve.push_back(from +
+                      (seconds - from) * static_cast<double>(i - had) / static_cast<double>(threads - had));
   }
 
   // Two factors of --powersgd-rank columns for each matrix; what has one dimension goes whole.
@@ -243,7 +281,8 @@ class StepMeasurement {
     for (const ParameterSlot& slot : trial_.weights().slots()) {
       const int64_t rows = slot.shape.empty() ? 1 : slot.shape.front();
       const int64_t columns = slot.count / std::max<int64_t>(1, rows);
-      numbers += slot.shape.size() < 2 ? slot.count : std::min(slot.count, (rows + columns) * options_.powersgd_rank);
+      numbers += slot.shape.size() < 2 ? slot.count
+                                       : std::min(slot.count, (rows + columns) * options_.powersgd_rank);
     }
     return numbers * 4;
   }
@@ -259,7 +298,8 @@ class StepMeasurement {
 
 }  // namespace
 
-StepCosts measure_step(const Prepared& prepared, const Options& options, const std::vector<int64_t>& workers, std::stop_token stop) {
+StepCosts measure_step(const Prepared& prepared, const Options& options, const std::vector<int64_t>& workers,
+                       std::stop_token stop) {
   return StepMeasurement(prepared, options, std::move(stop)).measure(workers);
 }
 

@@ -9,9 +9,13 @@ namespace lockstep::train {
 
 namespace {
 
-std::string graph_of(const nn::Network& network) { return network.spec().is_null() ? "" : network.spec().dump(); }
+std::string graph_of(const nn::Network& network) {
+  return network.spec().is_null() ? "" : network.spec().dump();
+}
 
-at::Tensor copied(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true); }
+at::Tensor copied(const at::Tensor& tensor) {
+  return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+}
 
 }  // namespace
 
@@ -31,7 +35,9 @@ TrainedNetwork trained_network(const Model& model) {
                          .deviation = model.deviation,
                          .classes = model.classes,
                          .weights = {}};
-  for (const auto& [name, values] : model.state.empty() ? nn::read_weights(model.weights).tensors : model.state) trained.weights.push_back({name, values});
+  for (const auto& [name, values] :
+       model.state.empty() ? nn::read_weights(model.weights).tensors : model.state)
+    trained.weights.push_back({name, values});
   return trained;
 }
 
@@ -54,21 +60,28 @@ TrainedNetwork trained_network(const BuiltModel& built, const TrainedAs& as) {
               .deviation = as.deviation,
               .weights = {},
               .state = {}};
-  if (static_cast<int64_t>(model.classes.size()) > 0 && static_cast<int64_t>(model.classes.size()) != model.input.classes) {
-    throw Error(ErrorCode::invalid_option, "the network distinguishes " + std::to_string(model.input.classes) + " classes, and " + std::to_string(model.classes.size()) + " names are given");
+  if (static_cast<int64_t>(model.classes.size()) > 0 &&
+      static_cast<int64_t>(model.classes.size()) != model.input.classes) {
+    throw Error(ErrorCode::invalid_option, "the network distinguishes " +
+                                               std::to_string(model.input.classes) + " classes, and " +
+                                               std::to_string(model.classes.size()) + " names are given");
   }
-  while (static_cast<int64_t>(model.classes.size()) < model.input.classes) model.classes.push_back(std::to_string(model.classes.size()));
+  while (static_cast<int64_t>(model.classes.size()) < model.input.classes)
+    model.classes.push_back(std::to_string(model.classes.size()));
   for (const auto& [name, values] : built.state()) model.state.emplace_back(name, copied(values));
   return trained_network(model);
 }
 
 Model model_of(const TrainedNetwork& trained, const nn::Network& own) {
   if (trained.graph.empty() && own.empty()) {
-    throw Error(ErrorCode::invalid_option, "the trained network is a C++ module, which only its own program can make", "name it: train::model_of(trained, network)");
+    throw Error(ErrorCode::invalid_option,
+                "the trained network is a C++ module, which only its own program can make",
+                "name it: train::model_of(trained, network)");
   }
   Model model;
   model.network = trained.graph.empty() ? own : nn::read_network(Json::parse(trained.graph), trained.name);
-  model.input = {trained.channels, trained.height, trained.width, static_cast<int64_t>(trained.classes.size())};
+  model.input = {trained.channels, trained.height, trained.width,
+                 static_cast<int64_t>(trained.classes.size())};
   model.input.steps = trained.steps;
   model.input.labels_steps = trained.labels_steps;
   model.padding = trained.padding;

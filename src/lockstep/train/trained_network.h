@@ -25,7 +25,8 @@ struct NamedWeight {
   };
 };
 
-/// All that prediction needs. A member of a task's result, it travels between processes: fields as JSON, tensors as safetensors.
+/// All that prediction needs. A member of a task's result, it travels between processes: fields as JSON,
+/// tensors as safetensors.
 struct TrainedNetwork {
   std::string name{};
   std::string graph{};
@@ -69,17 +70,20 @@ TrainedNetwork trained_network(const Model& model);
 
 /// What a custom loop knows beside its model (custom/built_model.h).
 struct TrainedAs {
-  std::vector<std::string> classes = {};  ///< in the order of the network's outputs; empty: those of the dataset that the model was built for, else numbers
+  std::vector<std::string> classes = {};  ///< in the order of the network's outputs; empty: those of the
+                                          ///< dataset that the model was built for, else numbers
   std::vector<double> mean = {};          ///< as the loop's ShardOutput has them
   std::vector<double> deviation = {};
   data::Resize resize = data::Resize::stretch;
   data::PaddingSide padding = data::PaddingSide::right;
 };
 
-/// The network that a custom loop has trained, as it is now, to be returned from the task. Its tensors are copies, so the loop may go on.
+/// The network that a custom loop has trained, as it is now, to be returned from the task. Its tensors are
+/// copies, so the loop may go on.
 TrainedNetwork trained_network(const BuiltModel& model, const TrainedAs& as = {});
 
-/// For predict. own: the network, where it is a C++ module. Throws invalid_option when that is needed and not given.
+/// For predict. own: the network, where it is a C++ module. Throws invalid_option when that is needed and not
+/// given.
 Model model_of(const TrainedNetwork& trained, const nn::Network& own = {});
 
 }  // namespace lockstep::train

@@ -1,4 +1,5 @@
-// One run's training: the loop that every worker walks, and what the workers share. Read loop.cpp top to bottom.
+// One run's training: the loop that every worker walks, and what the workers share. Read loop.cpp top to
+// bottom.
 #pragma once
 
 #include <atomic>
@@ -50,18 +51,18 @@ struct TrainingSetup {
   std::shared_ptr<data::MiniBatchStream> stream = {};       ///< in its place where plan.streamed
   std::shared_ptr<const data::PictureSet> validation = {};  ///< may be null
   std::shared_ptr<const data::PictureSet> test = {};        ///< may be null
-  FeatureStorage train_features = {};                        ///< where plan.keep_features
+  FeatureStorage train_features = {};                       ///< where plan.keep_features
   FeatureStorage validation_features = {};
-  std::function<void(io::Event)> say = {};                   ///< to the log and the views; may be empty
-  io::Observer observer = {};                                ///< may be empty
-  CheckpointWriter* writer = nullptr;                   ///< null: nothing is saved
-  Json fingerprint = {};                                     ///< for checkpoints
-  RunState state = {};                                       ///< where the run begins, equal on all ranks
-  bool more_passes = false;                                  ///< Standing::more_passes
+  std::function<void(io::Event)> say = {};  ///< to the log and the views; may be empty
+  io::Observer observer = {};               ///< may be empty
+  CheckpointWriter* writer = nullptr;       ///< null: nothing is saved
+  Json fingerprint = {};                    ///< for checkpoints
+  RunState state = {};                      ///< where the run begins, equal on all ranks
+  bool more_passes = false;                 ///< Standing::more_passes
   std::stop_token stop = {};
-  std::stop_token enough = {};                               ///< Job::enough; rank 0's
-  double began = now_seconds();                              ///< when the run was asked for
-  comm::Communicator& comm;                             ///< of the ranks that train together; say, observer and writer are rank 0's
+  std::stop_token enough = {};   ///< Job::enough; rank 0's
+  double began = now_seconds();  ///< when the run was asked for
+  comm::Communicator& comm;      ///< of the ranks that train together; say, observer and writer are rank 0's
 };
 
 /// What a replica does, as the run is planned.
@@ -84,21 +85,22 @@ class Training {
   Training(TrainingSetup setup, nn::Instance prototype);
 
   SharedWeights& weights() { return weights_; }
-  /// What a resume needs beside the weights, as views of the live tensors: the optimizer's state; state() says of which step. What other ranks
-  /// have of it is there for rank 0 after run(), and comes from rank 0 in share_start().
+  /// What a resume needs beside the weights, as views of the live tensors: the optimizer's state; state()
+  /// says of which step. What other ranks have of it is there for rank 0 after run(), and comes from rank 0
+  /// in share_start().
   nn::NamedTensors optimizer_state();
   RunState& state() { return state_; }
 
   /// Gives every rank the weights, optimizer state and state() of rank 0.
   void share_start();
 
-  /// Trains from state() to the end, with one thread per worker. Returns why it ended; state() and weights() are then of the last
-  /// complete step. Throws what the first failing worker met.
+  /// Trains from state() to the end, with one thread per worker. Returns why it ended; state() and weights()
+  /// are then of the last complete step. Throws what the first failing worker met.
   EndReason run();
 
   double images_per_second() const;  ///< over all steps but the first of this run()
   const Score& test_score() const { return test_score_; }
-  int64_t epochs_begun() const;              ///< over all calls of fit of this training
+  int64_t epochs_begun() const;  ///< over all calls of fit of this training
   int64_t skipped_checkpoints() const { return skipped_checkpoints_; }
   Snapshot snapshot(bool checkpoint, bool best);
 
@@ -120,7 +122,8 @@ class Training {
   void train_part(Worker& worker, const data::Batch& batch);
   bool begins_anew(Worker& worker);
   void train_shards(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch);
-  void train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch, std::span<ShardResult> results);
+  void train_node(Worker& worker, const std::vector<data::Shard>& shards, const data::Batch& batch,
+                  std::span<ShardResult> results);
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::PictureSet& pictures);
   void validate(Worker& worker);
@@ -133,7 +136,8 @@ class Training {
   void end_after(int64_t step);
   bool agree();
   bool may_split(int64_t samples) const;
-  Error step_error(const Error& error, int64_t steps_done, const std::vector<data::Shard>& shards, int64_t shard_count) const;
+  Error step_error(const Error& error, int64_t steps_done, const std::vector<data::Shard>& shards,
+                   int64_t shard_count) const;
 
   // The first worker of each rank, between steps.
   Score fold_step(int64_t shard_count);
@@ -157,40 +161,42 @@ class Training {
   std::vector<BatchNormInfo> norms_;
   Optimizer optimizer_;
   Schedule schedule_;
-  comm::ThreadGroup group_;                      // the workers of this process
-  Exchange exchange_;                            // of the tree
-  std::unique_ptr<Averaging> averaging_;         // null: the tree
+  comm::ThreadGroup group_;               // the workers of this process
+  Exchange exchange_;                     // of the tree
+  std::unique_ptr<Averaging> averaging_;  // null: the tree
   RunState state_;
-  int64_t last_step_;                            // after which the run ends; of a stream with its last mini-batch
-  std::deque<Features> features_;                // of frozen layers, where they are kept: training data, held-out data
-  std::vector<ResidentPictures> resident_;       // training data and held-out data, where they lie on the GPU
-  CarriedStates carried_;                        // recurrent state of the training data's streams
+  int64_t last_step_;              // after which the run ends; of a stream with its last mini-batch
+  std::deque<Features> features_;  // of frozen layers, where they are kept: training data, held-out data
+  std::vector<ResidentPictures> resident_;  // training data and held-out data, where they lie on the GPU
+  CarriedStates carried_;                   // recurrent state of the training data's streams
 
   ShardDeal deal_;
-  std::vector<ShardResult> shard_results_;       // of the step's shards, each written by its worker
-  std::vector<int64_t> owners_;                  // the worker that each shard is first given to
-  std::vector<int64_t> shard_workers_;           // who computes the step's shards, as far as this rank knows; else who owns them
+  std::vector<ShardResult> shard_results_;  // of the step's shards, each written by its worker
+  std::vector<int64_t> owners_;             // the worker that each shard is first given to
+  std::vector<int64_t>
+      shard_workers_;  // who computes the step's shards, as far as this rank knows; else who owns them
   std::vector<int64_t> computed_by_;             // the same, of the last step
   std::vector<ShardResult> evaluation_results_;  // of all shards of a dataset
   std::vector<int64_t> thread_ids_;
-  std::atomic<bool> ended_{false};               // set before a barrier, read after it
-  std::atomic<bool> out_of_memory_{false};       // and the step can be split; set before a barrier, read and taken back in it
-  bool splitting_ = false;                       // as the ranks agreed in the last meeting, read after it
-  bool split_unsaved_ = false;                   // no checkpoint has it yet
+  std::atomic<bool> ended_{false};  // set before a barrier, read after it
+  std::atomic<bool> out_of_memory_{
+      false};                   // and the step can be split; set before a barrier, read and taken back in it
+  bool splitting_ = false;      // as the ranks agreed in the last meeting, read after it
+  bool split_unsaved_ = false;  // no checkpoint has it yet
   std::mutex reason_mutex_;
   EndReason reason_ = EndReason::finished;
   Score test_score_;
   bool best_pending_ = false;
   bool said_cache_failure_ = false;
   int64_t skipped_checkpoints_ = 0;
-  int64_t steps_here_ = 0;                       // of this run()
-  double timed_seconds_ = 0;                     // all steps but the first
+  int64_t steps_here_ = 0;    // of this run()
+  double timed_seconds_ = 0;  // all steps but the first
   int64_t timed_images_ = 0;
-  double unlogged_seconds_ = 0;                  // since the last logged step
+  double unlogged_seconds_ = 0;  // since the last logged step
   int64_t unlogged_images_ = 0;
-  double checkpoint_seconds_ = 0;                // of the training thread, since the last logged step
+  double checkpoint_seconds_ = 0;  // of the training thread, since the last logged step
   double started_ = 0;
-  int64_t page_faults_ = 0;                      // of the process, until the last step's end
+  int64_t page_faults_ = 0;  // of the process, until the last step's end
 };
 
 }  // namespace lockstep::train

@@ -8,7 +8,9 @@
 namespace lockstep::train {
 
 TrialProgress::TrialProgress(std::FILE* out)
-    : queue_([trials = std::make_shared<view::Trials>(out)](const TrialEvent& said) { trials->show(said.trial, io::from_line(said.event)); }) {}
+    : queue_([trials = std::make_shared<view::Trials>(out)](const TrialEvent& said) {
+        trials->show(said.trial, io::from_line(said.event));
+      }) {}
 
 Listener tell_client(pool::Worker& worker, std::string trial) {
   return [&worker, trial = std::move(trial)](const io::Event& event) {

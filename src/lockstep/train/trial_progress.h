@@ -27,8 +27,9 @@ struct TrialEvent {
   };
 };
 
-/// Shows trials on `out`: on a terminal a line and a curve of each, redrawn; else a line for each validation and each end. A handle; what is
-/// shown ends with the last copy and the last call that uses its queue. The curves in full are in each trial's run folder (curves.svg).
+/// Shows trials on `out`: on a terminal a line and a curve of each, redrawn; else a line for each validation
+/// and each end. A handle; what is shown ends with the last copy and the last call that uses its queue. The
+/// curves in full are in each trial's run folder (curves.svg).
 class TrialProgress {
  public:
   explicit TrialProgress(std::FILE* out = stdout);
@@ -38,8 +39,8 @@ class TrialProgress {
   pool::DataQueue<TrialEvent> queue_;
 };
 
-/// For Job::listener in a task whose call has the queue of a TrialProgress. Falls silent once the call is stopped. The worker is the task's own, so
-/// it is used while the task runs only.
+/// For Job::listener in a task whose call has the queue of a TrialProgress. Falls silent once the call is
+/// stopped. The worker is the task's own, so it is used while the task runs only.
 Listener tell_client(pool::Worker& worker, std::string trial);
 
 }  // namespace lockstep::train

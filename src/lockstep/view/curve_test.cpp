@@ -23,13 +23,17 @@ TEST(Curve, KeepsShortCurvesWhole) {
 
 TEST(Curve, StaysSmallAndKeepsPeaksAndOrder) {
   Curve curve;
-  for (int64_t step = 1; step <= 1'000'003; ++step) curve.add(step, step == 123'457 ? 99.0 : step == 777'777 ? -99.0 : std::sin(static_cast<double>(step)));
+  for (int64_t step = 1; step <= 1'000'003; ++step)
+    curve.add(step, step == 123'457 ? 99.0 : step == 777'777 ? -99.0 : std::sin(static_cast<double>(step)));
   const auto points = curve.points();
   EXPECT_LE(points.size(), kCurvePoints + 1);
   EXPECT_GT(points.size(), kCurvePoints / 3);
-  EXPECT_TRUE(std::is_sorted(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.step < b.step; }));
-  EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const Point& point) { return point.step == 123'457 && point.value == 99; }));
-  EXPECT_TRUE(std::any_of(points.begin(), points.end(), [](const Point& point) { return point.step == 777'777 && point.value == -99; }));
+  EXPECT_TRUE(std::is_sorted(points.begin(), points.end(),
+                             [](const Point& a, const Point& b) { return a.step < b.step; }));
+  EXPECT_TRUE(std::any_of(points.begin(), points.end(),
+                          [](const Point& point) { return point.step == 123'457 && point.value == 99; }));
+  EXPECT_TRUE(std::any_of(points.begin(), points.end(),
+                          [](const Point& point) { return point.step == 777'777 && point.value == -99; }));
   EXPECT_EQ(points.back().step, 1'000'003);
 }
 
@@ -58,7 +62,8 @@ TEST(Smoother, FirstValueIsItself) {
 }
 
 TEST(Axis, TicksAreRound) {
-  EXPECT_THAT(make_axis(0, 1, 6, true).ticks, testing::Pointwise(testing::DoubleNear(1e-12), {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}));
+  EXPECT_THAT(make_axis(0, 1, 6, true).ticks,
+              testing::Pointwise(testing::DoubleNear(1e-12), {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}));
   const Axis steps = make_axis(0, 1128, 6, false);
   EXPECT_THAT(steps.ticks, testing::ElementsAre(0, 500, 1000));
   EXPECT_EQ(steps.high, 1128);
@@ -71,7 +76,9 @@ TEST(Axis, TicksAreRound) {
 
 TEST(Axis, HasTicksWithinForAnyNumbers) {
   constexpr double kUlp = 1.0000000000000002;
-  for (const auto& [low, high] : {std::pair{-1e300, 1e300}, std::pair{0.0, 5e-324}, std::pair{1e300, 1e300}, std::pair{9e15, 9e15 + 2}, std::pair{1.0, kUlp}, std::pair{1e-310, 2e-310}}) {
+  for (const auto& [low, high] :
+       {std::pair{-1e300, 1e300}, std::pair{0.0, 5e-324}, std::pair{1e300, 1e300}, std::pair{9e15, 9e15 + 2},
+        std::pair{1.0, kUlp}, std::pair{1e-310, 2e-310}}) {
     for (const bool round_out : {false, true}) {
       const Axis axis = make_axis(low, high, 6, round_out);
       EXPECT_LE(axis.ticks.size(), 20U) << low;
@@ -87,12 +94,15 @@ TEST(Axis, HasTicksWithinForAnyNumbers) {
 
 TEST(StepAxis, ReachesOverAllThatIsDrawn) {
   History history;
-  const auto step = [&](int64_t number, double loss, double accuracy) { history.add({.step = number, .kind = "step", .values = {{"loss", loss}, {"accuracy", accuracy}}}); };
+  const auto step = [&](int64_t number, double loss, double accuracy) {
+    history.add({.step = number, .kind = "step", .values = {{"loss", loss}, {"accuracy", accuracy}}});
+  };
   step(10, 1, NAN);
   step(20, 1, 0.5);
   step(50'000'000, NAN, 0.5);
   EXPECT_EQ(step_axis(history, 5).high, 50'000'000);
-  history.add({.step = 60'000'000, .kind = "plan", .values = {{"steps_per_epoch", 1e15}, {"max_epochs", 1e15}}});
+  history.add(
+      {.step = 60'000'000, .kind = "plan", .values = {{"steps_per_epoch", 1e15}, {"max_epochs", 1e15}}});
   EXPECT_EQ(history.status().total_steps, 0);
 }
 

@@ -20,7 +20,8 @@ constexpr auto kPlotInterval = std::chrono::milliseconds(400);
 constexpr auto kLineInterval = std::chrono::seconds(2);
 constexpr auto kFeatureInterval = std::chrono::seconds(10);
 constexpr int kPlotHeight = 14;
-constexpr int kEcho = 2;  // columns: "^C", which the terminal writes behind what is drawn, and which must not fold it
+constexpr int kEcho =
+    2;  // columns: "^C", which the terminal writes behind what is drawn, and which must not fold it
 
 /// True at most once an interval.
 class Pace {
@@ -55,23 +56,29 @@ class Progress final : public View {
     history_.add(event);
     if (event.kind == "plan") show_plan(event);
     if (event.kind == "step") show_step(event);
-    if (event.kind == "first_step") print("first step after " + fixed(io::number(event, "seconds"), 2) + " s", Tint::dim);
+    if (event.kind == "first_step")
+      print("first step after " + fixed(io::number(event, "seconds"), 2) + " s", Tint::dim);
     if (event.kind == "validation") show_validation(event);
     if (event.kind == "checkpoint" && options_.verbose) show_checkpoint(event);
     if (event.kind == "average" && options_.averages) {
-      print("averaged score " + fixed(io::number(event, "score"), 4) + " after step " + with_commas(event.step) + ", averaging time " +
-                fixed(1000 * io::number(event, "seconds"), 1) + " ms", Tint::dim);
+      print("averaged score " + fixed(io::number(event, "score"), 4) + " after step " +
+                with_commas(event.step) + ", averaging time " +
+                fixed(1000 * io::number(event, "seconds"), 1) + " ms",
+            Tint::dim);
     }
     if (event.kind == "features") show_features(event);
     if (event.kind == "message") show_message(event);
-    if (event.kind == "stopping" && terminal_.is_terminal()) print(printable(io::text(event, "text")), Tint::plain);
+    if (event.kind == "stopping" && terminal_.is_terminal())
+      print(printable(io::text(event, "text")), Tint::plain);
     if (event.kind == "end") show_end(event);
   }
 
   void finish() override {
     if (ended_) return;
     // No end was told, so an error is about to be: what was reached stays on the screen.
-    if (terminal_.interactive() && drawing_) terminal_.draw_block({status_bar(history_.status(), terminal_.size().columns - kEcho, terminal_.colour())});
+    if (terminal_.interactive() && drawing_)
+      terminal_.draw_block(
+          {status_bar(history_.status(), terminal_.size().columns - kEcho, terminal_.colour())});
     terminal_.keep_block();
     ended_ = true;
   }
@@ -80,12 +87,19 @@ class Progress final : public View {
   // What was chosen without being asked for is told before it takes an hour.
   void show_plan(const io::Event& event) {
     const auto figure = [&](const char* name) { return std::llround(io::number(event, name, 0)); };
-    const std::string count = event.values.value("streamed", false) ? "streamed" : with_commas(figure("train_count"));
-    const std::string data = count + (figure("time_steps") > 0 ? " sequences" : " images of " + std::to_string(figure("height")) + "x" + std::to_string(figure("width")));
-    const std::string workers = std::to_string(figure("workers")) + (figure("workers") == 1 ? " worker" : " workers");
+    const std::string count =
+        event.values.value("streamed", false) ? "streamed" : with_commas(figure("train_count"));
+    const std::string data =
+        count + (figure("time_steps") > 0 ? " sequences"
+                                          : " images of " + std::to_string(figure("height")) + "x" +
+                                                std::to_string(figure("width")));
+    const std::string workers =
+        std::to_string(figure("workers")) + (figure("workers") == 1 ? " worker" : " workers");
     std::string text;
-    for (const std::string& part : {printable(io::text(event, "network")), ", " + data, ", " + workers, std::string("; lockstep plan says why")}) {
-      if (terminal_.interactive() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns) break;
+    for (const std::string& part : {printable(io::text(event, "network")), ", " + data, ", " + workers,
+                                    std::string("; lockstep plan says why")}) {
+      if (terminal_.interactive() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns)
+        break;
       text += part;
     }
     if (!text.empty()) print(text, Tint::dim);
@@ -93,8 +107,11 @@ class Progress final : public View {
 
   // Before the first step, on a terminal where the bar will be.
   void show_features(const io::Event& event) {
-    const auto figure = [&](const char* name) { return with_commas(std::llround(io::number(event, name, 0))); };
-    const std::string text = "frozen layers computed for " + figure("done") + " of " + figure("all") + " images, " + as_duration(io::number(event, "seconds_left", 0)) + " left";
+    const auto figure = [&](const char* name) {
+      return with_commas(std::llround(io::number(event, name, 0)));
+    };
+    const std::string text = "frozen layers computed for " + figure("done") + " of " + figure("all") +
+                             " images, " + as_duration(io::number(event, "seconds_left", 0)) + " left";
     if (!terminal_.interactive()) {
       if (feature_pace_.due()) print(text, Tint::plain);
     } else if (static_cast<int>(text.size()) < terminal_.size().columns - kEcho) {
@@ -130,7 +147,8 @@ class Progress final : public View {
     std::vector<Line> block{status_bar(history_.status(), size.columns - kEcho, terminal_.colour())};
     if (options_.plot) {
       if (plot_pace_.due() || size.columns != plot_columns_) {
-        plot_ = draw_curves(history_, size.columns - 1, std::min(kPlotHeight, size.rows - 3), terminal_.colour());
+        plot_ =
+            draw_curves(history_, size.columns - 1, std::min(kPlotHeight, size.rows - 3), terminal_.colour());
         plot_columns_ = size.columns;
       }
       block.insert(block.end(), plot_.begin(), plot_.end());
@@ -174,9 +192,13 @@ class Progress final : public View {
 
   void show_checkpoint(const io::Event& event) {
     const std::string path = io::text(event, "path");
-    if (!path.empty()) print("checkpoint " + printable(path) + " in " + fixed(io::number(event, "seconds", 0), 2) + " s", Tint::dim);
+    if (!path.empty())
+      print("checkpoint " + printable(path) + " in " + fixed(io::number(event, "seconds", 0), 2) + " s",
+            Tint::dim);
     const double skipped = io::number(event, "skipped", 0);
-    if (skipped > 0) print("checkpoints skipped while one was being written: " + with_commas(std::llround(skipped)), Tint::dim);
+    if (skipped > 0)
+      print("checkpoints skipped while one was being written: " + with_commas(std::llround(skipped)),
+            Tint::dim);
   }
 
   void show_message(const io::Event& event) {
@@ -188,14 +210,17 @@ class Progress final : public View {
   }
 
   void show_end(const io::Event& event) {
-    if (unvalidated_epoch_ != 0 && !since_row_.empty()) print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
+    if (unvalidated_epoch_ != 0 && !since_row_.empty())
+      print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
     terminal_.erase_block();
     ended_ = true;
     const TerminalSize size = terminal_.size();
-    print_block(draw_curves(history_, size.columns - 1, size.columns > 2 * 34 ? kPlotHeight : 2 * kPlotHeight - 4, terminal_.colour()));
+    print_block(draw_curves(history_, size.columns - 1,
+                            size.columns > 2 * 34 ? kPlotHeight : 2 * kPlotHeight - 4, terminal_.colour()));
     if (options_.timing) print_block(timing_.table(event, size.columns, terminal_.colour()));
     if (const std::string why = why_it_ended(io::text(event, "reason")); !why.empty()) print(why, Tint::dim);
-    if (const std::string path = io::text(event, "weights_path"); !path.empty()) print("model saved in " + printable(path), Tint::dim);
+    if (const std::string path = io::text(event, "weights_path"); !path.empty())
+      print("model saved in " + printable(path), Tint::dim);
     terminal_.print(last_line(event));
   }
 
@@ -203,12 +228,15 @@ class Progress final : public View {
     Line line(terminal_.colour());
     const double accuracy = io::number(event, "accuracy");
     if (std::isfinite(accuracy)) {
-      line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ").add(as_accuracy(accuracy), Tint::good).add(" after ");
+      line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ")
+          .add(as_accuracy(accuracy), Tint::good)
+          .add(" after ");
     }
     const int64_t steps = history_.status().step, each = history_.status().steps_per_epoch;
     const bool whole_epochs = each == 0 || steps % each == 0;
     const int64_t count = whole_epochs ? history_.status().epoch : steps;
-    line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s");
+    line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " +
+             fixed(io::number(event, "seconds", 0), 1) + " s");
     const double speed = io::number(event, "images_per_second");
     if (speed > 0) line.add(", " + as_speed(speed) + " " + history_.status().samples + "/s");
     return line;
@@ -221,7 +249,9 @@ class Progress final : public View {
     terminal_.print(Line());
   }
 
-  void print(const std::string& text, Tint tint) { terminal_.print(Line(terminal_.colour()).add(text, tint)); }
+  void print(const std::string& text, Tint tint) {
+    terminal_.print(Line(terminal_.colour()).add(text, tint));
+  }
 
   Terminal terminal_;
   ProgressOptions options_;
@@ -242,6 +272,8 @@ class Progress final : public View {
 
 }  // namespace
 
-std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options) { return std::make_unique<Progress>(out, options); }
+std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options) {
+  return std::make_unique<Progress>(out, options);
+}
 
 }  // namespace lockstep::view

@@ -90,7 +90,8 @@ TEST_F(Progress, PlainOutputIsLines) {
 TEST_F(Progress, SequencesAreNotCalledImages) {
   auto events = synthetic_events();
   events.front().values["time_steps"] = 26;
-  for (const std::string& text : {on_pipe({.verbose = true}, replay(events)), on_terminal(100, {}, replay(events))}) {
+  for (const std::string& text :
+       {on_pipe({.verbose = true}, replay(events)), on_terminal(100, {}, replay(events))}) {
     EXPECT_THAT(text, Not(HasSubstr("images")));
     EXPECT_THAT(text, HasSubstr("3,402 sequences/s"));
   }
@@ -122,7 +123,9 @@ TEST_F(Progress, ATerminalOfAnyWidthIsNotOverrun) {
 }
 
 TEST_F(Progress, TheBarIsRedrawnAtMostTenTimesASecond) {
-  const std::string text = on_terminal(100, {}, replay(synthetic_events({.epochs = 1, .steps_per_epoch = 5000, .validate = false, .end = false})));
+  const std::string text = on_terminal(
+      100, {},
+      replay(synthetic_events({.epochs = 1, .steps_per_epoch = 5000, .validate = false, .end = false})));
   EXPECT_LT(text.size(), 3000U);
   EXPECT_THAT(text, HasSubstr("\r"));
   EXPECT_THAT(without_escapes(text), HasSubstr("epoch 1/1"));
@@ -158,7 +161,8 @@ TEST_F(Progress, ColumnsStandsInForAWidthThatIsNotKnown) {
 }
 
 TEST_F(Progress, ATerminalOfNoSizeGetsLines) {
-  EXPECT_EQ(on_terminal(0, {}, replay(synthetic_events({.epochs = 1, .validate = false}))).find("\x1b"), std::string::npos);
+  EXPECT_EQ(on_terminal(0, {}, replay(synthetic_events({.epochs = 1, .validate = false}))).find("\x1b"),
+            std::string::npos);
 }
 
 TEST_F(Progress, ADumbTerminalGetsLines) {
@@ -171,7 +175,9 @@ TEST_F(Progress, AStopIsSaidOnATerminalAboveWhatIsDrawn) {
   std::vector<io::Event> events = synthetic_events({.epochs = 1, .end = false});
   events.push_back({.kind = "stopping", .values = {{"text", "stopping: saving"}}});
   const std::string drawn = on_terminal(100, {.plot = true}, replay(events));
-  const size_t said = drawn.rfind("\x1b[J" "stopping: saving");
+  const size_t said = drawn.rfind(
+      "\x1b[J"
+      "stopping: saving");
   ASSERT_NE(said, std::string::npos);
   EXPECT_THAT(without_escapes(drawn.substr(said)), HasSubstr("epoch 1/1"));
   EXPECT_THAT(on_terminal(0, {}, replay(events)), HasSubstr("stopping: saving"));
@@ -195,8 +201,11 @@ TEST_F(Progress, AnEpochThatWasNotFinishedIsNotCounted) {
 }
 
 TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {
-  const std::vector<io::Event> events{{.kind = "features", .values = {{"done", 512}, {"all", 1607}, {"seconds_left", 12.0}}}, {.kind = "message", .values = {{"text", "computed once"}}}};
-  for (const std::string& text : {on_pipe({}, replay(events)), without_escapes(on_terminal(80, {}, replay(events)))}) {
+  const std::vector<io::Event> events{
+      {.kind = "features", .values = {{"done", 512}, {"all", 1607}, {"seconds_left", 12.0}}},
+      {.kind = "message", .values = {{"text", "computed once"}}}};
+  for (const std::string& text :
+       {on_pipe({}, replay(events)), without_escapes(on_terminal(80, {}, replay(events)))}) {
     EXPECT_THAT(text, HasSubstr("frozen layers computed for 512 of 1,607 images, 12 s left"));
     EXPECT_THAT(text, HasSubstr("computed once"));
   }
@@ -204,10 +213,20 @@ TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {
 
 TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
   const auto step = [](int64_t number, int64_t samples, double speed) {
-    return io::Event{.epoch = 1, .step = number, .kind = "step", .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};
+    return io::Event{
+        .epoch = 1,
+        .step = number,
+        .kind = "step",
+        .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};
   };
-  const io::Event validation{.epoch = 1, .step = 3, .kind = "validation", .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", 10}, {"best", true}, {"images_per_second", 70.0}}};
-  EXPECT_THAT(on_pipe({}, replay({step(1, 128, 1000), step(2, 128, 1000), step(3, 32, 100), validation})), HasSubstr("best  500 images/s\n"));
+  const io::Event validation{
+      .epoch = 1,
+      .step = 3,
+      .kind = "validation",
+      .values = {
+          {"loss", 1.0}, {"accuracy", 0.5}, {"samples", 10}, {"best", true}, {"images_per_second", 70.0}}};
+  EXPECT_THAT(on_pipe({}, replay({step(1, 128, 1000), step(2, 128, 1000), step(3, 32, 100), validation})),
+              HasSubstr("best  500 images/s\n"));
 }
 
 TEST_F(Progress, AnEpochWithoutValidationHasItsRow) {
@@ -233,11 +252,22 @@ TEST_F(Progress, LossesThatAreNoNumbersAreShown) {
 }
 
 TEST(StatusBar, ShowsMoreWhereThereIsRoom) {
-  const Status status{.step = 412, .epoch = 3, .total_steps = 1128, .max_epochs = 8, .loss = 0.0812, .accuracy = 0.9751, .learning_rate = 0.00871, .images_per_second = 3402, .seconds_left = 72};
-  for (int columns = 12; columns < 200; ++columns) EXPECT_LT(status_bar(status, columns, false).width(), columns);
+  const Status status{.step = 412,
+                      .epoch = 3,
+                      .total_steps = 1128,
+                      .max_epochs = 8,
+                      .loss = 0.0812,
+                      .accuracy = 0.9751,
+                      .learning_rate = 0.00871,
+                      .images_per_second = 3402,
+                      .seconds_left = 72};
+  for (int columns = 12; columns < 200; ++columns)
+    EXPECT_LT(status_bar(status, columns, false).width(), columns);
   EXPECT_THAT(status_bar(status, 40, false).text(), HasSubstr("3/8  loss 0.0812"));
   const std::string wide = status_bar(status, 160, false).text();
-  for (const char* part : {"━", "epoch 3/8", "step   412/1,128", "loss 0.0812", "accuracy 0.9751", "lr 0.00871", "3,402 images/s", "1:12 left"}) EXPECT_THAT(wide, HasSubstr(part));
+  for (const char* part : {"━", "epoch 3/8", "step   412/1,128", "loss 0.0812", "accuracy 0.9751",
+                           "lr 0.00871", "3,402 images/s", "1:12 left"})
+    EXPECT_THAT(wide, HasSubstr(part));
   EXPECT_THAT(status_bar({.step = 5, .epoch = 1}, 160, false).text(), Not(HasSubstr("─")));
 }
 

@@ -21,8 +21,14 @@ constexpr const char* kHead = R"(<!DOCTYPE html>
 )";
 
 const PageColours& page_colours() {
-  static const PageColours colours{.paper = "var(--paper)", .ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--line)", .band = "var(--band)",
-                                    .train = "var(--train)", .held_out = "var(--held)", .rate = "var(--rate)"};
+  static const PageColours colours{.paper = "var(--paper)",
+                                   .ink = "var(--ink)",
+                                   .faint = "var(--faint)",
+                                   .grid = "var(--line)",
+                                   .band = "var(--band)",
+                                   .train = "var(--train)",
+                                   .held_out = "var(--held)",
+                                   .rate = "var(--rate)"};
   return colours;
 }
 
@@ -42,57 +48,83 @@ std::string title_of(const History& history) {
 std::string percent(double share) { return fixed(100 * share, 2) + "<small>&nbsp;%</small>"; }
 
 // `value` is markup; nothing where a number is not known.
-std::string figure(std::string_view name, double number, const std::string& value, std::string_view more = {}) {
+std::string figure(std::string_view name, double number, const std::string& value,
+                   std::string_view more = {}) {
   if (!std::isfinite(number)) return "";
-  return "<div><span>" + escaped(name) + "</span><b>" + value + "</b>" + (more.empty() ? "" : "<span>" + escaped(more) + "</span>") + "</div>\n";
+  return "<div><span>" + escaped(name) + "</span><b>" + value + "</b>" +
+         (more.empty() ? "" : "<span>" + escaped(more) + "</span>") + "</div>\n";
 }
 
 std::string head_figures(const Report& report, const History& history) {
   const io::Event none;
   const io::Event* end = last_of(report.events, "end");
   const io::Event& said = end == nullptr ? none : *end;
-  const double accuracy = io::number(said, "accuracy"), best = io::number(said, "best_accuracy"), test = io::number(said, "test_accuracy"), speed = io::number(said, "images_per_second");
+  const double accuracy = io::number(said, "accuracy"), best = io::number(said, "best_accuracy"),
+               test = io::number(said, "test_accuracy"), speed = io::number(said, "images_per_second");
   const double seconds = io::number(said, "seconds");
   std::string text;
-  if (report.judged) text += figure("accuracy", report.judgement.accuracy, percent(report.judgement.accuracy), "on " + report.judgement.samples + ", loss " + as_loss(report.judgement.loss));
+  if (report.judged)
+    text += figure("accuracy", report.judgement.accuracy, percent(report.judgement.accuracy),
+                   "on " + report.judgement.samples + ", loss " + as_loss(report.judgement.loss));
   if (!report.judged) text += figure("held-out accuracy", accuracy, percent(accuracy), "after the last step");
   const double best_step = io::number(said, "best_step");
-  text += figure("best held-out accuracy", best, percent(best), best_step > 0 ? "at step " + with_commas(std::llround(best_step)) : "");
+  text += figure("best held-out accuracy", best, percent(best),
+                 best_step > 0 ? "at step " + with_commas(std::llround(best_step)) : "");
   text += figure("test accuracy", test, percent(test));
-  text += figure("time", seconds, escaped(as_duration(seconds)), with_commas(history.status().epoch) + (history.status().epoch == 1 ? " epoch, " : " epochs, ") + with_commas(history.status().step) + " steps");
+  text +=
+      figure("time", seconds, escaped(as_duration(seconds)),
+             with_commas(history.status().epoch) + (history.status().epoch == 1 ? " epoch, " : " epochs, ") +
+                 with_commas(history.status().step) + " steps");
   text += figure("speed", speed, as_speed(speed) + "<small>&nbsp;/s</small>", history.status().samples);
   return text.empty() ? "" : "<div class=\"figures\">\n" + text + "</div>\n";
 }
 
 std::string head(const Report& report, const History& history) {
   const io::Event* end = last_of(report.events, "end");
-  const std::string state = end == nullptr ? "has not ended" : "ended: " + io::text(*end, "reason", "finished");
-  return "<header>\n<h1>" + name_text(title_of(history)) + "</h1>\n<p class=\"sub\">" + name_text(report.run) + " · " + escaped(state) + "</p>\n" + head_figures(report, history) + "</header>\n";
+  const std::string state =
+      end == nullptr ? "has not ended" : "ended: " + io::text(*end, "reason", "finished");
+  return "<header>\n<h1>" + name_text(title_of(history)) + "</h1>\n<p class=\"sub\">" +
+         name_text(report.run) + " · " + escaped(state) + "</p>\n" + head_figures(report, history) +
+         "</header>\n";
 }
 
 std::string warnings(const Report& report) {
   std::string items;
-  if (!report.judged && !report.not_judged.empty()) items += "<li>Not judged on images: " + escaped(report.not_judged) + "</li>\n";
+  if (!report.judged && !report.not_judged.empty())
+    items += "<li>Not judged on images: " + escaped(report.not_judged) + "</li>\n";
   for (const std::string& warning : report.warnings) items += "<li>" + escaped(warning) + "</li>\n";
   for (const io::Event& event : report.events) {
-    if (event.kind == "message" && io::text(event, "level") == "warning") items += "<li>" + escaped(io::text(event, "text")) + "</li>\n";
+    if (event.kind == "message" && io::text(event, "level") == "warning")
+      items += "<li>" + escaped(io::text(event, "text")) + "</li>\n";
   }
-  return items.empty() ? "" : "<section class=\"warnings\">\n<h2>Take note</h2>\n<ul>\n" + items + "</ul>\n</section>\n";
+  return items.empty()
+             ? ""
+             : "<section class=\"warnings\">\n<h2>Take note</h2>\n<ul>\n" + items + "</ul>\n</section>\n";
 }
 
 std::string plan_section(const Report& report) {
   std::string rows;
   const auto add = [&](const std::string& name, const std::string& value, const std::string& reason) {
-    rows += "<tr><th scope=\"row\">" + escaped(name) + "</th><td>" + escaped(value) + "</td><td>" + escaped(reason) + "</td></tr>\n";
+    rows += "<tr><th scope=\"row\">" + escaped(name) + "</th><td>" + escaped(value) + "</td><td>" +
+            escaped(reason) + "</td></tr>\n";
   };
-  if (!report.weights_hash.empty()) rows += "<tr><th scope=\"row\">weights</th><td><code>" + escaped(report.weights_hash) + "</code></td><td>XXH3 of " + escaped(report.weights) + "; equal for equal weights</td></tr>\n";
-  if (const io::Event* plan = last_of(report.events, "plan"); plan != nullptr && plan->values.contains("lines")) {
+  if (!report.weights_hash.empty())
+    rows += "<tr><th scope=\"row\">weights</th><td><code>" + escaped(report.weights_hash) +
+            "</code></td><td>XXH3 of " + escaped(report.weights) + "; equal for equal weights</td></tr>\n";
+  if (const io::Event* plan = last_of(report.events, "plan");
+      plan != nullptr && plan->values.contains("lines")) {
     for (const Json& line : plan->values["lines"]) {
-      if (!line.is_array() || line.size() != 3 || !line[0].is_string() || !line[1].is_string() || !line[2].is_string()) continue;
+      if (!line.is_array() || line.size() != 3 || !line[0].is_string() || !line[1].is_string() ||
+          !line[2].is_string())
+        continue;
       add(line[0].get<std::string>(), line[1].get<std::string>(), line[2].get<std::string>());
     }
   }
-  return rows.empty() ? "" : section("Plan", "<div class=\"scroll\"><table class=\"plan\"><tbody>\n" + rows + "</tbody></table></div>\n", "What the run was asked for or chose, and why.");
+  return rows.empty() ? ""
+                      : section("Plan",
+                                "<div class=\"scroll\"><table class=\"plan\"><tbody>\n" + rows +
+                                    "</tbody></table></div>\n",
+                                "What the run was asked for or chose, and why.");
 }
 
 }  // namespace
@@ -100,10 +132,13 @@ std::string plan_section(const Report& report) {
 std::string report_page(const Report& report) {
   History history;
   for (const io::Event& event : report.events) history.add(event);
-  std::string page = kHead + ("<title>" + escaped(title_of(history)) + "</title>\n<style>\n") + std::string(report_style()) + "</style>\n</head>\n<body>\n<main>\n";
+  std::string page = kHead + ("<title>" + escaped(title_of(history)) + "</title>\n<style>\n") +
+                     std::string(report_style()) + "</style>\n</head>\n<body>\n<main>\n";
   page += head(report, history) + warnings(report);
   if (history.has_steps()) page += section("Curves", draw_curves(history, page_colours()));
-  if (report.judged) page += confusion_section(report.judgement) + mistakes_section(report.judgement) + class_section(report.judgement);
+  if (report.judged)
+    page += confusion_section(report.judgement) + mistakes_section(report.judgement) +
+            class_section(report.judgement);
   return page + plan_section(report) + "</main>\n</body>\n</html>\n";
 }
 

@@ -27,14 +27,21 @@ Report two_classes() {
   judgement.classes = {"cat", "dog"};
   judgement.confusion = {{8, 2}, {1, 9}};
   judgement.mistake_count = 3;
-  judgement.mistakes = {{.source = "pets/cat/1.png", .truth = "cat", .answer = "dog", .score = 0.987, .truth_score = 0.013, .picture_type = "image/png", .picture = "pixels"}};
+  judgement.mistakes = {{.source = "pets/cat/1.png",
+                         .truth = "cat",
+                         .answer = "dog",
+                         .score = 0.987,
+                         .truth_score = 0.013,
+                         .picture_type = "image/png",
+                         .picture = "pixels"}};
   return report;
 }
 
 // The page without its style sheet and the curves.
 std::string body_of(const std::string& page) {
   std::string body = page.substr(page.find("<body>"));
-  if (const size_t svg = body.find("<svg"); svg != std::string::npos) body.erase(svg, body.find("</svg>") - svg);
+  if (const size_t svg = body.find("<svg"); svg != std::string::npos)
+    body.erase(svg, body.find("</svg>") - svg);
   return body;
 }
 
@@ -46,8 +53,11 @@ int64_t count_of(const std::string& text, const std::string& part) {
 
 TEST(ReportPage, ShowsWhatTheRunDid) {
   const std::string page = report_page(two_classes());
-  for (const char* part : {"digits_cnn", "20 held-out images of pets", "85.00", "0123456789abcdef", "<svg", "Confusion matrix", "8 of 10: true cat, answered cat", "2 of 10: true cat, answered dog", "98.7",
-                           "pets/cat/1.png", "3 of 20 held-out images of pets", "src=\"data:image/png;base64,cGl4ZWxz\"", "skipped 1 of 10,000 samples"}) {
+  for (const char* part :
+       {"digits_cnn", "20 held-out images of pets", "85.00", "0123456789abcdef", "<svg", "Confusion matrix",
+        "8 of 10: true cat, answered cat", "2 of 10: true cat, answered dog", "98.7", "pets/cat/1.png",
+        "3 of 20 held-out images of pets", "src=\"data:image/png;base64,cGl4ZWxz\"",
+        "skipped 1 of 10,000 samples"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("nan")));
@@ -67,12 +77,17 @@ TEST(ReportPage, LoadsNothingAndRunsNothing) {
 TEST(ReportPage, NamesAreNeverMarkup) {
   const std::string hostile = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\xFF\x1B[31m";
   Report report = two_classes();
-  report.run = report.weights = report.judgement.samples = report.judgement.noun = report.judgement.all_mistakes = report.weights_hash = hostile;
+  report.run = report.weights = report.judgement.samples = report.judgement.noun =
+      report.judgement.all_mistakes = report.weights_hash = hostile;
   report.judgement.classes = {hostile, hostile};
   report.warnings = {hostile};
-  for (std::string* text : {&report.judgement.mistakes[0].source, &report.judgement.mistakes[0].truth, &report.judgement.mistakes[0].answer, &report.judgement.mistakes[0].picture_type}) *text = hostile;
+  for (std::string* text : {&report.judgement.mistakes[0].source, &report.judgement.mistakes[0].truth,
+                            &report.judgement.mistakes[0].answer, &report.judgement.mistakes[0].picture_type})
+    *text = hostile;
   for (io::Event& event : report.events) {
-    if (event.kind == "plan") event.values = {{"network", hostile}, {"folder", hostile}, {"lines", {{hostile, hostile, hostile}, {"odd"}, 7}}};
+    if (event.kind == "plan")
+      event.values = {
+          {"network", hostile}, {"folder", hostile}, {"lines", {{hostile, hostile, hostile}, {"odd"}, 7}}};
     if (event.kind == "message") event.values = {{"text", hostile}, {"level", "warning"}};
     if (event.kind == "end") event.values["reason"] = hostile;
   }
@@ -115,7 +130,8 @@ TEST(ReportPage, ManyClassesMakeNoHugeTable) {
 TEST(Markup, KeepsLettersAndReplacesTheRest) {
   EXPECT_EQ(escaped("Äpfel & <Birnen> 梨 \"it's\""), "Äpfel &amp; &lt;Birnen&gt; 梨 &quot;it&#39;s&quot;");
   EXPECT_EQ(escaped("a\tb\nc"), "a b c");
-  EXPECT_EQ(escaped("\xC0\xAF\xED\xA0\x80\xC2\x85"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(escaped("\xC0\xAF\xED\xA0\x80\xC2\x85"),
+            "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(escaped("\xE6\xA2"), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 

@@ -1,4 +1,5 @@
-// The same training with several numbers of workers, side by side: smoothed accuracy against time, and images a second.
+// The same training with several numbers of workers, side by side: smoothed accuracy against time, and images
+// a second.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,12 @@ class ScalingRun {
   const std::vector<Step>& steps() const { return steps_; }  ///< those that the run logs
   std::vector<double> smoothed_accuracy() const;             ///< of each of them
   double seconds() const { return seconds_; }                ///< to its last event
-  double images_per_second() const { return images_per_second_; }  ///< over all steps but the first; 0 before the end
-  const std::string& weights() const { return weights_; }    ///< hash of the last weights; empty before there is one
+  double images_per_second() const {
+    return images_per_second_;
+  }  ///< over all steps but the first; 0 before the end
+  const std::string& weights() const {
+    return weights_;
+  }  ///< hash of the last weights; empty before there is one
 
   /// When the smoothed accuracy of training first was so high.
   std::optional<double> seconds_to(double accuracy) const;
@@ -49,8 +54,8 @@ class ScalingRun {
 /// A row for each logged step of each run.
 std::string scaling_csv(const std::vector<ScalingRun>& runs);
 
-/// Above: a curve of smoothed accuracy against time for each run. Below: images a second against workers, and what they would be were each worker as
-/// fast as the first run's.
+/// Above: a curve of smoothed accuracy against time for each run. Below: images a second against workers, and
+/// what they would be were each worker as fast as the first run's.
 std::string scaling_svg(const std::vector<ScalingRun>& runs, const std::string& title);
 
 }  // namespace lockstep::view

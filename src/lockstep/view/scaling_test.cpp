@@ -52,7 +52,9 @@ TEST(Scaling, TheCsvHasARowForEachStepOfEachRun) {
 
 TEST(Scaling, TheDrawingNamesEachRunAndItsRate) {
   const std::string svg = scaling_svg({run_with(1), run_with(2), run_with(4)}, "lenet on <digits>");
-  for (const char* text : {"1 worker<", "2 workers<", "4 workers<", "3,000<", "6,000<", "12,000<", "lenet on &lt;digits&gt;", "seconds<", "images/s<"}) EXPECT_THAT(svg, HasSubstr(text));
+  for (const char* text : {"1 worker<", "2 workers<", "4 workers<", "3,000<", "6,000<", "12,000<",
+                           "lenet on &lt;digits&gt;", "seconds<", "images/s<"})
+    EXPECT_THAT(svg, HasSubstr(text));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }

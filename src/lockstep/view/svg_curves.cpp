@@ -29,7 +29,6 @@ constexpr size_t kMostEpochBands = 60;
 constexpr size_t kMostEpochNames = 20;
 constexpr size_t kMostDots = 150;
 
-
 void draw_epochs(Drawing& drawing, const Panel& panel, const History& history, bool names) {
   std::vector<std::pair<int64_t, int64_t>> starts = history.epoch_starts();
   if (starts.size() > kMostEpochBands) return;
@@ -38,10 +37,13 @@ void draw_epochs(Drawing& drawing, const Panel& panel, const History& history, b
   const size_t name_every = starts.size() / kMostEpochNames + 1;
   for (size_t i = 0; i < starts.size(); ++i) {
     const double from = panel.across(static_cast<double>(starts[i].first));
-    const double to = i + 1 < starts.size() ? panel.across(static_cast<double>(starts[i + 1].first)) : kPlotRight;
-    if (starts[i].second % 2 == 0) drawing.rectangle(from, panel.top, to - from, panel.height, drawing.colours().band);
+    const double to =
+        i + 1 < starts.size() ? panel.across(static_cast<double>(starts[i + 1].first)) : kPlotRight;
+    if (starts[i].second % 2 == 0)
+      drawing.rectangle(from, panel.top, to - from, panel.height, drawing.colours().band);
     if (!names || starts.size() < 2 || i % name_every != 0) continue;
-    drawing.words((from + to) / 2, panel.top - 7, Anchor::middle, (i == 0 ? "epoch " : "") + std::to_string(starts[i].second), drawing.colours().faint, 11);
+    drawing.words((from + to) / 2, panel.top - 7, Anchor::middle,
+                  (i == 0 ? "epoch " : "") + std::to_string(starts[i].second), drawing.colours().faint, 11);
   }
 }
 
@@ -55,13 +57,15 @@ void draw_held_out(Drawing& drawing, const Panel& panel, const History& history,
   }
   drawing.path(panel.places(points), drawing.colours().held_out, 1.4, "stroke-dasharray=\"4 3\"");
   const size_t every = points.size() / kMostDots + 1;
-  for (size_t i = 0; i < points.size(); i += every) drawing.dot(panel.across(points[i].step), panel.down(points[i].value), 4, drawing.colours().held_out);
+  for (size_t i = 0; i < points.size(); i += every)
+    drawing.dot(panel.across(points[i].step), panel.down(points[i].value), 4, drawing.colours().held_out);
   if (best == nullptr) return;
   const double x = panel.across(static_cast<double>(best->step));
   drawing.dot(x, panel.down(best->*value), 6.5, "none", drawing.colours().held_out);
 }
 
-void draw_panel(Drawing& drawing, const Panel& panel, const History& history, const Curve& each_step, const Curve& smooth, double Validation::*held_out) {
+void draw_panel(Drawing& drawing, const Panel& panel, const History& history, const Curve& each_step,
+                const Curve& smooth, double Validation::*held_out) {
   begin_clip(drawing, panel);
   drawing.path(panel.places(each_step.points()), drawing.colours().train, 1, "stroke-opacity=\"0.4\"");
   drawing.path(panel.places(smooth.points()), drawing.colours().train, 2);
@@ -85,12 +89,17 @@ void draw_legend(Drawing& drawing, const History& history) {
       drawing.dot(x + 11, y - 4, 6.5, "none", drawing.colours().held_out);
     });
     entry("held-out", [&] {
-      drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().held_out, 1.4, "stroke-dasharray=\"4 3\"");
+      drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().held_out, 1.4,
+                   "stroke-dasharray=\"4 3\"");
       drawing.dot(x + 11, y - 4, 4, drawing.colours().held_out);
     });
   }
-  entry("each step", [&] { drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().train, 1, "stroke-opacity=\"0.4\""); });
-  entry("training, smoothed", [&] { drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().train, 2); });
+  entry("each step", [&] {
+    drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().train, 1, "stroke-opacity=\"0.4\"");
+  });
+  entry("training, smoothed", [&] {
+    drawing.path({{x, y - 4}, {x + 22, y - 4}}, drawing.colours().train, 2);
+  });
 }
 
 std::string title_of(const History& history) {
@@ -100,13 +109,17 @@ std::string title_of(const History& history) {
 
 std::string subtitle_of(const History& history) {
   const Status& status = history.status();
-  std::string text = "epoch " + with_commas(status.epoch) + (status.max_epochs > 0 ? " of " + with_commas(status.max_epochs) : "") + ", step " + with_commas(status.step) +
+  std::string text = "epoch " + with_commas(status.epoch) +
+                     (status.max_epochs > 0 ? " of " + with_commas(status.max_epochs) : "") + ", step " +
+                     with_commas(status.step) +
                      (status.total_steps > 0 ? " of " + with_commas(status.total_steps) : "");
   const Validation* best = nullptr;
   for (const Validation& validation : history.validations()) {
     if (validation.best) best = &validation;
   }
-  if (best != nullptr) text += "  ·  best held-out accuracy " + as_accuracy(best->accuracy) + " in epoch " + with_commas(best->epoch);
+  if (best != nullptr)
+    text += "  ·  best held-out accuracy " + as_accuracy(best->accuracy) + " in epoch " +
+            with_commas(best->epoch);
   return text;
 }
 
@@ -139,7 +152,8 @@ std::string draw_curves(const History& history, const PageColours& colours) {
     draw_axes(drawing, rate, "learning rate", true);
     drawing.path(rate.places(history.learning_rate.points()), drawing.colours().rate, 1.3);
   }
-  drawing.words((kPlotLeft + kPlotRight) / 2, height - 14, Anchor::middle, "step", drawing.colours().ink, 13, true);
+  drawing.words((kPlotLeft + kPlotRight) / 2, height - 14, Anchor::middle, "step", drawing.colours().ink, 13,
+                true);
   return drawing.finish();
 }
 
@@ -165,7 +179,8 @@ class SvgCurves final : public View {
   }
 
  private:
-  // Renamed into place, so that nobody sees half of it; not synced, for it can be drawn again from the event log.
+  // Renamed into place, so that nobody sees half of it; not synced, for it can be drawn again from the event
+  // log.
   void write(std::chrono::steady_clock::time_point now) {
     last_write_ = now;
     changed_ = false;
@@ -195,6 +210,8 @@ class SvgCurves final : public View {
 
 }  // namespace
 
-std::unique_ptr<View> svg_curves(const std::filesystem::path& run_folder) { return std::make_unique<SvgCurves>(run_folder); }
+std::unique_ptr<View> svg_curves(const std::filesystem::path& run_folder) {
+  return std::make_unique<SvgCurves>(run_folder);
+}
 
 }  // namespace lockstep::view

@@ -32,21 +32,24 @@ class SvgTest : public testing::Test {
   const std::filesystem::path& run_ = temporary_.path();
 };
 
-// The first fault of an XML text in its tags, quotes and entities; empty when it is well-formed as far as we use XML.
+// The first fault of an XML text in its tags, quotes and entities; empty when it is well-formed as far as we
+// use XML.
 std::string xml_fault(const std::string& xml) {
   std::vector<std::string> open;
   size_t at = 0;
   while (at < xml.size()) {
     const size_t tag = xml.find('<', at);
     const std::string between = xml.substr(at, tag - at);
-    for (size_t entity = between.find('&'); entity != std::string::npos; entity = between.find('&', entity + 1)) {
+    for (size_t entity = between.find('&'); entity != std::string::npos;
+         entity = between.find('&', entity + 1)) {
       if (between.find(';', entity) == std::string::npos) return "a bare & in: " + between;
     }
     if (tag == std::string::npos) break;
     const size_t end = xml.find('>', tag);
     if (end == std::string::npos) return "a tag without end";
     const std::string inside = xml.substr(tag + 1, end - tag - 1);
-    if (std::count(inside.begin(), inside.end(), '"') % 2 != 0 || inside.find('<') != std::string::npos) return "broken tag: " + inside;
+    if (std::count(inside.begin(), inside.end(), '"') % 2 != 0 || inside.find('<') != std::string::npos)
+      return "broken tag: " + inside;
     const std::string name = inside.substr(0, inside.find_first_of(" /", 1));
     if (name.front() == '/') {
       if (open.empty() || "/" + open.back() != name) return "closes what is not open: " + name;
@@ -63,7 +66,9 @@ std::string xml_fault(const std::string& xml) {
 TEST_F(SvgTest, IsWellFormedAndNamesWhatItShows) {
   const std::string svg = draw(synthetic_events());
   EXPECT_EQ(xml_fault(svg), "");
-  for (const char* part : {"digits_cnn on digits-png", "epoch 8 of 8, step 568 of 568", ">accuracy<", ">loss<", ">learning rate<", ">step<", "held-out", "epoch 1"}) EXPECT_THAT(svg, HasSubstr(part));
+  for (const char* part : {"digits_cnn on digits-png", "epoch 8 of 8, step 568 of 568", ">accuracy<",
+                           ">loss<", ">learning rate<", ">step<", "held-out", "epoch 1"})
+    EXPECT_THAT(svg, HasSubstr(part));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }

@@ -96,13 +96,16 @@ class TensorBoard final : public View {
   TensorBoard(const std::filesystem::path& run_folder, int64_t attempt) : resumed_(attempt > 0) {
     const std::filesystem::path folder = io::RunPaths{run_folder}.tensorboard();
     make_folders(folder);
-    const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const double now =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     // TensorBoard reads a folder's files in the order of their names.
     const std::string attempt_digits = std::to_string(100000 + attempt).substr(1);
-    path_ = folder / ("events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." + attempt_digits + "." + host_name());
+    path_ = folder / ("events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." +
+                      attempt_digits + "." + host_name());
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (descriptor_ < 0) throw errno_error(errno, "create", path_.string());
-    append_record(pending_, Message().float64(kEventWallTime, now).bytes(kEventFileVersion, "brain.Event:2").data());
+    append_record(pending_,
+                  Message().float64(kEventWallTime, now).bytes(kEventFileVersion, "brain.Event:2").data());
   }
   ~TensorBoard() override { ::close(descriptor_); }
 
@@ -126,13 +129,25 @@ class TensorBoard final : public View {
   // Makes TensorBoard drop what an earlier attempt said of this step and later ones.
   void forget_from(const io::Event& event) {
     const std::string session = Message().varint(kSessionStatus, kSessionStart).data();
-    append_record(pending_, Message().float64(kEventWallTime, event.time).varint(kEventStep, static_cast<uint64_t>(event.step)).bytes(kEventSessionLog, session).data());
+    append_record(pending_, Message()
+                                .float64(kEventWallTime, event.time)
+                                .varint(kEventStep, static_cast<uint64_t>(event.step))
+                                .bytes(kEventSessionLog, session)
+                                .data());
   }
 
   void add(const io::Event& event, std::string_view tag, double value) {
     if (!event.values.contains(tag.substr(tag.find('/') + 1))) return;
-    const std::string summary = Message().bytes(kSummaryValue, Message().bytes(kValueTag, tag).float32(kValueSimple, static_cast<float>(value)).data()).data();
-    append_record(pending_, Message().float64(kEventWallTime, event.time).varint(kEventStep, static_cast<uint64_t>(event.step)).bytes(kEventSummary, summary).data());
+    const std::string summary =
+        Message()
+            .bytes(kSummaryValue,
+                   Message().bytes(kValueTag, tag).float32(kValueSimple, static_cast<float>(value)).data())
+            .data();
+    append_record(pending_, Message()
+                                .float64(kEventWallTime, event.time)
+                                .varint(kEventStep, static_cast<uint64_t>(event.step))
+                                .bytes(kEventSummary, summary)
+                                .data());
   }
 
   void flush() {
@@ -160,6 +175,8 @@ class TensorBoard final : public View {
 
 }  // namespace
 
-std::unique_ptr<View> tensorboard(const std::filesystem::path& run_folder, int64_t attempt) { return std::make_unique<TensorBoard>(run_folder, attempt); }
+std::unique_ptr<View> tensorboard(const std::filesystem::path& run_folder, int64_t attempt) {
+  return std::make_unique<TensorBoard>(run_folder, attempt);
+}
 
 }  // namespace lockstep::view

@@ -52,7 +52,8 @@ TEST(TensorBoard, FilesAreWholeRecords) {
     view->finish();
   }
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(run / "tensorboard")) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(run / "tensorboard"))
+    files.push_back(entry.path());
   ASSERT_EQ(files.size(), 1U);
   EXPECT_THAT(files[0].filename().string(), testing::StartsWith("events.out.tfevents."));
   const auto records = records_of(read_file(files[0]));

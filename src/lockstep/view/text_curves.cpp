@@ -16,7 +16,8 @@ constexpr int kWidestPanel = 90;
 std::vector<Point> marks_of(const History& history, double Validation::*value) {
   std::vector<Point> marks;
   for (const Validation& validation : history.validations()) {
-    if (std::isfinite(validation.*value)) marks.push_back({static_cast<double>(validation.step), validation.*value});
+    if (std::isfinite(validation.*value))
+      marks.push_back({static_cast<double>(validation.step), validation.*value});
   }
   return marks;
 }
@@ -28,11 +29,13 @@ std::vector<TextPanel> panels_of(const History& history, int panel_width, int pa
   const Axis x = step_axis(history, most_steps);
   auto accuracy_marks = marks_of(history, &Validation::accuracy);
   if (!history.smooth_accuracy.empty() || !accuracy_marks.empty()) {
-    panels.push_back({"accuracy", x, accuracy_axis(history, most_values), history.smooth_accuracy.points(), std::move(accuracy_marks)});
+    panels.push_back({"accuracy", x, accuracy_axis(history, most_values), history.smooth_accuracy.points(),
+                      std::move(accuracy_marks)});
   }
   auto loss_marks = marks_of(history, &Validation::loss);
   if (!history.smooth_loss.empty() || !loss_marks.empty()) {
-    panels.push_back({"loss", x, loss_axis(history, most_values), history.smooth_loss.points(), std::move(loss_marks)});
+    panels.push_back(
+        {"loss", x, loss_axis(history, most_values), history.smooth_loss.points(), std::move(loss_marks)});
   }
   return panels;
 }
@@ -69,7 +72,8 @@ std::vector<Line> draw_curves(const History& history, int width, int height, boo
       lines.insert(lines.end(), drawn.begin(), drawn.end());
       continue;
     }
-    for (size_t i = 0; i < lines.size(); ++i) lines[i].space(panel_width - lines[i].width() + 2).append(drawn[i]);
+    for (size_t i = 0; i < lines.size(); ++i)
+      lines[i].space(panel_width - lines[i].width() + 2).append(drawn[i]);
   }
   lines.push_back(legend(history, width, colour));
   return lines;

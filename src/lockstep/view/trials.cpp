@@ -32,10 +32,14 @@ Line curve_of(const History& history, int width, bool colour) {
   const auto points = history.smooth_accuracy.points();
   Line line(colour);
   if (points.empty()) return line.space(width);
-  const auto total = static_cast<double>(std::max({int64_t{1}, history.status().total_steps, history.status().step}));
-  const auto column_of = [&](const Point& point) { return static_cast<size_t>(std::clamp(point.step / total * width, 0.0, width - 1.0)); };
+  const auto total =
+      static_cast<double>(std::max({int64_t{1}, history.status().total_steps, history.status().step}));
+  const auto column_of = [&](const Point& point) {
+    return static_cast<size_t>(std::clamp(point.step / total * width, 0.0, width - 1.0));
+  };
   std::vector<int> heights(static_cast<size_t>(width), -1);
-  for (const Point& point : points) heights[column_of(point)] = static_cast<int>(std::clamp(point.value * 8, 0.0, 7.0));
+  for (const Point& point : points)
+    heights[column_of(point)] = static_cast<int>(std::clamp(point.value * 8, 0.0, 7.0));
   const size_t last = column_of(points.back());
   for (size_t i = 1; i <= last; ++i) {
     if (heights[i] < 0) heights[i] = heights[i - 1];
@@ -64,17 +68,22 @@ std::string in_words(const History& history) {
   if (status.max_epochs > 0) text += "/" + std::to_string(status.max_epochs);
   if (std::isfinite(status.loss)) text += "  loss " + as_loss(status.loss);
   if (std::isfinite(status.accuracy)) text += "  accuracy " + as_accuracy(status.accuracy);
-  if (!history.validations().empty()) text += "  held-out accuracy " + as_accuracy(history.validations().back().accuracy);
+  if (!history.validations().empty())
+    text += "  held-out accuracy " + as_accuracy(history.validations().back().accuracy);
   return text;
 }
 
 std::string end_in_words(const io::Event& event, const History& history) {
   const double accuracy = io::number(event, "accuracy");
   const std::string reason = io::text(event, "reason");
-  std::string text = reason.empty() || reason == "finished" ? "finished" : "ended (" + printable(reason) + ")";
-  if (std::isfinite(accuracy)) text += std::string(history.validations().empty() ? ", accuracy " : ", held-out accuracy ") + as_accuracy(accuracy);
+  std::string text =
+      reason.empty() || reason == "finished" ? "finished" : "ended (" + printable(reason) + ")";
+  if (std::isfinite(accuracy))
+    text += std::string(history.validations().empty() ? ", accuracy " : ", held-out accuracy ") +
+            as_accuracy(accuracy);
   const int64_t epochs = history.status().epoch;
-  return text + " after " + std::to_string(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " + fixed(io::number(event, "seconds", 0), 1) + " s";
+  return text + " after " + std::to_string(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " +
+         fixed(io::number(event, "seconds", 0), 1) + " s";
 }
 
 }  // namespace
@@ -88,7 +97,8 @@ struct Trials::State {
   Clock::time_point drawn{};
 
   Trial& trial_named(const std::string& name) {
-    const auto found = std::find_if(running.begin(), running.end(), [&](const Trial& trial) { return trial.name == name; });
+    const auto found =
+        std::find_if(running.begin(), running.end(), [&](const Trial& trial) { return trial.name == name; });
     if (found != running.end()) return *found;
     name_width = std::max(name_width, width_of(shortened(name)));
     running.push_back({name, {}});
@@ -109,7 +119,8 @@ struct Trials::State {
 
   Line progress_line(const Trial& trial) const {
     Line line = with_curve(trial);
-    return line.append(status_bar(trial.history.status(), terminal.size().columns - line.width(), terminal.colour()));
+    return line.append(
+        status_bar(trial.history.status(), terminal.size().columns - line.width(), terminal.colour()));
   }
 
   void redraw() {
@@ -117,7 +128,9 @@ struct Trials::State {
     const auto rows = static_cast<size_t>(std::max(1, terminal.size().rows - 2));
     const size_t shown = running.size() <= rows ? running.size() : rows - 1;
     for (size_t i = 0; i < shown; ++i) block.push_back(progress_line(running[i]));
-    if (shown < running.size()) block.push_back(Line(terminal.colour()).add("and " + std::to_string(running.size() - shown) + " more", Tint::dim));
+    if (shown < running.size())
+      block.push_back(
+          Line(terminal.colour()).add("and " + std::to_string(running.size() - shown) + " more", Tint::dim));
     terminal.draw_block(block);
     drawn = Clock::now();
   }
@@ -150,9 +163,11 @@ void Trials::show(const std::string& name, const io::Event& event) {
   Trial& trial = state.trial_named(name);
   trial.history.add(event);
   if (event.kind == "end") return state.end(trial, event);
-  if (event.kind == "validation" && !state.terminal.interactive()) state.terminal.print(state.head(trial).add(in_words(trial.history)));
+  if (event.kind == "validation" && !state.terminal.interactive())
+    state.terminal.print(state.head(trial).add(in_words(trial.history)));
   if (event.kind == "message" && io::text(event, "level") == "warning") {
-    state.terminal.print(state.head(trial).add("warning: ", Tint::warning).add(printable(io::text(event, "text"))));
+    state.terminal.print(
+        state.head(trial).add("warning: ", Tint::warning).add(printable(io::text(event, "text"))));
   }
   state.redraw_if_due();
 }

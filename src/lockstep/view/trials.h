@@ -9,8 +9,9 @@
 
 namespace lockstep::view {
 
-/// On a terminal the trials under way are a block of lines that is redrawn; a trial that ends leaves its line above. Elsewhere a line for each
-/// validation and each end. One thread at a time. Nothing is hidden or moved that an interrupted program would have to restore.
+/// On a terminal the trials under way are a block of lines that is redrawn; a trial that ends leaves its line
+/// above. Elsewhere a line for each validation and each end. One thread at a time. Nothing is hidden or moved
+/// that an interrupted program would have to restore.
 class Trials {
  public:
   explicit Trials(std::FILE* out);

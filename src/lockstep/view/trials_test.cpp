@@ -51,7 +51,8 @@ TEST_F(TrialsView, ATerminalHasALineAndACurveOfEachTrial) {
   });
   EXPECT_THAT(widths(text), Each(Le(99)));
   const auto rows = split(without_escapes(text), '\n');
-  const std::string last = rows[rows.size() - 3] + "\n" + rows[rows.size() - 2];  // the block that stays, and an empty line behind it
+  const std::string last = rows[rows.size() - 3] + "\n" +
+                           rows[rows.size() - 2];  // the block that stays, and an empty line behind it
   EXPECT_THAT(last, HasSubstr("rate 0.01  "));
   EXPECT_THAT(last, HasSubstr("rate 0.1   "));
   EXPECT_THAT(last, HasSubstr("▇"));
@@ -74,7 +75,8 @@ TEST_F(TrialsView, MoreTrialsThanRowsAreCounted) {
   const std::string text = test::on_terminal({60, 8}, [](std::FILE* out) {
     Trials trials(out);
     std::vector<std::string> names;
-    for (int i = 0; i < 12; ++i) names.push_back("a trial with a very long name, number " + std::to_string(i));
+    for (int i = 0; i < 12; ++i)
+      names.push_back("a trial with a very long name, number " + std::to_string(i));
     names[3] = "a\x1b[31mb";
     play(trials, names, {.epochs = 1, .end = false});
   });

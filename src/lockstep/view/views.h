@@ -1,4 +1,5 @@
-// Readers of events that show a run: terminal progress, curves as text and SVG, TensorBoard files, the timing table.
+// Readers of events that show a run: terminal progress, curves as text and SVG, TensorBoard files, the timing
+// table.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +12,8 @@
 
 namespace lockstep::view {
 
-/// One reader. Not thread-safe: rank 0 calls it between steps. finish() is called once at the end, also after an error.
+/// One reader. Not thread-safe: rank 0 calls it between steps. finish() is called once at the end, also after
+/// an error.
 class View {
  public:
   virtual ~View() = default;
@@ -20,23 +22,26 @@ class View {
 };
 
 struct ProgressOptions {
-  bool plot = false;     ///< redraw the curves in the terminal during the run
-  bool timing = false;   ///< print the step's breakdown at the end
-  bool verbose = false;  ///< a line for every step event
-  bool averages = false; ///< a line for every average event
+  bool plot = false;      ///< redraw the curves in the terminal during the run
+  bool timing = false;    ///< print the step's breakdown at the end
+  bool verbose = false;   ///< a line for every step event
+  bool averages = false;  ///< a line for every average event
 };
 
-/// Progress on `out`: a redrawn bar when it is a terminal, lines (at most one in two seconds, and each validation) when it is not.
+/// Progress on `out`: a redrawn bar when it is a terminal, lines (at most one in two seconds, and each
+/// validation) when it is not.
 std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options);
 
-/// RUN/curves.svg: loss, accuracy and learning rate against steps; rewritten (atomically) at most every two seconds and at the end.
+/// RUN/curves.svg: loss, accuracy and learning rate against steps; rewritten (atomically) at most every two
+/// seconds and at the end.
 std::unique_ptr<View> svg_curves(const std::filesystem::path& run_folder);
 
-/// RUN/tensorboard/events.out.tfevents.*: scalars train/loss, train/accuracy, train/learning_rate, train/images_per_second,
-/// validation/loss, validation/accuracy against the step.
+/// RUN/tensorboard/events.out.tfevents.*: scalars train/loss, train/accuracy, train/learning_rate,
+/// train/images_per_second, validation/loss, validation/accuracy against the step.
 std::unique_ptr<View> tensorboard(const std::filesystem::path& run_folder, int64_t attempt);
 
-/// Training and validation curves of these events as text, `width` x `height` characters, for a terminal that shows UTF-8.
+/// Training and validation curves of these events as text, `width` x `height` characters, for a terminal that
+/// shows UTF-8.
 std::string text_curves(const std::vector<io::Event>& events, int width, int height);
 
 }  // namespace lockstep::view

@@ -1,5 +1,7 @@
-// Stands in for the CUDA plug-in where a test has no GPUs: four GPUs whose tensors lie on the CPU, so that all that is not CUDA itself runs as on a machine with four.
-// Between processes their messages are files in $TMPDIR; how many bytes a rank sent is added to the file $STAND_IN_LINK_LOG where that is set. JPEGs are decoded by libjpeg's quick ways at full size, which no --decode on the CPU does; where
+// Stands in for the CUDA plug-in where a test has no GPUs: four GPUs whose tensors lie on the CPU, so that
+// all that is not CUDA itself runs as on a machine with four. Between processes their messages are files in
+// $TMPDIR; how many bytes a rank sent is added to the file $STAND_IN_LINK_LOG where that is set. JPEGs are
+// decoded by libjpeg's quick ways at full size, which no --decode on the CPU does; where
 // $STAND_IN_WITHOUT_NVJPEG is set they are not.
 #include <chrono>
 #include <cstdlib>
@@ -22,17 +24,21 @@ class FileLink : public device::GpuLink {
   explicit FileLink(const device::GpuLinkPlace& place) : folder_(place.token), rank_(place.share.rank) {}
   ~FileLink() override {
     const char* log = std::getenv("STAND_IN_LINK_LOG");
-    if (log != nullptr) std::ofstream(log, std::ios::app) << rank_ << " " << sent_bytes_ << "\n" << std::flush;
+    if (log != nullptr)
+      std::ofstream(log, std::ios::app) << rank_ << " " << sent_bytes_ << "\n" << std::flush;
   }
   FileLink(const FileLink&) = delete;
   FileLink& operator=(const FileLink&) = delete;
   at::Device device() const override { return at::kCPU; }
   std::string way() const override { return "files"; }
 
-  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives, const Check& check) override {
+  void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
+                const Check& check) override {
     for (const Message& message : sends) {
       const std::filesystem::path file = next(rank_, message.peer);
-      std::ofstream(file.string() + ".part", std::ios::binary).write(static_cast<const char*>(message.values.const_data_ptr()), static_cast<std::streamsize>(message.values.nbytes()));
+      std::ofstream(file.string() + ".part", std::ios::binary)
+          .write(static_cast<const char*>(message.values.const_data_ptr()),
+                 static_cast<std::streamsize>(message.values.nbytes()));
       std::filesystem::rename(file.string() + ".part", file);
       sent_bytes_ += message.values.nbytes();
     }
@@ -42,8 +48,11 @@ class FileLink : public device::GpuLink {
         check();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      if (std::filesystem::file_size(file) != message.values.nbytes()) throw std::runtime_error("a message of another size");
-      std::ifstream(file, std::ios::binary).read(static_cast<char*>(message.values.data_ptr()), static_cast<std::streamsize>(message.values.nbytes()));
+      if (std::filesystem::file_size(file) != message.values.nbytes())
+        throw std::runtime_error("a message of another size");
+      std::ifstream(file, std::ios::binary)
+          .read(static_cast<char*>(message.values.data_ptr()),
+                static_cast<std::streamsize>(message.values.nbytes()));
       std::filesystem::remove(file);
     }
   }
@@ -62,8 +71,13 @@ class FileLink : public device::GpuLink {
 
 class NoKernels : public device::GpuKernels {
  public:
-  void update(const device::UpdateRule&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&) const override { throw std::logic_error("tensors on a CPU are updated by the CPU's kernels"); }
-  at::Tensor sums_of_squares(const at::Tensor&, int64_t) const override { throw std::logic_error("tensors on a CPU are summed by the CPU's kernels"); }
+  void update(const device::UpdateRule&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+              const at::Tensor&) const override {
+    throw std::logic_error("tensors on a CPU are updated by the CPU's kernels");
+  }
+  at::Tensor sums_of_squares(const at::Tensor&, int64_t) const override {
+    throw std::logic_error("tensors on a CPU are summed by the CPU's kernels");
+  }
 };
 
 class QuickDecoder : public device::JpegDecoder {
@@ -73,8 +87,10 @@ class QuickDecoder : public device::JpegDecoder {
   bool decode(std::string_view file, const device::JpegShape& shape, const Take& take) const override {
     const std::unique_ptr<void, int (*)(tjhandle)> handle(tjInitDecompress(), tjDestroy);
     std::vector<uint8_t> pixels(static_cast<size_t>(shape.bytes()));
-    const int status = tjDecompress2(handle.get(), reinterpret_cast<const unsigned char*>(file.data()), file.size(), pixels.data(), static_cast<int>(shape.width), 0, static_cast<int>(shape.height),
-                                     shape.channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_FASTDCT | TJFLAG_FASTUPSAMPLE);
+    const int status =
+        tjDecompress2(handle.get(), reinterpret_cast<const unsigned char*>(file.data()), file.size(),
+                      pixels.data(), static_cast<int>(shape.width), 0, static_cast<int>(shape.height),
+                      shape.channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_FASTDCT | TJFLAG_FASTUPSAMPLE);
     if (status != 0) return false;
     take(pixels);
     return true;
@@ -92,9 +108,13 @@ class StandIn : public device::GpuLibrary {
   std::string address(int64_t index) const override { return "stand-in " + std::to_string(index); }
   std::string fingerprint(int64_t) const override { return "stand-in"; }
   void make_repeatable() const override {}
-  device::GpuMemory memory(int64_t) const override { return {.total = int64_t{1} << 30, .free = int64_t{1} << 30}; }
+  device::GpuMemory memory(int64_t) const override {
+    return {.total = int64_t{1} << 30, .free = int64_t{1} << 30};
+  }
   const device::GpuKernels& kernels() const override { return kernels_; }
-  std::unique_ptr<device::StepGraph> make_step_graph(int64_t) const override { return std::make_unique<device::RepeatedWork>(); }
+  std::unique_ptr<device::StepGraph> make_step_graph(int64_t) const override {
+    return std::make_unique<device::RepeatedWork>();
+  }
   const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>&) const override {
     if (std::getenv("STAND_IN_WITHOUT_NVJPEG") != nullptr) throw std::runtime_error("there is no nvJPEG");
     return decoder_;
@@ -104,7 +124,9 @@ class StandIn : public device::GpuLibrary {
     if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no folder for messages");
     return folder;
   }
-  std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override { return std::make_unique<FileLink>(place); }
+  std::unique_ptr<device::GpuLink> connect(const device::GpuLinkPlace& place) const override {
+    return std::make_unique<FileLink>(place);
+  }
 
  private:
   NoKernels kernels_;
@@ -114,7 +136,8 @@ class StandIn : public device::GpuLibrary {
 }  // namespace
 }  // namespace lockstep
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary* lockstep_gpu_library_5() {
+extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary*
+lockstep_gpu_library_5() {
   static const lockstep::StandIn library;
   return &library;
 }

@@ -9,7 +9,8 @@
 
 namespace lockstep::cli::measure {
 
-/// Lets a fixed number of threads go at once. They spin until the last one is there: a thread that slept would wake up tens of microseconds late.
+/// Lets a fixed number of threads go at once. They spin until the last one is there: a thread that slept
+/// would wake up tens of microseconds late.
 class Alignment {
  public:
   explicit Alignment(int64_t threads) : threads_(threads) {}

@@ -4,6 +4,8 @@
 
 namespace lockstep::cli::measure {
 
-const MultiplyAdd& multiply_add() { return device::for_vector_unit(multiply_add_plain, multiply_add_avx2, multiply_add_avx512); }
+const MultiplyAdd& multiply_add() {
+  return device::for_vector_unit(multiply_add_plain, multiply_add_avx2, multiply_add_avx512);
+}
 
 }  // namespace lockstep::cli::measure

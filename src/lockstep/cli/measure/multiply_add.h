@@ -1,11 +1,13 @@
-// How fast a core multiplies and adds when nothing else is in its way: the limit that every other rate is a share of.
+// How fast a core multiplies and adds when nothing else is in its way: the limit that every other rate is a
+// share of.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::cli::measure {
 
-/// Multiplies and adds in registers alone, `rounds` times a fixed amount; gives the floating-point operations done.
+/// Multiplies and adds in registers alone, `rounds` times a fixed amount; gives the floating-point operations
+/// done.
 struct MultiplyAdd {
   double (*run)(int64_t rounds);
 };

@@ -1,5 +1,5 @@
-// What the calls of a group have in common, whichever way the ranks reach each other: what each says about its call, whether the calls fit
-// together, and tensors as rows of bytes.
+// What the calls of a group have in common, whichever way the ranks reach each other: what each says about
+// its call, whether the calls fit together, and tensors as rows of bytes.
 #pragma once
 
 #include <chrono>
@@ -30,17 +30,22 @@ struct Deadline {
   std::chrono::milliseconds timeout;
   std::stop_token stop;
 
-  static Deadline after(std::chrono::milliseconds timeout, std::stop_token stop) { return {Clock::now() + timeout, timeout, std::move(stop)}; }
+  static Deadline after(std::chrono::milliseconds timeout, std::stop_token stop) {
+    return {Clock::now() + timeout, timeout, std::move(stop)};
+  }
 };
 
 /// "rank 1 of 3 did not come to barrier within 0.2 s"
-std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const char* what, std::chrono::milliseconds timeout);
-inline constexpr const char* kLateHint = "is there a branch that only some ranks take, or one that is much slower?";
+std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const char* what,
+                       std::chrono::milliseconds timeout);
+inline constexpr const char* kLateHint =
+    "is there a branch that only some ranks take, or one that is much slower?";
 
 /// Throws invalid_option for a rank that is not there.
 void check_root(int64_t root, int64_t size);
 
-/// Of a rank's part of a tree, and of a tensor to gather. Throw internal and invalid_option where there is no telling.
+/// Of a rank's part of a tree, and of a tensor to gather. Throw internal and invalid_option where there is no
+/// telling.
 Announcement announcement_of(const std::vector<Node>& nodes, int64_t shard_count);
 Announcement announcement_of(const at::Tensor& gathered, int64_t root);
 
@@ -50,23 +55,28 @@ at::Tensor room_for(const Announcement& gathered);
 /// Why ranks cannot make their calls together; empty where they can. Rank 0's call counts.
 struct Misfit {
   std::string why;
-  const char* hint = "every rank makes the same calls in the same order, with tensors of the same type and size";
+  const char* hint =
+      "every rank makes the same calls in the same order, with tensors of the same type and size";
 };
 Misfit misfit_of(int64_t size, const std::function<const Announcement&(int64_t rank)>& said);
 
 /// Names a shard that is on no rank or on several; empty where there is none.
 std::string misplaced_shard(const std::vector<Announcement>& said, int64_t shard_count);
 
-/// A list of tensors as one row of bytes: contiguous on the CPU, and written back afterwards where they are not.
+/// A list of tensors as one row of bytes: contiguous on the CPU, and written back afterwards where they are
+/// not.
 class FlatList {
  public:
   explicit FlatList(std::vector<at::Tensor> tensors);
   int64_t elements() const { return elements_; }
   /// The row itself where it is one tensor, else null.
-  std::byte* only() const { return flat_.size() == 1 ? static_cast<std::byte*>(flat_.front().data_ptr()) : nullptr; }
+  std::byte* only() const {
+    return flat_.size() == 1 ? static_cast<std::byte*>(flat_.front().data_ptr()) : nullptr;
+  }
 
   /// Visits the pieces of bytes [begin, begin + count) in order.
-  void visit(int64_t begin, int64_t count, const std::function<void(std::byte* piece, int64_t bytes)>& f) const;
+  void visit(int64_t begin, int64_t count,
+             const std::function<void(std::byte* piece, int64_t bytes)>& f) const;
   void copy_out(int64_t begin, int64_t count, std::byte* to) const;
   void copy_in(int64_t begin, int64_t count, const std::byte* from) const;
   void write_back() const;
@@ -77,8 +87,10 @@ class FlatList {
   int64_t elements_ = 0;
 };
 
-/// The list cut by type, in the order in which types first stand in it: the same on every rank whose list is the same.
-std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(const std::vector<at::Tensor>& tensors);
+/// The list cut by type, in the order in which types first stand in it: the same on every rank whose list is
+/// the same.
+std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(
+    const std::vector<at::Tensor>& tensors);
 
 /// Who has which nodes of a tree, the same on every rank.
 struct TreePlan {

@@ -1,5 +1,5 @@
-// What ranks on several hosts tell each other beside their calls: that they live, that they leave, and why the group broke. A star of sockets
-// around rank 0, with one thread at each rank.
+// What ranks on several hosts tell each other beside their calls: that they live, that they leave, and why
+// the group broke. A star of sockets around rank 0, with one thread at each rank.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,8 @@ struct Members {
 /// Any thread may call any member.
 class ControlLine {
  public:
-  /// socket: rank 0's listens, the others' are connected to it. broken: called once, on any thread, when the group breaks.
-  /// Throws io.
+  /// socket: rank 0's listens, the others' are connected to it. broken: called once, on any thread, when the
+  /// group breaks. Throws io.
   ControlLine(Members members, Descriptor socket, std::function<void()> broken);
   ControlLine(const ControlLine&) = delete;
   ControlLine& operator=(const ControlLine&) = delete;

@@ -1,4 +1,5 @@
-// One collective over gloo's connections: messages between ranks, waiting that a stop or another rank's failure ends, and slices added up by their owners.
+// One collective over gloo's connections: messages between ranks, waiting that a stop or another rank's
+// failure ends, and slices added up by their owners.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@
 namespace lockstep::comm {
 
 constexpr int64_t kMessageBytes = 1024;
-constexpr int64_t kFewBytes = kMessageBytes - static_cast<int64_t>(sizeof(Announcement));  ///< data that travel with the announcement
+constexpr int64_t kFewBytes =
+    kMessageBytes - static_cast<int64_t>(sizeof(Announcement));  ///< data that travel with the announcement
 
 /// Messages of one tag between two ranks arrive in the order in which they were sent.
 enum class GlooTag { announcing = 0, slicing = 1, giving = 2 };
@@ -29,8 +31,8 @@ struct Slices {
   std::vector<size_t> pieces;
   std::vector<const std::byte*> own;  ///< this rank's
   int64_t elements = 0;
-  int64_t width = 1;                  ///< bytes of an element
-  std::byte* result = nullptr;        ///< may be the only one of `own`
+  int64_t width = 1;            ///< bytes of an element
+  std::byte* result = nullptr;  ///< may be the only one of `own`
   /// Adds up `count` elements of all pieces, rank by rank; `result` may be one of them.
   std::function<void(const std::vector<const std::byte*>& inputs, int64_t count, std::byte* result)> combine;
 };
@@ -49,7 +51,9 @@ class GlooLink {
  private:
   friend class GlooCall;
   void interrupt();
-  std::byte* message_of(int64_t rank) const { return static_cast<std::byte*>(messages_.data_ptr()) + rank * kMessageBytes; }
+  std::byte* message_of(int64_t rank) const {
+    return static_cast<std::byte*>(messages_.data_ptr()) + rank * kMessageBytes;
+  }
   std::byte* staging(int64_t bytes);
 
   const int64_t rank_;
@@ -60,9 +64,10 @@ class GlooLink {
   c10d::Work* current_ = nullptr;  // that this rank waits for
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> group_;
-  at::Tensor messages_;            // a row for each rank
+  at::Tensor messages_;  // a row for each rank
   at::Tensor staging_;
-  ControlLine control_;            // ends first: it says that this rank leaves, or why it failed, while the connections stand
+  ControlLine
+      control_;  // ends first: it says that this rank leaves, or why it failed, while the connections stand
 };
 
 /// A message on its way, to or from a rank.
@@ -78,7 +83,9 @@ class GlooCall {
 
   /// Says what this rank does, with its data where they are few; hears the same of all, and compares.
   void meet(const Announcement& own, const FlatList* few = nullptr);
-  const Announcement& said(int64_t rank) const { return *reinterpret_cast<const Announcement*>(link_.message_of(rank)); }
+  const Announcement& said(int64_t rank) const {
+    return *reinterpret_cast<const Announcement*>(link_.message_of(rank));
+  }
   const std::byte* few_of(int64_t rank) const { return link_.message_of(rank) + sizeof(Announcement); }
 
   /// What is sent stays where it is until finish.

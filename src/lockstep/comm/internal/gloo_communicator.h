@@ -14,7 +14,7 @@ struct GlooPlace {
   c10::intrusive_ptr<c10d::Store> store;  ///< where all meet; kept, for rank 0's may serve it
   std::string address;                    ///< of this machine, where the others reach it
   Members members;
-  Descriptor control;                         ///< of the control line: rank 0's listens
+  Descriptor control;  ///< of the control line: rank 0's listens
 };
 
 /// Blocks until all ranks are connected. Throws what c10d throws.

@@ -1,5 +1,5 @@
-// How the shared memory of a group is laid out. Only lock-free atomics and plain bytes: a rank may die between any two instructions and must
-// leave nothing locked.
+// How the shared memory of a group is laid out. Only lock-free atomics and plain bytes: a rank may die
+// between any two instructions and must leave nothing locked.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace lockstep::comm {
 
-/// A rank's buffer: large enough that its two barriers do not matter, small enough to stay in a core's second-level cache.
+/// A rank's buffer: large enough that its two barriers do not matter, small enough to stay in a core's
+/// second-level cache.
 inline constexpr int64_t kChunkBytes = int64_t{1} << 20;
 inline constexpr uint64_t kGroupMagic = 0x6c6f636b73746571;
 inline constexpr size_t kMostDimensions = 16;
@@ -28,10 +29,11 @@ struct Announcement {
 };
 
 struct alignas(64) RankSlot {
-  std::atomic<uint64_t> arrivals{0};             ///< barriers that this rank has come to
-  std::atomic<uint32_t> left{0};                 ///< 1 when its process may end without breaking the group
-  std::atomic<uint32_t> beats{0};                ///< grows while its process runs; 0 until it watches the others
-  std::array<Announcement, 2> announcements{};  ///< one for each half, written before a barrier and read after it
+  std::atomic<uint64_t> arrivals{0};  ///< barriers that this rank has come to
+  std::atomic<uint32_t> left{0};      ///< 1 when its process may end without breaking the group
+  std::atomic<uint32_t> beats{0};     ///< grows while its process runs; 0 until it watches the others
+  std::array<Announcement, 2>
+      announcements{};  ///< one for each half, written before a barrier and read after it
 };
 
 struct alignas(64) GroupHeader {
@@ -41,7 +43,8 @@ struct alignas(64) GroupHeader {
   /// The word that ranks sleep on: bit 0 says that the group is broken, the others count barriers.
   alignas(64) std::atomic<uint32_t> word{0};
   std::atomic<uint32_t> arrived{0};
-  /// Whoever breaks the group takes a place of its own for the reason, so that one that dies while it writes keeps nobody from telling.
+  /// Whoever breaks the group takes a place of its own for the reason, so that one that dies while it writes
+  /// keeps nobody from telling.
   std::atomic<uint32_t> reasons_taken{0};
   std::atomic<uint32_t> reason_shown{0};  ///< place + 1 of the first one that was written whole
   std::array<std::array<char, kMostReasonBytes>, kMostReasons> reasons{};

@@ -17,7 +17,8 @@ class OnGpu : public Communicator {
   Share share() const override { return inner_->share(); }
   std::string way() const override { return inner_->way(); }
   void barrier(const WaitOptions& wait) override { inner_->barrier(wait); }
-  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction, const WaitOptions& wait) override {
+  void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction,
+                  const WaitOptions& wait) override {
     const auto there = to_gpu(tensors);
     inner_->all_reduce(there, reduction, wait);
     back(there, tensors);
@@ -27,7 +28,8 @@ class OnGpu : public Communicator {
     inner_->broadcast(there, root, wait);
     back(there, tensors);
   }
-  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait) override {
+  std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
+                                   const WaitOptions& wait) override {
     std::vector<Node> there;
     for (const Node& node : nodes) there.push_back({node.shards, node.sum.to(device_)});
     auto all = inner_->exchange_nodes(there, shard_count, wait);
@@ -39,7 +41,8 @@ class OnGpu : public Communicator {
 
  protected:
   std::vector<at::Tensor> collect(const at::Tensor& tensor, int64_t root, const WaitOptions& wait) override {
-    auto parts = root == kEveryRank ? inner_->all_gather(tensor.to(device_), wait) : inner_->gather(tensor.to(device_), root, wait);
+    auto parts = root == kEveryRank ? inner_->all_gather(tensor.to(device_), wait)
+                                    : inner_->gather(tensor.to(device_), root, wait);
     for (at::Tensor& part : parts) part = part.cpu();
     return parts;
   }

@@ -12,9 +12,9 @@
 
 namespace lockstep::comm {
 
-/// While it lives, one thread shows that this process runs and watches the other ranks' processes. One that ended without having left (its own
-/// PeerWatch's end), or whose thread has been still for four seconds, as when it is stopped by a signal, breaks the group with its rank, process
-/// and host.
+/// While it lives, one thread shows that this process runs and watches the other ranks' processes. One that
+/// ended without having left (its own PeerWatch's end), or whose thread has been still for four seconds, as
+/// when it is stopped by a signal, breaks the group with its rank, process and host.
 class PeerWatch {
  public:
   /// processes: of each rank, all on this machine and in this process's view of it. Throws io.

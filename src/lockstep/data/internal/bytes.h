@@ -8,9 +8,10 @@
 
 namespace lockstep::data {
 
-/// Reads one of `files`, which lies directly in their folder, from its start, through gzip when it is compressed; the compressed bytes are then
-/// held in memory. Throws not_found or io, out_of_memory, and what the store throws; corrupt_data naming the file when the compressed stream is
-/// damaged. One that is cut short ends early.
+/// Reads one of `files`, which lies directly in their folder, from its start, through gzip when it is
+/// compressed; the compressed bytes are then held in memory. Throws not_found or io, out_of_memory, and what
+/// the store throws; corrupt_data naming the file when the compressed stream is damaged. One that is cut
+/// short ends early.
 class ByteFile {
  public:
   ByteFile(const Files& files, std::string path);

@@ -28,7 +28,9 @@ bool is_folder(const std::string& where) {
 
 }  // namespace
 
-bool is_hidden(std::string_view name) { return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX"; }
+bool is_hidden(std::string_view name) {
+  return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX";
+}
 
 Files::Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds) {
   io::refuse_secrets(where);
@@ -40,10 +42,15 @@ Files::Files(const std::string& where, const io::StoreOptions& options, std::spa
 }
 
 // An archive or a server is asked only about names that are those of a data file.
-bool Files::open_one_file(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds) {
+bool Files::open_one_file(const std::string& where, const io::StoreOptions& options,
+                          std::span<const SourceKind> kinds) {
   const auto [folder, name] = io::folder_and_name(where);
   const bool local = !io::is_address(where) && !io::names_archive(where);
-  if (local ? is_folder(where) : std::none_of(kinds.begin(), kinds.end(), [&name = name](const SourceKind& kind) { return kind.is_file_name != nullptr && kind.is_file_name(name); })) return false;
+  if (local ? is_folder(where)
+            : std::none_of(kinds.begin(), kinds.end(), [&name = name](const SourceKind& kind) {
+                return kind.is_file_name != nullptr && kind.is_file_name(name);
+              }))
+    return false;
   auto store = io::open_store(folder, options);
   const std::optional<int64_t> bytes = local ? -1 : store->size_of(name);
   if (!bytes) return false;
@@ -61,7 +68,8 @@ void Files::list(std::span<const SourceKind> kinds) {
     if (any_part_is_hidden(listed.path)) return false;
     if (listed.kind == io::Listed::Kind::folder && !all_files_known) {
       all_files_known = true;
-      enough = std::any_of(kinds.begin(), kinds.end(), [&](const SourceKind& kind) { return !kind.reads_below && kind.fits(*this); });
+      enough = std::any_of(kinds.begin(), kinds.end(),
+                           [&](const SourceKind& kind) { return !kind.reads_below && kind.fits(*this); });
     }
     add(listed);
     return !enough;
@@ -70,16 +78,20 @@ void Files::list(std::span<const SourceKind> kinds) {
 
 void Files::add(const io::Listed& listed) {
   if (listed.path.find('/') == std::string_view::npos) at_root_.push_back(names_.size());
-  names_.push_back({paths_.size(), listed.size, listed.changed, static_cast<uint32_t>(listed.path.size()), listed.kind});
+  names_.push_back(
+      {paths_.size(), listed.size, listed.changed, static_cast<uint32_t>(listed.path.size()), listed.kind});
   paths_ += listed.path;
 }
 
 const Files::Name* Files::look_for(std::string_view wanted) const {
-  const auto at = std::find_if(at_root_.begin(), at_root_.end(), [&](size_t place) { return path(names_[place]) == wanted; });
+  const auto at = std::find_if(at_root_.begin(), at_root_.end(),
+                               [&](size_t place) { return path(names_[place]) == wanted; });
   return at == at_root_.end() ? nullptr : &names_[*at];
 }
 
-std::string Files::described(const char* kind) const { return store_->kind() == "folder" ? kind : std::string(kind) + ", " + store_->kind(); }
+std::string Files::described(const char* kind) const {
+  return store_->kind() == "folder" ? kind : std::string(kind) + ", " + store_->kind();
+}
 
 std::vector<std::string> Files::at_root(const std::function<bool(std::string_view path)>& wanted) const {
   std::vector<std::string> found;
@@ -92,7 +104,8 @@ std::vector<std::string> Files::at_root(const std::function<bool(std::string_vie
 
 int64_t Files::bytes_of(std::string_view path) const {
   const Name* name = look_for(path);
-  if (name != nullptr && name->kind == io::Listed::Kind::folder) throw Error(ErrorCode::io, "cannot read \"" + shown(path) + "\": not a file");
+  if (name != nullptr && name->kind == io::Listed::Kind::folder)
+    throw Error(ErrorCode::io, "cannot read \"" + shown(path) + "\": not a file");
   if (name != nullptr && name->kind == io::Listed::Kind::file && name->bytes >= 0) return name->bytes;
   const std::optional<int64_t> bytes = name != nullptr || one_file_ ? store_->size_of(path) : std::nullopt;
   if (!bytes) throw errno_error(ENOENT, "open", shown(path));

@@ -19,7 +19,8 @@ struct SourceKind;
 /// Whether a name is nothing of the user's: it begins with a dot, or systems leave such files in folders.
 bool is_hidden(std::string_view name);
 
-/// A folder, archive or address as it was listed, without hidden names and what lies below them; or one file, which is then the only name.
+/// A folder, archive or address as it was listed, without hidden names and what lies below them; or one file,
+/// which is then the only name.
 class Files {
  public:
   /// A listed name: io::Listed with its path in a text that all names share, for there may be millions.
@@ -31,8 +32,9 @@ class Files {
     io::Listed::Kind kind = io::Listed::Kind::file;
   };
 
-  /// `kinds` will look: what they call a data file may be named by itself, and the folders in a folder are not listed where a kind that does not
-  /// read them has what it needs. Without kinds `where` is a folder and listed whole. Throws as io::open_store and ByteStore::list.
+  /// `kinds` will look: what they call a data file may be named by itself, and the folders in a folder are
+  /// not listed where a kind that does not read them has what it needs. Without kinds `where` is a folder and
+  /// listed whole. Throws as io::open_store and ByteStore::list.
   Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds);
 
   const std::shared_ptr<const io::ByteStore>& store() const { return store_; }
@@ -45,21 +47,26 @@ class Files {
 
   std::span<const Name> names() const { return names_; }
   io::Listed listed(const Name& name) const { return {path(name), name.bytes, name.kind, name.changed}; }
-  std::string_view path(const Name& name) const { return std::string_view(paths_).substr(name.offset, name.length); }
+  std::string_view path(const Name& name) const {
+    return std::string_view(paths_).substr(name.offset, name.length);
+  }
   /// Those that lie directly in the folder, whatever they are, and for which wanted(path), in order.
   std::vector<std::string> at_root(const std::function<bool(std::string_view path)>& wanted) const;
   /// All paths one after the other, where the names' offsets say.
   std::string take_paths() { return std::move(paths_); }
 
   /// Whether the folder directly holds such a name; beside one file that was named the store is asked.
-  bool has(std::string_view path) const { return look_for(path) != nullptr || (one_file_ && store_->size_of(path).has_value()); }
+  bool has(std::string_view path) const {
+    return look_for(path) != nullptr || (one_file_ && store_->size_of(path).has_value());
+  }
   /// Of a file that lies directly in the folder. Throws not_found; io for what is no file.
   int64_t bytes_of(std::string_view path) const;
   /// The whole of a file that lies directly in the folder. Throws as ByteStore::read.
   std::string read(std::string_view path, int64_t most_bytes) const;
 
  private:
-  bool open_one_file(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds);
+  bool open_one_file(const std::string& where, const io::StoreOptions& options,
+                     std::span<const SourceKind> kinds);
   void list(std::span<const SourceKind> kinds);
   void add(const io::Listed& listed);
   const Name* look_for(std::string_view path) const;

@@ -1,4 +1,5 @@
-// The picture formats behind decode.h. To add one: a file with two such functions, and a line in the table of decode.cpp.
+// The picture formats behind decode.h. To add one: a file with two such functions, and a line in the table of
+// decode.cpp.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,8 @@ void check_size(const ImageSize& size);
 /// "WebP ends at byte 20480"
 [[noreturn]] void ends_at(const char* format, size_t offset);
 
-/// Memory of this thread for pixels on their way, kept between pictures unless it is large. Valid until the thread's next call.
+/// Memory of this thread for pixels on their way, kept between pictures unless it is large. Valid until the
+/// thread's next call.
 std::span<uint8_t> scratch(size_t bytes);
 
 }  // namespace lockstep::data

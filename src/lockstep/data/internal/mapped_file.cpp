@@ -30,7 +30,8 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   Guard* guard = current_guard;
   const auto* address = static_cast<const uint8_t*>(info->si_addr);
   if (guard != nullptr && info->si_code > 0 && address >= guard->begin && address < guard->end) {
-    ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);  // as it would be after a return
+    ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask,
+                      nullptr);  // as it would be after a return
     ::siglongjmp(guard->back, 1);
   }
   // Somebody else's: the instruction is tried again and meets who was there before.
@@ -85,7 +86,8 @@ bool MappedFile::stream(int64_t offset, std::span<uint8_t> destination) const {
 
 void MappedFile::enter(int64_t offset, int64_t bytes) const {
   guarded([&] {
-    for (int64_t at = offset; at < offset + bytes; at += kPage) static_cast<void>(*static_cast<const volatile uint8_t*>(begin_ + at));
+    for (int64_t at = offset; at < offset + bytes; at += kPage)
+      static_cast<void>(*static_cast<const volatile uint8_t*>(begin_ + at));
   });
 }
 

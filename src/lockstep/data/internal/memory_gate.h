@@ -7,8 +7,8 @@
 
 namespace lockstep::data {
 
-/// Lets threads in as long as what they take together is within the budget, in the order they came; who wants more than all of it is let in alone.
-/// Any thread may call any member.
+/// Lets threads in as long as what they take together is within the budget, in the order they came; who wants
+/// more than all of it is let in alone. Any thread may call any member.
 class MemoryGate {
  public:
   explicit MemoryGate(int64_t budget) : budget_(budget) {}

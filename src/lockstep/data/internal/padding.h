@@ -8,7 +8,8 @@
 
 namespace lockstep::data {
 
-/// Writes sequence `index` of `store` to `destination`, float32 [C,T] with T at least its own length; the other steps become zero.
+/// Writes sequence `index` of `store` to `destination`, float32 [C,T] with T at least its own length; the
+/// other steps become zero.
 void read_padded(const Datastore& store, int64_t index, PaddingSide side, std::span<uint8_t> destination);
 
 }  // namespace lockstep::data

@@ -10,8 +10,8 @@
 
 namespace lockstep::data {
 
-/// Calls work(i) for i in 0..count-1 from up to `threads` threads, the caller's included. After a throw no new calls begin; one of the
-/// exceptions leaves.
+/// Calls work(i) for i in 0..count-1 from up to `threads` threads, the caller's included. After a throw no
+/// new calls begin; one of the exceptions leaves.
 template <class Work>
 void for_each_index(int64_t count, int64_t threads, Work&& work) {
   constexpr int64_t kChunk = 16;

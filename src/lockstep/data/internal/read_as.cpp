@@ -10,8 +10,12 @@ namespace {
 
 class FormatTaker : public PixelTaker {
  public:
-  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination) : format_(format), destination_(destination) {
-    if (format.decode == Decode::gpu && format.jpeg_decoder == nullptr) throw Error(ErrorCode::invalid_option, "pictures are to be decoded on a GPU, and their format names no decoder", "device::gpu_library().jpeg_decoder has one");
+  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination)
+      : format_(format), destination_(destination) {
+    if (format.decode == Decode::gpu && format.jpeg_decoder == nullptr)
+      throw Error(ErrorCode::invalid_option,
+                  "pictures are to be decoded on a GPU, and their format names no decoder",
+                  "device::gpu_library().jpeg_decoder has one");
   }
   Decode decode() const override { return format_.decode; }
   const device::JpegDecoder* jpeg_decoder() const override { return format_.jpeg_decoder; }
@@ -30,18 +34,21 @@ struct GivesLargePieceBack {
 
 }  // namespace
 
-void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination) {
+void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
+             std::span<uint8_t> destination) {
   thread_local ThreadBuffer other;
   const GivesLargePieceBack at_end{other};
   std::optional<ImageSize> other_size;
   std::span<uint8_t> memory;
   FormatTaker taker(format, destination);
-  store.read_to(index, Placement([&](const ImageSize& size) {
-    if (size == format.size()) return destination;
-    other_size = size;
-    memory = other.of(static_cast<size_t>(size.bytes()));
-    return memory;
-  }, &taker));
+  store.read_to(index, Placement(
+                           [&](const ImageSize& size) {
+                             if (size == format.size()) return destination;
+                             other_size = size;
+                             memory = other.of(static_cast<size_t>(size.bytes()));
+                             return memory;
+                           },
+                           &taker));
   if (other_size) to_format(*other_size, memory, format, destination);
 }
 

@@ -9,7 +9,9 @@
 
 namespace lockstep::data {
 
-/// Sample `index` in `format`, decoded as that says, into `destination` [C,H,W]; straight into it when the stored picture has the format's size. Any thread.
-void read_as(const Datastore& store, int64_t index, const PictureFormat& format, std::span<uint8_t> destination);
+/// Sample `index` in `format`, decoded as that says, into `destination` [C,H,W]; straight into it when the
+/// stored picture has the format's size. Any thread.
+void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
+             std::span<uint8_t> destination);
 
 }  // namespace lockstep::data

@@ -1,6 +1,6 @@
-// The kernels' text, compiled once per instruction set: resample_plain.cpp and its siblings define LOCKSTEP_RESAMPLE as the function that returns
-// them, a register of whole numbers, Wide, and how bytes get in and out of one, which g++ 12 does not find by itself. Whole numbers only, so the
-// width changes no bit.
+// The kernels' text, compiled once per instruction set: resample_plain.cpp and its siblings define
+// LOCKSTEP_RESAMPLE as the function that returns them, a register of whole numbers, Wide, and how bytes get
+// in and out of one, which g++ 12 does not find by itself. Whole numbers only, so the width changes no bit.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,10 @@ void turn(Bytes16 (&rows)[16]) {
   for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
-      next[2 * i] = __builtin_shuffle(rows[i], rows[i + 8], Bytes16{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
-      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + 8], Bytes16{8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});
+      next[2 * i] = __builtin_shuffle(rows[i], rows[i + 8],
+                                      Bytes16{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
+      next[2 * i + 1] = __builtin_shuffle(
+          rows[i], rows[i + 8], Bytes16{8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});
     }
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) rows[i] = next[i];
@@ -85,13 +87,15 @@ void narrow_lanes(const RowBlock& block, const TapsView& columns, int64_t padded
 #pragma GCC unroll 3
       for (int64_t c = 0; c < channels; ++c) {
 #pragma GCC unroll 4
-        for (int64_t r = 0; r < kRegisters; ++r) sums[c][r] += load_wide(from + c * kLaneRows + r * kLanes) * weight;
+        for (int64_t r = 0; r < kRegisters; ++r)
+          sums[c][r] += load_wide(from + c * kLaneRows + r * kLanes) * weight;
       }
     }
 #pragma GCC unroll 3
     for (int64_t c = 0; c < channels; ++c) {
 #pragma GCC unroll 4
-      for (int64_t r = 0; r < kRegisters; ++r) store_levels(block.narrowed + (c * padded + x) * kLaneRows + r * kLanes, levels_of(sums[c][r]));
+      for (int64_t r = 0; r < kRegisters; ++r)
+        store_levels(block.narrowed + (c * padded + x) * kLaneRows + r * kLanes, levels_of(sums[c][r]));
     }
   }
 }
@@ -100,7 +104,8 @@ void turn_out(const RowBlock& block, int64_t padded) {
   for (int64_t c = 0; c < block.channels; ++c) {
     for (int64_t begin = 0; begin < padded; begin += 16) {
       Bytes16 rows[16];
-      for (int64_t i = 0; i < 16; ++i) rows[i] = load<Bytes16>(block.narrowed + (c * padded + begin + i) * kLaneRows);
+      for (int64_t i = 0; i < 16; ++i)
+        rows[i] = load<Bytes16>(block.narrowed + (c * padded + begin + i) * kLaneRows);
       turn(rows);
       uint8_t* to = block.destination + c * block.destination_plane + begin;
       for (int64_t i = 0; i < block.rows; ++i) store(to + i * block.destination_row, rows[i]);
@@ -119,7 +124,8 @@ void narrow(const RowBlock& block, const TapsView& columns) {
   turn_out(block, padded);
 }
 
-void mix(const uint8_t* rows, int64_t row, const int32_t* weights, int64_t count, uint8_t* destination, int64_t width) {
+void mix(const uint8_t* rows, int64_t row, const int32_t* weights, int64_t count, uint8_t* destination,
+         int64_t width) {
   constexpr int64_t kAtOnce = 64;
   constexpr int64_t kSums = kAtOnce / kLanes;
   for (int64_t x = 0; x < width; x += kAtOnce) {
@@ -141,7 +147,8 @@ void mix(const uint8_t* rows, int64_t row, const int32_t* weights, int64_t count
 
 // JFIF's factors (ITU-T T.871) with 16 bits after the point.
 void to_colours(uint8_t* first, uint8_t* second, uint8_t* third, int64_t pixels) {
-  constexpr int32_t kRedOfCr = 91881, kGreenOfCb = -22554, kGreenOfCr = -46802, kBlueOfCb = 116130, kRound = 1 << 15;
+  constexpr int32_t kRedOfCr = 91881, kGreenOfCb = -22554, kGreenOfCr = -46802, kBlueOfCb = 116130,
+                    kRound = 1 << 15;
 #pragma GCC ivdep
   for (int64_t i = 0; i < pixels; ++i) {
     const int32_t luma = first[i] * 65536 + kRound;

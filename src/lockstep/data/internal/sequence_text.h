@@ -30,13 +30,17 @@ std::string_view trimmed(std::string_view text);
 /// Takes the next line off `rest`, trimmed. False at the end.
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place);
 
-/// Takes the next cell off a line of cells that commas separate, trimmed. `rest` becomes nullopt after the last.
+/// Takes the next cell off a line of cells that commas separate, trimmed. `rest` becomes nullopt after the
+/// last.
 std::string_view next_cell(std::optional<std::string_view>& rest);
 
-/// Adds the numbers that commas separate. Throws as refuse() for one that is missing, no number or not finite.
+/// Adds the numbers that commas separate. Throws as refuse() for one that is missing, no number or not
+/// finite.
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers);
 
-/// Makes the dataset, its labels (of `classes`) matched to options.classes when there are any. Throws invalid_option as source_of() does.
-Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences, const std::string& path, std::string kind, const SourceOptions& options);
+/// Makes the dataset, its labels (of `classes`) matched to options.classes when there are any. Throws
+/// invalid_option as source_of() does.
+Source source_of(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences,
+                 const std::string& path, std::string kind, const SourceOptions& options);
 
 }  // namespace lockstep::data

@@ -8,7 +8,8 @@
 
 namespace lockstep::io {
 
-/// Has a name of its own, which no other process has, until finish() gives it `path`; gone without that. Throws io, not_found.
+/// Has a name of its own, which no other process has, until finish() gives it `path`; gone without that.
+/// Throws io, not_found.
 class PartFile {
  public:
   explicit PartFile(std::string path);
@@ -25,7 +26,8 @@ class PartFile {
   bool finished_ = false;
 };
 
-/// Whether a file of this name in a folder is a PartFile: no data yet, or what a process that was killed has left.
+/// Whether a file of this name in a folder is a PartFile: no data yet, or what a process that was killed has
+/// left.
 bool is_part_name(std::string_view name);
 
 /// Removes what processes that were killed have left in a folder; what one is writing stays.

@@ -1,4 +1,5 @@
-// The text of the convolution kernels, compiled once per instruction set; LOCKSTEP_CONVOLUTION_KERNELS names the function that returns them.
+// The text of the convolution kernels, compiled once per instruction set; LOCKSTEP_CONVOLUTION_KERNELS names
+// the function that returns them.
 #pragma once
 
 #include "lockstep/nn/direct/convolution_kernels.h"
@@ -11,7 +12,8 @@
 namespace lockstep::nn::direct {
 namespace {
 
-/// The convolution that gives the gradient by the input: channels and filters change places, and the kernel is turned by half a circle.
+/// The convolution that gives the gradient by the input: channels and filters change places, and the kernel
+/// is turned by half a circle.
 ConvolutionShape reversed(const ConvolutionShape& shape) {
   ConvolutionShape result = shape;
   result.channels = shape.filters;
@@ -34,7 +36,8 @@ template <class Work>
 void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #if defined(__AVX512F__)
   const auto pads_more = [](int64_t count) { return divided_up(count, 16) * 2 != divided_up(count, 8); };
-  if (!prefers_wide_vectors() && (pads_more(shape.channels) || pads_more(shape.filters))) return work(std::integral_constant<int, 8>{});
+  if (!prefers_wide_vectors() && (pads_more(shape.channels) || pads_more(shape.filters)))
+    return work(std::integral_constant<int, 8>{});
   work(std::integral_constant<int, 16>{});
 #elif defined(__AVX2__)
   (void)shape;
@@ -45,11 +48,14 @@ void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #endif
 }
 
-bool is_pointwise(const ConvolutionShape& shape) { return shape.kernel_height == 1 && shape.kernel_width == 1 && !shape.is_strided(); }
+bool is_pointwise(const ConvolutionShape& shape) {
+  return shape.kernel_height == 1 && shape.kernel_width == 1 && !shape.is_strided();
+}
 
 /// By tiles or as defined; `shape` may be a reversed one, so the method is the caller's.
 template <class T>
-void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
+void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight,
+              const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
   with_lanes(shape, [&](auto lanes) {
     if (is_pointwise(shape)) {
       pointwise_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
@@ -64,12 +70,17 @@ void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* 
 }
 
 template <class T>
-void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias, const ConvolutionOutput<T>& output) {
+void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias,
+             const ConvolutionOutput<T>& output) {
   const ConvolutionMethod method = method_of(shape);
   const WeightMatrix matrix = weight_by_filters(shape);
-  if (method != ConvolutionMethod::places) return convolve(shape, method, input, weight, matrix, bias, output);
-  const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(), shape.height * shape.width};
-  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, input, weight, matrix, bias, output); });
+  if (method != ConvolutionMethod::places)
+    return convolve(shape, method, input, weight, matrix, bias, output);
+  const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(),
+                            shape.height * shape.width};
+  with_lanes(shape, [&](auto lanes) {
+    convolve_places<T, lanes>(shape, direction, input, weight, matrix, bias, output);
+  });
 }
 
 template <class T>
@@ -77,7 +88,8 @@ void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* w
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd && TileGrid(shape).count() < TileGrid(reversed(shape)).count()) {
     return with_lanes(shape, [&](auto lanes) {
-      if (shape.kernel_height == 3) return winograd_input_gradient<T, lanes, 3>(shape, gradient, weight, input_gradient);
+      if (shape.kernel_height == 3)
+        return winograd_input_gradient<T, lanes, 3>(shape, gradient, weight, input_gradient);
       winograd_input_gradient<T, lanes, 5>(shape, gradient, weight, input_gradient);
     });
   }
@@ -86,12 +98,16 @@ void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* w
   if (method != ConvolutionMethod::places && !shape.is_strided()) {
     return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, output);
   }
-  const Direction direction{&Link::input, &Link::output, shape.height * shape.width, shape.output_height() * shape.output_width()};
-  with_lanes(shape, [&](auto lanes) { convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, output); });
+  const Direction direction{&Link::input, &Link::output, shape.height * shape.width,
+                            shape.output_height() * shape.output_width()};
+  with_lanes(shape, [&](auto lanes) {
+    convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, output);
+  });
 }
 
 template <class T>
-void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
+void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient,
+                     float* bias_gradient) {
   with_lanes(shape, [&](auto lanes) {
     const ConvolutionMethod method = method_of(shape);
     if (method == ConvolutionMethod::places) {

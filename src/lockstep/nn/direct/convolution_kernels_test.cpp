@@ -30,8 +30,10 @@ struct NamedKernels {
 template <class T>
 std::vector<NamedKernels<T>> present_kernels() {
   std::vector<NamedKernels<T>> result{{"plain", &plain_convolution_kernels(T{})}};
-  if (device::vector_unit() >= device::VectorUnit::avx2) result.push_back({"avx2", &avx2_convolution_kernels(T{})});
-  if (device::vector_unit() >= device::VectorUnit::avx512) result.push_back({"avx512", &avx512_convolution_kernels(T{})});
+  if (device::vector_unit() >= device::VectorUnit::avx2)
+    result.push_back({"avx2", &avx2_convolution_kernels(T{})});
+  if (device::vector_unit() >= device::VectorUnit::avx512)
+    result.push_back({"avx512", &avx512_convolution_kernels(T{})});
   if constexpr (std::is_same_v<T, BFloat16>) {
     if (device::has_matrix_unit()) result.push_back({"amx", &amx_convolution_kernels()});
     result.push_back({"chosen", &convolution_kernels<T>()});
@@ -41,19 +43,27 @@ std::vector<NamedKernels<T>> present_kernels() {
 
 // These tell of sets that all tests of kernels leave out here; scripts/test lists what was skipped.
 TEST(InstructionSets, Avx2IsTested) {
-  if (device::vector_unit() < device::VectorUnit::avx2) GTEST_SKIP() << "kernels for AVX2 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
+  if (device::vector_unit() < device::VectorUnit::avx2)
+    GTEST_SKIP()
+        << "kernels for AVX2 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
 }
 
 TEST(InstructionSets, Avx512IsTested) {
-  if (device::vector_unit() < device::VectorUnit::avx512) GTEST_SKIP() << "kernels for AVX-512 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
+  if (device::vector_unit() < device::VectorUnit::avx512)
+    GTEST_SKIP()
+        << "kernels for AVX-512 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
 }
 
 TEST(InstructionSets, Avx512Bf16IsTested) {
-  if (!device::rounds_to_bfloat16()) GTEST_SKIP() << "batch norms for AVX512_BF16 were not run: this processor has none, or ATEN_CPU_CAPABILITY forbids it";
+  if (!device::rounds_to_bfloat16())
+    GTEST_SKIP() << "batch norms for AVX512_BF16 were not run: this processor has none, or "
+                    "ATEN_CPU_CAPABILITY forbids it";
 }
 
 TEST(InstructionSets, AmxIsTested) {
-  if (!device::has_matrix_unit()) GTEST_SKIP() << "kernels for AMX were not run: this processor has none, or the system or ONEDNN_MAX_CPU_ISA forbids it";
+  if (!device::has_matrix_unit())
+    GTEST_SKIP() << "kernels for AMX were not run: this processor has none, or the system or "
+                    "ONEDNN_MAX_CPU_ISA forbids it";
 }
 
 double value_of(double value) { return value; }
@@ -83,15 +93,20 @@ std::vector<T> random_values(int64_t count, uint32_t seed) {
 
 std::string text(const ConvolutionShape& s) {
   std::string result;
-  for (int64_t part : {s.batch, s.channels, s.height, s.width, s.filters, s.kernel_height, s.kernel_width, s.padding_height, s.padding_width, s.stride_height, s.stride_width}) {
+  for (int64_t part : {s.batch, s.channels, s.height, s.width, s.filters, s.kernel_height, s.kernel_width,
+                       s.padding_height, s.padding_width, s.stride_height, s.stride_width}) {
     result += std::to_string(part) + " ";
   }
   return result + (s.weight_channels_last ? "channels last" : "");
 }
 
 int64_t input_size(const ConvolutionShape& s) { return s.batch * s.height * s.width * s.channels; }
-int64_t output_size(const ConvolutionShape& s) { return s.batch * s.output_height() * s.output_width() * s.filters; }
-int64_t weight_size(const ConvolutionShape& s) { return s.filters * s.channels * s.kernel_height * s.kernel_width; }
+int64_t output_size(const ConvolutionShape& s) {
+  return s.batch * s.output_height() * s.output_width() * s.filters;
+}
+int64_t weight_size(const ConvolutionShape& s) {
+  return s.filters * s.channels * s.kernel_height * s.kernel_width;
+}
 
 template <class T>
 std::vector<float> values_of(const std::vector<T>& numbers) {
@@ -117,7 +132,9 @@ void each_product(const ConvolutionShape& s, Visit&& visit) {
             const int64_t tap = ky * s.kernel_width + kx;
             for (int64_t k = 0; k < s.filters; ++k)
               for (int64_t c = 0; c < s.channels; ++c) {
-                visit(output + k, input + c, s.weight_channels_last ? (k * taps + tap) * s.channels + c : (k * s.channels + c) * taps + tap);
+                visit(output + k, input + c,
+                      s.weight_channels_last ? (k * taps + tap) * s.channels + c
+                                             : (k * s.channels + c) * taps + tap);
               }
           }
 }
@@ -131,13 +148,15 @@ struct Sums {
     value[static_cast<size_t>(place)] += term;
     magnitude[static_cast<size_t>(place)] += std::abs(term);
   }
-  /// Winograd's algorithm mixes neighbouring results, so an error may be as large as the largest magnitude allows.
+  /// Winograd's algorithm mixes neighbouring results, so an error may be as large as the largest magnitude
+  /// allows.
   template <class T>
   void expect_near(const std::vector<T>& ours, double tolerance, const std::string& what) const {
     double largest = 1e-30, difference = 0;
     for (size_t i = 0; i < value.size(); ++i) {
       largest = std::max(largest, magnitude[i]);
-      difference = std::max(difference, std::isfinite(value_of(ours[i])) ? std::abs(value_of(ours[i]) - value[i]) : 1e30);
+      difference = std::max(difference,
+                            std::isfinite(value_of(ours[i])) ? std::abs(value_of(ours[i]) - value[i]) : 1e30);
     }
     EXPECT_LE(difference / largest, tolerance) << what;
   }
@@ -149,7 +168,10 @@ struct Case {
   std::vector<T> input, weight, bias, gradient;
 
   explicit Case(const ConvolutionShape& s)
-      : shape(s), input(random_values<T>(input_size(s), 1)), weight(random_values<T>(weight_size(s), 2)), bias(random_values<T>(s.filters, 3)),
+      : shape(s),
+        input(random_values<T>(input_size(s), 1)),
+        weight(random_values<T>(weight_size(s), 2)),
+        bias(random_values<T>(s.filters, 3)),
         gradient(random_values<T>(output_size(s), 4)) {}
 };
 
@@ -158,9 +180,13 @@ struct Reference {
   Sums output, input_gradient, weight_gradient, bias_gradient;
 
   explicit Reference(const Case<T>& c)
-      : output(output_size(c.shape)), input_gradient(input_size(c.shape)), weight_gradient(weight_size(c.shape)), bias_gradient(c.shape.filters) {
+      : output(output_size(c.shape)),
+        input_gradient(input_size(c.shape)),
+        weight_gradient(weight_size(c.shape)),
+        bias_gradient(c.shape.filters) {
     each_product(c.shape, [&](int64_t y, int64_t x, int64_t w) {
-      const double from = value_of(c.input[static_cast<size_t>(x)]), factor = value_of(c.weight[static_cast<size_t>(w)]);
+      const double from = value_of(c.input[static_cast<size_t>(x)]),
+                   factor = value_of(c.weight[static_cast<size_t>(w)]);
       const double back = value_of(c.gradient[static_cast<size_t>(y)]);
       output.add(y, from * factor);
       input_gradient.add(x, back * factor);
@@ -179,16 +205,21 @@ struct Results {
   std::vector<float> weight_gradient, bias_gradient;
 
   Results(const ConvolutionKernels<T>& kernels, const Case<T>& c)
-      : output(static_cast<size_t>(output_size(c.shape))), input_gradient(static_cast<size_t>(input_size(c.shape))),
-        weight_gradient(static_cast<size_t>(weight_size(c.shape))), bias_gradient(static_cast<size_t>(c.shape.filters)) {
-    kernels.forward(c.shape, c.input.data(), c.weight.data(), c.bias.data(), {output.data(), c.shape.filters});
+      : output(static_cast<size_t>(output_size(c.shape))),
+        input_gradient(static_cast<size_t>(input_size(c.shape))),
+        weight_gradient(static_cast<size_t>(weight_size(c.shape))),
+        bias_gradient(static_cast<size_t>(c.shape.filters)) {
+    kernels.forward(c.shape, c.input.data(), c.weight.data(), c.bias.data(),
+                    {output.data(), c.shape.filters});
     kernels.input_gradient(c.shape, c.gradient.data(), c.weight.data(), input_gradient.data());
-    kernels.weight_gradient(c.shape, c.gradient.data(), c.input.data(), weight_gradient.data(), bias_gradient.data());
+    kernels.weight_gradient(c.shape, c.gradient.data(), c.input.data(), weight_gradient.data(),
+                            bias_gradient.data());
   }
 };
 
-/// The slope of sum(gradient * output) along each number of one part of the case. Sums of products are straight lines in each, so any step gives it.
-std::vector<double> slopes(const Case<double>& c, std::vector<double> Case<double>::* part) {
+/// The slope of sum(gradient * output) along each number of one part of the case. Sums of products are
+/// straight lines in each, so any step gives it.
+std::vector<double> slopes(const Case<double>& c, std::vector<double> Case<double>::*part) {
   Case<double> moved = c;
   std::vector<double> result;
   for (double& value : moved.*part) {
@@ -206,12 +237,16 @@ std::vector<double> slopes(const Case<double>& c, std::vector<double> Case<doubl
 }
 
 TEST(ConvolutionKernels, TheDefinitionsGradientsAreItsSlopes) {
-  for (const ConvolutionShape& shape : {ConvolutionShape{2, 3, 4, 5, 2, 3, 3, 1, 1, false}, ConvolutionShape{1, 2, 5, 4, 3, 3, 2, 0, 1, true, 2, 1}}) {
+  for (const ConvolutionShape& shape : {ConvolutionShape{2, 3, 4, 5, 2, 3, 3, 1, 1, false},
+                                        ConvolutionShape{1, 2, 5, 4, 3, 3, 2, 0, 1, true, 2, 1}}) {
     const Case<double> c(shape);
     const Reference<double> reference(c);
-    EXPECT_THAT(slopes(c, &Case<double>::input), testing::Pointwise(testing::DoubleNear(1e-10), reference.input_gradient.value));
-    EXPECT_THAT(slopes(c, &Case<double>::weight), testing::Pointwise(testing::DoubleNear(1e-10), reference.weight_gradient.value));
-    EXPECT_THAT(slopes(c, &Case<double>::bias), testing::Pointwise(testing::DoubleNear(1e-10), reference.bias_gradient.value));
+    EXPECT_THAT(slopes(c, &Case<double>::input),
+                testing::Pointwise(testing::DoubleNear(1e-10), reference.input_gradient.value));
+    EXPECT_THAT(slopes(c, &Case<double>::weight),
+                testing::Pointwise(testing::DoubleNear(1e-10), reference.weight_gradient.value));
+    EXPECT_THAT(slopes(c, &Case<double>::bias),
+                testing::Pointwise(testing::DoubleNear(1e-10), reference.bias_gradient.value));
   }
 }
 
@@ -231,7 +266,8 @@ void check(const ConvolutionShape& shape, double tolerance) {
     const Results<T> results(*kernels, c);
     const std::string what = name + ": " + text(shape);
     reference.output.expect_near(results.output, kHalf ? 4e-3 : tolerance, what + " output");
-    reference.input_gradient.expect_near(results.input_gradient, kHalf ? 4e-3 : tolerance, what + " gradient by input");
+    reference.input_gradient.expect_near(results.input_gradient, kHalf ? 4e-3 : tolerance,
+                                         what + " gradient by input");
     reference.weight_gradient.expect_near(results.weight_gradient, tolerance, what + " gradient by weight");
     reference.bias_gradient.expect_near(results.bias_gradient, kClose, what + " gradient by bias");
   }
@@ -268,7 +304,8 @@ TEST(ConvolutionKernels, FollowTheDefinitionForManyShapes) {
 
 TEST(ConvolutionKernels, FollowTheDefinitionWhereFewChannelsAreLeftOfAVector) {
   for (int64_t channels : {4, 17, 18, 19, 20, 21, 24, 28}) {
-    for (int64_t filters : {8, 20, 22, 68}) check<float>({1, channels, 9, 70, filters, 3, 3, 1, 1, channels % 2 == 0});
+    for (int64_t filters : {8, 20, 22, 68})
+      check<float>({1, channels, 9, 70, filters, 3, 3, 1, 1, channels % 2 == 0});
   }
 }
 
@@ -346,7 +383,8 @@ TEST(ConvolutionKernels, AreWorthwhileWhereTheyWereFaster) {
 
 TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
   const Case<float> large({2, 33, 20, 21, 40, 3, 3, 1, 1, false});
-  for (const ConvolutionShape& shape : {ConvolutionShape{2, 20, 11, 13, 9, 3, 3, 1, 1, false}, ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}}) {
+  for (const ConvolutionShape& shape : {ConvolutionShape{2, 20, 11, 13, 9, 3, 3, 1, 1, false},
+                                        ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}}) {
     const Case<float> c(shape);
     for (const auto& [name, kernels] : present_kernels<float>()) {
       const Results<float> first(*kernels, c);
@@ -368,18 +406,26 @@ void expect_part_of_wider_pictures(const ConvolutionShape& shape) {
   const Case<T> c(shape);
   const int64_t step = shape.filters + 7, begin = 3, places = output_size(shape) / shape.filters;
   for (const auto& [name, kernels] : present_kernels<T>()) {
-    std::vector<float> expected = values_of(std::vector<T>(static_cast<size_t>(places * step), c.bias.front()));
+    std::vector<float> expected =
+        values_of(std::vector<T>(static_cast<size_t>(places * step), c.bias.front()));
     const std::vector<float> alone = values_of(Results<T>(*kernels, c).output);
-    for (int64_t i = 0; i < output_size(shape); ++i) expected[static_cast<size_t>(i / shape.filters * step + begin + i % shape.filters)] = std::max(0.0F, alone[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < output_size(shape); ++i)
+      expected[static_cast<size_t>(i / shape.filters * step + begin + i % shape.filters)] =
+          std::max(0.0F, alone[static_cast<size_t>(i)]);
     std::vector<T> wide(static_cast<size_t>(places * step), c.bias.front());
-    kernels->forward(shape, c.input.data(), c.weight.data(), c.bias.data(), {wide.data() + begin, step, /*relu=*/true});
+    kernels->forward(shape, c.input.data(), c.weight.data(), c.bias.data(),
+                     {wide.data() + begin, step, /*relu=*/true});
     EXPECT_EQ(values_of(wide), expected) << name << ": " << text(shape);
   }
 }
 
 TEST(ConvolutionKernels, WriteTheirReLUIntoWiderPicturesAndNothingElse) {
-  for (const ConvolutionShape& shape : {ConvolutionShape{2, 20, 11, 13, 9, 3, 3, 1, 1, false}, ConvolutionShape{2, 8, 9, 9, 40, 5, 5, 2, 2, false}, ConvolutionShape{3, 16, 7, 5, 64, 1, 1, 0, 0, false},
-                                        ConvolutionShape{2, 1, 9, 8, 20, 5, 5, 0, 0, false}, ConvolutionShape{9, 24, 3, 2, 33, 3, 3, 1, 1, true}, ConvolutionShape{5, 16, 9, 9, 24, 3, 3, 1, 1, false, 2, 2}}) {
+  for (const ConvolutionShape& shape : {ConvolutionShape{2, 20, 11, 13, 9, 3, 3, 1, 1, false},
+                                        ConvolutionShape{2, 8, 9, 9, 40, 5, 5, 2, 2, false},
+                                        ConvolutionShape{3, 16, 7, 5, 64, 1, 1, 0, 0, false},
+                                        ConvolutionShape{2, 1, 9, 8, 20, 5, 5, 0, 0, false},
+                                        ConvolutionShape{9, 24, 3, 2, 33, 3, 3, 1, 1, true},
+                                        ConvolutionShape{5, 16, 9, 9, 24, 3, 3, 1, 1, false, 2, 2}}) {
     expect_part_of_wider_pictures<float>(shape);
     expect_part_of_wider_pictures<BFloat16>(shape);
   }
@@ -396,9 +442,16 @@ void expect_same_bits_with_avx2_and_avx512(const ConvolutionShape& shape) {
 }
 
 TEST(ConvolutionKernels, GiveTheSameBitsWithEverySetThatFusesMultiplyAdds) {
-  if (device::vector_unit() < device::VectorUnit::avx512) GTEST_SKIP() << "without AVX-512 there is one such set";
-  for (const ConvolutionShape& shape : {ConvolutionShape{3, 20, 24, 24, 20, 3, 3, 1, 1, false}, ConvolutionShape{2, 16, 9, 13, 48, 5, 5, 0, 0, false},
-                                        ConvolutionShape{9, 20, 12, 12, 50, 5, 5, 0, 0, false}, ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false}, ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true}, ConvolutionShape{2, 40, 13, 12, 72, 1, 1, 0, 0, true}, ConvolutionShape{3, 80, 9, 9, 20, 1, 1, 0, 0, false}, ConvolutionShape{9, 64, 2, 2, 72, 3, 3, 1, 1, false}}) {
+  if (device::vector_unit() < device::VectorUnit::avx512)
+    GTEST_SKIP() << "without AVX-512 there is one such set";
+  for (const ConvolutionShape& shape : {ConvolutionShape{3, 20, 24, 24, 20, 3, 3, 1, 1, false},
+                                        ConvolutionShape{2, 16, 9, 13, 48, 5, 5, 0, 0, false},
+                                        ConvolutionShape{9, 20, 12, 12, 50, 5, 5, 0, 0, false},
+                                        ConvolutionShape{2, 1, 11, 13, 9, 5, 5, 0, 0, false},
+                                        ConvolutionShape{2, 64, 10, 10, 64, 3, 3, 1, 1, true},
+                                        ConvolutionShape{2, 40, 13, 12, 72, 1, 1, 0, 0, true},
+                                        ConvolutionShape{3, 80, 9, 9, 20, 1, 1, 0, 0, false},
+                                        ConvolutionShape{9, 64, 2, 2, 72, 3, 3, 1, 1, false}}) {
     expect_same_bits_with_avx2_and_avx512<float>(shape);
     expect_same_bits_with_avx2_and_avx512<BFloat16>(shape);
   }

@@ -1,4 +1,5 @@
-// Convolutions as they are defined: a row of the kernel and all channels lie side by side in memory, so each output is a few dot products.
+// Convolutions as they are defined: a row of the kernel and all channels lie side by side in memory, so each
+// output is a few dot products.
 #pragma once
 
 #include <type_traits>
@@ -10,12 +11,14 @@
 namespace lockstep::nn::direct {
 namespace {
 
-/// Gives each picture of a batch as floats with its padding, and with at least `lanes` floats to be read from each pixel's first on.
-/// Where the batch itself offers that, nothing is copied: then what follows a pixel's channels is the next pixel, not zeros.
+/// Gives each picture of a batch as floats with its padding, and with at least `lanes` floats to be read from
+/// each pixel's first on. Where the batch itself offers that, nothing is copied: then what follows a pixel's
+/// channels is the next pixel, not zeros.
 template <int kLanes, class T>
 class PictureReader {
  public:
-  PictureReader(Workspace& workspace, const PictureSize& size, int64_t batch, int64_t top, int64_t left, int64_t lanes)
+  PictureReader(Workspace& workspace, const PictureSize& size, int64_t batch, int64_t top, int64_t left,
+                int64_t lanes)
       : size_(size), batch_(batch), top_(top), left_(left), lanes_(lanes), padded_(top > 0 || left > 0) {
     plane_ = {nullptr, size.height + 2 * top, size.width + 2 * left, lanes};
     plane_.data = workspace.take(plane_.size());
@@ -26,7 +29,8 @@ class PictureReader {
     const T* source = pictures + picture * size_.size();
     if constexpr (std::is_same_v<T, float>) {
       // The plane is only read, but its type serves those that are written, too.
-      if (is_readable_in_place(picture)) return {const_cast<float*>(source), size_.height, size_.width, size_.channels};
+      if (is_readable_in_place(picture))
+        return {const_cast<float*>(source), size_.height, size_.width, size_.channels};
     }
     fill<kLanes>(plane_, source, size_, top_, left_);
     return plane_;
@@ -55,13 +59,15 @@ inline void split_into_panels(const float* packed, int64_t rows, int64_t padded,
     const int64_t begin = panels.begin(panel) * kLanes;
     const int64_t width = panels.width(panel) * kLanes;
     for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t lane = 0; lane < width; ++lane) split[begin * rows + row * width + lane] = packed[row * padded + begin + lane];
+      for (int64_t lane = 0; lane < width; ++lane)
+        split[begin * rows + row * width + lane] = packed[row * padded + begin + lane];
     }
   }
 }
 
 template <class T, int kLanes>
-void direct_convolution(const ConvolutionShape& shape, const T* input, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
+void direct_convolution(const ConvolutionShape& shape, const T* input, const T* weight,
+                        const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
   const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t depth = matrix.taps * shape.channels;
   const int64_t height = shape.output_height();
@@ -70,8 +76,8 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
   float* packed = workspace.take(depth * padded);
   float* weights = workspace.take(depth * padded);
   float* packed_bias = workspace.take(padded);
-  PictureReader<kLanes, T> reader(workspace, {shape.height, shape.width, shape.channels}, shape.batch, shape.padding_height, shape.padding_width,
-                                  shape.channels);
+  PictureReader<kLanes, T> reader(workspace, {shape.height, shape.width, shape.channels}, shape.batch,
+                                  shape.padding_height, shape.padding_width, shape.channels);
   pack_weights(matrix, weight, padded, packed);
   pack_bias(bias, shape.filters, padded, packed_bias);
   split_into_panels<kLanes>(packed, depth, padded, weights);
@@ -85,9 +91,12 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
         for (int64_t y = 0; y < height; ++y) {
           T* target = output.data + (picture * height + y) * width * output.step + lane;
           each_row_block(width, [&](int64_t x, auto count) {
-            const float* corner = plane.data + y * shape.stride_height * plane.row() + x * shape.stride_width * plane.stride;
-            const Rows rows{corner, shape.stride_width * plane.stride, shape.kernel_height, plane.row(), shape.kernel_width * shape.channels};
-            store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane, target + x * output.step, rule, shape.filters - lane);
+            const float* corner =
+                plane.data + y * shape.stride_height * plane.row() + x * shape.stride_width * plane.stride;
+            const Rows rows{corner, shape.stride_width * plane.stride, shape.kernel_height, plane.row(),
+                            shape.kernel_width * shape.channels};
+            store_pixels(multiply<kLanes, count, vectors>(rows, weights + lane * depth), packed_bias + lane,
+                         target + x * output.step, rule, shape.filters - lane);
           });
         }
       });
@@ -96,7 +105,8 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
 }
 
 template <class T, int kLanes>
-void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
+void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
+                            float* weight_gradient, float* bias_gradient) {
   const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t height = shape.output_height();
   const int64_t width = shape.output_width();
@@ -105,8 +115,8 @@ void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, co
   Workspace workspace;
   float* sums = workspace.take(matrix.taps * shape.channels * padded);
   float* bias_sums = workspace.take(padded);
-  PictureReader<kLanes, T> inputs(workspace, {shape.height, shape.width, shape.channels}, shape.batch, shape.padding_height, shape.padding_width,
-                                  shape.channels);
+  PictureReader<kLanes, T> inputs(workspace, {shape.height, shape.width, shape.channels}, shape.batch,
+                                  shape.padding_height, shape.padding_width, shape.channels);
   PictureReader<kLanes, T> gradients(workspace, {height, width, shape.filters}, shape.batch, 0, 0, padded);
   clear(sums, matrix.taps * shape.channels * padded);
   clear(bias_sums, padded);
@@ -114,11 +124,18 @@ void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, co
     const Plane left = inputs.read(input, picture);
     const Plane right = gradients.read(gradient, picture);
     for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
-      const Pairs pairs{left.data + ky * left.row(), shape.stride_height * left.row(), shape.stride_width * left.stride,
-                        right.data, right.row(), right.stride, height, width};
+      const Pairs pairs{left.data + ky * left.row(),
+                        shape.stride_height * left.row(),
+                        shape.stride_width * left.stride,
+                        right.data,
+                        right.row(),
+                        right.stride,
+                        height,
+                        width};
       add_all_products<kLanes>(pairs, kernel_row, padded / kLanes, sums + ky * kernel_row * padded, padded);
     }
-    for (int64_t lane = 0; lane < padded; lane += kLanes) add_rows<kLanes>(right.data + lane, height * width, right.stride, bias_sums + lane);
+    for (int64_t lane = 0; lane < padded; lane += kLanes)
+      add_rows<kLanes>(right.data + lane, height * width, right.stride, bias_sums + lane);
   }
   unpack_weights(matrix, sums, padded, weight_gradient);
   if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);

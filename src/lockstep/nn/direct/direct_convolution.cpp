@@ -38,28 +38,42 @@ thread_local std::vector<at::Tensor>* row_copies_here = nullptr;
 using Steps = std::array<int64_t, 4>;
 
 ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, const Steps& steps) {
-  return {.batch = input.size(0), .channels = input.size(1), .height = input.size(2), .width = input.size(3), .filters = weight.size(0),
-          .kernel_height = weight.size(2), .kernel_width = weight.size(3), .padding_height = steps[0], .padding_width = steps[1],
-          .weight_channels_last = !weight.is_contiguous(), .stride_height = steps[2], .stride_width = steps[3]};
+  return {.batch = input.size(0),
+          .channels = input.size(1),
+          .height = input.size(2),
+          .width = input.size(3),
+          .filters = weight.size(0),
+          .kernel_height = weight.size(2),
+          .kernel_width = weight.size(3),
+          .padding_height = steps[0],
+          .padding_width = steps[1],
+          .weight_channels_last = !weight.is_contiguous(),
+          .stride_height = steps[2],
+          .stride_width = steps[3]};
 }
 
-/// Where a convolution's output [b,filters,H',W'] goes: into joined pictures, with a ReLU, or null for a tensor of its own.
+/// Where a convolution's output [b,filters,H',W'] goes: into joined pictures, with a ReLU, or null for a
+/// tensor of its own.
 using Joined = const JoinedPictures*;
 
 at::Tensor take_output(const ConvolutionShape& shape, const at::TensorOptions& options, Joined joined) {
   const auto take = [&](int64_t channels) {
-    return at::empty({shape.batch, channels, shape.output_height(), shape.output_width()}, options.memory_format(at::MemoryFormat::ChannelsLast));
+    return at::empty({shape.batch, channels, shape.output_height(), shape.output_width()},
+                     options.memory_format(at::MemoryFormat::ChannelsLast));
   };
   if (joined == nullptr) return take(shape.filters);
   if (!joined->whole.defined()) joined->whole = take(joined->channels);
-  const at::AutoDispatchBelowADInplaceOrView unwatched;  // no view in the graph's eyes: nobody sees the whole before all parts are there
+  const at::AutoDispatchBelowADInplaceOrView
+      unwatched;  // no view in the graph's eyes: nobody sees the whole before all parts are there
   return joined->whole.narrow(1, joined->begin, shape.filters);
 }
 
-/// weight and bias are float32 also for bfloat16 pictures: they are rounded here, and their gradients are not.
+/// weight and bias are float32 also for bfloat16 pictures: they are rounded here, and their gradients are
+/// not.
 class Convolution : public torch::autograd::Function<Convolution> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Steps& steps, Joined joined) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const Steps& steps, Joined joined) {
     const ConvolutionShape shape = shape_of(input, weight, steps);
     const at::Tensor own_weight = weight.to(input.scalar_type());
     const at::Tensor own_bias = bias ? bias->to(input.scalar_type()).contiguous() : at::Tensor();
@@ -67,7 +81,8 @@ class Convolution : public torch::autograd::Function<Convolution> {
     const int64_t step = joined == nullptr ? shape.filters : joined->channels;
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      direct::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias), {data<T>(output), step, joined != nullptr});
+      direct::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias),
+                                               {data<T>(output), step, joined != nullptr});
     });
     context->save_for_backward({input, own_weight});
     context->saved_data["steps"] = std::vector<int64_t>(steps.begin(), steps.end());
@@ -82,16 +97,19 @@ class Convolution : public torch::autograd::Function<Convolution> {
     const at::Tensor& weight = saved[1];
     const auto steps = context->saved_data["steps"].toIntVector();
     const ConvolutionShape shape = shape_of(input, weight, {steps[0], steps[1], steps[2], steps[3]});
-    const at::Tensor gradient = gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor gradient =
+        gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const bool bias = context->saved_data["bias"].toBool();
     at::Tensor input_gradient;
     ParameterGradients sum;
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      if (context->needs_input_grad(1) || (bias && context->needs_input_grad(2))) sum = parameter_gradients<T>(shape, gradient, input, weight, bias);
+      if (context->needs_input_grad(1) || (bias && context->needs_input_grad(2)))
+        sum = parameter_gradients<T>(shape, gradient, input, weight, bias);
       if (context->needs_input_grad(0)) {
         input_gradient = at::empty_like(input, input.options(), at::MemoryFormat::ChannelsLast);
-        direct::convolution_kernels<T>().input_gradient(shape, data<T>(gradient), data<T>(weight), data<T>(input_gradient));
+        direct::convolution_kernels<T>().input_gradient(shape, data<T>(gradient), data<T>(weight),
+                                                        data<T>(input_gradient));
       }
     });
     return {input_gradient, sum.weight, sum.bias, at::Tensor(), at::Tensor()};
@@ -99,14 +117,20 @@ class Convolution : public torch::autograd::Function<Convolution> {
 
  private:
   template <class T>
-  static ParameterGradients parameter_gradients(const ConvolutionShape& all, const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, bool bias) {
+  static ParameterGradients parameter_gradients(const ConvolutionShape& all, const at::Tensor& gradient,
+                                                const at::Tensor& input, const at::Tensor& weight,
+                                                bool bias) {
     ConvolutionShape shape = all;
     shape.batch = ShardsTogether::samples_of_each(all.batch);
-    const int64_t outputs = gradient.numel() / ShardsTogether::count(), inputs = input.numel() / ShardsTogether::count();
+    const int64_t outputs = gradient.numel() / ShardsTogether::count(),
+                  inputs = input.numel() / ShardsTogether::count();
     return tree_sum(0, ShardsTogether::count(), [&](int64_t shard) {
       const auto options = weight.options().dtype(at::kFloat);
-      const ParameterGradients own{at::empty_like(weight, options), bias ? at::empty({shape.filters}, options) : at::Tensor()};
-      direct::convolution_kernels<T>().weight_gradient(shape, data<T>(gradient) + shard * outputs, data<T>(input) + shard * inputs, data<float>(own.weight), data<float>(own.bias));
+      const ParameterGradients own{at::empty_like(weight, options),
+                                   bias ? at::empty({shape.filters}, options) : at::Tensor()};
+      direct::convolution_kernels<T>().weight_gradient(shape, data<T>(gradient) + shard * outputs,
+                                                       data<T>(input) + shard * inputs,
+                                                       data<float>(own.weight), data<float>(own.bias));
       return own;
     });
   }
@@ -128,30 +152,40 @@ bool are_all(c10::SymIntArrayRef values, int64_t wanted) {
 }
 
 bool has_fitting_layout(const Call& call) {
-  const auto is_dense = [](const at::Tensor& tensor) { return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast); };
-  return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 && call.weight.scalar_type() == at::kFloat &&
-         is_dense(call.weight) && is_dense(call.input) && call.input.size(1) == call.weight.size(1) && call.groups == 1 &&
-         are_all(call.dilation, 1) && (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
+  const auto is_dense = [](const at::Tensor& tensor) {
+    return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 &&
+         call.weight.scalar_type() == at::kFloat && is_dense(call.weight) && is_dense(call.input) &&
+         call.input.size(1) == call.weight.size(1) && call.groups == 1 && are_all(call.dilation, 1) &&
+         (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
 }
 
 /// Padding and stride when the kernels of this folder do this convolution in `type`.
 std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
-  if (!enabled_here || (type != at::kFloat && type != at::kBFloat16) || !has_fitting_layout(call)) return std::nullopt;
+  if (!enabled_here || (type != at::kFloat && type != at::kBFloat16) || !has_fitting_layout(call))
+    return std::nullopt;
   const auto value = [](const c10::SymInt& number) { return number.guard_int(__FILE__, __LINE__); };
-  const Steps steps{value(call.padding.front()), value(call.padding.back()), value(call.stride.front()), value(call.stride.back())};
-  if (steps[0] < 0 || steps[1] < 0 || steps[0] >= call.weight.size(2) || steps[1] >= call.weight.size(3) || steps[2] < 1 || steps[3] < 1) return std::nullopt;
+  const Steps steps{value(call.padding.front()), value(call.padding.back()), value(call.stride.front()),
+                    value(call.stride.back())};
+  if (steps[0] < 0 || steps[1] < 0 || steps[0] >= call.weight.size(2) || steps[1] >= call.weight.size(3) ||
+      steps[2] < 1 || steps[3] < 1)
+    return std::nullopt;
   ConvolutionShape shape = shape_of(call.input, call.weight, steps);
   shape.batch = ShardsTogether::samples_of_each(shape.batch);
   if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
-  const bool worthwhile = type == at::kFloat ? direct::is_worthwhile<float>(shape) : direct::is_worthwhile<BFloat16>(shape);
+  const bool worthwhile =
+      type == at::kFloat ? direct::is_worthwhile<float>(shape) : direct::is_worthwhile<BFloat16>(shape);
   return worthwhile ? std::optional(steps) : std::nullopt;
 }
 
 /// The type that the engine would compute in: autocast comes after this key.
 at::ScalarType type_of(const Call& call) {
-  const bool autocast = at::autocast::is_autocast_enabled(at::kCPU) && (call.input.scalar_type() == at::kFloat || call.input.scalar_type() == at::kBFloat16);
+  const bool autocast = at::autocast::is_autocast_enabled(at::kCPU) &&
+                        (call.input.scalar_type() == at::kFloat || call.input.scalar_type() == at::kBFloat16);
   if (autocast) return at::autocast::get_autocast_dtype(at::kCPU);
-  return call.input.scalar_type() == call.weight.scalar_type() ? call.input.scalar_type() : at::ScalarType::Undefined;
+  return call.input.scalar_type() == call.weight.scalar_type() ? call.input.scalar_type()
+                                                               : at::ScalarType::Undefined;
 }
 
 at::Tensor convolve(const Call& call, Joined joined) {
@@ -163,26 +197,33 @@ at::Tensor convolve(const Call& call, Joined joined) {
     ShardsTogether::mix();
     return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
   }
-  const auto own_bias = bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
+  const auto own_bias =
+      bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps, joined);
   if (joined != nullptr) return output;
   // The engine's convolutions hand the order of memory on, and a module may count on it.
-  return input.is_contiguous(at::MemoryFormat::ChannelsLast) || !is_channels_last(output) ? output : channels_first(output);
+  return input.is_contiguous(at::MemoryFormat::ChannelsLast) || !is_channels_last(output)
+             ? output
+             : channels_first(output);
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
-                  c10::SymIntArrayRef dilation, c10::SymInt groups) {
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                  c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                  c10::SymInt groups) {
   return convolve({input, weight, bias, stride, padding, dilation, groups}, nullptr);
 }
 
-at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
   const auto window = [&](auto part) {
-    return Window{part(kernel), part(stride.empty() ? kernel : stride), part(padding), part(dilation), ceil_mode};
+    return Window{part(kernel), part(stride.empty() ? kernel : stride), part(padding), part(dilation),
+                  ceil_mode};
   };
   if (enabled_here && !kernel.empty() && !padding.empty() && !dilation.empty()) {
-    const auto output = direct_max_pool(input, window([](at::IntArrayRef pair) { return pair.front(); }), window([](at::IntArrayRef pair) { return pair.back(); }), false);
+    const auto output = direct_max_pool(input, window([](at::IntArrayRef pair) { return pair.front(); }),
+                                        window([](at::IntArrayRef pair) { return pair.back(); }), false);
     if (output) return *output;
   }
   return at::max_pool2d(input, kernel, stride, padding, dilation, ceil_mode);
@@ -202,12 +243,19 @@ at::Tensor& relu_in_place(at::Tensor& input) {
   return input;
 }
 
-at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
-                      const std::optional<at::Tensor>& running_variance, bool training, double momentum, double epsilon, bool cudnn_enabled) {
+at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                      const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
+                      const std::optional<at::Tensor>& running_variance, bool training, double momentum,
+                      double epsilon, bool cudnn_enabled) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
   const auto given = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
-  const auto output = fused_batch_norm(input, {given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training}, /*relu=*/false);
-  return output ? *output : at::batch_norm(input, weight, bias, running_mean, running_variance, training, momentum, epsilon, cudnn_enabled);
+  const auto output = fused_batch_norm(
+      input,
+      {given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training},
+      /*relu=*/false);
+  return output ? *output
+                : at::batch_norm(input, weight, bias, running_mean, running_variance, training, momentum,
+                                 epsilon, cudnn_enabled);
 }
 
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
@@ -217,16 +265,19 @@ at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const std::
 }
 
 // What modules of torch::nn make of a linear layer, with and without a bias: their weight comes turned.
-at::Tensor addmm(const at::Tensor& bias, const at::Tensor& input, const at::Tensor& turned, const at::Scalar& beta, const at::Scalar& alpha) {
+at::Tensor addmm(const at::Tensor& bias, const at::Tensor& input, const at::Tensor& turned,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const bool is_layer = enabled_here && bias.dim() == 1 && turned.dim() == 2 && beta.equal(1) && alpha.equal(1);
+  const bool is_layer =
+      enabled_here && bias.dim() == 1 && turned.dim() == 2 && beta.equal(1) && alpha.equal(1);
   const auto output = is_layer ? direct_linear(input, turned.t(), bias) : std::nullopt;
   return output ? *output : at::addmm(bias, input, turned, beta, alpha);
 }
 
 at::Tensor matmul(const at::Tensor& input, const at::Tensor& turned) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const auto output = enabled_here && turned.dim() == 2 ? direct_linear(input, turned.t(), std::nullopt) : std::nullopt;
+  const auto output =
+      enabled_here && turned.dim() == 2 ? direct_linear(input, turned.t(), std::nullopt) : std::nullopt;
   return output ? *output : at::matmul(input, turned);
 }
 
@@ -236,7 +287,8 @@ at::Tensor copied_to_rows(const at::Tensor& pictures) {
   return copy;
 }
 
-// Where no view of pictures stored channels last has these sizes, a copy of them in the engine's own order of memory, of which there is one.
+// Where no view of pictures stored channels last has these sizes, a copy of them in the engine's own order of
+// memory, of which there is one.
 at::Tensor viewable(const at::Tensor& input, c10::SymIntArrayRef sizes) {
   if (!enabled_here || !is_channels_last(input)) return input;
   const auto wanted = at::infer_size_dv(C10_AS_INTARRAYREF_SLOW(sizes), input.numel());
@@ -259,7 +311,8 @@ at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {
   return at::flatten(rows ? copied_to_rows(input) : input, first, last);
 }
 
-// Registered once for the process and kept for its life; without the key included nothing reaches these kernels.
+// Registered once for the process and kept for its life; without the key included nothing reaches these
+// kernels.
 void meet_operators() {
   static torch::Library library = [] {
     device::let_other_operators_pass();
@@ -281,14 +334,19 @@ void meet_operators() {
 
 }  // namespace
 
-at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input, const JoinedPictures& joined) {
+at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input,
+                              const JoinedPictures& joined) {
   auto& options = module.options;
   const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
   if (!enabled_here || padding == nullptr) return module.forward(input);
-  const auto numbers = [](const torch::ExpandingArray<2>& pair) { return c10::fromIntArrayRefSlow(at::IntArrayRef(*pair)); };
+  const auto numbers = [](const torch::ExpandingArray<2>& pair) {
+    return c10::fromIntArrayRefSlow(at::IntArrayRef(*pair));
+  };
   const c10::SymInt groups(options.groups());
   const std::optional<at::Tensor> bias(module.bias);
-  return convolve({input, module.weight, bias, numbers(options.stride()), numbers(*padding), numbers(options.dilation()), groups}, &joined);
+  return convolve({input, module.weight, bias, numbers(options.stride()), numbers(*padding),
+                   numbers(options.dilation()), groups},
+                  &joined);
 }
 
 struct DirectConvolutions::Included {
@@ -310,7 +368,8 @@ RowCopies::RowCopies() : outer_(row_copies_here) { row_copies_here = &copies_; }
 RowCopies::~RowCopies() { row_copies_here = outer_; }
 
 bool RowCopies::changed() const {
-  return std::any_of(copies_.begin(), copies_.end(), [](const at::Tensor& copy) { return copy._version() > 0; });
+  return std::any_of(copies_.begin(), copies_.end(),
+                     [](const at::Tensor& copy) { return copy._version() > 0; });
 }
 
 }  // namespace lockstep::nn

@@ -11,11 +11,14 @@ class LinearImpl;
 
 namespace lockstep::nn {
 
-/// What module->forward(input.flatten(1)) gives, for input [b,features] or pictures [b,C,H,W]. Inside an enabled DirectConvolutions scope, with
-/// few outputs or few pictures in float32 on a CPU, it runs on the kernels of this folder.
+/// What module->forward(input.flatten(1)) gives, for input [b,features] or pictures [b,C,H,W]. Inside an
+/// enabled DirectConvolutions scope, with few outputs or few pictures in float32 on a CPU, it runs on the
+/// kernels of this folder.
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input);
 
-/// What at::linear gives for input [b,features], on the kernels of this folder; nothing where they do not fit.
-std::optional<at::Tensor> direct_linear(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias);
+/// What at::linear gives for input [b,features], on the kernels of this folder; nothing where they do not
+/// fit.
+std::optional<at::Tensor> direct_linear(const at::Tensor& input, const at::Tensor& weight,
+                                        const std::optional<at::Tensor>& bias);
 
 }  // namespace lockstep::nn

@@ -9,8 +9,9 @@
 
 namespace lockstep::nn {
 
-/// What at::max_pool2d gives, and at::relu before or after it when asked, for float32 and bfloat16 pictures [b,C,H,W] stored channels last on a CPU; nothing for others and for windows of more
-/// than 255 points.
-std::optional<at::Tensor> direct_max_pool(const at::Tensor& input, const Window& rows, const Window& columns, bool relu);
+/// What at::max_pool2d gives, and at::relu before or after it when asked, for float32 and bfloat16 pictures
+/// [b,C,H,W] stored channels last on a CPU; nothing for others and for windows of more than 255 points.
+std::optional<at::Tensor> direct_max_pool(const at::Tensor& input, const Window& rows, const Window& columns,
+                                          bool relu);
 
 }  // namespace lockstep::nn

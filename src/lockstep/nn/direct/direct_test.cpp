@@ -31,7 +31,8 @@ Passes passes(const at::Tensor& input, const std::vector<at::Tensor>& parameters
 }
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max().clamp_min(1e-6)).item<double>();
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max().clamp_min(1e-6))
+      .item<double>();
 }
 
 void expect_near(const Passes& ours, const Passes& engine, double tolerance) {
@@ -44,8 +45,8 @@ void expect_near(const Passes& ours, const Passes& engine, double tolerance) {
   }
 }
 
-void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRef input_shape, double tolerance = 2e-4,
-                         at::MemoryFormat format = at::MemoryFormat::ChannelsLast) {
+void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRef input_shape,
+                         double tolerance = 2e-4, at::MemoryFormat format = at::MemoryFormat::ChannelsLast) {
   torch::manual_seed(4);
   const torch::nn::Conv2d module(options);
   const at::Tensor input = at::randn(input_shape).contiguous(format);
@@ -74,7 +75,8 @@ TEST(DirectConvolutions, GiveWhatTheEngineGives) {
 }
 
 TEST(DirectConvolutions, HandTheLayoutOn) {
-  compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24}, 2e-4, at::MemoryFormat::Contiguous);
+  compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24}, 2e-4,
+                      at::MemoryFormat::Contiguous);
   compare_convolution(torch::nn::Conv2dOptions(3, 20, 5), {4, 3, 28, 28}, 2e-4, at::MemoryFormat::Contiguous);
 }
 
@@ -106,7 +108,8 @@ TEST(DirectConvolutions, TheInnerScopeCounts) {
 }
 
 TEST(DirectLinear, GivesWhatTheEngineGives) {
-  for (const int64_t outputs : {1, 2, 10, 31, 32, 40}) compare_linear(outputs, outputs % 2 == 0, at::randn({5, 37}));
+  for (const int64_t outputs : {1, 2, 10, 31, 32, 40})
+    compare_linear(outputs, outputs % 2 == 0, at::randn({5, 37}));
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     compare_linear(10, true, at::randn({16, 20, 6, 7}).contiguous(format));
     compare_linear(10, true, at::randn({1, 3, 1, 5}).contiguous(format));
@@ -119,12 +122,15 @@ TEST(DirectLinear, GivesWhatTheEngineGives) {
 
 /// Weights in a flat tensor with room before and after, and a gradient that is wanted in another one.
 struct InPlace {
-  at::Tensor flat = at::randn({7 + 40 * 21 + 3}), gradients = at::randn_like(flat), before = gradients.clone();
+  at::Tensor flat = at::randn({7 + 40 * 21 + 3}), gradients = at::randn_like(flat),
+             before = gradients.clone();
   torch::nn::Linear module{torch::nn::LinearOptions(21, 40)};
   DirectConvolutions scope{true};
 
   InPlace() { module->weight.set_data(weight_part(flat)); }
-  static at::Tensor weight_part(const at::Tensor& whole) { return whole.narrow(0, 7, 40 * 21).view({40, 21}); }
+  static at::Tensor weight_part(const at::Tensor& whole) {
+    return whole.narrow(0, 7, 40 * 21).view({40, 21});
+  }
 
   /// backward of the layer, taken `uses` times
   void run(const at::Tensor& input, int64_t uses) {

@@ -1,28 +1,30 @@
-// How one text of kernels becomes a choice at run time: three functions of a set, for three instruction sets, and the one that takes what fits.
+// How one text of kernels becomes a choice at run time: three functions of a set, for three instruction sets,
+// and the one that takes what fits.
 #pragma once
 
 #include "lockstep/device/isa.h"
 
 /// Declares plain_NAME, avx2_NAME and avx512_NAME, which return a Set<T> for T of float and BFloat16.
-#define LOCKSTEP_DECLARE_KERNELS(Set, name)          \
-  const Set<float>& plain_##name(float);             \
-  const Set<BFloat16>& plain_##name(BFloat16);       \
-  const Set<float>& avx2_##name(float);              \
-  const Set<BFloat16>& avx2_##name(BFloat16);        \
-  const Set<float>& avx512_##name(float);            \
+#define LOCKSTEP_DECLARE_KERNELS(Set, name)    \
+  const Set<float>& plain_##name(float);       \
+  const Set<BFloat16>& plain_##name(BFloat16); \
+  const Set<float>& avx2_##name(float);        \
+  const Set<BFloat16>& avx2_##name(BFloat16);  \
+  const Set<float>& avx512_##name(float);      \
   const Set<BFloat16>& avx512_##name(BFloat16);
 
 /// Defines WIDEST<T>(), the set of NAME that device::vector_unit() allows.
-#define LOCKSTEP_DEFINE_WIDEST(Set, name, widest)                                                                            \
-  template <class T>                                                                                                         \
-  const Set<T>& widest() {                                                                                                   \
-    static const auto& chosen = device::for_vector_unit(plain_##name(T{}), avx2_##name(T{}), avx512_##name(T{}));            \
-    return chosen;                                                                                                           \
+#define LOCKSTEP_DEFINE_WIDEST(Set, name, widest)                                         \
+  template <class T>                                                                      \
+  const Set<T>& widest() {                                                                \
+    static const auto& chosen =                                                           \
+        device::for_vector_unit(plain_##name(T{}), avx2_##name(T{}), avx512_##name(T{})); \
+    return chosen;                                                                        \
   }
 
 /// Defines NAME<T>() so, for float and BFloat16.
-#define LOCKSTEP_CHOOSE_KERNELS(Set, name)            \
-  LOCKSTEP_DECLARE_KERNELS(Set, name)                 \
-  LOCKSTEP_DEFINE_WIDEST(Set, name, name)             \
-  template const Set<float>& name<float>();           \
+#define LOCKSTEP_CHOOSE_KERNELS(Set, name)  \
+  LOCKSTEP_DECLARE_KERNELS(Set, name)       \
+  LOCKSTEP_DEFINE_WIDEST(Set, name, name)   \
+  template const Set<float>& name<float>(); \
   template const Set<BFloat16>& name<BFloat16>();

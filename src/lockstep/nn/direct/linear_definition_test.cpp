@@ -1,5 +1,7 @@
-// Linear kernels, in every instruction set that this processor has, against a plain definition in float64; and the gradients of the definition against differences. Numbers have so few digits
-// that no order of additions rounds: what is asked for is the definition's number, rounded once to bfloat16 where the result is.
+// Linear kernels, in every instruction set that this processor has, against a plain definition in float64;
+// and the gradients of the definition against differences. Numbers have so few digits that no order of
+// additions rounds: what is asked for is the definition's number, rounded once to bfloat16 where the result
+// is.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +34,11 @@ struct LinearCase {
 
   template <class Make>
   LinearCase(const direct::LinearShape& s, const Make& make)
-      : shape(s), input(make({s.batch, s.features})), weight(make({s.outputs, s.features})), bias(make({s.outputs})), gradient(make({s.batch, s.outputs})) {}
+      : shape(s),
+        input(make({s.batch, s.features})),
+        weight(make({s.outputs, s.features})),
+        bias(make({s.outputs})),
+        gradient(make({s.batch, s.outputs})) {}
 
   void convert(at::ScalarType type) {
     for (at::Tensor* tensor : {&input, &weight, &bias, &gradient}) *tensor = tensor->to(type);
@@ -44,10 +50,13 @@ struct LinearResults {
 };
 
 LinearResults by_definition(const LinearCase& of) {
-  LinearResults result{at::zeros_like(of.gradient), at::zeros_like(of.input), at::zeros_like(of.weight), at::zeros_like(of.bias)};
-  const auto x = of.input.accessor<double, 2>(), w = of.weight.accessor<double, 2>(), g = of.gradient.accessor<double, 2>();
+  LinearResults result{at::zeros_like(of.gradient), at::zeros_like(of.input), at::zeros_like(of.weight),
+                       at::zeros_like(of.bias)};
+  const auto x = of.input.accessor<double, 2>(), w = of.weight.accessor<double, 2>(),
+             g = of.gradient.accessor<double, 2>();
   const auto bias = of.bias.accessor<double, 1>();
-  auto y = result.output.accessor<double, 2>(), by_x = result.input_gradient.accessor<double, 2>(), by_w = result.weight_gradient.accessor<double, 2>();
+  auto y = result.output.accessor<double, 2>(), by_x = result.input_gradient.accessor<double, 2>(),
+       by_w = result.weight_gradient.accessor<double, 2>();
   auto by_bias = result.bias_gradient.accessor<double, 1>();
   for (int64_t n = 0; n < of.shape.batch; ++n) {
     for (int64_t k = 0; k < of.shape.outputs; ++k) {
@@ -66,22 +75,25 @@ LinearResults by_definition(const LinearCase& of) {
 template <class T>
 LinearResults by_kernels(const direct::LinearKernels<T>& kernels, const LinearCase& of) {
   const at::ScalarType type = of.input.scalar_type();
-  LinearResults result{unwritten(of.gradient.sizes(), type), unwritten(of.input.sizes(), type), unwritten(of.weight.sizes(), at::kFloat), unwritten(of.bias.sizes(), at::kFloat)};
+  LinearResults result{unwritten(of.gradient.sizes(), type), unwritten(of.input.sizes(), type),
+                       unwritten(of.weight.sizes(), at::kFloat), unwritten(of.bias.sizes(), at::kFloat)};
   kernels.forward(of.shape, data<T>(of.input), data<T>(of.weight), data<T>(of.bias), data<T>(result.output));
   kernels.input_gradient(of.shape, data<T>(of.gradient), data<T>(of.weight), data<T>(result.input_gradient));
-  kernels.weight_gradient(of.shape, data<T>(of.gradient), data<T>(of.input), data<float>(result.weight_gradient));
+  kernels.weight_gradient(of.shape, data<T>(of.gradient), data<T>(of.input),
+                          data<float>(result.weight_gradient));
   kernels.bias_gradient(of.shape, data<T>(of.gradient), data<float>(result.bias_gradient));
   return result;
 }
 
 template <class T, class Test>
 void in_every_linear_set(Test&& test) {
-  in_every_set(direct::plain_linear_kernels(T{}), direct::avx2_linear_kernels(T{}), direct::avx512_linear_kernels(T{}), test);
+  in_every_set(direct::plain_linear_kernels(T{}), direct::avx2_linear_kernels(T{}),
+               direct::avx512_linear_kernels(T{}), test);
 }
 
 void check_linear(const direct::LinearShape& shape) {
-  SCOPED_TRACE("batch " + std::to_string(shape.batch) + ", features " + std::to_string(shape.features) + ", outputs " + std::to_string(shape.outputs) + ", shards " +
-               std::to_string(shape.shards));
+  SCOPED_TRACE("batch " + std::to_string(shape.batch) + ", features " + std::to_string(shape.features) +
+               ", outputs " + std::to_string(shape.outputs) + ", shards " + std::to_string(shape.shards));
   const LinearCase exact(shape, few_digits);
   const LinearResults wanted = by_definition(exact);
   in_both_types([&](auto number, at::ScalarType type) {
@@ -96,7 +108,8 @@ void check_linear(const direct::LinearShape& shape) {
       EXPECT_TRUE(is_exact(ours.bias_gradient, wanted.bias_gradient)) << "gradient by bias of " << type;
       const at::Tensor sum = exact.weight.to(at::kFloat), without_bias = unwritten(of.gradient.sizes(), type);
       kernels.add_weight_gradient(shape, data<T>(of.gradient), data<T>(of.input), data<float>(sum));
-      EXPECT_TRUE(is_exact(sum, exact.weight + wanted.weight_gradient)) << "sum with gradient by weight of " << type;
+      EXPECT_TRUE(is_exact(sum, exact.weight + wanted.weight_gradient))
+          << "sum with gradient by weight of " << type;
       kernels.forward(shape, data<T>(of.input), data<T>(of.weight), nullptr, data<T>(without_bias));
       EXPECT_TRUE(is_exact(without_bias, wanted.output - exact.bias)) << "output without bias of " << type;
     });
@@ -150,8 +163,10 @@ TEST(LinearKernels, AddTheGradientsOfShardsInTheTree) {
         return by_kernels(kernels, alone);
       };
       const LinearResults together = by_kernels(kernels, of);
-      EXPECT_TRUE(at::equal(together.weight_gradient, tree_sum(0, 5, [&](int64_t shard) { return of_shard(shard).weight_gradient; })));
-      EXPECT_TRUE(at::equal(together.bias_gradient, tree_sum(0, 5, [&](int64_t shard) { return of_shard(shard).bias_gradient; })));
+      EXPECT_TRUE(at::equal(together.weight_gradient,
+                            tree_sum(0, 5, [&](int64_t shard) { return of_shard(shard).weight_gradient; })));
+      EXPECT_TRUE(at::equal(together.bias_gradient,
+                            tree_sum(0, 5, [&](int64_t shard) { return of_shard(shard).bias_gradient; })));
     });
   });
 }
@@ -176,7 +191,8 @@ TEST(LinearKernels, TurnMatrices) {
         in_every_linear_set<T>([&](const direct::LinearKernels<T>& kernels) {
           const at::Tensor turned = unwritten({3, columns, rows}, type);
           kernels.turn(data<T>(matrices), 3, rows, columns, data<T>(turned));
-          EXPECT_TRUE(at::equal(turned, matrices.transpose(1, 2))) << rows << " x " << columns << " of " << type;
+          EXPECT_TRUE(at::equal(turned, matrices.transpose(1, 2)))
+              << rows << " x " << columns << " of " << type;
         });
       }
     }

@@ -1,4 +1,5 @@
-// The text of the linear kernels, compiled once per instruction set; LOCKSTEP_LINEAR_KERNELS names the function that returns them.
+// The text of the linear kernels, compiled once per instruction set; LOCKSTEP_LINEAR_KERNELS names the
+// function that returns them.
 #pragma once
 
 #include <type_traits>
@@ -26,17 +27,21 @@ void with_count(int64_t count, Work&& work, std::integer_sequence<int, kCounts..
 template <int kTile, class Work>
 void in_tiles(int64_t count, Work&& work) {
   for (int64_t begin = 0; begin < count; begin += kTile) {
-    with_count(smaller(kTile, count - begin), [&](auto size) { work(begin, size); }, std::make_integer_sequence<int, kTile>{});
+    with_count(
+        smaller(kTile, count - begin), [&](auto size) { work(begin, size); },
+        std::make_integer_sequence<int, kTile>{});
   }
 }
 
 /// A vector's halves added, again and again, to four numbers.
 inline Vector<4> four_sums(Vector<4> value) { return value; }
 inline Vector<4> four_sums(Vector<8> value) {
-  return __builtin_shufflevector(value, value, 0, 1, 2, 3) + __builtin_shufflevector(value, value, 4, 5, 6, 7);
+  return __builtin_shufflevector(value, value, 0, 1, 2, 3) +
+         __builtin_shufflevector(value, value, 4, 5, 6, 7);
 }
 inline Vector<4> four_sums(Vector<16> value) {
-  return four_sums(__builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15));
+  return four_sums(__builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) +
+                   __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15));
 }
 
 inline float sum_of(Wide values) {
@@ -46,9 +51,12 @@ inline float sum_of(Wide values) {
 
 /// sum_of each of four vectors, side by side
 inline Vector<4> sums_of(const Wide* values) {
-  const Vector<4> a = four_sums(values[0]), b = four_sums(values[1]), c = four_sums(values[2]), d = four_sums(values[3]);
-  const Vector<4> left = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Vector<4> right = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const Vector<4> a = four_sums(values[0]), b = four_sums(values[1]), c = four_sums(values[2]),
+                  d = four_sums(values[3]);
+  const Vector<4> left =
+      __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Vector<4> right =
+      __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
   return __builtin_shufflevector(left, right, 0, 1, 4, 5) + __builtin_shufflevector(left, right, 2, 3, 6, 7);
 }
 
@@ -94,7 +102,8 @@ void forward_tile(const LinearShape& shape, const T* input, const T* weight, con
       store<kDots>(sums_of(sums[n]) + (bias == nullptr ? Vector<kDots>{} : load<kDots>(bias)), output);
     } else {
       for (int k = 0; k < kColumns; ++k) {
-        store_some<kWidest>(splat<kWidest>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k]))), output + k, 1);
+        store_some<kWidest>(splat<kWidest>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k]))),
+                            output + k, 1);
       }
     }
   }
@@ -104,18 +113,23 @@ template <class T>
 void linear_forward(const LinearShape& shape, const T* input, const T* weight, const T* bias, T* output) {
   in_tiles<kDots>(shape.outputs, [&](int64_t k, auto columns) {
     in_tiles<kDots>(shape.batch, [&](int64_t n, auto rows) {
-      forward_tile<rows, columns>(shape, input + n * shape.features, weight + k * shape.features, bias == nullptr ? nullptr : bias + k, output + n * shape.outputs + k);
+      forward_tile<rows, columns>(shape, input + n * shape.features, weight + k * shape.features,
+                                  bias == nullptr ? nullptr : bias + k, output + n * shape.outputs + k);
     });
   });
 }
 
-/// work(place, vectors, count): strips of kVectors whole vectors of the features, then single ones, then what is left of them.
+/// work(place, vectors, count): strips of kVectors whole vectors of the features, then single ones, then what
+/// is left of them.
 template <class Work>
 void over_strips(int64_t features, Work&& work) {
   constexpr int64_t kStrip = kVectors * kWidest;
   const int64_t strips = features / kStrip * kStrip;
-  for (int64_t place = 0; place < strips; place += kStrip) work(place, std::integral_constant<int, kVectors>{}, std::integral_constant<int, kWidest>{});
-  over_features(features - strips, [&](int64_t place, auto count) { work(strips + place, std::integral_constant<int, 1>{}, count); });
+  for (int64_t place = 0; place < strips; place += kStrip)
+    work(place, std::integral_constant<int, kVectors>{}, std::integral_constant<int, kWidest>{});
+  over_features(features - strips, [&](int64_t place, auto count) {
+    work(strips + place, std::integral_constant<int, 1>{}, count);
+  });
 }
 
 template <int kTileRows, int kTileVectors>
@@ -151,15 +165,18 @@ struct Sums {
   }
 };
 
-/// Asks for what the strip on the right has of these rows: a row is so far from the next that the processor does not see them as one after the other.
+/// Asks for what the strip on the right has of these rows: a row is so far from the next that the processor
+/// does not see them as one after the other.
 template <bool kWrite, int kTileRows, int kTileVectors, class T>
 inline void fetch_next_strip(const T* strip, int64_t stride) {
   for (int i = 0; i < kTileRows; ++i) {
-    for (int v = 0; v < kTileVectors; ++v) __builtin_prefetch(strip + i * stride + (kTileVectors + v) * kWidest, kWrite);
+    for (int v = 0; v < kTileVectors; ++v)
+      __builtin_prefetch(strip + i * stride + (kTileVectors + v) * kWidest, kWrite);
   }
 }
 
-/// work(begin, count) for blocks of the features, whose part of the rows stays in a cache near by while they are gone through again and again.
+/// work(begin, count) for blocks of the features, whose part of the rows stays in a cache near by while they
+/// are gone through again and again.
 template <class Work>
 void over_blocks(int64_t features, Work&& work) {
   constexpr int64_t kBlock = 8 * kVectors * kWidest;
@@ -174,7 +191,9 @@ void linear_input_gradient(const LinearShape& shape, const T* gradient, const T*
         Sums<rows, vectors> sums{};
         T* target = input_gradient + n * shape.features + begin + place;
         fetch_next_strip<true, rows, vectors>(target, shape.features);
-        for (int64_t k = 0; k < shape.outputs; ++k) sums.add(gradient + n * shape.outputs + k, shape.outputs, weight + k * shape.features + begin + place, count);
+        for (int64_t k = 0; k < shape.outputs; ++k)
+          sums.add(gradient + n * shape.outputs + k, shape.outputs,
+                   weight + k * shape.features + begin + place, count);
         sums.write(target, shape.features, count);
       });
     });
@@ -182,9 +201,11 @@ void linear_input_gradient(const LinearShape& shape, const T* gradient, const T*
 }
 
 template <bool kAdd, class T>
-void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input, float* weight_gradient) {
+void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input,
+                            float* weight_gradient) {
   const int64_t samples = shape.batch / shape.shards;
-  constexpr int kFewRows = 4;  // so few samples are added that writing counts: eight rows at once take half as long again
+  constexpr int kFewRows =
+      4;  // so few samples are added that writing counts: eight rows at once take half as long again
   over_blocks(shape.features, [&](int64_t begin, int64_t features) {
     in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
       over_strips(features, [&](int64_t place, auto vectors, auto count) {
@@ -198,7 +219,8 @@ void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T
           return sums;
         };
         const auto sums = tree_sum(0, shape.shards, sums_of_shard);
-        sums.template write<kAdd>(weight_gradient + k * shape.features + begin + place, shape.features, count);
+        sums.template write<kAdd>(weight_gradient + k * shape.features + begin + place, shape.features,
+                                  count);
       });
     });
   });
@@ -210,7 +232,8 @@ void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bi
   for (int64_t k = 0; k < shape.outputs; ++k) {
     bias_gradient[k] = tree_sum(0, shape.shards, [&](int64_t shard) {
       float sum = 0;
-      for (int64_t n = shard * samples; n < (shard + 1) * samples; ++n) sum += to_float(gradient[n * shape.outputs + k]);
+      for (int64_t n = shard * samples; n < (shard + 1) * samples; ++n)
+        sum += to_float(gradient[n * shape.outputs + k]);
       return sum;
     });
   }
@@ -234,14 +257,17 @@ template <int kSide, class T>
 void turn_columns(const T* matrix, int64_t rows, int64_t columns, int64_t first, int64_t last, T* result) {
   if constexpr (kSide == 1) {
     for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = first; column < last; ++column) result[column * rows + row] = matrix[row * columns + column];
+      for (int64_t column = first; column < last; ++column)
+        result[column * rows + row] = matrix[row * columns + column];
     }
   } else {
     for (; first + kSide <= last; first += kSide) {
       int64_t row = 0;
-      for (; row + kSide <= rows; row += kSide) copy_turned<kSide>(matrix + row * columns + first, columns, result + first * rows + row, rows);
+      for (; row + kSide <= rows; row += kSide)
+        copy_turned<kSide>(matrix + row * columns + first, columns, result + first * rows + row, rows);
       for (; row < rows; ++row) {
-        for (int64_t i = 0; i < kSide; ++i) result[(first + i) * rows + row] = matrix[row * columns + first + i];
+        for (int64_t i = 0; i < kSide; ++i)
+          result[(first + i) * rows + row] = matrix[row * columns + first + i];
       }
     }
     turn_columns<kSide == 4 ? 1 : 4>(matrix, rows, columns, first, last, result);
@@ -250,12 +276,18 @@ void turn_columns(const T* matrix, int64_t rows, int64_t columns, int64_t first,
 
 template <class T>
 void turn(const T* matrices, int64_t count, int64_t rows, int64_t columns, T* result) {
-  for (int64_t i = 0; i < count; ++i) turn_columns<kWidest>(matrices + i * rows * columns, rows, columns, 0, columns, result + i * rows * columns);
+  for (int64_t i = 0; i < count; ++i)
+    turn_columns<kWidest>(matrices + i * rows * columns, rows, columns, 0, columns,
+                          result + i * rows * columns);
 }
 
 template <class T>
-constexpr LinearKernels<T> kLinearKernels{&linear_forward<T>, &linear_input_gradient<T>, &linear_weight_gradient<false, T>, &linear_weight_gradient<true, T>,
-                                              &linear_bias_gradient<T>, &turn<T>};
+constexpr LinearKernels<T> kLinearKernels{&linear_forward<T>,
+                                          &linear_input_gradient<T>,
+                                          &linear_weight_gradient<false, T>,
+                                          &linear_weight_gradient<true, T>,
+                                          &linear_bias_gradient<T>,
+                                          &turn<T>};
 
 }  // namespace
 

@@ -34,10 +34,15 @@ struct Case {
   Values input, weight, bias, gradient;
 
   explicit Case(const LinearShape& s)
-      : shape(s), input(random_values(s.batch * s.features, 1)), weight(random_values(s.outputs * s.features, 2)), bias(random_values(s.outputs, 3)),
+      : shape(s),
+        input(random_values(s.batch * s.features, 1)),
+        weight(random_values(s.outputs * s.features, 2)),
+        bias(random_values(s.outputs, 3)),
         gradient(random_values(s.batch * s.outputs, 4)) {}
 
-  Results empty() const { return {Values(gradient.size()), Values(input.size()), Values(weight.size()), Values(bias.size())}; }
+  Results empty() const {
+    return {Values(gradient.size()), Values(input.size()), Values(weight.size()), Values(bias.size())};
+  }
 
   Results by(const LinearKernels<float>& kernels) const {
     Results results = empty();
@@ -57,7 +62,9 @@ struct Case {
 
   Results by_definition() const {
     Results results = empty();
-    const auto at = [](auto& values, int64_t row, int64_t columns, int64_t column) -> auto& { return values[static_cast<size_t>(row * columns + column)]; };
+    const auto at = [](auto& values, int64_t row, int64_t columns, int64_t column) -> auto& {
+      return values[static_cast<size_t>(row * columns + column)];
+    };
     for (int64_t n = 0; n < shape.batch; ++n) {
       for (int64_t k = 0; k < shape.outputs; ++k) {
         const float back = at(gradient, n, shape.outputs, k);
@@ -77,7 +84,8 @@ struct Case {
 
 void expect_near(const Values& ours, const Values& wanted, const std::string& what) {
   double difference = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) difference = std::max(difference, static_cast<double>(std::abs(ours[i] - wanted[i])));
+  for (size_t i = 0; i < wanted.size(); ++i)
+    difference = std::max(difference, static_cast<double>(std::abs(ours[i] - wanted[i])));
   EXPECT_LE(difference, 2e-5) << what;
 }
 
@@ -87,9 +95,10 @@ TEST(LinearKernels, FollowTheDefinitionInEverySet) {
     bool present;
     const LinearKernels<float>* kernels;
   };
-  const Set sets[]{{"plain", true, &plain_linear_kernels(0.0F)},
-                   {"avx2", device::vector_unit() >= device::VectorUnit::avx2, &avx2_linear_kernels(0.0F)},
-                   {"avx512", device::vector_unit() >= device::VectorUnit::avx512, &avx512_linear_kernels(0.0F)}};
+  const Set sets[]{
+      {"plain", true, &plain_linear_kernels(0.0F)},
+      {"avx2", device::vector_unit() >= device::VectorUnit::avx2, &avx2_linear_kernels(0.0F)},
+      {"avx512", device::vector_unit() >= device::VectorUnit::avx512, &avx512_linear_kernels(0.0F)}};
   for (const int64_t batch : {1, 3, 4, 8, 13}) {
     for (const int64_t features : {1, 5, 16, 47, 48, 97, 131, 433}) {
       for (const int64_t outputs : {1, 4, 7, 10, 16, 21}) {
@@ -98,7 +107,8 @@ TEST(LinearKernels, FollowTheDefinitionInEverySet) {
         for (const Set& set : sets) {
           if (!set.present) continue;
           const Results ours = c.by(*set.kernels);
-          const std::string what = set.name + ": " + std::to_string(batch) + " " + std::to_string(features) + " " + std::to_string(outputs);
+          const std::string what = set.name + ": " + std::to_string(batch) + " " + std::to_string(features) +
+                                   " " + std::to_string(outputs);
           expect_near(ours.output, wanted.output, what + " output");
           expect_near(ours.input_gradient, wanted.input_gradient, what + " gradient by input");
           expect_near(ours.weight_gradient, wanted.weight_gradient, what + " gradient by weight");

@@ -1,5 +1,6 @@
-// Products of bfloat16 matrices on Intel's AMX: eight tiles of 16 rows of 64 bytes, sums in float. Four tiles hold a block of results, of 32 rows by 32
-// columns, two each the operands. Only for files that are compiled for AMX.
+// Products of bfloat16 matrices on Intel's AMX: eight tiles of 16 rows of 64 bytes, sums in float. Four tiles
+// hold a block of results, of 32 rows by 32 columns, two each the operands. Only for files that are compiled
+// for AMX.
 #pragma once
 
 #include <immintrin.h>
@@ -11,13 +12,14 @@
 namespace lockstep::nn::direct {
 namespace {
 
-constexpr int64_t kTileSide = 16;              // rows of a tile, and floats in one
-constexpr int64_t kTileDepth = 32;             // bfloat16 numbers in a row of a tile
+constexpr int64_t kTileSide = 16;                      // rows of a tile, and floats in one
+constexpr int64_t kTileDepth = 32;                     // bfloat16 numbers in a row of a tile
 constexpr int64_t kTileSize = kTileSide * kTileDepth;  // bfloat16 numbers in a tile
-constexpr int64_t kTileBytes = 64;             // of a row
-constexpr int64_t kBlockSide = 2 * kTileSide;  // rows and columns of a block
+constexpr int64_t kTileBytes = 64;                     // of a row
+constexpr int64_t kBlockSide = 2 * kTileSide;          // rows and columns of a block
 
-/// While it lives the tiles of this thread are laid out; afterwards they are free again, which keeps switches of threads cheap.
+/// While it lives the tiles of this thread are laid out; afterwards they are free again, which keeps switches
+/// of threads cheap.
 class TileScope {
  public:
   TileScope() {
@@ -36,7 +38,8 @@ class TileScope {
   TileScope& operator=(const TileScope&) = delete;
 };
 
-/// The left operand of a block: rows of bfloat16, row_bytes apart, as `segments` of `steps` tiles' depth each.
+/// The left operand of a block: rows of bfloat16, row_bytes apart, as `segments` of `steps` tiles' depth
+/// each.
 struct LeftRows {
   const BFloat16* data;
   int64_t row_bytes;
@@ -45,8 +48,9 @@ struct LeftRows {
   int64_t steps;
 };
 
-/// The right operand: a step has kColumns tiles of rows of pairs (numbers 2i and 2i + 1 of a column side by side), row_bytes apart;
-/// the second tile lies `tile_stride` numbers after the first, the next step `step_stride`.
+/// The right operand: a step has kColumns tiles of rows of pairs (numbers 2i and 2i + 1 of a column side by
+/// side), row_bytes apart; the second tile lies `tile_stride` numbers after the first, the next step
+/// `step_stride`.
 struct RightPairs {
   const BFloat16* data;
   int64_t row_bytes;
@@ -60,7 +64,8 @@ struct BlockSums {
   int64_t row_stride;  ///< floats
 };
 
-// What was written to the operands must be in memory: the intrinsics for loading tiles do not say that they read.
+// What was written to the operands must be in memory: the intrinsics for loading tiles do not say that they
+// read.
 inline void finish_writes() { asm volatile("" : : : "memory"); }
 
 template <int kRows, int kColumns>
@@ -77,7 +82,8 @@ inline void load_block(const BlockSums& sums) {
   _tile_loadd(0, sums.data, stride);
   if constexpr (kColumns == 2) _tile_loadd(1, sums.data + kTileSide, stride);
   if constexpr (kRows == 2) _tile_loadd(2, sums.data + kTileSide * sums.row_stride, stride);
-  if constexpr (kRows == 2 && kColumns == 2) _tile_loadd(3, sums.data + kTileSide * sums.row_stride + kTileSide, stride);
+  if constexpr (kRows == 2 && kColumns == 2)
+    _tile_loadd(3, sums.data + kTileSide * sums.row_stride + kTileSide, stride);
 }
 
 template <int kRows, int kColumns>
@@ -86,7 +92,8 @@ inline void store_block(const BlockSums& sums) {
   _tile_stored(0, sums.data, stride);
   if constexpr (kColumns == 2) _tile_stored(1, sums.data + kTileSide, stride);
   if constexpr (kRows == 2) _tile_stored(2, sums.data + kTileSide * sums.row_stride, stride);
-  if constexpr (kRows == 2 && kColumns == 2) _tile_stored(3, sums.data + kTileSide * sums.row_stride + kTileSide, stride);
+  if constexpr (kRows == 2 && kColumns == 2)
+    _tile_stored(3, sums.data + kTileSide * sums.row_stride + kTileSide, stride);
 }
 
 /// Adds left * right to the block in the tiles.
@@ -109,7 +116,8 @@ inline void add_block_product(const LeftRows& left, RightPairs right) {
   }
 }
 
-/// work(rows, columns) with the tiles that cover so many rows and columns, one or two of each, as compile-time constants.
+/// work(rows, columns) with the tiles that cover so many rows and columns, one or two of each, as
+/// compile-time constants.
 template <class Work>
 inline void with_block(int64_t rows, int64_t columns, Work&& work) {
   const std::integral_constant<int, 1> one;
@@ -118,8 +126,8 @@ inline void with_block(int64_t rows, int64_t columns, Work&& work) {
   return columns > kTileSide ? work(one, two) : work(one, one);
 }
 
-/// Turns two squares of 16 x 16 half words, one in the lower halves of the rows, the other in the upper ones. By unpacking and not as turn_square does it:
-/// shuffling half words by an index is several operations.
+/// Turns two squares of 16 x 16 half words, one in the lower halves of the rows, the other in the upper ones.
+/// By unpacking and not as turn_square does it: shuffling half words by an index is several operations.
 inline void turn_two_squares(__m512i (&rows)[16]) {
   __m512i other[16];
   for (int i = 0; i < 16; i += 2) {
@@ -138,7 +146,8 @@ inline void turn_two_squares(__m512i (&rows)[16]) {
       other[i + 2 * j + 1] = _mm512_unpackhi_epi64(rows[i + j], rows[i + j + 4]);
     }
   }
-  // A 128-bit lane now has eight rows of one column: lanes 0 and 1 columns j and j + 8 of the lower matrix, lanes 2 and 3 of the upper one.
+  // A 128-bit lane now has eight rows of one column: lanes 0 and 1 columns j and j + 8 of the lower matrix,
+  // lanes 2 and 3 of the upper one.
   const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
   const __m512i high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
   for (int j = 0; j < 8; ++j) {

@@ -25,12 +25,14 @@ at::Tensor turned_into(const at::Tensor& result, const at::Tensor& pictures, int
 class ChannelsFirst : public torch::autograd::Function<ChannelsFirst> {
  public:
   static at::Tensor forward(AutogradContext*, const at::Tensor& pictures) {
-    return turned_into(at::empty(pictures.sizes(), pictures.options()), pictures, pictures.size(2) * pictures.size(3), pictures.size(1));
+    return turned_into(at::empty(pictures.sizes(), pictures.options()), pictures,
+                       pictures.size(2) * pictures.size(3), pictures.size(1));
   }
   static variable_list backward(AutogradContext*, variable_list gradients) {
     check_first_derivative();
     const at::Tensor gradient = gradients[0].contiguous();
-    const at::Tensor result = at::empty(gradient.sizes(), gradient.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const at::Tensor result =
+        at::empty(gradient.sizes(), gradient.options().memory_format(at::MemoryFormat::ChannelsLast));
     return {turned_into(result, gradient, gradient.size(1), gradient.size(2) * gradient.size(3))};
   }
 };
@@ -48,8 +50,9 @@ at::Tensor channels_last(const at::Tensor& pictures) {
 }
 
 bool is_channels_last(const at::Tensor& pictures) {
-  return pictures.is_cpu() && pictures.dim() == 4 && (pictures.scalar_type() == at::kFloat || pictures.scalar_type() == at::kBFloat16) && !pictures.is_contiguous() &&
-         pictures.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return pictures.is_cpu() && pictures.dim() == 4 &&
+         (pictures.scalar_type() == at::kFloat || pictures.scalar_type() == at::kBFloat16) &&
+         !pictures.is_contiguous() && pictures.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 at::Tensor channels_first(const at::Tensor& pictures) { return ChannelsFirst::apply(pictures); }

@@ -1,5 +1,6 @@
-// Convolutions place by place: for each place of the result the rows of a product are the pictures of the batch, and only those points of the
-// kernel count that lie in the picture. For small pictures, where oneDNN multiplies the padding too, and for strides.
+// Convolutions place by place: for each place of the result the rows of a product are the pictures of the
+// batch, and only those points of the kernel count that lie in the picture. For small pictures, where oneDNN
+// multiplies the padding too, and for strides.
 #pragma once
 
 #include <vector>
@@ -23,10 +24,12 @@ struct Group {
   int64_t end;
 };
 
-/// All links of a convolution, in groups of equal `key`, a member of Link below `count`; in a group they keep their order.
+/// All links of a convolution, in groups of equal `key`, a member of Link below `count`; in a group they keep
+/// their order.
 class Links {
  public:
-  Links(const ConvolutionShape& shape, int64_t Link::*key, int64_t count) : groups_(static_cast<size_t>(count)) {
+  Links(const ConvolutionShape& shape, int64_t Link::*key, int64_t count)
+      : groups_(static_cast<size_t>(count)) {
     each_link(shape, [&](const Link& link) { ++groups_[static_cast<size_t>(link.*key)].end; });
     int64_t begin = 0;
     for (Group& group : groups_) {
@@ -35,11 +38,15 @@ class Links {
       group.end = group.begin;
     }
     links_.resize(static_cast<size_t>(begin));
-    each_link(shape, [&](const Link& link) { links_[static_cast<size_t>(groups_[static_cast<size_t>(link.*key)].end++)] = link; });
+    each_link(shape, [&](const Link& link) {
+      links_[static_cast<size_t>(groups_[static_cast<size_t>(link.*key)].end++)] = link;
+    });
   }
 
   const Link* begin(int64_t group) const { return links_.data() + groups_[static_cast<size_t>(group)].begin; }
-  int64_t count(int64_t group) const { return groups_[static_cast<size_t>(group)].end - groups_[static_cast<size_t>(group)].begin; }
+  int64_t count(int64_t group) const {
+    return groups_[static_cast<size_t>(group)].end - groups_[static_cast<size_t>(group)].begin;
+  }
 
  private:
   template <class Visit>
@@ -51,7 +58,8 @@ class Links {
             const int64_t row = y * shape.stride_height + ky - shape.padding_height;
             const int64_t column = x * shape.stride_width + kx - shape.padding_width;
             if (row < 0 || row >= shape.height || column < 0 || column >= shape.width) continue;
-            visit(Link{y * shape.output_width() + x, row * shape.width + column, ky * shape.kernel_width + kx});
+            visit(
+                Link{y * shape.output_width() + x, row * shape.width + column, ky * shape.kernel_width + kx});
           }
   }
 
@@ -59,7 +67,8 @@ class Links {
   std::vector<Link> links_;
 };
 
-/// Pictures as floats, `stride` of them for each place: the batch itself where it fits, else a copy with zeros beyond the channels.
+/// Pictures as floats, `stride` of them for each place: the batch itself where it fits, else a copy with
+/// zeros beyond the channels.
 struct Pictures {
   const float* data;
   int64_t places;
@@ -69,7 +78,8 @@ struct Pictures {
 };
 
 template <int kLanes, class T>
-inline Pictures pictures_of(Workspace& workspace, const T* source, int64_t batch, int64_t places, int64_t channels) {
+inline Pictures pictures_of(Workspace& workspace, const T* source, int64_t batch, int64_t places,
+                            int64_t channels) {
   const int64_t padded = divided_up(channels, kLanes) * kLanes;
   if constexpr (std::is_same_v<T, float>) {
     if (padded == channels) return {source, places, channels};
@@ -80,10 +90,13 @@ inline Pictures pictures_of(Workspace& workspace, const T* source, int64_t batch
   return {plane.data, places, padded};
 }
 
-/// weight to [panel][taps][depth][the panel's lanes], but for those points of the kernel that no link has: there it stays as it was.
+/// weight to [panel][taps][depth][the panel's lanes], but for those points of the kernel that no link has:
+/// there it stays as it was.
 template <int kLanes, class T>
-inline void pack_linked(const WeightMatrix& matrix, const Links& by_tap, const T* weight, int64_t padded, float* packed) {
-  constexpr int64_t kBlock = 8;  // of rows, so that what is read of all lanes' weights stays in the first-level cache
+inline void pack_linked(const WeightMatrix& matrix, const Links& by_tap, const T* weight, int64_t padded,
+                        float* packed) {
+  constexpr int64_t kBlock =
+      8;  // of rows, so that what is read of all lanes' weights stays in the first-level cache
   const Panels panels{padded / kLanes};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t width = panels.width(panel) * kLanes;
@@ -95,7 +108,8 @@ inline void pack_linked(const WeightMatrix& matrix, const Links& by_tap, const T
         for (int64_t d = begin; d < smaller(begin + kBlock, matrix.depth); ++d) {
           float* row = packed + first * matrix.taps * matrix.depth + (tap * matrix.depth + d) * width;
           const T* source = weight + matrix.place(tap, d, first);
-          for (int64_t lane = 0; lane < lanes; ++lane) row[lane] = to_float(source[lane * matrix.lane_stride]);
+          for (int64_t lane = 0; lane < lanes; ++lane)
+            row[lane] = to_float(source[lane * matrix.lane_stride]);
           for (int64_t lane = lanes; lane < width; ++lane) row[lane] = 0;
         }
       }
@@ -103,7 +117,8 @@ inline void pack_linked(const WeightMatrix& matrix, const Links& by_tap, const T
   }
 }
 
-/// One direction of a convolution: each place of the result is the sum over its links of a place of the source times a point's weights.
+/// One direction of a convolution: each place of the result is the sum over its links of a place of the
+/// source times a point's weights.
 struct Direction {
   int64_t Link::*result;
   int64_t Link::*source;
@@ -112,12 +127,15 @@ struct Direction {
 };
 
 template <class T, int kLanes>
-void convolve_places(const ConvolutionShape& shape, const Direction& direction, const T* source, const T* weight, const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& result) {
+void convolve_places(const ConvolutionShape& shape, const Direction& direction, const T* source,
+                     const T* weight, const WeightMatrix& matrix, const T* bias,
+                     const ConvolutionOutput<T>& result) {
   const int64_t padded = divided_up(matrix.lanes, kLanes) * kLanes;
   Workspace workspace;
   float* weights = workspace.take(matrix.taps * matrix.depth * padded);
   float* packed_bias = workspace.take(padded);
-  const Pictures pictures = pictures_of<kLanes>(workspace, source, shape.batch, direction.source_places, matrix.depth);
+  const Pictures pictures =
+      pictures_of<kLanes>(workspace, source, shape.batch, direction.source_places, matrix.depth);
   const Links links(shape, direction.result, direction.result_places);
   pack_linked<kLanes>(matrix, Links(shape, &Link::tap, matrix.taps), weight, padded, weights);
   pack_bias(bias, matrix.lanes, padded, packed_bias);
@@ -137,7 +155,9 @@ void convolve_places(const ConvolutionShape& shape, const Direction& direction, 
             add_segment(rows + link->*direction.source * pictures.stride, pictures.size(), matrix.depth,
                         panel_weights + link->tap * matrix.depth * vectors * kLanes, tile);
           }
-          store_pixels(tile, packed_bias + lane, result.data + (picture * direction.result_places + place) * result.step + lane, next_picture, matrix.lanes - lane);
+          store_pixels(tile, packed_bias + lane,
+                       result.data + (picture * direction.result_places + place) * result.step + lane,
+                       next_picture, matrix.lanes - lane);
         });
       }
     });
@@ -146,7 +166,8 @@ void convolve_places(const ConvolutionShape& shape, const Direction& direction, 
 
 /// sums[r][v] = sum over links and pictures of gradient[r] * input[v], for one point of the kernel
 template <int kLanes, int kRows, int kVectors>
-inline Tile<kLanes, kRows, kVectors> products_of(const Link* links, int64_t count, int64_t batch, const Pictures& gradients, const Pictures& inputs) {
+inline Tile<kLanes, kRows, kVectors> products_of(const Link* links, int64_t count, int64_t batch,
+                                                 const Pictures& gradients, const Pictures& inputs) {
   Tile<kLanes, kRows, kVectors> tile{};
   for (int64_t i = 0; i < count; ++i) {
     const float* left = gradients.data + links[i].output * gradients.stride;
@@ -159,7 +180,8 @@ inline Tile<kLanes, kRows, kVectors> products_of(const Link* links, int64_t coun
       for (int r = 0; r < kRows; ++r) {
         const Vector<kLanes> factor = splat<kLanes>(left[r]);
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) tile.values[r][v] = multiply_add(factor, values[v], tile.values[r][v]);
+        for (int v = 0; v < kVectors; ++v)
+          tile.values[r][v] = multiply_add(factor, values[v], tile.values[r][v]);
       }
     }
   }
@@ -168,7 +190,8 @@ inline Tile<kLanes, kRows, kVectors> products_of(const Link* links, int64_t coun
 
 /// sums [filters, taps, padded channels] to the weight's order
 template <int kLanes>
-inline void order_sums(const WeightMatrix& matrix, const Links& by_tap, const float* sums, int64_t padded, float* weight_gradient) {
+inline void order_sums(const WeightMatrix& matrix, const Links& by_tap, const float* sums, int64_t padded,
+                       float* weight_gradient) {
   for (int64_t filter = 0; filter < matrix.depth; ++filter) {
     for (int64_t tap = 0; tap < matrix.taps; ++tap) {
       const float* row = sums + (filter * matrix.taps + tap) * padded;
@@ -180,7 +203,8 @@ inline void order_sums(const WeightMatrix& matrix, const Links& by_tap, const fl
 }
 
 template <class T, int kLanes>
-void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient, float* bias_gradient) {
+void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient, const T* input,
+                               float* weight_gradient, float* bias_gradient) {
   const WeightMatrix matrix = weight_by_channels(shape);
   const int64_t padded = divided_up(shape.channels, kLanes) * kLanes;
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
@@ -189,7 +213,8 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
   float* sums = workspace.take(shape.filters * matrix.taps * padded);
   float* bias_sums = workspace.take(padded_filters);
   const Pictures gradients = pictures_of<kLanes>(workspace, gradient, shape.batch, places, shape.filters);
-  const Pictures inputs = pictures_of<kLanes>(workspace, input, shape.batch, shape.height * shape.width, shape.channels);
+  const Pictures inputs =
+      pictures_of<kLanes>(workspace, input, shape.batch, shape.height * shape.width, shape.channels);
   const Links links(shape, &Link::tap, matrix.taps);
   const Panels panels{padded / kLanes};
   for (int64_t tap = 0; tap < matrix.taps; ++tap) {
@@ -199,7 +224,8 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
         each_row_block(shape.filters, [&](int64_t filter, auto count) {
           const Pictures left{gradients.data + filter, gradients.places, gradients.stride};
           const Pictures right{inputs.data + lane, inputs.places, inputs.stride};
-          store_rows(products_of<kLanes, count, vectors>(links.begin(tap), links.count(tap), shape.batch, left, right),
+          store_rows(products_of<kLanes, count, vectors>(links.begin(tap), links.count(tap), shape.batch,
+                                                         left, right),
                      sums + (filter * matrix.taps + tap) * padded + lane, matrix.taps * padded);
         });
       });
@@ -208,7 +234,8 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
   order_sums<kLanes>(matrix, links, sums, padded, weight_gradient);
   if (bias_gradient == nullptr) return;
   clear(bias_sums, padded_filters);
-  for (int64_t lane = 0; lane < padded_filters; lane += kLanes) add_rows<kLanes>(gradients.data + lane, shape.batch * places, gradients.stride, bias_sums + lane);
+  for (int64_t lane = 0; lane < padded_filters; lane += kLanes)
+    add_rows<kLanes>(gradients.data + lane, shape.batch * places, gradients.stride, bias_sums + lane);
   copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
 }
 

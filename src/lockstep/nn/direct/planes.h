@@ -37,10 +37,14 @@ struct OutputRule {
 
   template <class T>
   OutputRule(const ConvolutionOutput<T>& output, int64_t column_places, int64_t row_places)
-      : column(column_places * output.step), row(row_places * output.step), least(output.relu ? 0.0F : -std::numeric_limits<float>::infinity()) {}
+      : column(column_places * output.step),
+        row(row_places * output.step),
+        least(output.relu ? 0.0F : -std::numeric_limits<float>::infinity()) {}
 };
 
-inline void clear(float* values, int64_t count) { std::memset(values, 0, static_cast<size_t>(count) * sizeof(float)); }
+inline void clear(float* values, int64_t count) {
+  std::memset(values, 0, static_cast<size_t>(count) * sizeof(float));
+}
 
 /// Puts a picture into the plane at (top, left); what lies around must be zero already and stays so.
 template <int kLanes, class T>
@@ -62,8 +66,9 @@ inline void fill(const Plane& plane, const T* picture, const PictureSize& size, 
   }
 }
 
-/// A picture with a border, [height][4][groups, channels]: of each row first the columns 0, 4, 8, ..., then 1, 5, 9, ... So what tiles that lie side by side,
-/// four columns apart, have at the same place of each is a single run of floats.
+/// A picture with a border, [height][4][groups, channels]: of each row first the columns 0, 4, 8, ..., then
+/// 1, 5, 9, ... So what tiles that lie side by side, four columns apart, have at the same place of each is a
+/// single run of floats.
 struct ColumnGroups {
   static constexpr int64_t kEvery = 4;
 
@@ -76,12 +81,15 @@ struct ColumnGroups {
   int64_t line() const { return groups * channels + kWidest; }
   int64_t row() const { return kEvery * line(); }
   int64_t size() const { return height * row(); }
-  int64_t offset(int64_t y, int64_t x) const { return y * row() + x % kEvery * line() + x / kEvery * channels; }
+  int64_t offset(int64_t y, int64_t x) const {
+    return y * row() + x % kEvery * line() + x / kEvery * channels;
+  }
   float* place(int64_t y, int64_t x) const { return data + offset(y, x); }
 };
 
-/// work(lanes) for the channels of a place beyond its whole vectors: as a narrower vector where they fill one, which touches fewer cache lines than a part of
-/// a wide one; else kLanes, to be read and written in part; 0 without any.
+/// work(lanes) for the channels of a place beyond its whole vectors: as a narrower vector where they fill
+/// one, which touches fewer cache lines than a part of a wide one; else kLanes, to be read and written in
+/// part; 0 without any.
 template <int kLanes, class Work>
 inline void with_rest(int64_t channels, Work&& work) {
   if (channels == 0) return work(std::integral_constant<int, 0>{});
@@ -94,9 +102,11 @@ inline void with_rest(int64_t channels, Work&& work) {
   work(std::integral_constant<int, kLanes>{});
 }
 
-/// Puts a row of a picture into row y of the groups, from column `left` on; the columns on both sides must be zero already and stay so.
+/// Puts a row of a picture into row y of the groups, from column `left` on; the columns on both sides must be
+/// zero already and stay so.
 template <int kLanes, class T>
-inline void fill_row(const ColumnGroups& groups, const T* row, const PictureSize& size, int64_t y, int64_t left) {
+inline void fill_row(const ColumnGroups& groups, const T* row, const PictureSize& size, int64_t y,
+                     int64_t left) {
   constexpr int64_t kEvery = ColumnGroups::kEvery;
   const int64_t whole = size.channels / kLanes * kLanes;
   const int64_t rest = size.channels - whole;
@@ -104,8 +114,10 @@ inline void fill_row(const ColumnGroups& groups, const T* row, const PictureSize
     for (int64_t first = 0; first < smaller(kEvery, size.width); ++first) {
       const T* source = row + first * size.channels;
       float* target = groups.place(y, first + left);
-      for (int64_t x = first; x < size.width; x += kEvery, source += kEvery * size.channels, target += size.channels) {
-        __builtin_prefetch(source + 2 * size.width * size.channels, 0, 2);  // two rows on: every fourth column is no pattern that the processor follows
+      for (int64_t x = first; x < size.width;
+           x += kEvery, source += kEvery * size.channels, target += size.channels) {
+        __builtin_prefetch(source + 2 * size.width * size.channels, 0,
+                           2);  // two rows on: every fourth column is no pattern that the processor follows
         for (int64_t c = 0; c < whole; c += kLanes) store<kLanes>(load<kLanes>(source + c), target + c);
         if constexpr (narrow == kLanes) {
           store<kLanes>(load_some<kLanes>(source + whole, rest), target + whole);
@@ -119,7 +131,8 @@ inline void fill_row(const ColumnGroups& groups, const T* row, const PictureSize
 
 /// Takes the picture at (top, left) out of the groups.
 template <int kLanes, class T>
-inline void copy_out(const ColumnGroups& groups, const PictureSize& size, int64_t top, int64_t left, T* picture) {
+inline void copy_out(const ColumnGroups& groups, const PictureSize& size, int64_t top, int64_t left,
+                     T* picture) {
   const int64_t whole = size.channels / kLanes * kLanes;
   const int64_t rest = size.channels - whole;
   for (int64_t y = 0; y < size.height; ++y) {
@@ -150,16 +163,20 @@ struct WeightMatrix {
 inline WeightMatrix weight_by_filters(const ConvolutionShape& shape) {
   const int64_t taps = shape.kernel_height * shape.kernel_width;
   const bool last = shape.weight_channels_last;
-  return {taps, shape.channels, shape.filters, last ? 1 : taps, shape.channels * taps, last ? shape.channels : 1, false};
+  return {
+      taps, shape.channels, shape.filters, last ? 1 : taps, shape.channels * taps, last ? shape.channels : 1,
+      false};
 }
 
 /// The same weights with channels as lanes.
 inline WeightMatrix weight_by_channels(const ConvolutionShape& shape) {
   const WeightMatrix weight = weight_by_filters(shape);
-  return {weight.taps, weight.lanes, weight.depth, weight.lane_stride, weight.depth_stride, weight.tap_stride, false};
+  return {weight.taps,         weight.lanes,      weight.depth, weight.lane_stride,
+          weight.depth_stride, weight.tap_stride, false};
 }
 
-/// Visits (place in [taps, depth, padded lanes], place in the weight tensor), in an order that is kind to the cache.
+/// Visits (place in [taps, depth, padded lanes], place in the weight tensor), in an order that is kind to the
+/// cache.
 template <class Visit>
 inline void each_weight(const WeightMatrix& matrix, int64_t padded, Visit&& visit) {
   constexpr int64_t kBlock = 16;
@@ -167,7 +184,8 @@ inline void each_weight(const WeightMatrix& matrix, int64_t padded, Visit&& visi
     const int64_t end = smaller(begin + kBlock, matrix.lanes);
     for (int64_t d = 0; d < matrix.depth; ++d) {
       for (int64_t tap = 0; tap < matrix.taps; ++tap) {
-        for (int64_t lane = begin; lane < end; ++lane) visit((tap * matrix.depth + d) * padded + lane, matrix.place(tap, d, lane));
+        for (int64_t lane = begin; lane < end; ++lane)
+          visit((tap * matrix.depth + d) * padded + lane, matrix.place(tap, d, lane));
       }
     }
   }
@@ -177,7 +195,8 @@ inline void each_weight(const WeightMatrix& matrix, int64_t padded, Visit&& visi
 template <class T>
 inline void pack_weights(const WeightMatrix& matrix, const T* weight, int64_t padded, float* packed) {
   if (padded != matrix.lanes) clear(packed, matrix.taps * matrix.depth * padded);
-  each_weight(matrix, padded, [&](int64_t place, int64_t source) { packed[place] = to_float(weight[source]); });
+  each_weight(matrix, padded,
+              [&](int64_t place, int64_t source) { packed[place] = to_float(weight[source]); });
 }
 
 inline void unpack_weights(const WeightMatrix& matrix, const float* packed, int64_t padded, float* weight) {

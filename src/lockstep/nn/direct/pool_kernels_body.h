@@ -1,4 +1,5 @@
-// The text of the pooling kernels, compiled once per instruction set; LOCKSTEP_POOL_KERNELS names the function that returns them.
+// The text of the pooling kernels, compiled once per instruction set; LOCKSTEP_POOL_KERNELS names the
+// function that returns them.
 #pragma once
 
 #include <type_traits>
@@ -15,8 +16,9 @@ typedef uint8_t Bytes __attribute__((vector_size(kWidest)));
 
 constexpr int32_t kCut = 255;  // the place of no point
 
-/// work(channel, count): whole vectors of the channels, their count a compile-time constant. The last one takes some channels a second time where they do not
-/// come out even, for work by parts costs several times as much; fewer channels than a vector has are one part.
+/// work(channel, count): whole vectors of the channels, their count a compile-time constant. The last one
+/// takes some channels a second time where they do not come out even, for work by parts costs several times
+/// as much; fewer channels than a vector has are one part.
 template <class Work>
 inline void each_vector(int64_t channels, Work&& work) {
   int64_t c = 0;
@@ -55,16 +57,19 @@ inline void store_exact_part(Floats value, T* target, Count count) {
   }
 }
 
-// __builtin_convertvector does these one number at a time; without the mask g++ 12 warns of a number that its own header leaves open.
+// __builtin_convertvector does these one number at a time; without the mask g++ 12 warns of a number that its
+// own header leaves open.
 #if defined(__AVX512F__)
 constexpr __mmask16 kAll = 0xffff;
 #endif
 
 inline Integers widen(const uint8_t* source) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(source))));
+  return reinterpret_cast<Integers>(
+      _mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(source))));
 #elif defined(__AVX2__)
-  return reinterpret_cast<Integers>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
+  return reinterpret_cast<Integers>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
 #else
   return __builtin_convertvector(load_bytes<Bytes>(source), Integers);
 #endif
@@ -73,9 +78,11 @@ inline Integers widen(const uint8_t* source) {
 // Numbers of 0 to 255.
 inline void narrow(Integers value, uint8_t* target) {
 #if defined(__AVX512F__)
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(target), _mm512_maskz_cvtepi32_epi8(kAll, reinterpret_cast<__m512i>(value)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(target),
+                   _mm512_maskz_cvtepi32_epi8(kAll, reinterpret_cast<__m512i>(value)));
 #elif defined(__AVX2__)
-  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(value)), high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(value), 1);
+  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(value)),
+                high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(value), 1);
   const __m128i halves = _mm_packus_epi32(low, high);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(target), _mm_packus_epi16(halves, halves));
 #else
@@ -106,7 +113,8 @@ inline void store_bytes_part(Integers value, uint8_t* target, Count count) {
   }
 }
 
-/// The part of a window that lies in the picture, in one dimension: points [begin, end) of it, the first at `origin` + begin.
+/// The part of a window that lies in the picture, in one dimension: points [begin, end) of it, the first at
+/// `origin` + begin.
 struct Span {
   int64_t origin;
   int64_t begin;
@@ -126,7 +134,9 @@ void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* larges
         const Span columns(x, shape.stride_width, shape.padding_width, shape.kernel_width, shape.width);
         const T* window = picture + (rows.origin * shape.width + columns.origin) * shape.channels;
         each_vector(shape.channels, [&](int64_t c, auto count) {
-          const auto at = [&](int64_t ky, int64_t kx) { return load_part(window + (ky * shape.width + kx) * shape.channels + c, count); };
+          const auto at = [&](int64_t ky, int64_t kx) {
+            return load_part(window + (ky * shape.width + kx) * shape.channels + c, count);
+          };
           Floats best = at(rows.begin, columns.begin);
           Integers place = Integers{} + static_cast<int32_t>(rows.begin * shape.kernel_width + columns.begin);
           for (int64_t ky = rows.begin; ky < rows.end; ++ky) {
@@ -149,11 +159,16 @@ void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* larges
   }
 }
 
-/// The windows [begin, end) that a place of the input lies in, in one dimension; from place to place, from 0 on, without a division.
+/// The windows [begin, end) that a place of the input lies in, in one dimension; from place to place, from 0
+/// on, without a division.
 class Cover {
  public:
   Cover(int64_t stride, int64_t padding, int64_t kernel, int64_t windows)
-      : stride_(stride), windows_(windows), end_(padding / stride + 1), until_next_begins_(stride - padding % stride), until_first_ends_(kernel - padding) {}
+      : stride_(stride),
+        windows_(windows),
+        end_(padding / stride + 1),
+        until_next_begins_(stride - padding % stride),
+        until_first_ends_(kernel - padding) {}
 
   int64_t begin() const { return begin_; }
   int64_t end() const { return smaller(windows_, end_); }
@@ -180,15 +195,18 @@ class Cover {
 
 /// Whether each place of the input lies in one window.
 inline bool is_divided(const PoolShape& shape) {
-  return shape.padding_height == 0 && shape.padding_width == 0 && shape.kernel_height == shape.stride_height && shape.kernel_width == shape.stride_width &&
-         shape.height == shape.output_height * shape.kernel_height && shape.width == shape.output_width * shape.kernel_width;
+  return shape.padding_height == 0 && shape.padding_width == 0 &&
+         shape.kernel_height == shape.stride_height && shape.kernel_width == shape.stride_width &&
+         shape.height == shape.output_height * shape.kernel_height &&
+         shape.width == shape.output_width * shape.kernel_width;
 }
 
 /// Where is_divided: a window's gradient and place are read once. Adding zero makes -0 the sum's 0.
 template <class T>
 void divided_gradient(const PoolShape& shape, const T* gradient, const uint8_t* largest, T* input_gradient) {
   const int64_t row = shape.width * shape.channels;
-  for (int64_t y = 0; y < shape.batch * shape.output_height; ++y, input_gradient += shape.kernel_height * row) {
+  for (int64_t y = 0; y < shape.batch * shape.output_height;
+       ++y, input_gradient += shape.kernel_height * row) {
     for (int64_t x = 0; x < shape.output_width; ++x, gradient += shape.channels, largest += shape.channels) {
       T* window = input_gradient + x * shape.kernel_width * shape.channels;
       each_vector(shape.channels, [&](int64_t c, auto count) {
@@ -196,7 +214,8 @@ void divided_gradient(const PoolShape& shape, const T* gradient, const uint8_t* 
         const Floats value = load_part(gradient + c, count) + Floats{};
         for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
           for (int64_t kx = 0; kx < shape.kernel_width; ++kx) {
-            store_exact_part(place == static_cast<int32_t>(ky * shape.kernel_width + kx) ? value : Floats{}, window + ky * row + kx * shape.channels + c, count);
+            store_exact_part(place == static_cast<int32_t>(ky * shape.kernel_width + kx) ? value : Floats{},
+                             window + ky * row + kx * shape.channels + c, count);
           }
         }
       });
@@ -212,15 +231,19 @@ void max_pool_gradient(const PoolShape& shape, const T* gradient, const uint8_t*
     Cover rows(shape.stride_height, shape.padding_height, shape.kernel_height, shape.output_height);
     for (int64_t row = 0; row < shape.height; ++row, rows.go_on()) {
       Cover columns(shape.stride_width, shape.padding_width, shape.kernel_width, shape.output_width);
-      for (int64_t column = 0; column < shape.width; ++column, input_gradient += shape.channels, columns.go_on()) {
+      for (int64_t column = 0; column < shape.width;
+           ++column, input_gradient += shape.channels, columns.go_on()) {
         each_vector(shape.channels, [&](int64_t c, auto count) {
           Floats sum{};
           for (int64_t y = rows.begin(); y < rows.end(); ++y) {
             const int64_t ky = row + shape.padding_height - y * shape.stride_height;
             for (int64_t x = columns.begin(); x < columns.end(); ++x) {
               const int64_t place = (first + y * shape.output_width + x) * shape.channels + c;
-              const int64_t point = ky * shape.kernel_width + column + shape.padding_width - x * shape.stride_width;
-              sum += load_bytes_part(largest + place, count) == static_cast<int32_t>(point) ? load_part(gradient + place, count) : Floats{};
+              const int64_t point =
+                  ky * shape.kernel_width + column + shape.padding_width - x * shape.stride_width;
+              sum += load_bytes_part(largest + place, count) == static_cast<int32_t>(point)
+                         ? load_part(gradient + place, count)
+                         : Floats{};
             }
           }
           store_part(sum, input_gradient + c, count);

@@ -39,7 +39,8 @@ void compare(const torch::nn::MaxPool2dOptions& options, const at::Tensor& input
   EXPECT_TRUE(at::equal(ours.output, engine.output));
   EXPECT_EQ(ours.gradient.scalar_type(), engine.gradient.scalar_type());
   // Up to four numbers are added, in another order.
-  EXPECT_TRUE(at::allclose(ours.gradient.to(at::kDouble), engine.gradient.to(at::kDouble), 1e-2, input.scalar_type() == at::kFloat ? 1e-6 : 3e-2));
+  EXPECT_TRUE(at::allclose(ours.gradient.to(at::kDouble), engine.gradient.to(at::kDouble), 1e-2,
+                           input.scalar_type() == at::kFloat ? 1e-6 : 3e-2));
 }
 
 TEST(PoolKernels, GiveWhatTheEngineGives) {
@@ -64,7 +65,8 @@ TEST(PoolKernels, TakeTheFirstOfEqualsAndKeepNaN) {
   at::Tensor input = at::ones({1, 4, 4, 4});
   input.select(3, 1).select(2, 0).fill_(std::numeric_limits<float>::quiet_NaN());
   const DirectConvolutions scope(true);
-  const Passes ours = passes(torch::nn::MaxPool2dOptions(2), input.contiguous(at::MemoryFormat::ChannelsLast));
+  const Passes ours =
+      passes(torch::nn::MaxPool2dOptions(2), input.contiguous(at::MemoryFormat::ChannelsLast));
   EXPECT_EQ(ours.output.isnan().sum().item<int64_t>(), 4);
   EXPECT_TRUE(ours.gradient.select(2, 2).select(2, 2).ne(0).all().item<bool>());
 }
@@ -73,21 +75,26 @@ TEST(PoolKernels, AReluBeforeOrAfterIsTheSame) {
   torch::manual_seed(13);
   const Window window{3, 2, 1};
   for (const auto type : {at::kFloat, at::kBFloat16}) {
-    const at::Tensor input = (at::randn({2, 20, 9, 8}) - 1).to(type).contiguous(at::MemoryFormat::ChannelsLast);
-    const at::Tensor a = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_(), b = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_();
-    const at::Tensor before = at::max_pool2d(at::relu(a), 3, 2, 1), joined = *direct_max_pool(b, window, window, true);
+    const at::Tensor input =
+        (at::randn({2, 20, 9, 8}) - 1).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor a = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_(),
+                     b = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_();
+    const at::Tensor before = at::max_pool2d(at::relu(a), 3, 2, 1),
+                     joined = *direct_max_pool(b, window, window, true);
     const at::Tensor gradient = at::randn_like(before);
     before.backward(gradient);
     joined.backward(gradient);
     EXPECT_TRUE(at::equal(before, joined));
-    EXPECT_TRUE(at::allclose(a.grad().to(at::kDouble), b.grad().to(at::kDouble), 1e-2, type == at::kFloat ? 1e-6 : 3e-2));
+    EXPECT_TRUE(at::allclose(a.grad().to(at::kDouble), b.grad().to(at::kDouble), 1e-2,
+                             type == at::kFloat ? 1e-6 : 3e-2));
   }
 }
 
 template <class T>
 void compare_sets(at::ScalarType type, const direct::PoolShape& shape) {
   const at::Tensor input = at::randn({shape.batch, shape.height, shape.width, shape.channels}).to(type);
-  const at::Tensor gradient = at::randn({shape.batch, shape.output_height, shape.output_width, shape.channels}).to(type);
+  const at::Tensor gradient =
+      at::randn({shape.batch, shape.output_height, shape.output_width, shape.channels}).to(type);
   const auto results = [&](const direct::PoolKernels<T>& set) {
     const at::Tensor output = at::empty_like(gradient), input_gradient = at::empty_like(input);
     std::vector<uint8_t> largest(static_cast<size_t>(gradient.numel()));
@@ -107,8 +114,10 @@ void compare_sets(at::ScalarType type, const direct::PoolShape& shape) {
 TEST(PoolKernels, EveryInstructionSetGivesTheSameBits) {
   torch::manual_seed(12);
   for (const bool relu : {false, true}) {
-    for (const direct::PoolShape& shape : {direct::PoolShape{2, 21, 9, 9, 4, 4, 3, 3, 2, 2, 0, 0, relu}, direct::PoolShape{2, 21, 8, 9, 4, 3, 2, 3, 2, 3, 0, 0, relu},
-                                           direct::PoolShape{1, 1, 7, 5, 4, 3, 3, 3, 2, 2, 1, 1, relu}, direct::PoolShape{1, 37, 11, 14, 11, 5, 5, 2, 1, 3, 2, 0, relu}}) {
+    for (const direct::PoolShape& shape : {direct::PoolShape{2, 21, 9, 9, 4, 4, 3, 3, 2, 2, 0, 0, relu},
+                                           direct::PoolShape{2, 21, 8, 9, 4, 3, 2, 3, 2, 3, 0, 0, relu},
+                                           direct::PoolShape{1, 1, 7, 5, 4, 3, 3, 3, 2, 2, 1, 1, relu},
+                                           direct::PoolShape{1, 37, 11, 14, 11, 5, 5, 2, 1, 3, 2, 0, relu}}) {
       compare_sets<float>(at::kFloat, shape);
       compare_sets<fused::BFloat16>(at::kBFloat16, shape);
     }

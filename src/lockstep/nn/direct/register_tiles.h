@@ -24,24 +24,35 @@ struct Panels {
 template <class Work>
 inline void with_constant(int64_t value, Work&& work) {
   switch (value) {
-    case 1: return work(std::integral_constant<int, 1>{});
-    case 2: return work(std::integral_constant<int, 2>{});
-    case 3: return work(std::integral_constant<int, 3>{});
-    case 4: return work(std::integral_constant<int, 4>{});
-    default: break;
+    case 1:
+      return work(std::integral_constant<int, 1>{});
+    case 2:
+      return work(std::integral_constant<int, 2>{});
+    case 3:
+      return work(std::integral_constant<int, 3>{});
+    case 4:
+      return work(std::integral_constant<int, 4>{});
+    default:
+      break;
   }
   if constexpr (kTileRows == 8) {
     switch (value) {
-      case 5: return work(std::integral_constant<int, 5>{});
-      case 6: return work(std::integral_constant<int, 6>{});
-      case 7: return work(std::integral_constant<int, 7>{});
-      case 8: return work(std::integral_constant<int, 8>{});
-      default: break;
+      case 5:
+        return work(std::integral_constant<int, 5>{});
+      case 6:
+        return work(std::integral_constant<int, 6>{});
+      case 7:
+        return work(std::integral_constant<int, 7>{});
+      case 8:
+        return work(std::integral_constant<int, 8>{});
+      default:
+        break;
     }
   }
 }
 
-/// work(begin, rows) for pieces of at most kTileRows rows, of nearly equal height; `rows` is a compile-time constant.
+/// work(begin, rows) for pieces of at most kTileRows rows, of nearly equal height; `rows` is a compile-time
+/// constant.
 template <class Work>
 inline void each_row_block(int64_t rows, Work&& work) {
   const int64_t blocks = divided_up(rows, kTileRows);
@@ -74,7 +85,8 @@ struct Rows {
 
 /// Adds the products of `length` numbers of each row, and returns where the panel goes on.
 template <int kLanes, int kRows, int kVectors>
-inline const float* add_segment(const float* row, int64_t row_stride, int64_t length, const float* panel, Tile<kLanes, kRows, kVectors>& tile) {
+inline const float* add_segment(const float* row, int64_t row_stride, int64_t length, const float* panel,
+                                Tile<kLanes, kRows, kVectors>& tile) {
   for (int64_t i = 0; i < length; ++i) {
     Vector<kLanes> right[kVectors];
 #pragma GCC unroll 3
@@ -95,7 +107,8 @@ template <int kLanes, int kRows, int kVectors>
 inline Tile<kLanes, kRows, kVectors> multiply(const Rows& rows, const float* panel) {
   Tile<kLanes, kRows, kVectors> tile{};
   const float* row = rows.data;
-  for (int64_t segment = 0; segment < rows.segments; ++segment, row += rows.segment_stride) panel = add_segment(row, rows.row_stride, rows.length, panel, tile);
+  for (int64_t segment = 0; segment < rows.segments; ++segment, row += rows.segment_stride)
+    panel = add_segment(row, rows.row_stride, rows.length, panel, tile);
   return tile;
 }
 
@@ -108,9 +121,11 @@ inline void store_rows(const Tile<kLanes, kRows, kVectors>& tile, float* target,
   }
 }
 
-/// Stores a tile whose rows are places, the next one in the rule's column; `filters` counts those from the tile's first on.
+/// Stores a tile whose rows are places, the next one in the rule's column; `filters` counts those from the
+/// tile's first on.
 template <int kLanes, int kRows, int kVectors, class T>
-inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target, const OutputRule& rule, int64_t filters) {
+inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target,
+                         const OutputRule& rule, int64_t filters) {
   const Vector<kLanes> least = splat<kLanes>(rule.least);
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
@@ -119,16 +134,18 @@ inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float*
     T* column = target + v * kLanes;
     if (left >= kLanes) {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) store<kLanes>(at_least(tile.values[r][v] + shift, least), column + r * rule.column);
+      for (int r = 0; r < kRows; ++r)
+        store<kLanes>(at_least(tile.values[r][v] + shift, least), column + r * rule.column);
     } else {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) store_some<kLanes>(at_least(tile.values[r][v] + shift, least), column + r * rule.column, left);
+      for (int r = 0; r < kRows; ++r)
+        store_some<kLanes>(at_least(tile.values[r][v] + shift, least), column + r * rule.column, left);
     }
   }
 }
 
-/// Pairs of rows to be multiplied: step s of segment g is at left + g * left_segment + s * left_step, and so on.
-/// Both lie side by side.
+/// Pairs of rows to be multiplied: step s of segment g is at left + g * left_segment + s * left_step, and so
+/// on. Both lie side by side.
 struct Pairs {
   const float* left;
   int64_t left_segment;
@@ -155,7 +172,8 @@ inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
       for (int r = 0; r < kRows; ++r) {
         const Vector<kLanes> factor = splat<kLanes>(left[r]);
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) tile.values[r][v] = multiply_add(factor, values[v], tile.values[r][v]);
+        for (int v = 0; v < kVectors; ++v)
+          tile.values[r][v] = multiply_add(factor, values[v], tile.values[r][v]);
       }
       left += pairs.left_step;
       right += pairs.right_step;
@@ -189,7 +207,8 @@ inline void add_all_products(const Pairs& pairs, int64_t rows, int64_t vectors, 
 }
 
 #if defined(__AVX512F__)
-/// The same for at most four right numbers and kFours times four left ones, in one segment: the 16 sums of four by four share a vector.
+/// The same for at most four right numbers and kFours times four left ones, in one segment: the 16 sums of
+/// four by four share a vector.
 template <int kFours>
 inline void add_products_by_fours(const Pairs& pairs, int64_t count, float* sums, int64_t stride) {
   const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
@@ -198,9 +217,11 @@ inline void add_products_by_fours(const Pairs& pairs, int64_t count, float* sums
   const float* left = pairs.left;
   const float* right = pairs.right;
   for (int64_t step = 0; step < pairs.steps; ++step, left += pairs.left_step, right += pairs.right_step) {
-    const Vector<16> factor = _mm512_maskz_permutexvar_ps(kAll, spread, _mm512_castps128_ps512(_mm_loadu_ps(right)));
+    const Vector<16> factor =
+        _mm512_maskz_permutexvar_ps(kAll, spread, _mm512_castps128_ps512(_mm_loadu_ps(right)));
 #pragma GCC unroll 8
-    for (int r = 0; r < kFours; ++r) tile[r] = multiply_add(factor, _mm512_maskz_broadcast_f32x4(kAll, _mm_loadu_ps(left + 4 * r)), tile[r]);
+    for (int r = 0; r < kFours; ++r)
+      tile[r] = multiply_add(factor, _mm512_maskz_broadcast_f32x4(kAll, _mm_loadu_ps(left + 4 * r)), tile[r]);
   }
   for (int64_t r = 0; r < kFours; ++r) {
     for (int64_t i = 0; i < 4; ++i) {

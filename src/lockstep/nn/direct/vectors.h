@@ -1,5 +1,6 @@
-// Vectors of floats for the kernels of direct/ and fused/, for the instruction set that the including file is compiled for.
-// Everything is in an unnamed namespace: files compiled for different instruction sets must not share functions.
+// Vectors of floats for the kernels of direct/ and fused/, for the instruction set that the including file is
+// compiled for. Everything is in an unnamed namespace: files compiled for different instruction sets must not
+// share functions.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,9 @@ inline Vector<4> subtract_product(Vector<4> a, Vector<4> b, Vector<4> c) { retur
 #endif
 #if defined(__AVX512F__)
 inline Vector<16> multiply_add(Vector<16> a, Vector<16> b, Vector<16> c) { return _mm512_fmadd_ps(a, b, c); }
-inline Vector<16> subtract_product(Vector<16> a, Vector<16> b, Vector<16> c) { return _mm512_fnmadd_ps(a, b, c); }
+inline Vector<16> subtract_product(Vector<16> a, Vector<16> b, Vector<16> c) {
+  return _mm512_fnmadd_ps(a, b, c);
+}
 #endif
 
 template <class Type>
@@ -84,7 +87,8 @@ inline void store(Vector<kLanes> value, float* target) {
 template <int kLanes>
 inline Vector<kLanes> load(const BFloat16* source) {
   using Types = VectorTypes<kLanes>;
-  const auto bits = __builtin_convertvector(load_bytes<typename Types::Halves>(source), typename Types::Words) << 16;
+  const auto bits = __builtin_convertvector(load_bytes<typename Types::Halves>(source), typename Types::Words)
+                    << 16;
   return reinterpret_cast<Vector<kLanes>>(bits);
 }
 
@@ -96,7 +100,8 @@ inline void store(Vector<kLanes> value, BFloat16* target) {
   const Words bits = reinterpret_cast<Words>(value);
   const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const Words nan = (bits >> 16) | 0x40;
-  const auto halves = __builtin_convertvector((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded, typename Types::Halves);
+  const auto halves =
+      __builtin_convertvector((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded, typename Types::Halves);
   std::memcpy(target, &halves, sizeof(halves));
 }
 
@@ -117,7 +122,8 @@ inline void store_exact(Vector<kLanes> value, float* target) {
 template <int kLanes>
 inline void store_exact(Vector<kLanes> value, BFloat16* target) {
   using Types = VectorTypes<kLanes>;
-  const auto halves = __builtin_convertvector(reinterpret_cast<typename Types::Words>(value) >> 16, typename Types::Halves);
+  const auto halves =
+      __builtin_convertvector(reinterpret_cast<typename Types::Words>(value) >> 16, typename Types::Halves);
   std::memcpy(target, &halves, sizeof(halves));
 }
 
@@ -168,7 +174,8 @@ inline void store_some<16, float>(Vector<16> value, float* target, int64_t count
 template <>
 inline Vector<8> load_some<8, BFloat16>(const BFloat16* source, int64_t count) {
   BFloat16 values[8];
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(values), _mm_maskz_loadu_epi16(static_cast<__mmask8>(first(count)), source));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(values),
+                   _mm_maskz_loadu_epi16(static_cast<__mmask8>(first(count)), source));
   return load<8>(values);
 }
 template <>
@@ -181,17 +188,20 @@ template <>
 inline void store_some<8, BFloat16>(Vector<8> value, BFloat16* target, int64_t count) {
   BFloat16 values[8];
   store<8>(value, values);
-  _mm_mask_storeu_epi16(target, static_cast<__mmask8>(first(count)), _mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
+  _mm_mask_storeu_epi16(target, static_cast<__mmask8>(first(count)),
+                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
 }
 template <>
 inline void store_some<16, BFloat16>(Vector<16> value, BFloat16* target, int64_t count) {
   BFloat16 values[16];
   store<16>(value, values);
-  _mm256_mask_storeu_epi16(target, first(count), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
+  _mm256_mask_storeu_epi16(target, first(count),
+                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
 }
 #elif defined(__AVX2__)
 inline __m256i first(int64_t count) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 template <>
 inline Vector<8> load_some<8, float>(const float* source, int64_t count) {
@@ -199,7 +209,8 @@ inline Vector<8> load_some<8, float>(const float* source, int64_t count) {
 }
 #endif
 
-/// Turns a square of numbers, a row in each vector. Each step shuffles the first half of the rows with the second.
+/// Turns a square of numbers, a row in each vector. Each step shuffles the first half of the rows with the
+/// second.
 template <int kSide, class Row>
 inline void turn_square(Row (&square)[kSide]) {
   using Number = std::remove_reference_t<decltype(square[0][0])>;
@@ -223,8 +234,8 @@ inline void turn_square(Row (&square)[kSide]) {
 
 constexpr bool kToWrite = true;
 
-/// Asks for the cache line of what is some values further on. The processor does so by itself, but too late where several arrays are streamed at once.
-/// May point beyond the array.
+/// Asks for the cache line of what is some values further on. The processor does so by itself, but too late
+/// where several arrays are streamed at once. May point beyond the array.
 template <bool kWrite = false, class T>
 inline void fetch_ahead(const T* place) {
   constexpr int64_t kAhead = 640;
@@ -245,7 +256,9 @@ inline void copy_values(const T* source, int64_t count, float* target) {
 }
 
 inline float to_float(float value) { return value; }
-inline float to_float(BFloat16 value) { return load_bytes<float>(&static_cast<const uint32_t&>(static_cast<uint32_t>(value.bits) << 16)); }
+inline float to_float(BFloat16 value) {
+  return load_bytes<float>(&static_cast<const uint32_t&>(static_cast<uint32_t>(value.bits) << 16));
+}
 
 constexpr int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }

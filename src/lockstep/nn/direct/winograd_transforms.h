@@ -1,5 +1,6 @@
-// Winograd's algorithm for output tiles of 4 x 4. With a kernel of 3 tiles of 6 x 6 inputs meet it at the points 0, 1, -1, 2, -2 and infinity; with a
-// kernel of 5 tiles of 8 x 8 at 1/2 and -1/2 too. Lavin and Gray 2016, "Fast algorithms for convolutional neural networks".
+// Winograd's algorithm for output tiles of 4 x 4. With a kernel of 3 tiles of 6 x 6 inputs meet it at the
+// points 0, 1, -1, 2, -2 and infinity; with a kernel of 5 tiles of 8 x 8 at 1/2 and -1/2 too. Lavin and Gray
+// 2016, "Fast algorithms for convolutional neural networks".
 #pragma once
 
 #include "lockstep/nn/direct/vectors.h"
@@ -11,7 +12,8 @@ constexpr int kOutput = 4;
 
 constexpr int side_of(int kernel) { return kernel + kOutput - 1; }
 
-// Each step transforms one column or row of kIn values into kOut. Those named after kSide stand for both kernels, by the side of their tiles.
+// Each step transforms one column or row of kIn values into kOut. Those named after kSide stand for both
+// kernels, by the side of their tiles.
 
 template <int kSide>
 struct InputStep {
@@ -74,11 +76,18 @@ struct InputGradientStep {
       const V sum3 = t[5] + t[6];
       const V difference3 = t[5] - t[6];
       out[0] = t[0];
-      out[1] = multiply_add(difference3, V{} + 2.0F, multiply_add(difference2, V{} + 0.5F, difference - t[7]));
-      out[2] = multiply_add(sum3, V{} + 4.0F, multiply_add(sum2, V{} + 0.25F, subtract_product(t[0], V{} + 5.25F, sum)));
-      out[3] = subtract_product(difference2 + difference3, V{} + 2.5F, subtract_product(difference, V{} + 4.25F, t[7] * 5.25F));
-      out[4] = subtract_product(sum3, V{} + 5.0F, subtract_product(sum2, V{} + 1.25F, subtract_product(sum, V{} + 4.25F, t[0] * 5.25F)));
-      out[5] = multiply_add(difference3, V{} + 0.5F, multiply_add(difference2, V{} + 2.0F, subtract_product(t[7], V{} + 5.25F, difference)));
+      out[1] =
+          multiply_add(difference3, V{} + 2.0F, multiply_add(difference2, V{} + 0.5F, difference - t[7]));
+      out[2] = multiply_add(sum3, V{} + 4.0F,
+                            multiply_add(sum2, V{} + 0.25F, subtract_product(t[0], V{} + 5.25F, sum)));
+      out[3] = subtract_product(difference2 + difference3, V{} + 2.5F,
+                                subtract_product(difference, V{} + 4.25F, t[7] * 5.25F));
+      out[4] = subtract_product(
+          sum3, V{} + 5.0F,
+          subtract_product(sum2, V{} + 1.25F, subtract_product(sum, V{} + 4.25F, t[0] * 5.25F)));
+      out[5] = multiply_add(
+          difference3, V{} + 0.5F,
+          multiply_add(difference2, V{} + 2.0F, subtract_product(t[7], V{} + 5.25F, difference)));
       out[6] = sum + sum2 + sum3 - t[0];
       out[7] = t[7];
     }

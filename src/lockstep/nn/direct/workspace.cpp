@@ -28,7 +28,8 @@ float* Workspace::take(int64_t floats) {
   if (buffer.size < floats) {
     buffer.floats.reset();
     buffer.size = 0;
-    buffer.floats.reset(static_cast<float*>(::operator new(static_cast<size_t>(floats) * sizeof(float), kLine)));
+    buffer.floats.reset(
+        static_cast<float*>(::operator new(static_cast<size_t>(floats) * sizeof(float), kLine)));
     buffer.size = floats;
   }
   return buffer.floats.get();

@@ -6,8 +6,8 @@
 
 namespace lockstep::nn::direct {
 
-/// Buffers of one kernel call, from memory that belongs to the calling thread and stays with it; their contents are undefined.
-/// A thread may use one Workspace at a time.
+/// Buffers of one kernel call, from memory that belongs to the calling thread and stays with it; their
+/// contents are undefined. A thread may use one Workspace at a time.
 class Workspace {
  public:
   /// The next buffer, aligned to a cache line.

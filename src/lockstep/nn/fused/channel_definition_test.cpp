@@ -1,5 +1,7 @@
-// Batch-norm kernels, in every instruction set that this processor has, against a plain definition in float64; and the gradients of the definition against differences. Numbers have so few digits
-// that no order of additions rounds: what is asked for is the definition's number, rounded once to bfloat16 where the result is.
+// Batch-norm kernels, in every instruction set that this processor has, against a plain definition in
+// float64; and the gradients of the definition against differences. Numbers have so few digits that no order
+// of additions rounds: what is asked for is the definition's number, rounded once to bfloat16 where the
+// result is.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,8 +35,14 @@ struct ChannelCase {
 
   template <class Make>
   ChannelCase(int64_t rows, int64_t channels, bool with_relu, const Make& make)
-      : input(make({rows, channels})), gradient(make({rows, channels})), scale(make({channels})), shift(make({channels})), mean(make({channels})), slope(make({channels})),
-        offset(make({channels})), relu(with_relu) {}
+      : input(make({rows, channels})),
+        gradient(make({rows, channels})),
+        scale(make({channels})),
+        shift(make({channels})),
+        mean(make({channels})),
+        slope(make({channels})),
+        offset(make({channels})),
+        relu(with_relu) {}
 
   void convert(at::ScalarType type) {
     for (at::Tensor* tensor : {&input, &gradient}) *tensor = tensor->to(type);
@@ -42,7 +50,8 @@ struct ChannelCase {
   }
 };
 
-/// The input's mean and its sum of squared deviations; then what the given scale and mean, and not these, make of it.
+/// The input's mean and its sum of squared deviations; then what the given scale and mean, and not these,
+/// make of it.
 struct ChannelResults {
   at::Tensor mean, deviation, output, sum, products, input_gradient;
 
@@ -53,7 +62,8 @@ ChannelResults by_definition(const ChannelCase& of) {
   const at::Tensor zeros = at::zeros_like(of.scale), whole = at::zeros_like(of.input);
   ChannelResults result{zeros, zeros.clone(), whole, zeros.clone(), zeros.clone(), whole.clone()};
   const auto inputs = of.input.accessor<double, 2>(), gradients = of.gradient.accessor<double, 2>();
-  const auto scale = of.scale.accessor<double, 1>(), shift = of.shift.accessor<double, 1>(), mean = of.mean.accessor<double, 1>();
+  const auto scale = of.scale.accessor<double, 1>(), shift = of.shift.accessor<double, 1>(),
+             mean = of.mean.accessor<double, 1>();
   const auto slope = of.slope.accessor<double, 1>(), offset = of.offset.accessor<double, 1>();
   auto own_mean = result.mean.accessor<double, 1>(), deviation = result.deviation.accessor<double, 1>();
   auto sum = result.sum.accessor<double, 1>(), products = result.products.accessor<double, 1>();
@@ -84,15 +94,18 @@ ChannelResults by_kernels(const fused::ChannelKernels<T>& kernels, const Channel
   const float *scale = data<float>(of.scale), *shift = data<float>(of.shift), *mean = data<float>(of.mean);
   kernels.moments(data<T>(of.input), rows, channels, data<float>(result.mean), data<float>(result.deviation));
   kernels.transform(data<T>(of.input), rows, channels, scale, shift, of.relu, data<T>(result.output));
-  kernels.gradient_sums(data<T>(of.gradient), data<T>(of.input), rows, channels, scale, shift, mean, of.relu, data<float>(result.sum), data<float>(result.products));
-  kernels.input_gradient(data<T>(of.gradient), data<T>(of.input), rows, channels, scale, shift, mean, data<float>(of.slope), data<float>(of.offset), of.relu,
+  kernels.gradient_sums(data<T>(of.gradient), data<T>(of.input), rows, channels, scale, shift, mean, of.relu,
+                        data<float>(result.sum), data<float>(result.products));
+  kernels.input_gradient(data<T>(of.gradient), data<T>(of.input), rows, channels, scale, shift, mean,
+                         data<float>(of.slope), data<float>(of.offset), of.relu,
                          data<T>(result.input_gradient));
   return result;
 }
 
 template <class T, class Test>
 void in_every_channel_set(Test&& test) {
-  in_every_set(fused::plain_channel_kernels(T{}), fused::avx2_channel_kernels(T{}), fused::avx512_channel_kernels(T{}), test);
+  in_every_set(fused::plain_channel_kernels(T{}), fused::avx2_channel_kernels(T{}),
+               fused::avx512_channel_kernels(T{}), test);
   if constexpr (std::is_same_v<T, fused::BFloat16>) {
     SCOPED_TRACE("with the processor's own rounding");
     if (device::rounds_to_bfloat16()) test(fused::bf16_channel_kernels({}));
@@ -102,12 +115,14 @@ void in_every_channel_set(Test&& test) {
 /// The mean has more than a few digits: each of the squares and sums may round, and the mean itself.
 bool is_near_deviation(const at::Tensor& ours, const ChannelResults& wanted, int64_t rows) {
   const double rounding = std::ldexp(1.0, -24), count = static_cast<double>(rows);
-  const at::Tensor most = wanted.deviation * ((count + 5) * rounding) + (wanted.mean * rounding).square() * count;
+  const at::Tensor most =
+      wanted.deviation * ((count + 5) * rounding) + (wanted.mean * rounding).square() * count;
   return (ours.to(at::kDouble) - wanted.deviation).abs().le(most).all().item<bool>();
 }
 
 void check_channels(int64_t rows, int64_t channels, bool relu) {
-  SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(channels) + " channels" + (relu ? ", ReLU" : ""));
+  SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(channels) + " channels" +
+               (relu ? ", ReLU" : ""));
   const ChannelCase exact(rows, channels, relu, few_digits);
   const ChannelResults wanted = by_definition(exact);
   in_both_types([&](auto number, at::ScalarType type) {
@@ -136,7 +151,8 @@ TEST(ChannelKernels, AreExactForNumbersOfFewDigits) {
 }
 
 void expect_same_bits_in_every_set(int64_t rows, int64_t channels, bool relu) {
-  SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(channels) + " channels" + (relu ? ", ReLU" : ""));
+  SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(channels) + " channels" +
+               (relu ? ", ReLU" : ""));
   in_both_types([&](auto number, at::ScalarType type) {
     using T = decltype(number);
     ChannelCase of(rows, channels, relu, random_floats);
@@ -145,7 +161,8 @@ void expect_same_bits_in_every_set(int64_t rows, int64_t channels, bool relu) {
     const std::vector<at::Tensor> plain = by_kernels(fused::plain_channel_kernels(T{}), of).all();
     in_every_channel_set<T>([&](const fused::ChannelKernels<T>& kernels) {
       const std::vector<at::Tensor> ours = by_kernels(kernels, of).all();
-      for (size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(at::equal(ours[i], plain[i])) << "result " << i << " of " << type;
+      for (size_t i = 0; i < plain.size(); ++i)
+        EXPECT_TRUE(at::equal(ours[i], plain[i])) << "result " << i << " of " << type;
     });
   });
 }

@@ -1,8 +1,10 @@
-// The text of the channel kernels, compiled once per instruction set; LOCKSTEP_CHANNEL_KERNELS names the function that returns them.
+// The text of the channel kernels, compiled once per instruction set; LOCKSTEP_CHANNEL_KERNELS names the
+// function that returns them.
 //
-// Any channel count fills vectors: [rows, channels] is walked as one flat array in strides of lcm(channels, 16) values, and what belongs to
-// a channel is repeated along a stride. Sums are kept for each place of a stride and folded at the end in a fixed order, so the bits do not
-// depend on the width of the vectors. What belongs to a place of a stride stays in registers.
+// Any channel count fills vectors: [rows, channels] is walked as one flat array in strides of lcm(channels,
+// 16) values, and what belongs to a channel is repeated along a stride. Sums are kept for each place of a
+// stride and folded at the end in a fixed order, so the bits do not depend on the width of the vectors. What
+// belongs to a place of a stride stays in registers.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +37,10 @@ inline void store(Floats value, T* target) {
 class Strides {
  public:
   Strides(int64_t rows, int64_t channels)
-      : channels_(channels), size_(stride_of(channels)), whole_(rows * channels / size_), rest_(rows * channels % size_) {}
+      : channels_(channels),
+        size_(stride_of(channels)),
+        whole_(rows * channels / size_),
+        rest_(rows * channels % size_) {}
 
   int64_t size() const { return size_; }
 
@@ -53,14 +58,16 @@ class Strides {
     }
   }
 
-  /// kernel.run<vectors>(place, begin, strides, size) for blocks of a stride's vectors, at most kMost wide, over as many strides as the
-  /// first-level cache holds; then kernel.run_rest(begin, count) for the values after the last whole stride.
+  /// kernel.run<vectors>(place, begin, strides, size) for blocks of a stride's vectors, at most kMost wide,
+  /// over as many strides as the first-level cache holds; then kernel.run_rest(begin, count) for the values
+  /// after the last whole stride.
   template <int kMost, class Kernel>
   void each(const Kernel& kernel) const {
     const int64_t chunk = std::max<int64_t>(1, 2048 / size_);
     for (int64_t stride = 0; stride < whole_; stride += chunk) {
       each_block<kMost>(size_ / kLanes, [&](int64_t vector, auto count) {
-        kernel.template run<count>(vector * kLanes, stride * size_ + vector * kLanes, std::min(chunk, whole_ - stride), size_);
+        kernel.template run<count>(vector * kLanes, stride * size_ + vector * kLanes,
+                                   std::min(chunk, whole_ - stride), size_);
       });
     }
     if (rest_ > 0) kernel.run_rest(whole_ * size_, rest_);
@@ -210,7 +217,8 @@ struct Transform {
 };
 
 template <class T>
-void transform(const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift, bool relu, T* output) {
+void transform(const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift,
+               bool relu, T* output) {
   const Strides strides(rows, channels);
   const std::vector<float> a = strides.repeated(scale);
   const std::vector<float> b = strides.repeated(shift);
@@ -240,7 +248,8 @@ struct GradientSums {
 
   template <int kVectors>
   void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
-    const auto a = Block<kVectors>::from(scale + place), b = Block<kVectors>::from(shift + place), m = Block<kVectors>::from(mean + place);
+    const auto a = Block<kVectors>::from(scale + place), b = Block<kVectors>::from(shift + place),
+               m = Block<kVectors>::from(mean + place);
     auto sum = Block<kVectors>::from(sums + place), product = Block<kVectors>::from(products + place);
     for (int64_t s = 0; s < strides; ++s, begin += step) {
 #pragma GCC unroll 8
@@ -259,7 +268,8 @@ struct GradientSums {
   void run_rest(int64_t begin, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
       const float value = direct::to_float(input[begin + i]);
-      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : direct::to_float(gradient[begin + i]);
+      const float g =
+          kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : direct::to_float(gradient[begin + i]);
       sums[i] += g;
       products[i] += g * (value - mean[i]);
     }
@@ -267,16 +277,19 @@ struct GradientSums {
 };
 
 template <class T>
-void gradient_sums(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift, const float* mean, bool relu,
-                   float* sum, float* sum_of_products) {
+void gradient_sums(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale,
+                   const float* shift, const float* mean, bool relu, float* sum, float* sum_of_products) {
   const Strides strides(rows, channels);
-  const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift), m = strides.repeated(mean);
+  const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift),
+                           m = strides.repeated(mean);
   std::vector<float> sums(static_cast<size_t>(strides.size())), products(static_cast<size_t>(strides.size()));
   constexpr int kMost = kRegisters / 6;
   if (relu) {
-    strides.each<kMost>(GradientSums<true, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
+    strides.each<kMost>(
+        GradientSums<true, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
   } else {
-    strides.each<kMost>(GradientSums<false, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
+    strides.each<kMost>(
+        GradientSums<false, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
   }
   strides.fold(sums, sum);
   strides.fold(products, sum_of_products);
@@ -295,7 +308,8 @@ struct InputGradient {
 
   template <int kVectors>
   void run(int64_t place, int64_t begin, int64_t strides, int64_t step) const {
-    const auto a = Block<kVectors>::from(scale + place), b = Block<kVectors>::from(shift + place), m = Block<kVectors>::from(mean + place);
+    const auto a = Block<kVectors>::from(scale + place), b = Block<kVectors>::from(shift + place),
+               m = Block<kVectors>::from(mean + place);
     const auto k = Block<kVectors>::from(slope + place), o = Block<kVectors>::from(offset + place);
     for (int64_t s = 0; s < strides; ++s, begin += step) {
 #pragma GCC unroll 8
@@ -305,30 +319,36 @@ struct InputGradient {
         const Floats value = load(input + begin + v * kLanes);
         const Floats g = passed<kRelu>(load(gradient + begin + v * kLanes), value, a.values[v], b.values[v]);
         fetch_ahead<direct::kToWrite>(result + begin + v * kLanes);
-        store(g * a.values[v] + (value - m.values[v]) * k.values[v] + o.values[v], result + begin + v * kLanes);
+        store(g * a.values[v] + (value - m.values[v]) * k.values[v] + o.values[v],
+              result + begin + v * kLanes);
       }
     }
   }
   void run_rest(int64_t begin, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
       const float value = direct::to_float(input[begin + i]);
-      const float g = kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : direct::to_float(gradient[begin + i]);
+      const float g =
+          kRelu && !(value * scale[i] + shift[i] > 0.0F) ? 0.0F : direct::to_float(gradient[begin + i]);
       store_scalar(g * scale[i] + (value - mean[i]) * slope[i] + offset[i], result + begin + i);
     }
   }
 };
 
 template <class T>
-void input_gradient(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift, const float* mean,
-                    const float* slope, const float* offset, bool relu, T* input_gradient) {
+void input_gradient(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale,
+                    const float* shift, const float* mean, const float* slope, const float* offset, bool relu,
+                    T* input_gradient) {
   const Strides strides(rows, channels);
-  const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift), m = strides.repeated(mean);
+  const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift),
+                           m = strides.repeated(mean);
   const std::vector<float> k = strides.repeated(slope), o = strides.repeated(offset);
   constexpr int kMost = kRegisters / 6;
   if (relu) {
-    strides.each<kMost>(InputGradient<true, T>{gradient, input, a.data(), b.data(), m.data(), k.data(), o.data(), input_gradient});
+    strides.each<kMost>(InputGradient<true, T>{gradient, input, a.data(), b.data(), m.data(), k.data(),
+                                               o.data(), input_gradient});
   } else {
-    strides.each<kMost>(InputGradient<false, T>{gradient, input, a.data(), b.data(), m.data(), k.data(), o.data(), input_gradient});
+    strides.each<kMost>(InputGradient<false, T>{gradient, input, a.data(), b.data(), m.data(), k.data(),
+                                                o.data(), input_gradient});
   }
 }
 

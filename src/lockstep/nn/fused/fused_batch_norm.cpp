@@ -21,13 +21,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-bool is_float_of(const at::Tensor& tensor, int64_t channels) { return tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.numel() == channels; }
+bool is_float_of(const at::Tensor& tensor, int64_t channels) {
+  return tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous() &&
+         tensor.numel() == channels;
+}
 
 bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
-  return DirectConvolutions::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 && input.is_cpu() && input.numel() > 0 &&
-         ShardsTogether::samples_of_each(input.numel()) > input.size(1) && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
-         input.is_contiguous(at::MemoryFormat::ChannelsLast) && is_float_of(state.weight, input.size(1)) && is_float_of(state.bias, input.size(1)) &&
-         is_float_of(state.running_mean, input.size(1)) && is_float_of(state.running_variance, input.size(1));
+  return DirectConvolutions::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 &&
+         input.is_cpu() && input.numel() > 0 &&
+         ShardsTogether::samples_of_each(input.numel()) > input.size(1) &&
+         (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
+         input.is_contiguous(at::MemoryFormat::ChannelsLast) && is_float_of(state.weight, input.size(1)) &&
+         is_float_of(state.bias, input.size(1)) && is_float_of(state.running_mean, input.size(1)) &&
+         is_float_of(state.running_variance, input.size(1));
 }
 
 /// What a shard is normalised by, float [channels] each, one after the other in a row of saved numbers.
@@ -39,13 +45,14 @@ struct Normalization {
   float* mean;
   float* inverse;  ///< 1 / deviation
 
-  Normalization(float* row, int64_t channels) : scale(row), shift(scale + channels), mean(shift + channels), inverse(mean + channels) {}
+  Normalization(float* row, int64_t channels)
+      : scale(row), shift(scale + channels), mean(shift + channels), inverse(mean + channels) {}
 };
 
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const BatchNormState* state,
-                            bool relu) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias, const BatchNormState* state, bool relu) {
     const Parts parts(input);
     const int64_t channels = parts.channels;
     const at::Tensor saved = at::empty({parts.shards, Normalization::kRows, channels}, at::kFloat);
@@ -58,11 +65,13 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
         const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
         kernels.moments(parts.of<T>(input, shard), parts.rows, channels, mean, deviation.data());
         for (int64_t c = 0; c < channels; ++c) {
-          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) + static_cast<float>(state->epsilon));
+          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) +
+                                        static_cast<float>(state->epsilon));
           scale[c] = data<float>(weight)[c] * inverse[c];
           shift[c] = data<float>(bias)[c] - mean[c] * scale[c];
         }
-        kernels.transform(parts.of<T>(input, shard), parts.rows, channels, scale, shift, relu, parts.of<T>(output, shard));
+        kernels.transform(parts.of<T>(input, shard), parts.rows, channels, scale, shift, relu,
+                          parts.of<T>(output, shard));
         move_statistics(*state, mean, deviation, parts.rows);
         ShardsTogether::keep_statistics(state->running_mean, state->running_variance);
       }
@@ -81,7 +90,8 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     context->saved_data["ran"] = true;
     if (!gradients[0].defined()) return variable_list(kInputs);
     const auto saved = context->get_saved_variables();
-    const Gradients all = gradients_of(gradients[0], saved[0], saved[1], context->saved_data["relu"].toBool());
+    const Gradients all =
+        gradients_of(gradients[0], saved[0], saved[1], context->saved_data["relu"].toBool());
     return {all.input, all.parameters.weight, all.parameters.bias, at::Tensor(), at::Tensor()};
   }
 
@@ -98,14 +108,16 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
       using T = decltype(type);
       for (int64_t shard = 0; shard < parts.shards; ++shard) {
         const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
-        fused::channel_kernels<T>().transform(parts.of<T>(input, shard), parts.rows, parts.channels, scale, shift, /*relu=*/false, parts.of<T>(output, shard));
+        fused::channel_kernels<T>().transform(parts.of<T>(input, shard), parts.rows, parts.channels, scale,
+                                              shift, /*relu=*/false, parts.of<T>(output, shard));
       }
     });
     return output;
   }
 
   /// Of what forward made with or without a ReLU.
-  static Gradients gradients_of(const at::Tensor& given, const at::Tensor& input, const at::Tensor& saved, bool relu) {
+  static Gradients gradients_of(const at::Tensor& given, const at::Tensor& input, const at::Tensor& saved,
+                                bool relu) {
     const Parts parts(input);
     const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor input_gradient = at::empty_like(input);
@@ -117,18 +129,21 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
       const auto& kernels = fused::channel_kernels<T>();
       sum = tree_sum(0, parts.shards, [&](int64_t shard) {
         const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
-        const ParameterGradients own{at::empty({parts.channels}, at::kFloat), at::empty({parts.channels}, at::kFloat)};
+        const ParameterGradients own{at::empty({parts.channels}, at::kFloat),
+                                     at::empty({parts.channels}, at::kFloat)};
         const T* own_gradient = parts.of<T>(gradient, shard);
         const T* own_input = parts.of<T>(input, shard);
         float* shifts = data<float>(own.bias);
-        kernels.gradient_sums(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, relu, shifts, products.data());
+        kernels.gradient_sums(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, relu,
+                              shifts, products.data());
         const auto count = static_cast<float>(parts.rows);
         for (size_t c = 0; c < channels; ++c) {
           data<float>(own.weight)[c] = products[c] * inverse[c];
           slope[c] = -scale[c] * inverse[c] * inverse[c] * products[c] / count;
           offset[c] = -scale[c] * shifts[c] / count;
         }
-        kernels.input_gradient(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, slope.data(), offset.data(), relu, parts.of<T>(input_gradient, shard));
+        kernels.input_gradient(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean,
+                               slope.data(), offset.data(), relu, parts.of<T>(input_gradient, shard));
         return own;
       });
     });
@@ -144,16 +159,20 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     int64_t channels;
     int64_t rows;  // of each
 
-    explicit Parts(const at::Tensor& batch) : channels(batch.size(1)), rows(batch.numel() / channels / shards) {}
+    explicit Parts(const at::Tensor& batch)
+        : channels(batch.size(1)), rows(batch.numel() / channels / shards) {}
 
     template <class T>
     T* of(const at::Tensor& batch, int64_t shard) const {
       return data<T>(batch) + shard * rows * channels;
     }
-    Normalization normalization(const at::Tensor& saved, int64_t shard) const { return {data<float>(saved) + shard * Normalization::kRows * channels, channels}; }
+    Normalization normalization(const at::Tensor& saved, int64_t shard) const {
+      return {data<float>(saved) + shard * Normalization::kRows * channels, channels};
+    }
   };
 
-  static void move_statistics(const BatchNormState& state, const float* mean, const std::vector<float>& deviation, int64_t rows) {
+  static void move_statistics(const BatchNormState& state, const float* mean,
+                              const std::vector<float>& deviation, int64_t rows) {
     const auto keep = static_cast<float>(1 - state.momentum);
     const auto take = static_cast<float>(state.momentum);
     float* running_mean = data<float>(state.running_mean);
@@ -167,19 +186,23 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
 
 // Somebody asks for the gradient of what this batch norm made: a hook, or torch::autograd::grad.
 bool is_asked_for(torch::autograd::Node& norm) {
-  if (!norm.tensor_pre_hooks().empty() || !norm.retains_grad_hooks().empty() || !norm.pre_hooks().empty() || !norm.post_hooks().empty()) return true;
+  if (!norm.tensor_pre_hooks().empty() || !norm.retains_grad_hooks().empty() || !norm.pre_hooks().empty() ||
+      !norm.post_hooks().empty())
+    return true;
   const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
   if (wanted == nullptr) return false;
   const auto info = wanted->find(&norm);
   return info != wanted->end() && info->second.captures_ != nullptr;
 }
 
-/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the batch norm's output still goes through its own backward,
-/// and where that output's gradient is asked for so does this.
+/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the
+/// batch norm's output still goes through its own backward, and where that output's gradient is asked for so
+/// does this.
 class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/, const at::Tensor& /*bias*/, const at::Tensor& normalized,
-                            const at::Tensor& saved, bool in_place) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/,
+                            const at::Tensor& /*bias*/, const at::Tensor& normalized, const at::Tensor& saved,
+                            bool in_place) {
     context->set_materialize_grads(false);
     context->save_for_backward({input, saved});
     if (in_place) context->mark_dirty({normalized});
@@ -192,7 +215,8 @@ class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
     variable_list results(kInputs);
     if (!gradients[0].defined()) return results;
     if (is_asked_for(*torch::autograd::get_current_node()->next_edge(kNormalized).function)) {
-      results[kNormalized] = at::threshold_backward(gradients[0], FusedBatchNorm::output_of(saved[0], saved[1]), 0);
+      results[kNormalized] =
+          at::threshold_backward(gradients[0], FusedBatchNorm::output_of(saved[0], saved[1]), 0);
       return results;
     }
     const auto all = FusedBatchNorm::gradients_of(gradients[0], saved[0], saved[1], /*relu=*/true);
@@ -213,13 +237,15 @@ at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool 
   std::vector<float> scale(static_cast<size_t>(channels)), shift(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     const auto i = static_cast<size_t>(c);
-    scale[i] = data<float>(state.weight)[c] / std::sqrt(data<float>(state.running_variance)[c] + static_cast<float>(state.epsilon));
+    scale[i] = data<float>(state.weight)[c] /
+               std::sqrt(data<float>(state.running_variance)[c] + static_cast<float>(state.epsilon));
     shift[i] = data<float>(state.bias)[c] - data<float>(state.running_mean)[c] * scale[i];
   }
   const at::Tensor output = at::empty_like(input);
   visit_type(input.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    fused::channel_kernels<T>().transform(data<T>(input), input.numel() / channels, channels, scale.data(), shift.data(), relu, data<T>(output));
+    fused::channel_kernels<T>().transform(data<T>(input), input.numel() / channels, channels, scale.data(),
+                                          shift.data(), relu, data<T>(output));
   });
   return output;
 }
@@ -227,11 +253,13 @@ at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool 
 // As the module's own forward does.
 double next_momentum(torch::nn::BatchNorm2dImpl& module) {
   if (module.is_training()) module.num_batches_tracked.add_(1);
-  return module.options.momentum().value_or(1.0 / static_cast<double>(module.num_batches_tracked.item<int64_t>()));
+  return module.options.momentum().value_or(1.0 /
+                                            static_cast<double>(module.num_batches_tracked.item<int64_t>()));
 }
 
 at::Tensor normalized(const at::Tensor& input, const BatchNormState& state, bool relu) {
-  return state.training ? FusedBatchNorm::apply(input, state.weight, state.bias, &state, relu) : inference(state, input, relu);
+  return state.training ? FusedBatchNorm::apply(input, state.weight, state.bias, &state, relu)
+                        : inference(state, input, relu);
 }
 
 }  // namespace
@@ -244,14 +272,19 @@ std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_p
   if (!at::GradMode::is_enabled()) return std::nullopt;
   const auto function = output.grad_fn();  // which kind of pointer depends on LibTorch's version
   auto* const node = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(function.get());
-  // Once its backward ran, what the batch norm saved may be gone; a changed output (without gradients, else it has another grad_fn) is not what it made.
-  if (node == nullptr || node->ctx_.saved_data.at("relu").toBool() || node->ctx_.saved_data.at("ran").toBool() || output._version() != 0) return std::nullopt;
+  // Once its backward ran, what the batch norm saved may be gone; a changed output (without gradients, else
+  // it has another grad_fn) is not what it made.
+  if (node == nullptr || node->ctx_.saved_data.at("relu").toBool() ||
+      node->ctx_.saved_data.at("ran").toBool() || output._version() != 0)
+    return std::nullopt;
   const auto saved = node->ctx_.get_saved_variables();
-  return ReluOfBatchNorm::apply(saved[0], node->ctx_.saved_data.at("weight").toTensor(), node->ctx_.saved_data.at("bias").toTensor(), output, saved[1], in_place);
+  return ReluOfBatchNorm::apply(saved[0], node->ctx_.saved_data.at("weight").toTensor(),
+                                node->ctx_.saved_data.at("bias").toTensor(), output, saved[1], in_place);
 }
 
 at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
-  BatchNormState state{module.weight, module.bias, module.running_mean, module.running_var, 0, module.options.eps(), module.is_training()};
+  BatchNormState state{module.weight,        module.bias,         module.running_mean, module.running_var, 0,
+                       module.options.eps(), module.is_training()};
   if (is_fusible(input, state)) {
     state.momentum = next_momentum(module);
     return normalized(input, state, relu);

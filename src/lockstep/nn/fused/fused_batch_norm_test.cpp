@@ -13,16 +13,21 @@ struct Outcome {
 };
 
 // The engine's operators in double, or ours in `type`.
-Outcome run(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& gradient, bool relu, bool fused) {
+Outcome run(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+            const at::Tensor& gradient, bool relu, bool fused) {
   torch::nn::BatchNorm2d module(torch::nn::BatchNormOptions(input.size(1)).momentum(0.3));
   module->to(fused ? at::kFloat : at::kDouble);
   module->weight.data().copy_(weight);
   module->bias.data().copy_(bias);
   const DirectConvolutions own(fused);
-  at::Tensor leaf = (fused ? input.contiguous(at::MemoryFormat::ChannelsLast) : input.to(at::kDouble)).detach().requires_grad_(true);
-  const at::Tensor output = fused ? batch_norm(*module, leaf, relu) : (relu ? module->forward(leaf).relu() : module->forward(leaf));
+  at::Tensor leaf = (fused ? input.contiguous(at::MemoryFormat::ChannelsLast) : input.to(at::kDouble))
+                        .detach()
+                        .requires_grad_(true);
+  const at::Tensor output =
+      fused ? batch_norm(*module, leaf, relu) : (relu ? module->forward(leaf).relu() : module->forward(leaf));
   output.backward(gradient.to(output.scalar_type()));
-  return {output.detach(), leaf.grad(), module->weight.grad(), module->bias.grad(), module->running_mean, module->running_var};
+  return {output.detach(),     leaf.grad(),          module->weight.grad(),
+          module->bias.grad(), module->running_mean, module->running_var};
 }
 
 void expect_near(const at::Tensor& ours, const at::Tensor& reference, double tolerance, const char* what) {
@@ -33,10 +38,17 @@ void expect_near(const at::Tensor& ours, const at::Tensor& reference, double tol
 
 TEST(FusedBatchNorm, EqualsTheEngineInDouble) {
   torch::manual_seed(5);
-  for (const auto& shape : std::vector<std::vector<int64_t>>{{16, 20, 24, 24}, {1, 1, 3, 2}, {2, 1, 5, 5}, {3, 37, 7, 5}, {1, 64, 8, 8}, {5, 3, 1, 1}, {2, 512, 2, 2}}) {
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{16, 20, 24, 24},
+                                                             {1, 1, 3, 2},
+                                                             {2, 1, 5, 5},
+                                                             {3, 37, 7, 5},
+                                                             {1, 64, 8, 8},
+                                                             {5, 3, 1, 1},
+                                                             {2, 512, 2, 2}}) {
     for (const bool relu : {false, true}) {
       const at::Tensor input = at::randn(shape) * 3 + 10;
-      const at::Tensor weight = at::randn({shape[1]}), bias = at::randn({shape[1]}), gradient = at::randn(shape);
+      const at::Tensor weight = at::randn({shape[1]}), bias = at::randn({shape[1]}),
+                       gradient = at::randn(shape);
       const Outcome ours = run(input, weight, bias, gradient, relu, true);
       const Outcome reference = run(input, weight, bias, gradient, relu, false);
       SCOPED_TRACE(c10::str(shape, " relu ", relu));
@@ -52,7 +64,8 @@ TEST(FusedBatchNorm, EqualsTheEngineInDouble) {
 
 TEST(FusedBatchNorm, BFloat16IsAsNearAsItsDigitsAllow) {
   torch::manual_seed(6);
-  const at::Tensor input = at::randn({8, 20, 12, 12}).to(at::kBFloat16), gradient = at::randn({8, 20, 12, 12}).to(at::kBFloat16);
+  const at::Tensor input = at::randn({8, 20, 12, 12}).to(at::kBFloat16),
+                   gradient = at::randn({8, 20, 12, 12}).to(at::kBFloat16);
   const at::Tensor weight = at::rand({20}) + 0.5, bias = at::randn({20});
   const Outcome ours = run(input, weight, bias, gradient, true, true);
   const Outcome reference = run(input.to(at::kFloat), weight, bias, gradient.to(at::kDouble), true, false);

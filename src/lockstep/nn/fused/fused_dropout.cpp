@@ -15,8 +15,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kChunk = 1024;       // numbers whose random bits are made at once
-constexpr int64_t kPerWord = 4;        // of 16 bits each
+constexpr int64_t kChunk = 1024;  // numbers whose random bits are made at once
+constexpr int64_t kPerWord = 4;   // of 16 bits each
 constexpr double kLevels = 65536;
 
 // SplitMix64 (Steele, Lea, Flood 2014), by its place in the sequence.
@@ -48,22 +48,27 @@ void drop(const T* from, T* to, int64_t count, uint64_t seed, double probability
     make_factors(seed, begin / kPerWord, kept, scale, factors);
     if (begin + kChunk <= count) {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < kChunk; ++i) to[begin + i] = static_cast<T>(static_cast<float>(from[begin + i]) * factors[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < kChunk; ++i)
+        to[begin + i] = static_cast<T>(static_cast<float>(from[begin + i]) * factors[static_cast<size_t>(i)]);
     } else {
-      for (int64_t i = 0; i < count - begin; ++i) to[begin + i] = static_cast<T>(static_cast<float>(from[begin + i]) * factors[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < count - begin; ++i)
+        to[begin + i] = static_cast<T>(static_cast<float>(from[begin + i]) * factors[static_cast<size_t>(i)]);
     }
   }
 }
 
 at::MemoryFormat format_of(const at::Tensor& tensor) {
-  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast)
+             ? at::MemoryFormat::ChannelsLast
+             : at::MemoryFormat::Contiguous;
 }
 
 at::Tensor dropped(const at::Tensor& input, int64_t seed, double probability) {
   const at::Tensor output = at::empty_like(input);
   const auto run = [&](auto type) {
     using T = decltype(type);
-    drop(input.const_data_ptr<T>(), output.mutable_data_ptr<T>(), input.numel(), static_cast<uint64_t>(seed), probability);
+    drop(input.const_data_ptr<T>(), output.mutable_data_ptr<T>(), input.numel(), static_cast<uint64_t>(seed),
+         probability);
   };
   input.scalar_type() == at::kFloat ? run(float{}) : run(at::BFloat16{});
   return output;
@@ -71,7 +76,8 @@ at::Tensor dropped(const at::Tensor& input, int64_t seed, double probability) {
 
 class Dropout : public torch::autograd::Function<Dropout> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, int64_t seed, double probability) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, int64_t seed,
+                            double probability) {
     context->saved_data["seed"] = seed;
     context->saved_data["probability"] = probability;
     context->saved_data["format"] = static_cast<int64_t>(format_of(input));
@@ -81,14 +87,17 @@ class Dropout : public torch::autograd::Function<Dropout> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const auto format = static_cast<at::MemoryFormat>(context->saved_data["format"].toInt());
-    return {dropped(gradients[0].contiguous(format), context->saved_data["seed"].toInt(), context->saved_data["probability"].toDouble()), at::Tensor(), at::Tensor()};
+    return {dropped(gradients[0].contiguous(format), context->saved_data["seed"].toInt(),
+                    context->saved_data["probability"].toDouble()),
+            at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 bool fits_fused_dropout(const at::Tensor& input) {
-  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) && input.is_contiguous(format_of(input));
+  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
+         input.is_contiguous(format_of(input));
 }
 
 at::Tensor fused_dropout(const at::Tensor& input, double probability) {

@@ -37,11 +37,13 @@ TEST(FusedDropout, RepeatsByTheScopesSeedAlone) {
 
 TEST(FusedDropout, BackwardHasTheSameMask) {
   for (const auto type : {at::kFloat, at::kBFloat16}) {
-    at::Tensor input = at::rand({3, 8, 5, 7}).add(0.5).to(type).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+    at::Tensor input =
+        at::rand({3, 8, 5, 7}).add(0.5).to(type).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
     const at::Tensor output = drop_seeded(input, 0.25, 5);
     output.backward(at::ones({3, 8, 5, 7}, type));
     EXPECT_TRUE(at::equal(input.grad().eq(0), output.eq(0)));
-    EXPECT_TRUE(at::allclose((input * input.grad()).detach().to(at::kFloat), output.detach().to(at::kFloat), 2e-2));
+    EXPECT_TRUE(
+        at::allclose((input * input.grad()).detach().to(at::kFloat), output.detach().to(at::kFloat), 2e-2));
   }
 }
 

@@ -19,7 +19,8 @@ using torch::autograd::variable_list;
 
 /// The gradient in the output's type and order of memory.
 at::Tensor like(const at::Tensor& gradient, const at::Tensor& output) {
-  if (gradient.scalar_type() == output.scalar_type() && gradient.strides() == output.strides()) return gradient;
+  if (gradient.scalar_type() == output.scalar_type() && gradient.strides() == output.strides())
+    return gradient;
   return at::empty_like(output).copy_(gradient);
 }
 
@@ -28,7 +29,8 @@ at::Tensor input_gradient_of(const at::Tensor& gradient, const at::Tensor& outpu
   const at::Tensor result = at::empty_like(output);
   visit_type(output.scalar_type(), [&](auto type) {
     using T = decltype(type);
-    fused::relu_kernels<T>().relu_gradient(1, output.numel(), {data<T>(ordered), 0}, {data<T>(output), 0}, {data<T>(result), 0});
+    fused::relu_kernels<T>().relu_gradient(1, output.numel(), {data<T>(ordered), 0}, {data<T>(output), 0},
+                                           {data<T>(result), 0});
   });
   return result;
 }
@@ -73,10 +75,13 @@ class AddRelu : public torch::autograd::Function<AddRelu> {
 };
 
 /// Whether the part is the channels of `whole` from `begin` on.
-bool is_in_place(const at::Tensor& part, const at::Tensor& whole, int64_t begin) { return whole.defined() && part.is_alias_of(whole) && part.storage_offset() == begin; }
+bool is_in_place(const at::Tensor& part, const at::Tensor& whole, int64_t begin) {
+  return whole.defined() && part.is_alias_of(whole) && part.storage_offset() == begin;
+}
 
 int64_t channels_of(const std::vector<at::Tensor>& parts) {
-  return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const at::Tensor& part) { return sum + part.size(1); });
+  return std::accumulate(parts.begin(), parts.end(), int64_t{0},
+                         [](int64_t sum, const at::Tensor& part) { return sum + part.size(1); });
 }
 
 /// Not handed to the graph as an input, for the output is the same tensor.
@@ -89,15 +94,19 @@ class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
   static at::Tensor forward(AutogradContext* context, at::TensorList parts, const Whole& whole) {
     const at::Tensor& first = parts.front();
     const int64_t all = channels_of(parts.vec());
-    const at::Tensor output =
-        whole.pictures.defined() ? whole.pictures : at::empty({first.size(0), all, first.size(2), first.size(3)}, first.options().memory_format(at::MemoryFormat::ChannelsLast));
+    const at::Tensor output = whole.pictures.defined()
+                                  ? whole.pictures
+                                  : at::empty({first.size(0), all, first.size(2), first.size(3)},
+                                              first.options().memory_format(at::MemoryFormat::ChannelsLast));
     std::vector<int64_t> channels;
     visit_type(first.scalar_type(), [&](auto type) {
       using T = decltype(type);
       int64_t begin = 0;
       for (const at::Tensor& part : parts) {
         const int64_t count = part.size(1);
-        if (!is_in_place(part, output, begin)) fused::relu_kernels<T>().relu(output.numel() / all, count, {data<T>(part), count}, {data<T>(output) + begin, all});
+        if (!is_in_place(part, output, begin))
+          fused::relu_kernels<T>().relu(output.numel() / all, count, {data<T>(part), count},
+                                        {data<T>(output) + begin, all});
         begin += count;
         channels.push_back(count);
       }
@@ -117,8 +126,10 @@ class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
       using T = decltype(type);
       int64_t begin = 0;
       for (const int64_t count : context->saved_data["channels"].toIntVector()) {
-        results.push_back(at::empty({output.size(0), count, output.size(2), output.size(3)}, output.options().memory_format(at::MemoryFormat::ChannelsLast)));
-        fused::relu_kernels<T>().relu_gradient(output.numel() / all, count, {data<T>(gradient) + begin, all}, {data<T>(output) + begin, all},
+        results.push_back(at::empty({output.size(0), count, output.size(2), output.size(3)},
+                                    output.options().memory_format(at::MemoryFormat::ChannelsLast)));
+        fused::relu_kernels<T>().relu_gradient(output.numel() / all, count, {data<T>(gradient) + begin, all},
+                                               {data<T>(output) + begin, all},
                                                {data<T>(results.back()), count});
         begin += count;
       }
@@ -132,17 +143,21 @@ class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
 
 bool fits_fused_relu(const std::vector<at::Tensor>& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
-    return is_handled(tensor, tensors.front()) && tensor.is_non_overlapping_and_dense() && tensor.strides() == tensors.front().strides();
+    return is_handled(tensor, tensors.front()) && tensor.is_non_overlapping_and_dense() &&
+           tensor.strides() == tensors.front().strides();
   });
 }
 
 bool fits_concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole) {
-  if (whole.defined() && (whole.size(1) != channels_of(parts) || whole.scalar_type() != parts.front().scalar_type())) return false;
+  if (whole.defined() &&
+      (whole.size(1) != channels_of(parts) || whole.scalar_type() != parts.front().scalar_type()))
+    return false;
   int64_t begin = 0;
   return std::all_of(parts.begin(), parts.end(), [&](const at::Tensor& part) {
     const bool in_place = is_in_place(part, whole, begin);
     begin += part.size(1);
-    return is_handled(part, parts.front()) && part.dim() == 4 && (in_place || part.is_contiguous(at::MemoryFormat::ChannelsLast));
+    return is_handled(part, parts.front()) && part.dim() == 4 &&
+           (in_place || part.is_contiguous(at::MemoryFormat::ChannelsLast));
   });
 }
 
@@ -158,6 +173,8 @@ at::Tensor fused_relu(const at::Tensor& input, bool in_place) { return Relu::app
 
 at::Tensor add_relu(const at::Tensor& a, const at::Tensor& b) { return AddRelu::apply(a, b); }
 
-at::Tensor concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole) { return ConcatenateRelu::apply(at::TensorList(parts), Whole{whole}); }
+at::Tensor concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole) {
+  return ConcatenateRelu::apply(at::TensorList(parts), Whole{whole});
+}
 
 }  // namespace lockstep::nn

@@ -7,7 +7,8 @@
 
 namespace lockstep::nn {
 
-/// Whether the next two functions take these tensors: on a CPU, float32 or bfloat16, all of one type and dense in one order.
+/// Whether the next two functions take these tensors: on a CPU, float32 or bfloat16, all of one type and
+/// dense in one order.
 bool fits_fused_relu(const std::vector<at::Tensor>& tensors);
 
 /// relu(input); in place when asked, for an input that no backward pass needs.
@@ -19,12 +20,13 @@ at::Tensor relu_into(const at::Tensor& input, const at::Tensor& output);
 /// relu(a + b), of one shape
 at::Tensor add_relu(const at::Tensor& a, const at::Tensor& b);
 
-/// Whether concatenate_relu takes these tensors: pictures [b,C,H,W] stored channels last, on a CPU, float32 or bfloat16, all of one type; or the channels of `whole` where
-/// they belong.
+/// Whether concatenate_relu takes these tensors: pictures [b,C,H,W] stored channels last, on a CPU, float32
+/// or bfloat16, all of one type; or the channels of `whole` where they belong.
 bool fits_concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole);
 
-/// cat of relu(part) along the channels, for pictures that differ in C only. `whole`, unless undefined, becomes the result; parts that are its channels already, with their ReLU
-/// done (JoinedPictures), stay as they are.
+/// cat of relu(part) along the channels, for pictures that differ in C only. `whole`, unless undefined,
+/// becomes the result; parts that are its channels already, with their ReLU done (JoinedPictures), stay as
+/// they are.
 at::Tensor concatenate_relu(const std::vector<at::Tensor>& parts, const at::Tensor& whole);
 
 }  // namespace lockstep::nn

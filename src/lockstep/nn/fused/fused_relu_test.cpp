@@ -23,7 +23,8 @@ using Tensors = std::vector<at::Tensor>;
 template <class Function>
 Tensors passes(const Tensors& inputs, Function function) {
   Tensors leaves;
-  for (const at::Tensor& input : inputs) leaves.push_back(input.detach().clone(at::MemoryFormat::Preserve).requires_grad_());
+  for (const at::Tensor& input : inputs)
+    leaves.push_back(input.detach().clone(at::MemoryFormat::Preserve).requires_grad_());
   const at::Tensor output = function(leaves);
   torch::manual_seed(3);
   output.backward(at::randn_like(output, output.options().memory_format(at::MemoryFormat::Contiguous)));
@@ -36,12 +37,14 @@ template <class Ours, class Engine>
 void compare(const Tensors& inputs, Ours ours, Engine engine) {
   const Tensors expected = passes(inputs, engine), found = passes(inputs, ours);
   ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i])) << i << " of " << inputs.front().sizes();
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(at::equal(found[i], expected[i])) << i << " of " << inputs.front().sizes();
 }
 
 Tensors pictures(at::ScalarType type, std::initializer_list<int64_t> channels) {
   Tensors result;
-  for (const int64_t count : channels) result.push_back(at::randn({2, count, 5, 3}).to(type).contiguous(at::MemoryFormat::ChannelsLast));
+  for (const int64_t count : channels)
+    result.push_back(at::randn({2, count, 5, 3}).to(type).contiguous(at::MemoryFormat::ChannelsLast));
   return result;
 }
 
@@ -49,9 +52,15 @@ TEST(FusedRelu, GivesWhatTheEngineGives) {
   torch::manual_seed(2);
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t count : {1, 3, 16, 37}) {
-      compare(pictures(type, {count}), [](const Tensors& x) { return fused_relu(x[0], false); }, [](const Tensors& x) { return at::relu(x[0]); });
-      compare(pictures(type, {count, count}), [](const Tensors& x) { return add_relu(x[0], x[1]); }, [](const Tensors& x) { return at::relu(x[0] + x[1]); });
-      compare(pictures(type, {count, 1, 20}), [](const Tensors& x) { return concatenate_relu(x, {}); }, [](const Tensors& x) { return at::cat(x, 1).relu(); });
+      compare(
+          pictures(type, {count}), [](const Tensors& x) { return fused_relu(x[0], false); },
+          [](const Tensors& x) { return at::relu(x[0]); });
+      compare(
+          pictures(type, {count, count}), [](const Tensors& x) { return add_relu(x[0], x[1]); },
+          [](const Tensors& x) { return at::relu(x[0] + x[1]); });
+      compare(
+          pictures(type, {count, 1, 20}), [](const Tensors& x) { return concatenate_relu(x, {}); },
+          [](const Tensors& x) { return at::cat(x, 1).relu(); });
     }
   }
 }
@@ -76,7 +85,11 @@ TEST(FusedRelu, LetsNaNPass) {
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor input = at::full({3, 7}, -std::numeric_limits<float>::quiet_NaN()).to(type);
     EXPECT_TRUE(fused_relu(input, false).isnan().all().item<bool>());
-    EXPECT_EQ(fused_relu(at::full({3, 7}, -std::numeric_limits<float>::infinity()).to(type), false).abs().sum().item<float>(), 0);
+    EXPECT_EQ(fused_relu(at::full({3, 7}, -std::numeric_limits<float>::infinity()).to(type), false)
+                  .abs()
+                  .sum()
+                  .item<float>(),
+              0);
   }
 }
 

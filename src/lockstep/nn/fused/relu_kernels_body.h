@@ -1,5 +1,6 @@
-// The text of the ReLU kernels, compiled once per instruction set; LOCKSTEP_RELU_KERNELS names the function that returns them.
-// The loops are for the compiler to vectorise: bfloat16 is compared as whole numbers, twice as many in a vector as floats.
+// The text of the ReLU kernels, compiled once per instruction set; LOCKSTEP_RELU_KERNELS names the function
+// that returns them. The loops are for the compiler to vectorise: bfloat16 is compared as whole numbers,
+// twice as many in a vector as floats.
 #pragma once
 
 #include "lockstep/nn/direct/vectors.h"
@@ -22,7 +23,8 @@ inline BFloat16 gradient_of(BFloat16 gradient, BFloat16 output) {
 template <class Work>
 inline void in_pieces(int64_t columns, Work&& work) {
   constexpr int64_t kPiece = 256;
-  for (int64_t begin = 0; begin < columns; begin += kPiece) work(begin, direct::smaller(kPiece, columns - begin));
+  for (int64_t begin = 0; begin < columns; begin += kPiece)
+    work(begin, direct::smaller(kPiece, columns - begin));
 }
 
 template <class T>
@@ -37,9 +39,12 @@ void relu(int64_t rows, int64_t columns, Rows<const T> input, Rows<T> output) {
 }
 
 template <class T>
-void relu_gradient(int64_t rows, int64_t columns, Rows<const T> gradient, Rows<const T> output, Rows<T> input_gradient) {
-  for (int64_t row = 0; row < rows; ++row, gradient.data += gradient.step, output.data += output.step, input_gradient.data += input_gradient.step) {
-    in_pieces(columns, [from = gradient.data, by = output.data, to = input_gradient.data](int64_t begin, int64_t count) {
+void relu_gradient(int64_t rows, int64_t columns, Rows<const T> gradient, Rows<const T> output,
+                   Rows<T> input_gradient) {
+  for (int64_t row = 0; row < rows; ++row, gradient.data += gradient.step, output.data += output.step,
+               input_gradient.data += input_gradient.step) {
+    in_pieces(columns, [from = gradient.data, by = output.data, to = input_gradient.data](int64_t begin,
+                                                                                          int64_t count) {
       direct::fetch_all_ahead(from + begin, count);
       direct::fetch_all_ahead(by + begin, count);
       direct::fetch_all_ahead<direct::kToWrite>(to + begin, count);
@@ -56,8 +61,12 @@ void add_relu(int64_t count, const T* a, const T* b, T* output) {
     const direct::Vector<kLanes> value = left + right;
     return value < 0.0F ? direct::Vector<kLanes>{} : value;
   };
-  for (; i + kLanes <= count; i += kLanes) direct::store<kLanes>(sum(direct::load<kLanes>(a + i), direct::load<kLanes>(b + i)), output + i);
-  if (i < count) direct::store_some<kLanes>(sum(direct::load_some<kLanes>(a + i, count - i), direct::load_some<kLanes>(b + i, count - i)), output + i, count - i);
+  for (; i + kLanes <= count; i += kLanes)
+    direct::store<kLanes>(sum(direct::load<kLanes>(a + i), direct::load<kLanes>(b + i)), output + i);
+  if (i < count)
+    direct::store_some<kLanes>(
+        sum(direct::load_some<kLanes>(a + i, count - i), direct::load_some<kLanes>(b + i, count - i)),
+        output + i, count - i);
 }
 
 template <class T>

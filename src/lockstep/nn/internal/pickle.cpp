@@ -12,15 +12,20 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr size_t kMostValues = 1'000'000;     // a tensor takes about 20
-constexpr size_t kMostStackings = 4'000'000;  // of values, kept ones that are taken again and marks: a tensor takes about 30
+constexpr size_t kMostValues = 1'000'000;  // a tensor takes about 20
+constexpr size_t kMostStackings =
+    4'000'000;  // of values, kept ones that are taken again and marks: a tensor takes about 30
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
-constexpr std::array<std::string_view, 10> kStorages{"torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage", "torch.BFloat16Storage", "torch.LongStorage",
-                                                     "torch.IntStorage", "torch.ShortStorage", "torch.CharStorage", "torch.ByteStorage", "torch.BoolStorage"};
+constexpr std::array<std::string_view, 10> kStorages{
+    "torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage",  "torch.BFloat16Storage",
+    "torch.LongStorage",   "torch.IntStorage",   "torch.ShortStorage", "torch.CharStorage",
+    "torch.ByteStorage",   "torch.BoolStorage"};
 
-bool is_storage(std::string_view name) { return std::find(kStorages.begin(), kStorages.end(), name) != kStorages.end(); }
+bool is_storage(std::string_view name) {
+  return std::find(kStorages.begin(), kStorages.end(), name) != kStorages.end();
+}
 
 [[noreturn]] void refuse(std::string message) { throw PickleError{std::move(message)}; }
 
@@ -41,7 +46,8 @@ class Machine {
       step(code);
     }
     if (!rest_.empty()) refuse("bytes follow the end of its pickle");
-    if (stack_.size() != 1) refuse("its pickle leaves " + std::to_string(stack_.size()) + " values where one is due");
+    if (stack_.size() != 1)
+      refuse("its pickle leaves " + std::to_string(stack_.size()) + " values where one is due");
     pickle_.top = stack_.front();
     return std::move(pickle_);
   }
@@ -70,9 +76,12 @@ class Machine {
     return text;
   }
 
-  // A file of few bytes can take what it has kept any number of times, and each time something is put somewhere.
+  // A file of few bytes can take what it has kept any number of times, and each time something is put
+  // somewhere.
   void count_stacking() {
-    if (++stackings_ > kMostStackings) refuse("its pickle has more than " + std::to_string(kMostStackings) + " places that values are put into");
+    if (++stackings_ > kMostStackings)
+      refuse("its pickle has more than " + std::to_string(kMostStackings) +
+             " places that values are put into");
   }
 
   void stack(uint32_t number) {
@@ -81,7 +90,8 @@ class Machine {
   }
 
   void push(PickleValue value) {
-    if (pickle_.values.size() == kMostValues) refuse("its pickle has more than " + std::to_string(kMostValues) + " values");
+    if (pickle_.values.size() == kMostValues)
+      refuse("its pickle has more than " + std::to_string(kMostValues) + " values");
     stack(static_cast<uint32_t>(pickle_.values.size()));
     pickle_.values.push_back(std::move(value));
   }
@@ -89,7 +99,8 @@ class Machine {
   void push_integer(int64_t value) { push({.kind = Kind::integer, .integer = value}); }
 
   uint32_t pop() {
-    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) refuse("its pickle takes a value where there is none");
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
+      refuse("its pickle takes a value where there is none");
     const uint32_t top = stack_.back();
     stack_.pop_back();
     return top;
@@ -112,7 +123,8 @@ class Machine {
   PickleValue& top_of(Kind kind, const char* what) {
     const uint32_t top = pop();
     stack_.push_back(top);
-    if (pickle_.values[top].kind != kind) refuse(std::string("its pickle fills something that is no ") + what);
+    if (pickle_.values[top].kind != kind)
+      refuse(std::string("its pickle fills something that is no ") + what);
     return pickle_.values[top];
   }
 
@@ -137,7 +149,9 @@ class Machine {
   }
 
   const PickleValue& item(const PickleValue& tuple, size_t index, Kind kind, const char* what) const {
-    if (tuple.kind != Kind::tuple || index >= tuple.items.size() || pickle_.values[tuple.items[index]].kind != kind) refuse_bad(what);
+    if (tuple.kind != Kind::tuple || index >= tuple.items.size() ||
+        pickle_.values[tuple.items[index]].kind != kind)
+      refuse_bad(what);
     return pickle_.values[tuple.items[index]];
   }
 
@@ -145,17 +159,23 @@ class Machine {
   void persistent() {
     const PickleValue& id = pickle_.values[pop()];
     const std::string& type = item(id, 1, Kind::global, "storage").text;
-    if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type)) refuse("its pickle has a bad storage");
-    if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes) refuse("its pickle has a storage whose key has " + std::to_string(bytes) + " bytes");
-    push({.kind = Kind::storage, .integer = item(id, 4, Kind::integer, "storage").integer, .items = {id.items[1], id.items[2]}});
+    if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type))
+      refuse("its pickle has a bad storage");
+    if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes)
+      refuse("its pickle has a storage whose key has " + std::to_string(bytes) + " bytes");
+    push({.kind = Kind::storage,
+          .integer = item(id, 4, Kind::integer, "storage").integer,
+          .items = {id.items[1], id.items[2]}});
   }
 
-  // A call of what global() has let in. Nothing is copied but what is kept, or a long tuple that is called often would take for ever.
+  // A call of what global() has let in. Nothing is copied but what is kept, or a long tuple that is called
+  // often would take for ever.
   void reduce() {
     const uint32_t given = pop();
     const PickleValue& arguments = pickle_.values[given];
     const PickleValue& called = pickle_.values[pop()];
-    if (called.kind != Kind::global || arguments.kind != Kind::tuple) refuse("its pickle calls something that is no function");
+    if (called.kind != Kind::global || arguments.kind != Kind::tuple)
+      refuse("its pickle calls something that is no function");
     if (called.text == kOrderedDict) {
       if (!arguments.items.empty()) refuse("its pickle has a bad OrderedDict");
       push({.kind = Kind::dict});
@@ -197,47 +217,85 @@ class Machine {
   void step(unsigned char code) {
     switch (code) {
       case 0x80:  // PROTO
-        if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5) refuse("its pickle is of protocol " + std::to_string(protocol));
+        if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5)
+          refuse("its pickle is of protocol " + std::to_string(protocol));
         return;
-      case 0x95: take(8); return;  // FRAME
-      case '(': return mark();
-      case '0': pop(); return;
-      case 'N': return push({});
+      case 0x95:
+        take(8);
+        return;  // FRAME
+      case '(':
+        return mark();
+      case '0':
+        pop();
+        return;
+      case 'N':
+        return push({});
       case 0x88:
-      case 0x89: return push({.kind = Kind::boolean, .integer = code == 0x88});
-      case 'J': return push_integer(number<int32_t>());
-      case 'K': return push_integer(number<uint8_t>());
-      case 'M': return push_integer(number<uint16_t>());
-      case 0x8a: return long_integer();
-      case 'G': take(8); return push({.kind = Kind::number});
-      case 'X': return push_text(take(number<uint32_t>()));
-      case 0x8c: return push_text(take(number<uint8_t>()));
-      case 0x8d: return push_text(take(number<uint64_t>()));
-      case '}': return push({.kind = Kind::dict});
-      case ']': return push({.kind = Kind::list});
-      case ')': return push({.kind = Kind::tuple});
-      case 't': return push({.kind = Kind::tuple, .items = pop_to_mark()});
-      case 0x85: return tuple_of(1);
-      case 0x86: return tuple_of(2);
-      case 0x87: return tuple_of(3);
-      case 'a': return append_popped(1, Kind::list, "list");
-      case 'e': return append_group(Kind::list, "list");
-      case 's': return append_popped(2, Kind::dict, "dict");
-      case 'u': return append_group(Kind::dict, "dict");
-      case 'q': return remember(number<uint8_t>());
-      case 'r': return remember(number<uint32_t>());
-      case 0x94: return remember(memo_.size());  // MEMOIZE
-      case 'h': return recall(number<uint8_t>());
-      case 'j': return recall(number<uint32_t>());
+      case 0x89:
+        return push({.kind = Kind::boolean, .integer = code == 0x88});
+      case 'J':
+        return push_integer(number<int32_t>());
+      case 'K':
+        return push_integer(number<uint8_t>());
+      case 'M':
+        return push_integer(number<uint16_t>());
+      case 0x8a:
+        return long_integer();
+      case 'G':
+        take(8);
+        return push({.kind = Kind::number});
+      case 'X':
+        return push_text(take(number<uint32_t>()));
+      case 0x8c:
+        return push_text(take(number<uint8_t>()));
+      case 0x8d:
+        return push_text(take(number<uint64_t>()));
+      case '}':
+        return push({.kind = Kind::dict});
+      case ']':
+        return push({.kind = Kind::list});
+      case ')':
+        return push({.kind = Kind::tuple});
+      case 't':
+        return push({.kind = Kind::tuple, .items = pop_to_mark()});
+      case 0x85:
+        return tuple_of(1);
+      case 0x86:
+        return tuple_of(2);
+      case 0x87:
+        return tuple_of(3);
+      case 'a':
+        return append_popped(1, Kind::list, "list");
+      case 'e':
+        return append_group(Kind::list, "list");
+      case 's':
+        return append_popped(2, Kind::dict, "dict");
+      case 'u':
+        return append_group(Kind::dict, "dict");
+      case 'q':
+        return remember(number<uint8_t>());
+      case 'r':
+        return remember(number<uint32_t>());
+      case 0x94:
+        return remember(memo_.size());  // MEMOIZE
+      case 'h':
+        return recall(number<uint8_t>());
+      case 'j':
+        return recall(number<uint32_t>());
       case 'c': {
         const std::string module = line();
         return global(module, line());
       }
-      case 0x93: return stack_global();
-      case 'Q': return persistent();
-      case 'R': return reduce();
-      case 'b': return build();
-      default: refuse("its pickle has the operation " + std::to_string(code) + ", which no state dict needs");
+      case 0x93:
+        return stack_global();
+      case 'Q':
+        return persistent();
+      case 'R':
+        return reduce();
+      case 'b':
+        return build();
+      default:
+        refuse("its pickle has the operation " + std::to_string(code) + ", which no state dict needs");
     }
   }
 

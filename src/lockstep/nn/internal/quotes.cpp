@@ -16,7 +16,8 @@ std::string in_quotes(const std::string& text) {
     while (size > 0 && continues_a_character(text[size])) --size;
   }
   std::string shown = "\"";
-  for (size_t i = 0; i < size; ++i) shown += static_cast<unsigned char>(text[i]) < 32 || text[i] == 127 ? '?' : text[i];
+  for (size_t i = 0; i < size; ++i)
+    shown += static_cast<unsigned char>(text[i]) < 32 || text[i] == 127 ? '?' : text[i];
   return shown + (size < text.size() ? "...\"" : "\"");
 }
 

@@ -30,7 +30,8 @@ class HeaderReader {
   }
 
   bool end_object() {
-    if (depth_ == 2 && !in_metadata_ && (!seen_.contains("dtype") || !seen_.contains("shape") || !seen_.contains("data_offsets"))) {
+    if (depth_ == 2 && !in_metadata_ &&
+        (!seen_.contains("dtype") || !seen_.contains("shape") || !seen_.contains("data_offsets"))) {
       throw HeaderError{"tensor " + in_quotes(name_) + " lacks its dtype, shape or data_offsets"};
     }
     --depth_;
@@ -43,7 +44,8 @@ class HeaderReader {
       name_ = text;
       in_metadata_ = text == "__metadata__";
     } else {
-      if (!seen_.insert(text).second) throw HeaderError{in_quotes(text) + " stands twice in " + in_quotes(name_)};
+      if (!seen_.insert(text).second)
+        throw HeaderError{in_quotes(text) + " stands twice in " + in_quotes(name_)};
       field_ = text;
     }
     return true;
@@ -62,7 +64,8 @@ class HeaderReader {
     if (field_ == "shape") {
       entry.shape = numbers_;
     } else {
-      if (numbers_.size() != 2) throw HeaderError{"data_offsets of " + in_quotes(name_) + " are not two numbers"};
+      if (numbers_.size() != 2)
+        throw HeaderError{"data_offsets of " + in_quotes(name_) + " are not two numbers"};
       entry.begin = numbers_[0];
       entry.end = numbers_[1];
     }
@@ -71,8 +74,11 @@ class HeaderReader {
 
   bool number_unsigned(uint64_t value) {
     if (depth_ != 3) misplaced();
-    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) throw HeaderError{"a size or offset of " + in_quotes(name_) + " is too large"};
-    if (numbers_.size() == kMostDimensions) throw HeaderError{in_quotes(name_) + " has more than " + std::to_string(kMostDimensions) + " dimensions"};
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      throw HeaderError{"a size or offset of " + in_quotes(name_) + " is too large"};
+    if (numbers_.size() == kMostDimensions)
+      throw HeaderError{in_quotes(name_) + " has more than " + std::to_string(kMostDimensions) +
+                        " dimensions"};
     numbers_.push_back(value);
     return true;
   }
@@ -90,7 +96,9 @@ class HeaderReader {
 
   bool null() { misplaced(); }
   bool boolean(bool) { misplaced(); }
-  bool number_integer(int64_t) { throw HeaderError{"a size or offset of " + in_quotes(name_) + " is negative"}; }
+  bool number_integer(int64_t) {
+    throw HeaderError{"a size or offset of " + in_quotes(name_) + " is negative"};
+  }
   bool number_float(double, const std::string&) { misplaced(); }
   bool binary(std::vector<uint8_t>&) { misplaced(); }
   bool parse_error(size_t position, const std::string&, const Json::exception&) {

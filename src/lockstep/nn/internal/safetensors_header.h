@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, parsed event by event: anything but the one form it may have ends the parse at once, so that a
-// hostile header costs no more memory than its own size.
+// The JSON header of a safetensors file, parsed event by event: anything but the one form it may have ends
+// the parse at once, so that a hostile header costs no more memory than its own size.
 #pragma once
 
 #include <cstdint>

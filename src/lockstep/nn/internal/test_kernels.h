@@ -1,4 +1,5 @@
-// What the tests of kernels against plain definitions share: every instruction set that this processor has, both types of numbers, and numbers that do not round.
+// What the tests of kernels against plain definitions share: every instruction set that this processor has,
+// both types of numbers, and numbers that do not round.
 #pragma once
 
 #include <limits>
@@ -35,17 +36,22 @@ void in_every_set(const Kernels& plain, const Kernels& avx2, const Kernels& avx5
 }
 
 /// Multiples of 1/16 up to 4, which bfloat16 holds too.
-inline at::Tensor few_digits(at::IntArrayRef sizes) { return at::randint(-64, 65, sizes, at::kDouble).div(16); }
+inline at::Tensor few_digits(at::IntArrayRef sizes) {
+  return at::randint(-64, 65, sizes, at::kDouble).div(16);
+}
 
 inline at::Tensor random_floats(at::IntArrayRef sizes) { return at::randn(sizes); }
 inline at::Tensor random_doubles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
 /// For a kernel to write all of.
-inline at::Tensor unwritten(at::IntArrayRef sizes, at::ScalarType type) { return at::full(sizes, kNan, type); }
+inline at::Tensor unwritten(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::full(sizes, kNan, type);
+}
 
 /// Whether these are the wanted float64 numbers, rounded once; a zero has no sign.
 inline bool is_exact(const at::Tensor& ours, const at::Tensor& wanted) {
-  return at::allclose(ours.to(at::kDouble), wanted.to(ours.scalar_type()).to(at::kDouble), 0, 0, /*equal_nan=*/true);
+  return at::allclose(ours.to(at::kDouble), wanted.to(ours.scalar_type()).to(at::kDouble), 0, 0,
+                      /*equal_nan=*/true);
 }
 
 /// The slope of loss() along each of `values`, which it reads anew in each call.
@@ -68,8 +74,12 @@ at::Tensor slopes(const at::Tensor& values, const Loss& loss) {
   return result;
 }
 
-inline bool is_near(const at::Tensor& slopes, const at::Tensor& gradient) { return at::allclose(slopes, gradient, 1e-6, 1e-6); }
+inline bool is_near(const at::Tensor& slopes, const at::Tensor& gradient) {
+  return at::allclose(slopes, gradient, 1e-6, 1e-6);
+}
 
-inline double weighted_sum(const at::Tensor& output, const at::Tensor& gradient) { return (output * gradient).sum().item<double>(); }
+inline double weighted_sum(const at::Tensor& output, const at::Tensor& gradient) {
+  return (output * gradient).sum().item<double>();
+}
 
 }  // namespace lockstep::nn::test

@@ -28,7 +28,8 @@ inline std::string complaint(const std::string& json, const NetworkInput& input 
 /// The shapes that the layers of a network give, in order of evaluation.
 inline std::vector<std::vector<int64_t>> shapes_of(const std::string& json, const NetworkInput& input = {}) {
   std::vector<std::vector<int64_t>> shapes;
-  for (const LayerRow& row : inspect_network(read_network(Json::parse(json), "net"), input).rows) shapes.push_back(row.shape);
+  for (const LayerRow& row : inspect_network(read_network(Json::parse(json), "net"), input).rows)
+    shapes.push_back(row.shape);
   return shapes;
 }
 

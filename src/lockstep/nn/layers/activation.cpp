@@ -19,7 +19,10 @@ namespace {
 template <class Function>
 LayerPlan plan_function(const std::vector<LayerInput>& inputs, Function function) {
   LayerPlan plan{.output = only_input(inputs).shape};
-  plan.build = [function](bool) { return BuiltLayer{nullptr, [function](const std::vector<at::Tensor>& taken) { return function(taken[0]); }}; };
+  plan.build = [function](bool) {
+    return BuiltLayer{nullptr,
+                      [function](const std::vector<at::Tensor>& taken) { return function(taken[0]); }};
+  };
   return plan;
 }
 
@@ -59,18 +62,23 @@ LayerPlan plan_softmax(const NoOptions&, const std::vector<LayerInput>& inputs) 
 }
 
 LayerPlan plan_leaky_relu(const LeakyRelu& options, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan = plan_function(inputs, [slope = options.slope](const at::Tensor& tensor) { return at::leaky_relu(tensor, slope); });
+  LayerPlan plan = plan_function(
+      inputs, [slope = options.slope](const at::Tensor& tensor) { return at::leaky_relu(tensor, slope); });
   plan.detail = "slope " + shortest(options.slope);
   return plan;
 }
 
 LayerPlan plan_dropout(const Dropout& options, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan{.detail = "probability " + shortest(options.probability), .output = only_input(inputs).shape, .random = options.probability > 0};
+  LayerPlan plan{.detail = "probability " + shortest(options.probability),
+                 .output = only_input(inputs).shape,
+                 .random = options.probability > 0};
   plan.build = [probability = options.probability](bool) {
     auto module = std::make_shared<torch::nn::DropoutImpl>(torch::nn::DropoutOptions(probability));
     return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
-                        const bool fused = module->is_training() && DirectConvolutions::enabled() && fits_fused_dropout(taken[0]);
-                        return fused ? fused_dropout(taken[0], module->options.p()) : module->forward(taken[0]);
+                        const bool fused = module->is_training() && DirectConvolutions::enabled() &&
+                                           fits_fused_dropout(taken[0]);
+                        return fused ? fused_dropout(taken[0], module->options.p())
+                                     : module->forward(taken[0]);
                       }};
   };
   return plan;

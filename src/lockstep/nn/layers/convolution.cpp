@@ -11,8 +11,8 @@ namespace {
 void check_groups(const Conv2d& options, const LayerInput& input) {
   const int64_t channels = input.shape[0];
   if (channels % options.groups == 0 && options.filters % options.groups == 0) return;
-  throw Misfit{"has " + std::to_string(options.groups) + " groups, which do not divide the " + std::to_string(channels) + " channels of \"" +
-      input.name + "\" and the " +
+  throw Misfit{"has " + std::to_string(options.groups) + " groups, which do not divide the " +
+                   std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
                    std::to_string(options.filters) + " filters",
                "choose groups that divide both"};
 }
@@ -36,33 +36,56 @@ std::string detail_of(const Conv2d& options, Pair kernel, Pair stride, Pair padd
 LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inputs) {
   const LayerInput& input = picture_input(inputs);
   if (options.filters == 0) throw Misfit{"needs \"filters\", the channels of its output", ""};
-  if (options.kernel.empty()) throw Misfit{"needs \"kernel\", the size of its window", "\"kernel\": 3, or [3, 5] for height and width"};
+  if (options.kernel.empty())
+    throw Misfit{"needs \"kernel\", the size of its window", "\"kernel\": 3, or [3, 5] for height and width"};
   check_groups(options, input);
   const Pair kernel = pair_of(options.kernel, "kernel", {1, 1});
   const Pair stride = pair_of(options.stride, "stride", {1, 1});
   const Pair padding = pair_of(options.padding, "padding", {0, 0});
   const Pair dilation = pair_of(options.dilation, "dilation", {1, 1});
-  LayerPlan plan{.detail = detail_of(options, kernel, stride, padding, dilation), .output_is_reusable = true, .keeps_shards_apart = true};
-  plan.output = windowed_shape(input, options.filters, {kernel.height, stride.height, padding.height, dilation.height, false},
+  LayerPlan plan{.detail = detail_of(options, kernel, stride, padding, dilation),
+                 .output_is_reusable = true,
+                 .keeps_shards_apart = true};
+  plan.output = windowed_shape(input, options.filters,
+                               {kernel.height, stride.height, padding.height, dilation.height, false},
                                {kernel.width, stride.width, padding.width, dilation.width, false});
-  plan.learnables.push_back({"weight", {options.filters, input.shape[0] / options.groups, kernel.height, kernel.width}});
+  plan.learnables.push_back(
+      {"weight", {options.filters, input.shape[0] / options.groups, kernel.height, kernel.width}});
   if (options.bias) plan.learnables.push_back({"bias", {options.filters}});
   const bool plain = dilation.height == 1 && dilation.width == 1 && options.groups == 1;
   const bool overlaps = padding.height < kernel.height && padding.width < kernel.width;
-  const direct::ConvolutionShape shape{0, input.shape[0], input.shape[1], input.shape[2], options.filters, kernel.height, kernel.width, padding.height, padding.width, false, stride.height, stride.width};
-  plan.runs_direct = [shape, possible = plain && overlaps](int64_t batch, bool half) { return possible && is_direct(shape, batch, half); };
-  const auto settings = torch::nn::Conv2dOptions(input.shape[0], options.filters, {kernel.height, kernel.width})
-                            .stride({stride.height, stride.width})
-                            .padding({padding.height, padding.width})
-                            .dilation({dilation.height, dilation.width})
-                            .groups(options.groups)
-                            .bias(options.bias);
+  const direct::ConvolutionShape shape{0,
+                                       input.shape[0],
+                                       input.shape[1],
+                                       input.shape[2],
+                                       options.filters,
+                                       kernel.height,
+                                       kernel.width,
+                                       padding.height,
+                                       padding.width,
+                                       false,
+                                       stride.height,
+                                       stride.width};
+  plan.runs_direct = [shape, possible = plain && overlaps](int64_t batch, bool half) {
+    return possible && is_direct(shape, batch, half);
+  };
+  const auto settings =
+      torch::nn::Conv2dOptions(input.shape[0], options.filters, {kernel.height, kernel.width})
+          .stride({stride.height, stride.width})
+          .padding({padding.height, padding.width})
+          .dilation({dilation.height, dilation.width})
+          .groups(options.groups)
+          .bias(options.bias);
   plan.build = [settings, initializer = options.initializer](bool) {
     auto module = std::make_shared<torch::nn::Conv2dImpl>(settings);
     initialize(initializer, module->weight, module->bias);
-    return BuiltLayer{.module = module,
-                      .forward = [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); },
-                      .forward_joined = [module](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) { return joined_convolution(*module, taken[0], joined); }};
+    return BuiltLayer{
+        .module = module,
+        .forward = [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); },
+        .forward_joined =
+            [module](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) {
+              return joined_convolution(*module, taken[0], joined);
+            }};
   };
   return plan;
 }

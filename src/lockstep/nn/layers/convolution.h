@@ -17,7 +17,8 @@ struct Conv2d {
   bool bias = true;
   Initializer initializer = Initializer::standard;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("filters", self.filters, "channels of the output; \"classes\" is the number of classes", between(1, 1e6));
+    field("filters", self.filters, "channels of the output; \"classes\" is the number of classes",
+          between(1, 1e6));
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
     field("stride", self.stride, "steps of the window, 1 if not given", between(1, 1e4));
     field("padding", self.padding, "zeros put around the picture, 0 if not given", between(0, 1e4));

@@ -10,20 +10,25 @@ namespace lockstep::nn {
 namespace {
 
 void check_several(const std::vector<LayerInput>& inputs) {
-  if (inputs.size() < 2) throw Misfit{"needs at least two inputs, and has " + std::to_string(inputs.size()), "name them: \"inputs\": [\"a\", \"b\"]"};
+  if (inputs.size() < 2)
+    throw Misfit{"needs at least two inputs, and has " + std::to_string(inputs.size()),
+                 "name them: \"inputs\": [\"a\", \"b\"]"};
 }
 
 [[noreturn]] void shapes_clash(const LayerInput& first, const LayerInput& other, const char* rule) {
-  throw Misfit{"cannot join " + shape_text(first.shape) + " from \"" + first.name + "\" and " + shape_text(other.shape) + " from \"" + other.name +
-      "\": " + rule, ""};
+  throw Misfit{"cannot join " + shape_text(first.shape) + " from \"" + first.name + "\" and " +
+                   shape_text(other.shape) + " from \"" + other.name + "\": " + rule,
+               ""};
 }
 
 at::Tensor relu_of_sum(const std::vector<at::Tensor>& taken) {
-  return DirectConvolutions::enabled() && fits_fused_relu(taken) ? add_relu(taken[0], taken[1]) : at::add(taken[0], taken[1]).relu_();
+  return DirectConvolutions::enabled() && fits_fused_relu(taken) ? add_relu(taken[0], taken[1])
+                                                                 : at::add(taken[0], taken[1]).relu_();
 }
 
 at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken, const at::Tensor& whole) {
-  return DirectConvolutions::enabled() && fits_concatenate_relu(taken, whole) ? concatenate_relu(taken, whole) : at::cat(taken, 1).relu_();
+  return DirectConvolutions::enabled() && fits_concatenate_relu(taken, whole) ? concatenate_relu(taken, whole)
+                                                                              : at::cat(taken, 1).relu_();
 }
 
 }  // namespace
@@ -31,9 +36,13 @@ at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken, const at:
 LayerPlan plan_add(const NoOptions&, const std::vector<LayerInput>& inputs) {
   check_several(inputs);
   for (const LayerInput& input : inputs) {
-    if (input.shape != inputs.front().shape) shapes_clash(inputs.front(), input, "all inputs need the same shape");
+    if (input.shape != inputs.front().shape)
+      shapes_clash(inputs.front(), input, "all inputs need the same shape");
   }
-  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = inputs.front().shape, .output_is_reusable = true, .keeps_shards_apart = true};
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()),
+                 .output = inputs.front().shape,
+                 .output_is_reusable = true,
+                 .keeps_shards_apart = true};
   plan.build = [](bool) {
     return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) {
                         at::Tensor sum = at::add(taken[0], taken[1]);
@@ -56,11 +65,22 @@ LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inpu
     output.front() += input.shape.front();
   }
   checked_count(output, "an output");
-  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()), .output = output, .output_is_reusable = true, .keeps_shards_apart = true, .relu_may_precede = true};
-  plan.build = [](bool) { return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return at::cat(taken, 1); }}; };
+  LayerPlan plan{.detail = "of " + std::to_string(inputs.size()),
+                 .output = output,
+                 .output_is_reusable = true,
+                 .keeps_shards_apart = true,
+                 .relu_may_precede = true};
+  plan.build = [](bool) {
+    return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) { return at::cat(taken, 1); }};
+  };
   plan.build_with_relu = [] {
-    return BuiltLayer{.module = nullptr, .forward = [](const std::vector<at::Tensor>& taken) { return relu_of_concatenation(taken, {}); },
-                      .forward_joined = [](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) { return relu_of_concatenation(taken, joined.whole); }};
+    return BuiltLayer{
+        .module = nullptr,
+        .forward = [](const std::vector<at::Tensor>& taken) { return relu_of_concatenation(taken, {}); },
+        .forward_joined =
+            [](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) {
+              return relu_of_concatenation(taken, joined.whole);
+            }};
   };
   return plan;
 }

@@ -10,7 +10,10 @@ namespace lockstep::nn {
 namespace {
 
 torch::nn::BatchNormOptions module_options(const BatchNorm& options, int64_t channels) {
-  return torch::nn::BatchNormOptions(channels).eps(options.epsilon).momentum(options.momentum).affine(options.affine);
+  return torch::nn::BatchNormOptions(channels)
+      .eps(options.epsilon)
+      .momentum(options.momentum)
+      .affine(options.affine);
 }
 
 BuiltLayer build_of_features(const BatchNorm& options, int64_t channels) {
@@ -20,7 +23,9 @@ BuiltLayer build_of_features(const BatchNorm& options, int64_t channels) {
 
 BuiltLayer build_of_pictures(const BatchNorm& options, int64_t channels, bool relu) {
   auto module = std::make_shared<torch::nn::BatchNorm2dImpl>(module_options(options, channels));
-  return {module, [module, relu](const std::vector<at::Tensor>& taken) { return batch_norm(*module, taken[0], relu); }};
+  return {module, [module, relu](const std::vector<at::Tensor>& taken) {
+            return batch_norm(*module, taken[0], relu);
+          }};
 }
 
 }  // namespace
@@ -32,17 +37,25 @@ LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput
   LayerPlan plan{.output = input.shape, .output_is_reusable = true, .keeps_shards_apart = pictures};
   if (options.affine) plan.learnables = {{"weight", {channels}}, {"bias", {channels}}};
   plan.states = {{"running_mean", {channels}}, {"running_var", {channels}}};
-  plan.build = [options, channels, pictures](bool) { return pictures ? build_of_pictures(options, channels, false) : build_of_features(options, channels); };
-  if (pictures) plan.build_with_relu = [options, channels] { return build_of_pictures(options, channels, true); };
+  plan.build = [options, channels, pictures](bool) {
+    return pictures ? build_of_pictures(options, channels, false) : build_of_features(options, channels);
+  };
+  if (pictures)
+    plan.build_with_relu = [options, channels] { return build_of_pictures(options, channels, true); };
   return plan;
 }
 
 LayerPlan plan_local_response_norm(const LocalResponseNorm& options, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan{.detail = "over " + std::to_string(options.size) + " channels", .output = picture_input(inputs).shape};
+  LayerPlan plan{.detail = "over " + std::to_string(options.size) + " channels",
+                 .output = picture_input(inputs).shape};
   plan.build = [options](bool) {
-    auto module = std::make_shared<torch::nn::LocalResponseNormImpl>(
-        torch::nn::LocalResponseNormOptions(options.size).alpha(options.alpha).beta(options.beta).k(options.k));
-    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
+    auto module =
+        std::make_shared<torch::nn::LocalResponseNormImpl>(torch::nn::LocalResponseNormOptions(options.size)
+                                                               .alpha(options.alpha)
+                                                               .beta(options.beta)
+                                                               .k(options.k));
+    return BuiltLayer{module,
+                      [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
   };
   return plan;
 }

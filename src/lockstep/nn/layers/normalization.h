@@ -5,7 +5,8 @@
 
 namespace lockstep::nn {
 
-/// [C,H,W] or [features], same shape out: mean 0 and variance 1 for each channel over the batch, then a learned scale and shift.
+/// [C,H,W] or [features], same shape out: mean 0 and variance 1 for each channel over the batch, then a
+/// learned scale and shift.
 struct BatchNorm {
   double epsilon = 1e-5;
   double momentum = 0.1;
@@ -18,7 +19,8 @@ struct BatchNorm {
 };
 LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput>& inputs);
 
-/// [C,H,W], same shape out: x / (k + alpha / size * sum of squares over `size` neighbouring channels) ^ beta. Krizhevsky et al. 2012.
+/// [C,H,W], same shape out: x / (k + alpha / size * sum of squares over `size` neighbouring channels) ^ beta.
+/// Krizhevsky et al. 2012.
 struct LocalResponseNorm {
   int64_t size = 5;
   double alpha = 1e-4;

@@ -15,7 +15,9 @@ struct MaxPool {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
     field("stride", self.stride, "steps of the window, the kernel if not given", between(1, 1e4));
-    field("padding", self.padding, "rows and columns put around the picture, at most half the kernel, 0 if not given", between(0, 1e4));
+    field("padding", self.padding,
+          "rows and columns put around the picture, at most half the kernel, 0 if not given",
+          between(0, 1e4));
     field("dilation", self.dilation, "distance between the window's points, 1 if not given", between(1, 1e4));
     field("ceil_mode", self.ceil_mode, "also windows that reach over the edge");
   };
@@ -31,7 +33,8 @@ struct AveragePool {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
     field("stride", self.stride, "steps of the window, the kernel if not given", between(1, 1e4));
-    field("padding", self.padding, "zeros put around the picture, at most half the kernel, 0 if not given", between(0, 1e4));
+    field("padding", self.padding, "zeros put around the picture, at most half the kernel, 0 if not given",
+          between(0, 1e4));
     field("ceil_mode", self.ceil_mode, "also windows that reach over the edge");
   };
 };
@@ -40,9 +43,12 @@ LayerPlan plan_average_pool(const AveragePool& options, const std::vector<LayerI
 /// [C,H,W] -> [C,size,size]: means of windows chosen so that the output has that size.
 struct AdaptiveAveragePool {
   std::vector<int64_t> size{1};
-  static constexpr auto describe = [](auto& self, auto&& field) { field("size", self.size, "height and width of the output", between(1, 1e4)); };
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("size", self.size, "height and width of the output", between(1, 1e4));
+  };
 };
-LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options, const std::vector<LayerInput>& inputs);
+LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options,
+                                     const std::vector<LayerInput>& inputs);
 
 /// [C,H,W] -> [C,1,1].
 LayerPlan plan_global_average_pool(const NoOptions& options, const std::vector<LayerInput>& inputs);

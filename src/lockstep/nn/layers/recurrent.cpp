@@ -10,7 +10,8 @@
 namespace lockstep::nn {
 namespace {
 
-/// What of a mini-batch has to be computed: time steps [begin, begin + count), and in which rows they are padding.
+/// What of a mini-batch has to be computed: time steps [begin, begin + count), and in which rows they are
+/// padding.
 struct Span {
   int64_t begin = 0;
   int64_t count = 0;
@@ -28,7 +29,9 @@ Span span_of(const TimeSteps& times, int64_t steps, at::Device device) {
   if (*shortest == span.count) return span;
   at::Tensor padding = at::zeros({span.count, rows, 1}, at::kBool);
   for (int64_t row = 0; row < rows; ++row) {
-    padding.select(1, row).narrow(0, times.padded_left ? 0 : length[row], span.count - length[row]).fill_(true);
+    padding.select(1, row)
+        .narrow(0, times.padded_left ? 0 : length[row], span.count - length[row])
+        .fill_(true);
   }
   span.padding = padding.to(device);
   return span;
@@ -37,27 +40,36 @@ Span span_of(const TimeSteps& times, int64_t steps, at::Device device) {
 std::vector<CellWeights> weights_of(const torch::nn::Module& module) {
   const std::vector<at::Tensor> all = module.parameters();
   std::vector<CellWeights> layers;
-  for (size_t i = 0; i + 3 < all.size(); i += 4) layers.push_back({all[i], all[i + 1], all[i + 2], all[i + 3]});
+  for (size_t i = 0; i + 3 < all.size(); i += 4)
+    layers.push_back({all[i], all[i + 1], all[i + 2], all[i + 3]});
   return layers;
 }
 
 enum class Cell { lstm, gru };
 
 /// Output [b,H,T] or [b,H]. `carried` is h, and c of an LSTM, [b,layers,H].
-at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, const at::Tensor& input, const TimeSteps& times, std::vector<at::Tensor>& carried) {
+at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, const at::Tensor& input,
+               const TimeSteps& times, std::vector<at::Tensor>& carried) {
   // Sums over hundreds of time steps need float32's digits, and products of few rows gain nothing from fewer.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const std::vector<CellWeights> layers = weights_of(module);
   const int64_t rows = input.size(0), steps = input.size(2), hidden = layers.front().hidden.size(1);
   const Span span = span_of(times, steps, input.device());
-  at::Tensor values = input.narrow(2, span.begin, span.count).to(layers.front().input.scalar_type()).permute({2, 0, 1}).contiguous();
-  if (carried.empty()) carried.assign(cell == Cell::lstm ? 2 : 1, at::zeros({rows, static_cast<int64_t>(layers.size()), hidden}, values.options().requires_grad(false)));
+  at::Tensor values = input.narrow(2, span.begin, span.count)
+                          .to(layers.front().input.scalar_type())
+                          .permute({2, 0, 1})
+                          .contiguous();
+  if (carried.empty())
+    carried.assign(cell == Cell::lstm ? 2 : 1, at::zeros({rows, static_cast<int64_t>(layers.size()), hidden},
+                                                         values.options().requires_grad(false)));
   std::vector<at::Tensor> h, c;
   at::Tensor last;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto place = static_cast<int64_t>(i);
     const at::Tensor begin = carried[0].select(1, place).contiguous();
-    const Recurrence made = cell == Cell::lstm ? run_lstm(values, span.padding, layers[i], begin, carried[1].select(1, place).contiguous()) : run_gru(values, span.padding, layers[i], begin);
+    const Recurrence made = cell == Cell::lstm ? run_lstm(values, span.padding, layers[i], begin,
+                                                          carried[1].select(1, place).contiguous())
+                                               : run_gru(values, span.padding, layers[i], begin);
     values = made.outputs;
     last = made.h;
     h.push_back(made.h.detach());
@@ -67,20 +79,24 @@ at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, cons
   if (cell == Cell::lstm) carried[1] = at::stack(c, 1);
   if (mode == OutputMode::last) return last;
   const at::Tensor outputs = values.permute({1, 2, 0});
-  return span.count == steps ? outputs : at::constant_pad_nd(outputs, {span.begin, steps - span.begin - span.count});
+  return span.count == steps ? outputs
+                             : at::constant_pad_nd(outputs, {span.begin, steps - span.begin - span.count});
 }
 
 template <class Module, class ModuleOptions>
 LayerPlan plan_recurrent(const Recurrent& options, const std::vector<LayerInput>& inputs, Cell cell) {
   const LayerInput& input = sequence_input(inputs);
-  if (options.hidden == 0) throw Misfit{"needs \"hidden\", how many numbers its state has", "for example \"hidden\": 100"};
+  if (options.hidden == 0)
+    throw Misfit{"needs \"hidden\", how many numbers its state has", "for example \"hidden\": 100"};
   const int64_t channels = input.shape.front(), gates = cell == Cell::lstm ? 4 : 3;
   const bool sequence = options.output == OutputMode::sequence;
-  LayerPlan plan{.detail = std::string(sequence ? "every time step" : "last time step") + (options.layers > 1 ? ", " + std::to_string(options.layers) + " layers" : "")};
+  LayerPlan plan{.detail = std::string(sequence ? "every time step" : "last time step") +
+                           (options.layers > 1 ? ", " + std::to_string(options.layers) + " layers" : "")};
   plan.output = sequence ? Shape{options.hidden, input.shape.back()} : Shape{options.hidden};
   for (int64_t i = 0; i < options.layers; ++i) {
     const std::string suffix = "_l" + std::to_string(i);
-    plan.learnables.push_back({"weight_ih" + suffix, {gates * options.hidden, i == 0 ? channels : options.hidden}});
+    plan.learnables.push_back(
+        {"weight_ih" + suffix, {gates * options.hidden, i == 0 ? channels : options.hidden}});
     plan.learnables.push_back({"weight_hh" + suffix, {gates * options.hidden, options.hidden}});
     plan.learnables.push_back({"bias_ih" + suffix, {gates * options.hidden}});
     plan.learnables.push_back({"bias_hh" + suffix, {gates * options.hidden}});
@@ -88,9 +104,12 @@ LayerPlan plan_recurrent(const Recurrent& options, const std::vector<LayerInput>
   plan.carried.push_back({"h", {options.layers, options.hidden}});
   if (cell == Cell::lstm) plan.carried.push_back({"c", {options.layers, options.hidden}});
   plan.build = [options, channels, cell](bool) {
-    auto module = std::make_shared<Module>(ModuleOptions(channels, options.hidden).num_layers(options.layers));
+    auto module =
+        std::make_shared<Module>(ModuleOptions(channels, options.hidden).num_layers(options.layers));
     BuiltLayer built{.module = module};
-    built.forward_steps = [module, cell, mode = options.output](const at::Tensor& taken, const TimeSteps& times, std::vector<at::Tensor>& carried) {
+    built.forward_steps = [module, cell, mode = options.output](const at::Tensor& taken,
+                                                                const TimeSteps& times,
+                                                                std::vector<at::Tensor>& carried) {
       return run(*module, cell, mode, taken, times, carried);
     };
     return built;

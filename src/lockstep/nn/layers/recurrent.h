@@ -7,7 +7,8 @@
 
 namespace lockstep::nn {
 
-/// What a recurrent layer gives: its output at every time step [hidden,T], or after the last one that is no padding [hidden].
+/// What a recurrent layer gives: its output at every time step [hidden,T], or after the last one that is no
+/// padding [hidden].
 enum class OutputMode { sequence, last };
 constexpr std::array<const char*, 2> enum_names(OutputMode) { return {"sequence", "last"}; }
 
@@ -22,9 +23,9 @@ struct Recurrent {
   };
 };
 
-/// PyTorch's torch.nn.LSTM and torch.nn.GRU of one direction, without dropout: their arithmetic, names (weight_ih_l0 ...) and first weights.
-/// A padded time step changes no state and gives zeros. In bf16-mixed they run in float32.
-/// State carried between mini-batches: "h" [layers,hidden], and "c" of an LSTM.
+/// PyTorch's torch.nn.LSTM and torch.nn.GRU of one direction, without dropout: their arithmetic, names
+/// (weight_ih_l0 ...) and first weights. A padded time step changes no state and gives zeros. In bf16-mixed
+/// they run in float32. State carried between mini-batches: "h" [layers,hidden], and "c" of an LSTM.
 LayerPlan plan_lstm(const Recurrent& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_gru(const Recurrent& options, const std::vector<LayerInput>& inputs);
 

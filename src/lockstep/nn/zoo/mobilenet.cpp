@@ -14,8 +14,15 @@ struct Convolution {
 };
 
 void convolve(Json& layers, const std::string& name, const std::string& norm, const Convolution& options) {
-  layers.push_back({{"name", name}, {"type", "conv2d"}, {"filters", options.filters}, {"kernel", options.kernel}, {"stride", options.stride},
-                    {"padding", options.kernel / 2}, {"groups", options.groups}, {"bias", false}, {"initializer", "he-fan-out"}});
+  layers.push_back({{"name", name},
+                    {"type", "conv2d"},
+                    {"filters", options.filters},
+                    {"kernel", options.kernel},
+                    {"stride", options.stride},
+                    {"padding", options.kernel / 2},
+                    {"groups", options.groups},
+                    {"bias", false},
+                    {"initializer", "he-fan-out"}});
   layers.push_back({{"name", norm}, {"type", "batch_norm"}});
 }
 
@@ -25,8 +32,10 @@ void activated(Json& layers, const std::string& name, const Convolution& options
   layers.push_back({{"name", name + ".2"}, {"type", "relu6"}});
 }
 
-/// Wider by `expansion`, a 3x3 convolution of each channel by itself, narrow again without an activation, beside a shortcut where shapes allow.
-void inverted_residual(Json& layers, const std::string& name, int64_t inputs, int64_t filters, int64_t expansion, int64_t stride) {
+/// Wider by `expansion`, a 3x3 convolution of each channel by itself, narrow again without an activation,
+/// beside a shortcut where shapes allow.
+void inverted_residual(Json& layers, const std::string& name, int64_t inputs, int64_t filters,
+                       int64_t expansion, int64_t stride) {
   const std::string input = layers.back()["name"];
   const int64_t hidden = inputs * expansion;
   int64_t part = 0;
@@ -35,7 +44,8 @@ void inverted_residual(Json& layers, const std::string& name, int64_t inputs, in
   activated(layers, next(), {hidden, 3, stride, hidden});
   const std::string narrow = next(), norm = next();
   convolve(layers, narrow, norm, {filters, 1, 1, 1});
-  if (stride == 1 && inputs == filters) layers.push_back({{"name", name + ".add"}, {"type", "add"}, {"inputs", Json::array({input, norm})}});
+  if (stride == 1 && inputs == filters)
+    layers.push_back({{"name", name + ".add"}, {"type", "add"}, {"inputs", Json::array({input, norm})}});
 }
 
 struct Stage {
@@ -44,7 +54,13 @@ struct Stage {
   int64_t blocks;
   int64_t stride;  ///< of the first block
 };
-constexpr std::array<Stage, 7> kStages{{{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}}};
+constexpr std::array<Stage, 7> kStages{{{1, 16, 1, 1},
+                                        {6, 24, 2, 2},
+                                        {6, 32, 3, 2},
+                                        {6, 64, 4, 2},
+                                        {6, 96, 3, 1},
+                                        {6, 160, 3, 2},
+                                        {6, 320, 1, 1}}};
 
 }  // namespace
 
@@ -54,7 +70,8 @@ Json mobilenet_v2() {
   int64_t index = 1, channels = 32;
   for (const Stage& stage : kStages) {
     for (int64_t i = 0; i < stage.blocks; ++i) {
-      inverted_residual(layers, "features." + std::to_string(index++), channels, stage.filters, stage.expansion, i == 0 ? stage.stride : 1);
+      inverted_residual(layers, "features." + std::to_string(index++), channels, stage.filters,
+                        stage.expansion, i == 0 ? stage.stride : 1);
       channels = stage.filters;
     }
   }
@@ -62,7 +79,8 @@ Json mobilenet_v2() {
   layers.push_back({{"name", "avgpool"}, {"type", "global_average_pool"}});
   layers.push_back({{"name", "flatten"}, {"type", "flatten"}});
   layers.push_back({{"name", "classifier.0"}, {"type", "dropout"}, {"probability", 0.2}});
-  layers.push_back({{"name", "classifier.1"}, {"type", "linear"}, {"features", "classes"}, {"initializer", "normal"}});
+  layers.push_back(
+      {{"name", "classifier.1"}, {"type", "linear"}, {"features", "classes"}, {"initializer", "normal"}});
   return {{"name", "mobilenet_v2"}, {"layers", layers}};
 }
 

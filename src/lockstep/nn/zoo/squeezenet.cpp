@@ -9,11 +9,18 @@ namespace {
 std::string feature(int64_t index) { return "features." + std::to_string(index); }
 
 void max_pool(Json& layers, int64_t index) {
-  layers.push_back({{"name", feature(index)}, {"type", "max_pool"}, {"kernel", 3}, {"stride", 2}, {"ceil_mode", true}});
+  layers.push_back(
+      {{"name", feature(index)}, {"type", "max_pool"}, {"kernel", 3}, {"stride", 2}, {"ceil_mode", true}});
 }
 
-void convolve(Json& layers, const std::string& name, const std::string& input, int64_t filters, int64_t kernel) {
-  layers.push_back({{"name", name}, {"type", "conv2d"}, {"inputs", Json::array({input})}, {"filters", filters}, {"kernel", kernel}, {"padding", kernel / 2}});
+void convolve(Json& layers, const std::string& name, const std::string& input, int64_t filters,
+              int64_t kernel) {
+  layers.push_back({{"name", name},
+                    {"type", "conv2d"},
+                    {"inputs", Json::array({input})},
+                    {"filters", filters},
+                    {"kernel", kernel},
+                    {"padding", kernel / 2}});
   layers.push_back({{"name", name + "_activation"}, {"type", "relu"}});
 }
 
@@ -24,13 +31,19 @@ void fire(Json& layers, int64_t index, int64_t squeezed, int64_t expanded) {
   convolve(layers, name + ".squeeze", input, squeezed, 1);
   convolve(layers, name + ".expand1x1", name + ".squeeze_activation", expanded, 1);
   convolve(layers, name + ".expand3x3", name + ".squeeze_activation", expanded, 3);
-  layers.push_back({{"name", name + ".concatenate"}, {"type", "concatenate"}, {"inputs", Json::array({name + ".expand1x1_activation", name +
-      ".expand3x3_activation"})}});
+  layers.push_back(
+      {{"name", name + ".concatenate"},
+       {"type", "concatenate"},
+       {"inputs", Json::array({name + ".expand1x1_activation", name + ".expand3x3_activation"})}});
 }
 
 Json with_classifier(Json layers, const char* name) {
   layers.push_back({{"name", "classifier.0"}, {"type", "dropout"}, {"probability", 0.5}});
-  layers.push_back({{"name", "classifier.1"}, {"type", "conv2d"}, {"filters", "classes"}, {"kernel", 1}, {"initializer", "normal"}});
+  layers.push_back({{"name", "classifier.1"},
+                    {"type", "conv2d"},
+                    {"filters", "classes"},
+                    {"kernel", 1},
+                    {"initializer", "normal"}});
   layers.push_back({{"name", "classifier.2"}, {"type", "relu"}});
   layers.push_back({{"name", "classifier.3"}, {"type", "global_average_pool"}});
   layers.push_back({{"name", "flatten"}, {"type", "flatten"}});

@@ -16,7 +16,11 @@ Json vgg16() {
   const std::array<std::pair<int64_t, int64_t>, 5> stages{{{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}}};
   for (const auto& [convolutions, filters] : stages) {
     for (int64_t i = 0; i < convolutions; ++i) {
-      add({{"type", "conv2d"}, {"filters", filters}, {"kernel", 3}, {"padding", 1}, {"initializer", "he-fan-out"}});
+      add({{"type", "conv2d"},
+           {"filters", filters},
+           {"kernel", 3},
+           {"padding", 1},
+           {"initializer", "he-fan-out"}});
       add({{"type", "relu"}});
     }
     add({{"type", "max_pool"}, {"kernel", 2}, {"stride", 2}});

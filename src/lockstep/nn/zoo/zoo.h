@@ -1,4 +1,5 @@
-// The built-in networks as layer graphs. Sizes come from the input; each is what a JSON file with the same layers would be.
+// The built-in networks as layer graphs. Sizes come from the input; each is what a JSON file with the same
+// layers would be.
 #pragma once
 
 #include "lockstep/base/json.h"
@@ -8,8 +9,8 @@ namespace lockstep::nn {
 /// torchvision's alexnet, with its names and its start. Krizhevsky 2014, "One weird trick".
 Json alexnet();
 
-/// Krizhevsky et al. 2012 as in Caffe's bvlc_alexnet and MATLAB's alexnet: grouped convolutions, local response normalisation after the ReLU. For
-/// pictures of 227x227, the size that published weights need.
+/// Krizhevsky et al. 2012 as in Caffe's bvlc_alexnet and MATLAB's alexnet: grouped convolutions, local
+/// response normalisation after the ReLU. For pictures of 227x227, the size that published weights need.
 Json alexnet_2012();
 
 /// Three convolutions with batch norm and one linear layer; named as a torch.nn.Sequential.
@@ -27,7 +28,8 @@ Json mlp();
 /// torchvision's mobilenet_v2, with its names and its start. Sandler et al. 2018.
 Json mobilenet_v2();
 
-/// torchvision's resnet18, with its names and its start. He et al. 2015, "Deep Residual Learning for Image Recognition".
+/// torchvision's resnet18, with its names and its start. He et al. 2015, "Deep Residual Learning for Image
+/// Recognition".
 Json resnet18();
 
 /// torchvision's resnet50, with its names and its start: a block's stride is in its 3x3 convolution.

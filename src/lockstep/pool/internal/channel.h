@@ -1,6 +1,6 @@
-// Frames over a socket between a client and a worker: a JSON header, bytes behind it, and now and then a file descriptor.
-// The sockets are pairs that the client made and the worker inherited. They have no name and no port, nobody else can reach them, and so there
-// is nothing to encrypt or to authenticate.
+// Frames over a socket between a client and a worker: a JSON header, bytes behind it, and now and then a file
+// descriptor. The sockets are pairs that the client made and the worker inherited. They have no name and no
+// port, nobody else can reach them, and so there is nothing to encrypt or to authenticate.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Those who do a pool's work, behind one interface: threads or processes. The dispatcher above decides who does what, and cannot tell.
+// Those who do a pool's work, behind one interface: threads or processes. The dispatcher above decides who
+// does what, and cannot tell.
 #pragma once
 
 #include <any>
@@ -22,10 +23,10 @@ struct Order {
   int64_t call = 0;
   int64_t rank = 0;
   std::shared_ptr<const Work> work;
-  std::shared_ptr<comm::GroupMemory> group;      ///< none: a group of one
-  std::vector<int64_t> gpus;                     ///< of the call's workers, by rank; -1 for none
-  int64_t credits = 0;                           ///< values that may be on their way to the DataQueue; 0: there is none
-  bool stop_asked = false;                       ///< already
+  std::shared_ptr<comm::GroupMemory> group;  ///< none: a group of one
+  std::vector<int64_t> gpus;                 ///< of the call's workers, by rank; -1 for none
+  int64_t credits = 0;      ///< values that may be on their way to the DataQueue; 0: there is none
+  bool stop_asked = false;  ///< already
 };
 
 struct Outcome {
@@ -40,7 +41,8 @@ class CrewListener {
   virtual void ready(size_t worker) = 0;
   virtual void sent(size_t worker, int64_t call, Packet value) = 0;
   virtual void ended(size_t worker, int64_t call, Outcome outcome) = 0;
-  /// The worker is gone, with its order if it had one, and another one is being started in its place, unless `for_good`.
+  /// The worker is gone, with its order if it had one, and another one is being started in its place, unless
+  /// `for_good`.
   virtual void lost(size_t worker, const Error& error, bool for_good) = 0;
 };
 
@@ -50,7 +52,8 @@ class Crew {
   /// gpus: the GPU of each worker, -1 for none.
   explicit Crew(std::vector<int64_t> gpus) : gpus_(std::move(gpus)) {}
   virtual ~Crew() = default;
-  /// Makes what can be made ready of the work before it is given to anybody. Throws when this crew cannot do it.
+  /// Makes what can be made ready of the work before it is given to anybody. Throws when this crew cannot do
+  /// it.
   virtual void prepare(Work& work) const = 0;
   /// Gives a worker that is ready and free an order.
   virtual void begin(size_t worker, Order order) = 0;
@@ -75,9 +78,11 @@ class Crew {
 /// A worker for each of `gpus`.
 std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener);
 
-/// Gets worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which lives as long as the crew.
+/// Gets worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which
+/// lives as long as the crew.
 using GetProcess = std::function<StartedProcess(size_t worker)>;
-std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process, CrewListener& listener);
+std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus,
+                                        GetProcess get_process, CrewListener& listener);
 
 /// gpu: -1 for the CPU.
 at::Device device_of(int64_t gpu);

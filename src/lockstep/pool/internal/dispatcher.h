@@ -1,4 +1,5 @@
-// Who does what: takes calls, gives their ranks to free workers in the order of calls, and ends each call once.
+// Who does what: takes calls, gives their ranks to free workers in the order of calls, and ends each call
+// once.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +19,8 @@
 
 namespace lockstep::pool {
 
-/// Gives up queues on a thread of its own: who drops the last use of one waits for its handler, and no worker may be kept from its work by that.
+/// Gives up queues on a thread of its own: who drops the last use of one waits for its handler, and no worker
+/// may be kept from its work by that.
 class QueueDrops {
  public:
   QueueDrops();
@@ -38,7 +40,8 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   explicit Dispatcher(int64_t workers) : slots_(static_cast<size_t>(workers)) {}
   ~Dispatcher() override;
 
-  /// Before anything else: makes the crew and waits until all its workers are ready. Throws what the first one failed with, or timeout.
+  /// Before anything else: makes the crew and waits until all its workers are ready. Throws what the first
+  /// one failed with, or timeout.
   void open(const MakeCrew& make_crew, std::chrono::milliseconds timeout);
 
   int64_t size() const { return static_cast<int64_t>(slots_.size()); }
@@ -76,11 +79,11 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
     std::shared_ptr<QueueUse> queue_use;
     std::shared_ptr<comm::GroupMemory> group;
     std::vector<std::any> results;
-    std::set<size_t> at_work;            ///< workers that have not ended it
-    std::optional<Error> cause;          ///< the first failure that is not the echo of another one
-    std::optional<Error> echo;           ///< the first "cancelled" of a rank
+    std::set<size_t> at_work;    ///< workers that have not ended it
+    std::optional<Error> cause;  ///< the first failure that is not the echo of another one
+    std::optional<Error> echo;   ///< the first "cancelled" of a rank
     bool cancel_requested = false;
-    bool stop_asked = false;             ///< before it began
+    bool stop_asked = false;  ///< before it began
     bool settled = false;
   };
   using CallPointer = std::shared_ptr<Call>;

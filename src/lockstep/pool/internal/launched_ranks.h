@@ -30,12 +30,12 @@ class LaunchedRanks {
 
   int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
 
-  /// What is opened when a pool of these options is asked for: always one of processes, of all ranks. Throws invalid_option for another number of
-  /// workers, and for an environment, which the launcher gives.
+  /// What is opened when a pool of these options is asked for: always one of processes, of all ranks. Throws
+  /// invalid_option for another number of workers, and for an environment, which the launcher gives.
   PoolOptions resolve(PoolOptions asked) const;
 
-  /// Worker i of a pool: the process of rank i, and for rank 0 one that is started by the calling thread. Throws communication for a rank that
-  /// has ended.
+  /// Worker i of a pool: the process of rank i, and for rank 0 one that is started by the calling thread.
+  /// Throws communication for a rank that has ended.
   StartedProcess enlist(size_t rank);
 
  private:
@@ -50,7 +50,8 @@ class LaunchedRanks {
   std::vector<Rank> ranks_;
 };
 
-/// What a rank but 0 does: the work of rank 0's pools, until rank 0 ends. Throws communication where it cannot reach rank 0, cancelled when rank 0 dies.
+/// What a rank but 0 does: the work of rank 0's pools, until rank 0 ends. Throws communication where it
+/// cannot reach rank 0, cancelled when rank 0 dies.
 void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting = {});
 
 }  // namespace lockstep::pool

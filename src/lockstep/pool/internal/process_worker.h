@@ -10,7 +10,8 @@
 
 namespace lockstep::pool {
 
-/// Does orders until the client closes the connection; then returns. Where the client is gone, or goes, the process ends at once.
+/// Does orders until the client closes the connection; then returns. Where the client is gone, or goes, the
+/// process ends at once.
 void work_for(pid_t client, const TaskTable& tasks);
 
 /// How a process ends whose client has gone without a word.

@@ -19,13 +19,15 @@ struct QueueUse {
   std::optional<Error> error;  ///< what the handler threw first; the call's later values are dropped
 };
 
-/// Any thread may call any member. Nothing here waits for a worker: senders hold back by themselves (Credits).
+/// Any thread may call any member. Nothing here waits for a worker: senders hold back by themselves
+/// (Credits).
 class QueueCore {
  public:
   QueueCore(int64_t capacity, std::function<void(const Packet&)> handle);
   QueueCore(const QueueCore&) = delete;
   QueueCore& operator=(const QueueCore&) = delete;
-  /// Handles what is there, then ends. Never on the queue's own thread: what that runs holds no use of the queue.
+  /// Handles what is there, then ends. Never on the queue's own thread: what that runs holds no use of the
+  /// queue.
   ~QueueCore();
 
   int64_t capacity() const { return capacity_; }

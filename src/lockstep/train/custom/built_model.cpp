@@ -25,13 +25,16 @@
 namespace lockstep::train {
 namespace {
 
-// The first weights: drawn on every rank by one seed, read from the file by rank 0 alone, whose weights count.
-nn::Instance make_instance(const pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options) {
+// The first weights: drawn on every rank by one seed, read from the file by rank 0 alone, whose weights
+// count.
+nn::Instance make_instance(const pool::Worker& worker, const nn::Network& network,
+                           const nn::NetworkInput& input, const BuildOptions& options) {
   Options first;
   first.seed = options.seed;
   nn::Instance instance = first_instance(network, input, first);
   if (worker.rank() == 0 && !options.weights.empty()) {
-    nn::load_state(*instance.module, nn::read_weights(options.weights), options.weights.string(), {.fresh = options.fresh});
+    nn::load_state(*instance.module, nn::read_weights(options.weights), options.weights.string(),
+                   {.fresh = options.fresh});
   }
   return instance;
 }
@@ -42,21 +45,30 @@ at::Tensor placed(const at::Tensor& input, const SharedWeights& weights) {
 
 void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
   if (parts.input.steps == 0 || !parts.instance.forward_sequences) {
-    throw Error(ErrorCode::invalid_option, "the network takes no sequences", "build it for a dataset of sequences; a module of one's own needs Tensor forward(const nn::Sequences&)");
+    throw Error(ErrorCode::invalid_option, "the network takes no sequences",
+                "build it for a dataset of sequences; a module of one's own needs Tensor forward(const "
+                "nn::Sequences&)");
   }
   const at::IntArrayRef sizes = shard.input.sizes();
   if (sizes.size() == 3 && sizes[0] == shard.lengths.size(0) && sizes[1] == parts.input.channels) return;
-  throw Error(ErrorCode::invalid_option, "an input " + c10::str(sizes) + " is not the shard's " + std::to_string(shard.lengths.size(0)) + " sequences of " +
-                                             std::to_string(parts.input.channels) + " channels, [b,C,T]", "leave ShardOutput::format empty");
+  throw Error(ErrorCode::invalid_option,
+              "an input " + c10::str(sizes) + " is not the shard's " + std::to_string(shard.lengths.size(0)) +
+                  " sequences of " + std::to_string(parts.input.channels) + " channels, [b,C,T]",
+              "leave ShardOutput::format empty");
 }
 
 // Empty: zeros.
-std::vector<at::Tensor> carried_into(const BuiltModel::Parts& parts, const data::Shard& shard, const StreamStates& states) {
-  if (parts.instance.carried.empty() || !shard.continues.defined() || !shard.continues.any().item<bool>()) return {};
+std::vector<at::Tensor> carried_into(const BuiltModel::Parts& parts, const data::Shard& shard,
+                                     const StreamStates& states) {
+  if (parts.instance.carried.empty() || !shard.continues.defined() || !shard.continues.any().item<bool>())
+    return {};
   const auto left = states.find(shard.index);
   if (left == states.end() || left->second.empty() || left->second.front().size(0) != shard.count) {
-    throw Error(ErrorCode::invalid_option, "shard " + std::to_string(shard.index) + " continues sequences whose recurrent state is not there",
-                "walk over pieces of streams in their order, .order = {.shuffle = data::Shuffle::never}, from the first, in mini-batches of as many samples as there are slots");
+    throw Error(
+        ErrorCode::invalid_option,
+        "shard " + std::to_string(shard.index) + " continues sequences whose recurrent state is not there",
+        "walk over pieces of streams in their order, .order = {.shuffle = data::Shuffle::never}, from the "
+        "first, in mini-batches of as many samples as there are slots");
   }
   return rows_to_begin_with(left->second, shard);
 }
@@ -64,7 +76,9 @@ std::vector<at::Tensor> carried_into(const BuiltModel::Parts& parts, const data:
 at::Tensor run(const BuiltModel::Parts& parts, const data::Shard& shard, StreamStates* states) {
   if (!shard.lengths.defined()) return parts.instance.forward(placed(shard.input, parts.weights));
   check_sequences(parts, shard);
-  nn::Sequences sequences{.values = placed(shard.input, parts.weights), .lengths = shard.lengths, .padded_left = shard.padded_left};
+  nn::Sequences sequences{.values = placed(shard.input, parts.weights),
+                          .lengths = shard.lengths,
+                          .padded_left = shard.padded_left};
   if (states == nullptr) return parts.instance.forward_sequences(sequences).logits;
   sequences.carried = carried_into(parts, shard, *states);
   nn::SequenceOutput output = parts.instance.forward_sequences(sequences);
@@ -93,10 +107,14 @@ at::Tensor BuiltModel::forward(const at::Tensor& input, std::string_view format)
   const bool sequences = wanted.steps > 0;
   const at::Tensor samples = input.permute(dimension_order(format, sequences ? "BCT" : "BCSS"));
   const std::array<int64_t, 3> sizes{wanted.channels, wanted.height, wanted.width};
-  const at::IntArrayRef fixed = at::IntArrayRef(sizes).slice(0, sequences ? 1 : 3), given = samples.sizes().slice(1, fixed.size());
+  const at::IntArrayRef fixed = at::IntArrayRef(sizes).slice(0, sequences ? 1 : 3),
+                        given = samples.sizes().slice(1, fixed.size());
   if (given != fixed) {
-    throw Error(ErrorCode::invalid_option, "the input " + c10::str(input.sizes()) + " labelled \"" + std::string(format) + "\" is of " + (sequences ? "sequences " : "pictures ") + c10::str(given) +
-                                               (sequences ? " (channels)" : " (channels, height, width)") + ", and the network takes " + c10::str(fixed));
+    throw Error(ErrorCode::invalid_option, "the input " + c10::str(input.sizes()) + " labelled \"" +
+                                               std::string(format) + "\" is of " +
+                                               (sequences ? "sequences " : "pictures ") + c10::str(given) +
+                                               (sequences ? " (channels)" : " (channels, height, width)") +
+                                               ", and the network takes " + c10::str(fixed));
   }
   return forward(samples.contiguous());
 }
@@ -112,7 +130,8 @@ at::Tensor BuiltModel::predict(const data::Shard& shard, StreamStates* states) c
   const torch::NoGradGuard no_grad;
   if (parts_->training) parts_->begin_evaluation();
   const nn::DirectConvolutions convolutions(parts_->options.kernels == Kernels::auto_);
-  const AutocastScope autocast(parts_->options.precision, parts_->weights.device().type(), WeightCasts::renew);
+  const AutocastScope autocast(parts_->options.precision, parts_->weights.device().type(),
+                               WeightCasts::renew);
   return run(*parts_, shard, states);
 }
 
@@ -128,11 +147,15 @@ void BuiltModel::assign(const std::vector<at::Tensor>& parameters) const {
   const torch::NoGradGuard no_grad;
   const auto own = this->parameters();
   if (parameters.size() != own.size()) {
-    throw Error(ErrorCode::invalid_option, "the network has " + std::to_string(own.size()) + " learnables, and was given " + std::to_string(parameters.size()));
+    throw Error(ErrorCode::invalid_option, "the network has " + std::to_string(own.size()) +
+                                               " learnables, and was given " +
+                                               std::to_string(parameters.size()));
   }
   for (size_t i = 0; i < own.size(); ++i) {
     if (parameters[i].sizes() != own[i].sizes()) {
-      throw Error(ErrorCode::invalid_option, "learnable \"" + parts_->weights.slots()[i].name + "\" is " + c10::str(own[i].sizes()) + ", and was given " + c10::str(parameters[i].sizes()));
+      throw Error(ErrorCode::invalid_option, "learnable \"" + parts_->weights.slots()[i].name + "\" is " +
+                                                 c10::str(own[i].sizes()) + ", and was given " +
+                                                 c10::str(parameters[i].sizes()));
     }
   }
   for (size_t i = 0; i < own.size(); ++i) {
@@ -150,7 +173,9 @@ std::vector<bool> learnables_of(const BuiltModel& model, const std::vector<std::
       if (names[i] != layer && !names[i].starts_with(layer + ".")) continue;
       inside[i] = found = true;
     }
-    if (!found) throw Error(ErrorCode::invalid_option, "the network has no layer \"" + layer + "\" with learnables", "they are named as in its state dict; lockstep network show lists them");
+    if (!found)
+      throw Error(ErrorCode::invalid_option, "the network has no layer \"" + layer + "\" with learnables",
+                  "they are named as in its state dict; lockstep network show lists them");
   }
   return inside;
 }
@@ -166,15 +191,21 @@ void freeze_where(const BuiltModel& model, const std::vector<bool>& learnables, 
 
 }  // namespace
 
-void BuiltModel::freeze(const std::vector<std::string>& layers) const { freeze_where(*this, learnables_of(*this, layers), true); }
-void BuiltModel::freeze_all_but(const std::vector<std::string>& layers) const { freeze_where(*this, learnables_of(*this, layers), false); }
+void BuiltModel::freeze(const std::vector<std::string>& layers) const {
+  freeze_where(*this, learnables_of(*this, layers), true);
+}
+void BuiltModel::freeze_all_but(const std::vector<std::string>& layers) const {
+  freeze_where(*this, learnables_of(*this, layers), false);
+}
 
 nn::NamedTensors BuiltModel::state() const { return parts_->weights.state(); }
 double BuiltModel::loss_scale() const {
   return parts_->options.precision == Precision::fp16_mixed ? parts_->loss_scale.factor : 1;
 }
 uint64_t BuiltModel::hash() const { return parts_->weights.hash(); }
-void BuiltModel::save(const std::filesystem::path& path) const { nn::write_safetensors_atomic(path, state()); }
+void BuiltModel::save(const std::filesystem::path& path) const {
+  nn::write_safetensors_atomic(path, state());
+}
 const nn::NetworkInput& BuiltModel::input() const { return parts_->input; }
 const nn::Instance& BuiltModel::instance() const { return parts_->instance; }
 
@@ -189,9 +220,11 @@ data::SharedPictures shared_pictures(const pool::Worker& worker) {
   return {worker.shared<data::PictureShare>(), device::memory_limit() / 2 / processes};
 }
 
-BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input, const BuildOptions& options) {
+BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input,
+                 const BuildOptions& options) {
   if (options.precision == Precision::auto_) {
-    throw Error(ErrorCode::invalid_option, "a model for a loop of one's own cannot choose its precision by a trial",
+    throw Error(ErrorCode::invalid_option,
+                "a model for a loop of one's own cannot choose its precision by a trial",
                 "say single, double_, bf16_mixed or fp16_mixed");
   }
   const at::Device device = open_device(worker.device().is_cpu() ? "cpu" : "cuda", worker.device().index());
@@ -203,10 +236,12 @@ BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::Net
   auto norms = probe_batch_norms(instance, input);
   BatchNorms shard_statistics(instance, norms);
   return BuiltModel(std::make_shared<BuiltModel::Parts>(
-      BuiltModel::Parts{network, input, options, instance, std::move(weights), std::move(norms), std::move(shard_statistics), shared_pictures(worker)}));
+      BuiltModel::Parts{network, input, options, instance, std::move(weights), std::move(norms),
+                        std::move(shard_statistics), shared_pictures(worker)}));
 }
 
-BuiltModel build(pool::Worker& worker, const nn::Network& network, const data::Dataset& dataset, const BuildOptions& options) {
+BuiltModel build(pool::Worker& worker, const nn::Network& network, const data::Dataset& dataset,
+                 const BuildOptions& options) {
   check_same_dataset(worker.comm(), dataset);
   BuiltModel model = build(worker, network, input_of(dataset), options);
   model.parts().classes = dataset.classes();

@@ -1,4 +1,5 @@
-// The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's style, agreement on data.
+// The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's
+// style, agreement on data.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,8 +28,11 @@ using ::testing::HasSubstr;
 // Pictures in files, listed by their paths below a root.
 class Files : public Halves {
  public:
-  Files(std::string root, std::vector<std::string> paths) : Halves(static_cast<int64_t>(paths.size())), root_(std::move(root)), paths_(std::move(paths)) {}
-  std::string source(int64_t index) const override { return root_ + "/" + paths_.at(static_cast<size_t>(index)); }
+  Files(std::string root, std::vector<std::string> paths)
+      : Halves(static_cast<int64_t>(paths.size())), root_(std::move(root)), paths_(std::move(paths)) {}
+  std::string source(int64_t index) const override {
+    return root_ + "/" + paths_.at(static_cast<size_t>(index));
+  }
   uint64_t listing_hash() const override {
     uint64_t hash = 0;
     for (const std::string& path : paths_) hash = hash_of(path, hash);
@@ -41,32 +45,41 @@ class Files : public Halves {
 };
 
 // A loop as a user writes it.
-Outcome train_over_shards(pool::Worker& worker, StateAggregation state, const BuildOptions& options = {.seed = 3}) {
+Outcome train_over_shards(pool::Worker& worker, StateAggregation state,
+                          const BuildOptions& options = {.seed = 3}) {
   const BuiltModel model = build(worker, net(), halves(90), options);
   Sgdm sgdm(model.parameters(), {.learning_rate = 0.02, .weight_decay = 1e-4});
   double loss = 0;
-  for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3})) {
+  for (const auto& batch :
+       data::MiniBatchQueue(halves(90), worker.share(),
+                            {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3})) {
     const MiniBatchSums sums = exchange(worker, loss_and_gradients(model, batch, loss_of(model)), state);
     sgdm.step(sums.gradients);
     loss = sums.loss;
   }
-  return {model.hash(), loss, accuracy(model, halves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
+  return {model.hash(), loss,
+          accuracy(model, halves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
 }
 
 TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
   const auto run = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled); };
   const Outcome expected = on_workers(1, run);
   EXPECT_GT(expected.accuracy, 0.9);
-  for (const int64_t workers : {2, 3, 7}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
+  for (const int64_t workers : {2, 3, 7})
+    EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
 }
 
-// In each epoch a worker has other samples, so each of them comes to all. Rank 1 reads when rank 0 has: no two of them decode one sample at the same time.
+// In each epoch a worker has other samples, so each of them comes to all. Rank 1 reads when rank 0 has: no
+// two of them decode one sample at the same time.
 TEST(CustomLoop, WorkersThatShareTheirPicturesDecodeEachOnce) {
   const auto counted = std::make_shared<CountedHalves>(90);
   on_workers(2, [counted](pool::Worker& worker) {
     if (worker.rank() == 1) worker.comm().barrier();
-    data::MiniBatchQueue queue(data::Dataset(counted), worker.share(), {.mini_batch_size = 20, .order = {.seed = 7}, .epochs = 5, .shared = shared_pictures(worker)});
-    while (queue.next()) {}
+    data::MiniBatchQueue queue(
+        data::Dataset(counted), worker.share(),
+        {.mini_batch_size = 20, .order = {.seed = 7}, .epochs = 5, .shared = shared_pictures(worker)});
+    while (queue.next()) {
+    }
     if (worker.rank() == 0) worker.comm().barrier();
     worker.comm().barrier();  // pictures are there as long as rank 0's queue
     return 0;
@@ -88,7 +101,8 @@ TEST(CustomLoop, SharedPicturesAndKeptValidationDataChangeNoBit) {
         sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
         if (batch.ends_epoch) losses.push_back(validate(model, data::Dataset(held_out), worker.comm()).loss);
       }
-      const auto not_kept = std::make_shared<const data::PictureSet>(halves(41), data::format_of(halves(41)), /*most_bytes=*/0);
+      const auto not_kept =
+          std::make_shared<const data::PictureSet>(halves(41), data::format_of(halves(41)), /*most_bytes=*/0);
       EXPECT_EQ(validate(model, not_kept, worker.comm()).loss, losses.back());
       return std::pair(model.hash(), losses);
     });
@@ -118,12 +132,18 @@ TEST(CustomLoop, AModelKeepsTheLastDatasetItWasValidatedOn) {
 }
 
 TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
-  const auto average = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::average); };
-  const auto pooled = [](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled); };
+  const auto average = [](pool::Worker& worker) {
+    return train_over_shards(worker, StateAggregation::average);
+  };
+  const auto pooled = [](pool::Worker& worker) {
+    return train_over_shards(worker, StateAggregation::pooled);
+  };
   EXPECT_EQ(on_workers(1, average), on_workers(3, average));
   EXPECT_NE(on_workers(1, average).hash, on_workers(1, pooled).hash);
   for (const Precision precision : {Precision::double_, Precision::bf16_mixed}) {
-    const auto run = [precision](pool::Worker& worker) { return train_over_shards(worker, StateAggregation::pooled, {.seed = 3, .precision = precision}); };
+    const auto run = [precision](pool::Worker& worker) {
+      return train_over_shards(worker, StateAggregation::pooled, {.seed = 3, .precision = precision});
+    };
     EXPECT_EQ(on_workers(1, run), on_workers(2, run));
   }
 }
@@ -165,21 +185,26 @@ TEST(CustomLoop, HalfPrecisionScalesTheLossAndSkipsTheSameStepsOnAllRanks) {
     EXPECT_FALSE(skipped.empty());
     EXPECT_LT(skipped.size(), 15U);
     EXPECT_EQ(scale, std::ldexp(65536, -static_cast<int>(skipped.size())));
-    for (const int64_t workers : {2, 3}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
+    for (const int64_t workers : {2, 3})
+      EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
   }
 }
 
 TEST(CustomLoop, ALossThatNoScaleHelpsIsAnError) {
-  EXPECT_THAT(error_on_workers(2, [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, net(), halves(20), {.precision = Precision::fp16_mixed});
-    const auto not_finite = [&](const data::Shard& shard) {
-      return (model.forward(shard.input).to(at::kFloat) * 0).abs().sqrt().sum();
-    };
-    const data::QueueOptions options{.mini_batch_size = 10, .shards = 2, .epochs = 30};
-    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), options)) {
-      exchange(worker, loss_and_gradients(model, batch, not_finite));
-    }
-  }), HasSubstr("the gradients of step 41 are not finite, however small the loss is scaled"));
+  EXPECT_THAT(
+      error_on_workers(2,
+                       [](pool::Worker& worker) {
+                         const BuiltModel model =
+                             build(worker, net(), halves(20), {.precision = Precision::fp16_mixed});
+                         const auto not_finite = [&](const data::Shard& shard) {
+                           return (model.forward(shard.input).to(at::kFloat) * 0).abs().sqrt().sum();
+                         };
+                         const data::QueueOptions options{.mini_batch_size = 10, .shards = 2, .epochs = 30};
+                         for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), options)) {
+                           exchange(worker, loss_and_gradients(model, batch, not_finite));
+                         }
+                       }),
+      HasSubstr("the gradients of step 41 are not finite, however small the loss is scaled"));
 }
 
 TEST(CustomLoop, ParametersKeepNoGradientOfOneShard) {
@@ -201,7 +226,8 @@ TEST(CustomLoop, ClippedGradientsHaveTheNormThatWasAskedFor) {
     EXPECT_EQ(clip_gradients(model, gradients, norm / 2), norm);
     EXPECT_NEAR(clip_gradients(model, gradients, 1e9), norm / 2, norm * 1e-5);
     double squares = 0;
-    for (const at::Tensor& gradient : gradients) squares += gradient.to(at::kDouble).pow(2).sum().item<double>();
+    for (const at::Tensor& gradient : gradients)
+      squares += gradient.to(at::kDouble).pow(2).sum().item<double>();
     EXPECT_NEAR(std::sqrt(squares), norm / 2, norm * 1e-5);
     EXPECT_THROW(clip_gradients(model, gradients, 0), Error);
     gradients.pop_back();
@@ -234,12 +260,16 @@ TEST(CustomLoop, AveragedVarianceLosesThePartBetweenShards) {
   EXPECT_DOUBLE_EQ(pooled(low, high).deviation[0] / 7, (3 + 3 + 8 * 1.0) / 7);
 }
 
-// Every rank has its part of the data; all end with the first that has none, so the tail of the others is dropped.
+// Every rank has its part of the data; all end with the first that has none, so the tail of the others is
+// dropped.
 TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
   const auto run = [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(90), {.seed = 3 + worker.rank()});
     const data::Dataset own = halves(50).partition(worker.size(), worker.rank()).shuffle(5);
-    data::MiniBatchQueue queue(own, {}, {.mini_batch_size = part_of(10, worker.size(), worker.rank()).count(), .shards = 1, .partial = data::PartialBatch::discard});
+    data::MiniBatchQueue queue(own, {},
+                               {.mini_batch_size = part_of(10, worker.size(), worker.rank()).count(),
+                                .shards = 1,
+                                .partial = data::PartialBatch::discard});
     SgdmUpdate sgdm;
     int64_t steps = 0;
     while (worker.comm().all_reduce(queue.has_data(), comm::FlagReduction::and_)) {
@@ -252,7 +282,8 @@ TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
     return std::pair(model.hash(), steps);
   };
   EXPECT_EQ(on_workers(1, run).second, 5);
-  EXPECT_EQ(on_workers(3, run).second, 4);  // rank 0 takes 4 at a time of its 17 samples, the others 3 of 17 and of 16
+  EXPECT_EQ(on_workers(3, run).second,
+            4);  // rank 0 takes 4 at a time of its 17 samples, the others 3 of 17 and of 16
 }
 
 TEST(CustomLoop, PicturesWithoutLabelsAreRefused) {
@@ -261,18 +292,23 @@ TEST(CustomLoop, PicturesWithoutLabelsAreRefused) {
     using Halves::Halves;
     int64_t label(int64_t) const override { return -1; }
   };
-  EXPECT_THAT(error_on_workers(2, [](pool::Worker& worker) {
-    const data::Dataset pictures(std::make_shared<Unlabelled>(40));
-    const BuiltModel model = build(worker, net(), pictures);
-    for (const auto& batch : data::MiniBatchQueue(pictures, worker.share(), {.mini_batch_size = 20})) loss_and_gradients(model, batch, loss_of(model));
-  }), HasSubstr("no target to learn from"));
+  EXPECT_THAT(error_on_workers(2,
+                               [](pool::Worker& worker) {
+                                 const data::Dataset pictures(std::make_shared<Unlabelled>(40));
+                                 const BuiltModel model = build(worker, net(), pictures);
+                                 for (const auto& batch :
+                                      data::MiniBatchQueue(pictures, worker.share(), {.mini_batch_size = 20}))
+                                   loss_and_gradients(model, batch, loss_of(model));
+                               }),
+              HasSubstr("no target to learn from"));
 }
 
 TEST(CustomLoop, AStopThatOneRankWantsIsAgreedByAll) {
   const auto run = [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(90));
     Sgdm sgdm(model.parameters());
-    for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), {.mini_batch_size = 10, .shards = 4, .epochs = 9})) {
+    for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(),
+                                                  {.mini_batch_size = 10, .shards = 4, .epochs = 9})) {
       sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
       if (worker.comm().all_reduce(worker.rank() == 1 && sgdm.steps() == 3, comm::FlagReduction::or_)) break;
     }
@@ -287,7 +323,9 @@ TEST(CustomLoop, EndsWhenValidationsGetNoBetter) {
     Sgdm sgdm(model.parameters(), {.learning_rate = 0.02});
     Patience patience(2);
     std::vector<double> accuracies;
-    for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
+    for (const auto& batch :
+         data::MiniBatchQueue(halves(90), worker.share(),
+                              {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
       sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
       const Validation validation = validate(model, halves(41), worker.comm());
       accuracies.push_back(validation.accuracy);
@@ -315,12 +353,18 @@ TEST(Patience, ALossThatIsNoNumberIsNoBetter) {
 }
 
 TEST(CustomLoop, OtherDataIsNamedBeforeTheFirstStep) {
-  const std::string error = error_on_workers(3, [](pool::Worker& worker) { build(worker, net(), worker.rank() == 2 ? halves(40, 8) : halves(41)); });
+  const std::string error = error_on_workers(
+      3, [](pool::Worker& worker) { build(worker, net(), worker.rank() == 2 ? halves(40, 8) : halves(41)); });
   const std::string host = " (" + host_name() + ")";
-  EXPECT_THAT(error, HasSubstr("the ranks have different data: sample 40 is \"half 40\" on rank 0" + host + ", and rank 2" + host + " has only 40 samples"));
-  EXPECT_EQ(error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41)); }), "");
-  const std::string alike = error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41, static_cast<uint64_t>(worker.rank()))); });
-  EXPECT_THAT(alike, HasSubstr("the samples on rank 0" + host + " and on rank 1" + host + " are alike, but of other classes or chosen from other data"));
+  EXPECT_THAT(error, HasSubstr("the ranks have different data: sample 40 is \"half 40\" on rank 0" + host +
+                               ", and rank 2" + host + " has only 40 samples"));
+  EXPECT_EQ(error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41)); }),
+            "");
+  const std::string alike = error_on_workers(2, [](pool::Worker& worker) {
+    check_same_dataset(worker.comm(), halves(41, static_cast<uint64_t>(worker.rank())));
+  });
+  EXPECT_THAT(alike, HasSubstr("the samples on rank 0" + host + " and on rank 1" + host +
+                               " are alike, but of other classes or chosen from other data"));
 }
 
 // Each rank has the files in another place, which is no difference.
@@ -330,12 +374,14 @@ TEST(CustomLoop, TheFirstFileThatDiffersIsNamedWithItsPathOnBothRanks) {
       std::vector<std::string> paths;
       for (int64_t i = 0; i < 30; ++i) paths.push_back((i < 15 ? "a/" : "b/") + std::to_string(i) + ".png");
       if (worker.rank() == 1 && !changed.empty()) paths[17] = paths[20] = changed;
-      check_same_dataset(worker.comm(), data::Dataset(std::make_shared<Files>("/disk" + std::to_string(worker.rank()) + "/data", paths)));
+      check_same_dataset(worker.comm(), data::Dataset(std::make_shared<Files>(
+                                            "/disk" + std::to_string(worker.rank()) + "/data", paths)));
     });
   };
   const std::string host = " (" + host_name() + ")";
   EXPECT_EQ(error_with(""), "");
-  EXPECT_THAT(error_with("b/other.png"), HasSubstr("sample 17 is \"/disk0/data/b/17.png\" on rank 0" + host + " and \"/disk1/data/b/other.png\" on rank 1" + host));
+  EXPECT_THAT(error_with("b/other.png"), HasSubstr("sample 17 is \"/disk0/data/b/17.png\" on rank 0" + host +
+                                                   " and \"/disk1/data/b/other.png\" on rank 1" + host));
 }
 
 TEST(CustomLoop, TheFirstSequenceWithOtherValuesIsNamed) {
@@ -352,21 +398,27 @@ TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {
   const auto error = [](const ModelLoss& loss) {
     return error_on_workers(1, [loss](pool::Worker& worker) {
       const BuiltModel model = build(worker, net(), halves(20));
-      for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {})) loss_and_gradients(model, batch, loss);
+      for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {}))
+        loss_and_gradients(model, batch, loss);
     });
   };
   EXPECT_THAT(error([](const data::Shard&) { return at::Tensor(); }), HasSubstr("gave no tensor"));
-  EXPECT_THAT(error([](const data::Shard& shard) { return shard.input.sum(); }), HasSubstr("has no graph back to the learnables"));
+  EXPECT_THAT(error([](const data::Shard& shard) { return shard.input.sum(); }),
+              HasSubstr("has no graph back to the learnables"));
 }
 
 TEST(CustomLoop, ALossThatIsNoNumberOnOneRankIsTheClientsError) {
   using Limits = std::numeric_limits<double>;
-  for (const auto& [factor, word] : {std::pair(Limits::quiet_NaN(), "NaN"), std::pair(Limits::infinity(), "infinite")}) {
+  for (const auto& [factor, word] :
+       {std::pair(Limits::quiet_NaN(), "NaN"), std::pair(Limits::infinity(), "infinite")}) {
     const std::string error = error_on_workers(2, [factor = factor](pool::Worker& worker) {
       const BuiltModel model = build(worker, net(), halves(40));
-      for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), {.mini_batch_size = 20, .shards = 4})) {
+      for (const auto& batch :
+           data::MiniBatchQueue(halves(40), worker.share(), {.mini_batch_size = 20, .shards = 4})) {
         const double wrong = worker.rank() == 1 && batch.iteration == 1 ? factor : 1;
-        exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) { return loss_of(model)(shard) * wrong; }));
+        exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+                   return loss_of(model)(shard) * wrong;
+                 }));
       }
     });
     EXPECT_THAT(error, HasSubstr("the loss became " + std::string(word) + " in step 2, in shard 2"));
@@ -377,7 +429,9 @@ TEST(CustomLoop, GradientsThatAreKeptAreThoseOfTheirStep) {
   const auto run = [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(40), {.seed = 3});
     std::vector<at::Tensor> kept, copies;
-    for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), {.mini_batch_size = 20, .shards = 4, .order = {.seed = 7}, .epochs = 2})) {
+    for (const auto& batch :
+         data::MiniBatchQueue(halves(40), worker.share(),
+                              {.mini_batch_size = 20, .shards = 4, .order = {.seed = 7}, .epochs = 2})) {
       const auto gradients = exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients;
       if (batch.iteration > 0) continue;
       kept = gradients;
@@ -407,7 +461,8 @@ TEST(CustomLoop, TargetsComeToTheModelsDevice) {
 }
 
 TEST(CustomLoop, AQueueForEachEpochGivesTheBitsOfOneForAll) {
-  const data::QueueOptions all{.mini_batch_size = 20, .shards = 2, .augment = data::Augment::parse("flip"), .epochs = 2};
+  const data::QueueOptions all{
+      .mini_batch_size = 20, .shards = 2, .augment = data::Augment::parse("flip"), .epochs = 2};
   data::QueueOptions first = all, second = all;
   first.epochs = 1;
   second.start = {.epoch = 1};
@@ -416,7 +471,8 @@ TEST(CustomLoop, AQueueForEachEpochGivesTheBitsOfOneForAll) {
       const BuiltModel model = build(worker, net(), halves(40), {.seed = 3});
       Sgdm sgdm(model.parameters());
       for (const data::QueueOptions& options : queues) {
-        for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), options)) sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+        for (const auto& batch : data::MiniBatchQueue(halves(40), worker.share(), options))
+          sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
       }
       return model.hash();
     });
@@ -443,13 +499,19 @@ TEST(BuiltModel, FrozenLayersAndFactorsHold) {
     const BuiltModel model = build(worker, net(), halves(20));
     model.freeze({"convolution"});
     EXPECT_THROW(model.freeze({"konvolution"}), Error);
-    const auto before = sgdm_update(model.parameters(), model.parameters(), {}, {.learning_rate = 0}).parameters;  // copies
-    Sgdm sgdm(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.1}, learn_rate_factors(model, "head", 1, 0));
-    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {})) sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+    const auto before =
+        sgdm_update(model.parameters(), model.parameters(), {}, {.learning_rate = 0}).parameters;  // copies
+    Sgdm sgdm(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.1},
+              learn_rate_factors(model, "head", 1, 0));
+    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {}))
+      sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
     const auto after = model.parameters();
     const auto names = model.parameter_names();
-    for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(!at::equal(after[i], before[i]), names[i].starts_with("head.")) << names[i];
-    update(model, after, [](const std::string& name, const at::Tensor& parameter, const at::Tensor&) { return name == "head.bias" ? at::zeros_like(parameter) : parameter; });
+    for (size_t i = 0; i < after.size(); ++i)
+      EXPECT_EQ(!at::equal(after[i], before[i]), names[i].starts_with("head.")) << names[i];
+    update(model, after, [](const std::string& name, const at::Tensor& parameter, const at::Tensor&) {
+      return name == "head.bias" ? at::zeros_like(parameter) : parameter;
+    });
     EXPECT_EQ(model.parameters().back().abs().sum().item<float>(), 0);
     return 0;
   });

@@ -26,7 +26,11 @@ const T& checked(const T& options) {
 
 device::UpdateRule rule_of(const SgdmOptions& options) {
   checked(options);
-  return {.kind = device::UpdateKind::sgdm, .learning_rate = options.learning_rate, .momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = options.weight_decay};
+  return {.kind = device::UpdateKind::sgdm,
+          .learning_rate = options.learning_rate,
+          .momentum = options.momentum,
+          .nesterov = options.nesterov,
+          .weight_decay = options.weight_decay};
 }
 
 device::UpdateRule rule_of(const AdamOptions& options) {
@@ -39,15 +43,23 @@ device::UpdateRule rule_of(const AdamOptions& options) {
           .weight_decay = options.weight_decay};
 }
 
-void check_list(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& list, const char* what) {
+void check_list(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& list,
+                const char* what) {
   if (parameters.size() != list.size()) {
-    throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters.size()) + " learnables and " + std::to_string(list.size()) + " " + what);
+    throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters.size()) +
+                                               " learnables and " + std::to_string(list.size()) + " " + what);
   }
   for (size_t i = 0; i < list.size(); ++i) {
     const at::Tensor& parameter = parameters[i];
-    if (list[i].defined() && list[i].sizes() == parameter.sizes() && list[i].scalar_type() == parameter.scalar_type() && list[i].device() == parameter.device()) continue;
-    throw Error(ErrorCode::invalid_option, "learnable " + std::to_string(i) + " is " + c10::str(parameter.sizes()) + ", and its place among the " + what +
-                                               (list[i].defined() ? " holds " + c10::str(list[i].sizes()) + " of type " + c10::toString(list[i].scalar_type()) : " is empty"));
+    if (list[i].defined() && list[i].sizes() == parameter.sizes() &&
+        list[i].scalar_type() == parameter.scalar_type() && list[i].device() == parameter.device())
+      continue;
+    throw Error(ErrorCode::invalid_option,
+                "learnable " + std::to_string(i) + " is " + c10::str(parameter.sizes()) +
+                    ", and its place among the " + what +
+                    (list[i].defined() ? " holds " + c10::str(list[i].sizes()) + " of type " +
+                                             c10::toString(list[i].scalar_type())
+                                       : " is empty"));
   }
 }
 
@@ -57,18 +69,23 @@ void check_gradients(const std::vector<at::Tensor>& parameters, const std::vecto
 }
 
 template <class T>
-void apply_on_cpu(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) {
+void apply_on_cpu(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight,
+                  const at::Tensor& first, const at::Tensor& second) {
   const auto at = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<T>() : nullptr; };
-  device::kernels<T>().update(rule, gradient.const_data_ptr<T>(), at(weight), at(first), at(second), weight.numel());
+  device::kernels<T>().update(rule, gradient.const_data_ptr<T>(), at(weight), at(first), at(second),
+                              weight.numel());
 }
 
 // In place, by the kernels of the trainer. Weight and state are contiguous.
-void apply(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight, const at::Tensor& first, const at::Tensor& second) {
+void apply(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight,
+           const at::Tensor& first, const at::Tensor& second) {
   const at::Tensor dense = gradient.contiguous();
   if (!weight.is_cpu()) return device::gpu_library().kernels().update(rule, dense, weight, first, second);
   if (weight.scalar_type() == at::kDouble) return apply_on_cpu<double>(rule, dense, weight, first, second);
   if (weight.scalar_type() == at::kFloat) return apply_on_cpu<float>(rule, dense, weight, first, second);
-  throw Error(ErrorCode::invalid_option, std::string("learnables of type ") + c10::toString(weight.scalar_type()) + " cannot be updated", "float and double can");
+  throw Error(ErrorCode::invalid_option,
+              std::string("learnables of type ") + c10::toString(weight.scalar_type()) + " cannot be updated",
+              "float and double can");
 }
 
 template <class T>
@@ -84,7 +101,8 @@ std::vector<double> block_squares_on_cpu(const at::Tensor& flat) {
 // One for each block, as the trainer's updaters have them.
 std::vector<double> block_squares(const at::Tensor& flat) {
   const bool is_double = flat.scalar_type() == at::kDouble;
-  if (flat.is_cpu()) return is_double ? block_squares_on_cpu<double>(flat) : block_squares_on_cpu<float>(flat);
+  if (flat.is_cpu())
+    return is_double ? block_squares_on_cpu<double>(flat) : block_squares_on_cpu<float>(flat);
   const at::Tensor squares = device::gpu_library().kernels().sums_of_squares(flat, kBlock).cpu();
   return {squares.const_data_ptr<double>(), squares.const_data_ptr<double>() + squares.numel()};
 }
@@ -97,11 +115,13 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 
 std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> all;
-  for (const at::Tensor& tensor : tensors) all.push_back(at::zeros_like(tensor.detach(), at::MemoryFormat::Contiguous));
+  for (const at::Tensor& tensor : tensors)
+    all.push_back(at::zeros_like(tensor.detach(), at::MemoryFormat::Contiguous));
   return all;
 }
 
-// Where some require a gradient, those that do not are frozen, and weight decay would move them still. Plain tensors are all learned.
+// Where some require a gradient, those that do not are frozen, and weight decay would move them still. Plain
+// tensors are all learned.
 std::vector<bool> learned_of(const std::vector<at::Tensor>& parameters) {
   std::vector<bool> learned;
   for (const at::Tensor& parameter : parameters) learned.push_back(parameter.requires_grad());
@@ -109,12 +129,14 @@ std::vector<bool> learned_of(const std::vector<at::Tensor>& parameters) {
   return learned;
 }
 
-at::Tensor at_or_none(const std::vector<at::Tensor>& list, size_t i) { return list.empty() ? at::Tensor() : list[i]; }
+at::Tensor at_or_none(const std::vector<at::Tensor>& list, size_t i) {
+  return list.empty() ? at::Tensor() : list[i];
+}
 
 }  // namespace
 
-SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& velocity,
-                       const SgdmOptions& options) {
+SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                       const std::vector<at::Tensor>& velocity, const SgdmOptions& options) {
   check_gradients(parameters, gradients);
   if (!velocity.empty()) check_list(parameters, velocity, "velocities");
   const torch::NoGradGuard no_grad;
@@ -128,7 +150,8 @@ SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vec
   return next;
 }
 
-AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const AdamMoments& moments, const AdamOptions& options) {
+AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                       const AdamMoments& moments, const AdamOptions& options) {
   check_gradients(parameters, gradients);
   if (!moments.mean.empty()) check_list(parameters, moments.mean, "means");
   if (!moments.mean_square.empty()) check_list(parameters, moments.mean_square, "mean squares");
@@ -136,18 +159,21 @@ AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vec
   if (gradients.empty()) {
     return {copies(parameters), {moments.iteration, copies(moments.mean), copies(moments.mean_square)}};
   }
-  AdamUpdate next{copies(parameters),
-                  {moments.iteration + 1, moments.mean.empty() ? zeros_like(parameters) : copies(moments.mean),
-                   moments.mean_square.empty() ? zeros_like(parameters) : copies(moments.mean_square)}};
+  AdamUpdate next{
+      copies(parameters),
+      {moments.iteration + 1, moments.mean.empty() ? zeros_like(parameters) : copies(moments.mean),
+       moments.mean_square.empty() ? zeros_like(parameters) : copies(moments.mean_square)}};
   const device::UpdateRule rule = corrected(rule_of(options), moments.iteration);
   const std::vector<bool> learned = learned_of(parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (learned[i]) apply(rule, gradients[i], next.parameters[i], next.moments.mean[i], next.moments.mean_square[i]);
+    if (learned[i])
+      apply(rule, gradients[i], next.parameters[i], next.moments.mean[i], next.moments.mean_square[i]);
   }
   return next;
 }
 
-std::vector<at::Tensor> update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+std::vector<at::Tensor> update(const std::vector<at::Tensor>& parameters,
+                               const std::vector<at::Tensor>& gradients,
                                const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& f) {
   check_gradients(parameters, gradients);
   const torch::NoGradGuard no_grad;
@@ -161,12 +187,16 @@ void update(const BuiltModel& model, const std::vector<at::Tensor>& gradients,
             const std::function<at::Tensor(const std::string&, const at::Tensor&, const at::Tensor&)>& f) {
   const auto names = model.parameter_names();
   auto name = names.begin();
-  model.assign(update(model.parameters(), gradients, [&](const at::Tensor& parameter, const at::Tensor& gradient) { return f(*name++, parameter, gradient); }));
+  model.assign(
+      update(model.parameters(), gradients, [&](const at::Tensor& parameter, const at::Tensor& gradient) {
+        return f(*name++, parameter, gradient);
+      }));
 }
 
 double clip_gradients(const BuiltModel& model, std::vector<at::Tensor>& gradients, double most) {
   if (!(most > 0)) {
-    throw Error(ErrorCode::invalid_option, "gradients cannot be clipped to a norm of " + describe_detail::text_of(most),
+    throw Error(ErrorCode::invalid_option,
+                "gradients cannot be clipped to a norm of " + describe_detail::text_of(most),
                 "give a norm above 0");
   }
   check_gradients(model.parameters(), gradients);
@@ -182,26 +212,34 @@ double clip_gradients(const BuiltModel& model, std::vector<at::Tensor>& gradient
   return norm;
 }
 
-std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor, double other) {
+std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor,
+                                       double other) {
   std::vector<double> factors;
   for (const bool inside : learnables_of(model, {layer})) factors.push_back(inside ? factor : other);
   return factors;
 }
 
-LearnableUpdater::LearnableUpdater(std::vector<at::Tensor> parameters, std::vector<double> factors, device::UpdateRule rule)
+LearnableUpdater::LearnableUpdater(std::vector<at::Tensor> parameters, std::vector<double> factors,
+                                   device::UpdateRule rule)
     : rule_(rule), parameters_(std::move(parameters)), factors_(std::move(factors)) {
   if (factors_.empty()) factors_.assign(parameters_.size(), 1.0);
   if (factors_.size() != parameters_.size()) {
-    throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters_.size()) + " learnables and " + std::to_string(factors_.size()) + " learn-rate factors");
+    throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters_.size()) +
+                                               " learnables and " + std::to_string(factors_.size()) +
+                                               " learn-rate factors");
   }
   for (const at::Tensor& parameter : parameters_) {
-    if (!parameter.is_contiguous()) throw Error(ErrorCode::invalid_option, "a learnable " + c10::str(parameter.sizes()) + " is not contiguous and cannot be updated in place");
+    if (!parameter.is_contiguous())
+      throw Error(ErrorCode::invalid_option, "a learnable " + c10::str(parameter.sizes()) +
+                                                 " is not contiguous and cannot be updated in place");
   }
   if (rule_.state_count() > 0) first_ = zeros_like(parameters_);
   if (rule_.state_count() > 1) second_ = zeros_like(parameters_);
 }
 
-void LearnableUpdater::step(const std::vector<at::Tensor>& gradients) { step(gradients, rule_.learning_rate); }
+void LearnableUpdater::step(const std::vector<at::Tensor>& gradients) {
+  step(gradients, rule_.learning_rate);
+}
 
 void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double learning_rate) {
   check_gradients(parameters_, gradients);

@@ -1,5 +1,6 @@
-// Optimizers for loops of one's own: plain functions over lists of learnables, and objects that keep the state between steps.
-// No gradients at all are those of a step that `exchange` skipped (fp16-mixed): nothing changes then.
+// Optimizers for loops of one's own: plain functions over lists of learnables, and objects that keep the
+// state between steps. No gradients at all are those of a step that `exchange` skipped (fp16-mixed): nothing
+// changes then.
 #pragma once
 
 #include <cstdint>
@@ -51,16 +52,17 @@ struct SgdmUpdate {
   std::vector<at::Tensor> velocity;
 };
 
-/// One step of SGD with momentum, PyTorch's arithmetic: new tensors, the ones given stay as they are. `velocity` is what the last step gave, empty
-/// before the first. Lists have one tensor for each learnable, float or double. Parameters that require no gradient keep their values where others require
-/// one: they are frozen. Throws invalid_option when lists do not fit together.
-SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& velocity = {},
-                       const SgdmOptions& options = {});
+/// One step of SGD with momentum, PyTorch's arithmetic: new tensors, the ones given stay as they are.
+/// `velocity` is what the last step gave, empty before the first. Lists have one tensor for each learnable,
+/// float or double. Parameters that require no gradient keep their values where others require one: they are
+/// frozen. Throws invalid_option when lists do not fit together.
+SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                       const std::vector<at::Tensor>& velocity = {}, const SgdmOptions& options = {});
 
 /// Adam's state after `iteration` steps; the one of a fresh AdamMoments is before the first.
 struct AdamMoments {
   int64_t iteration = 0;
-  std::vector<at::Tensor> mean = {};         ///< of gradients
+  std::vector<at::Tensor> mean = {};  ///< of gradients
   std::vector<at::Tensor> mean_square = {};
 };
 
@@ -70,26 +72,33 @@ struct AdamUpdate {
 };
 
 /// One step of Adam (Kingma and Ba 2015), PyTorch's arithmetic; as sgdm_update.
-AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients, const AdamMoments& moments = {}, const AdamOptions& options = {});
+AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                       const AdamMoments& moments = {}, const AdamOptions& options = {});
 
 /// An update rule of one's own: f(parameter, gradient) for each learnable, without a graph; the new values.
-std::vector<at::Tensor> update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
-                               const std::function<at::Tensor(const at::Tensor& parameter, const at::Tensor& gradient)>& f);
+std::vector<at::Tensor> update(
+    const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+    const std::function<at::Tensor(const at::Tensor& parameter, const at::Tensor& gradient)>& f);
 
 /// The same for a model, in place: f(name, parameter, gradient).
 void update(const BuiltModel& model, const std::vector<at::Tensor>& gradients,
-            const std::function<at::Tensor(const std::string& name, const at::Tensor& parameter, const at::Tensor& gradient)>& f);
+            const std::function<at::Tensor(const std::string& name, const at::Tensor& parameter,
+                                           const at::Tensor& gradient)>& f);
 
-/// PyTorch's clip_grad_norm_ for what `exchange` gave, with the arithmetic of `lockstep train --gradient-clip`:
-/// where the L2 norm of all gradients together is larger than `most`, they become new tensors, scaled down to it.
-/// Gives the norm that they had. Every rank calls it with the same gradients, and has the same then.
-/// Throws invalid_option unless most is above 0, or when the gradients are not the model's.
+/// PyTorch's clip_grad_norm_ for what `exchange` gave, with the arithmetic of `lockstep train
+/// --gradient-clip`: where the L2 norm of all gradients together is larger than `most`, they become new
+/// tensors, scaled down to it. Gives the norm that they had. Every rank calls it with the same gradients, and
+/// has the same then. Throws invalid_option unless most is above 0, or when the gradients are not the
+/// model's.
 double clip_gradients(const BuiltModel& model, std::vector<at::Tensor>& gradients, double most);
 
-/// Learn-rate factors for a model's learnables: those of the layer `name` (and below) have `factor`, all others `other`.
-std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor, double other);
+/// Learn-rate factors for a model's learnables: those of the layer `name` (and below) have `factor`, all
+/// others `other`.
+std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor,
+                                       double other);
 
-/// sgdm_update and adam_update in place, with the state kept here. step() changes the parameters that were given: model.parameters() are the model's.
+/// sgdm_update and adam_update in place, with the state kept here. step() changes the parameters that were
+/// given: model.parameters() are the model's.
 class LearnableUpdater {
  public:
   /// One step; all gradients must be there, or none. Without a rate it is that of the options.
@@ -114,12 +123,14 @@ class LearnableUpdater {
 class Sgdm : public LearnableUpdater {
  public:
   /// `factors` multiply the rate of each learnable; empty: all 1.
-  explicit Sgdm(std::vector<at::Tensor> parameters, const SgdmOptions& options = {}, std::vector<double> factors = {});
+  explicit Sgdm(std::vector<at::Tensor> parameters, const SgdmOptions& options = {},
+                std::vector<double> factors = {});
 };
 
 class Adam : public LearnableUpdater {
  public:
-  explicit Adam(std::vector<at::Tensor> parameters, const AdamOptions& options = {}, std::vector<double> factors = {});
+  explicit Adam(std::vector<at::Tensor> parameters, const AdamOptions& options = {},
+                std::vector<double> factors = {});
 };
 
 }  // namespace lockstep::train

@@ -16,7 +16,8 @@ TEST(Learnables, UpdatesArePyTorchsAndPure) {
   const std::vector<at::Tensor> first{at::randn({3, 4}), at::randn({5})};
   std::vector<at::Tensor> theirs{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
   torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true));
-  std::vector<at::Tensor> theirs_of_adam{first[0].clone().requires_grad_(), first[1].clone().requires_grad_()};
+  std::vector<at::Tensor> theirs_of_adam{first[0].clone().requires_grad_(),
+                                         first[1].clone().requires_grad_()};
   torch::optim::Adam their_adam(theirs_of_adam, torch::optim::AdamOptions(0.01));
   SgdmUpdate state{first, {}};
   AdamUpdate moments{first, {}};
@@ -27,11 +28,13 @@ TEST(Learnables, UpdatesArePyTorchsAndPure) {
     for (size_t i = 0; i < 2; ++i) theirs_of_adam[i].mutable_grad() = gradients[i].clone();
     sgd.step();
     their_adam.step();
-    state = sgdm_update(state.parameters, gradients, state.velocity, {.learning_rate = 0.1, .nesterov = true});
+    state =
+        sgdm_update(state.parameters, gradients, state.velocity, {.learning_rate = 0.1, .nesterov = true});
     moments = adam_update(moments.parameters, gradients, moments.moments, {.learning_rate = 0.01});
   }
   for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(state.parameters[i], theirs[i], 1e-6, 1e-7));
-  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(moments.parameters[i], theirs_of_adam[i], 1e-6, 1e-7));
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_TRUE(at::allclose(moments.parameters[i], theirs_of_adam[i], 1e-6, 1e-7));
   EXPECT_EQ(moments.moments.iteration, 3);
   EXPECT_TRUE(at::equal(first[0], held));
   EXPECT_THROW(sgdm_update(first, {first[0]}), Error);
@@ -90,7 +93,9 @@ TEST(Learnables, AStepWithoutGradientsIsNotMade) {
   const auto once = sgdm_update(copy(), gradients);
   const auto twice = sgdm_update(once.parameters, gradients, once.velocity);
   EXPECT_TRUE(at::equal(pure_sgdm.parameters[0], twice.parameters[0]));
-  const auto minus = [](const at::Tensor& parameter, const at::Tensor& gradient) { return parameter - gradient; };
+  const auto minus = [](const at::Tensor& parameter, const at::Tensor& gradient) {
+    return parameter - gradient;
+  };
   EXPECT_TRUE(at::equal(update(copy(), {}, minus)[0], first));
 }
 

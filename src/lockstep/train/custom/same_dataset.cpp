@@ -27,7 +27,8 @@ at::Tensor bytes_of(const std::string& text) {
 // Each rank's own, on every rank.
 std::vector<Json> gathered(comm::Communicator& comm, const Json& own) {
   std::vector<Json> all;
-  for (const at::Tensor& bytes : comm.all_gather(bytes_of(own.dump(-1, ' ', false, Json::error_handler_t::replace)))) {
+  for (const at::Tensor& bytes :
+       comm.all_gather(bytes_of(own.dump(-1, ' ', false, Json::error_handler_t::replace)))) {
     const auto* text = static_cast<const char*>(bytes.const_data_ptr());
     all.push_back(Json::parse(text, text + bytes.numel()));
   }
@@ -43,7 +44,8 @@ Json listing_of(const data::Dataset& dataset) {
 
 std::string class_of(const data::Dataset& dataset, int64_t index) {
   const int64_t label = dataset.store().label(index);
-  return label < 0 ? "none" : std::to_string(label) + " \"" + dataset.classes().at(static_cast<size_t>(label)) + "\"";
+  return label < 0 ? "none"
+                   : std::to_string(label) + " \"" + dataset.classes().at(static_cast<size_t>(label)) + "\"";
 }
 
 Json sample_of(const data::Dataset& dataset, int64_t index) {
@@ -51,11 +53,15 @@ Json sample_of(const data::Dataset& dataset, int64_t index) {
   return {{"path", dataset.store().source(index)}, {"class", class_of(dataset, index)}};
 }
 
-// Two ranks may have the data in different places: what stands before the names in which their first paths end alike.
+// Two ranks may have the data in different places: what stands before the names in which their first paths
+// end alike.
 std::string root_of(const std::string& path, const std::string& other) {
-  const auto begins_name = [](const std::string& text, size_t from_end) { return from_end == text.size() || text[text.size() - 1 - from_end] == '/'; };
+  const auto begins_name = [](const std::string& text, size_t from_end) {
+    return from_end == text.size() || text[text.size() - 1 - from_end] == '/';
+  };
   size_t same = 0, names = 0;
-  while (same < std::min(path.size(), other.size()) && path[path.size() - 1 - same] == other[other.size() - 1 - same]) {
+  while (same < std::min(path.size(), other.size()) &&
+         path[path.size() - 1 - same] == other[other.size() - 1 - same]) {
     ++same;
     if (begins_name(path, same) && begins_name(other, same)) names = same;
   }
@@ -65,7 +71,8 @@ std::string root_of(const std::string& path, const std::string& other) {
 // What listings count of a picture's source: the path below the root, or the number in a file.
 std::string_view below(std::string_view root, std::string_view source) {
   const size_t mark = source.rfind('#');
-  const bool numbered = mark != std::string_view::npos && mark + 1 < source.size() && source.find_first_not_of("0123456789", mark + 1) == std::string_view::npos;
+  const bool numbered = mark != std::string_view::npos && mark + 1 < source.size() &&
+                        source.find_first_not_of("0123456789", mark + 1) == std::string_view::npos;
   if (numbered) return source.substr(mark);
   return source.starts_with(root) ? source.substr(root.size()) : source;
 }
@@ -79,42 +86,57 @@ uint64_t hash_of_sequence(const data::Datastore& store, int64_t index, uint64_t 
 uint64_t hash_of_sample(const data::Dataset& dataset, int64_t index, const std::string& root) {
   const data::Datastore& store = dataset.store();
   const uint64_t of_class = hash_of(class_of(dataset, index));
-  return store.kind() == data::SampleKind::sequence ? hash_of_sequence(store, index, of_class) : hash_of(below(root, store.source(index)), of_class);
+  return store.kind() == data::SampleKind::sequence ? hash_of_sequence(store, index, of_class)
+                                                    : hash_of(below(root, store.source(index)), of_class);
 }
 
-// The first sample that ranks 0 and `other` have differently; the smaller count where there is none. Every rank calls it.
-int64_t first_difference(comm::Communicator& comm, const data::Dataset& dataset, const std::vector<Json>& listings, size_t other) {
+// The first sample that ranks 0 and `other` have differently; the smaller count where there is none. Every
+// rank calls it.
+int64_t first_difference(comm::Communicator& comm, const data::Dataset& dataset,
+                         const std::vector<Json>& listings, size_t other) {
   const auto rank = static_cast<size_t>(comm.rank());
   const bool compared = rank == 0 || rank == other;
   const auto path = [&](size_t of) { return listings[of].at("path").get<std::string>(); };
   const std::string root = compared ? root_of(path(rank), path(rank == 0 ? other : 0)) : "";
-  const int64_t count = std::min(listings[0].at("count").get<int64_t>(), listings[other].at("count").get<int64_t>());
+  const int64_t count =
+      std::min(listings[0].at("count").get<int64_t>(), listings[other].at("count").get<int64_t>());
   for (int64_t begin = 0; begin < count; begin += kHashesAtOnce) {
     const int64_t size = std::min(kHashesAtOnce, count - begin);
     const at::Tensor hashes = at::empty({compared ? size : 0}, at::kLong);
-    for (int64_t i = 0; i < hashes.numel(); ++i) hashes.data_ptr<int64_t>()[i] = static_cast<int64_t>(hash_of_sample(dataset, begin + i, root));
+    for (int64_t i = 0; i < hashes.numel(); ++i)
+      hashes.data_ptr<int64_t>()[i] = static_cast<int64_t>(hash_of_sample(dataset, begin + i, root));
     const std::vector<at::Tensor> all = comm.all_gather(hashes);
     const int64_t* first = all[0].const_data_ptr<int64_t>();
-    const int64_t same = std::mismatch(first, first + size, all[other].const_data_ptr<int64_t>()).first - first;
+    const int64_t same =
+        std::mismatch(first, first + size, all[other].const_data_ptr<int64_t>()).first - first;
     if (same < size) return begin + same;
   }
   return count;
 }
 
-std::string place_of(size_t rank, const Json& listing) { return "rank " + std::to_string(rank) + " (" + listing.at("host").get<std::string>() + ")"; }
+std::string place_of(size_t rank, const Json& listing) {
+  return "rank " + std::to_string(rank) + " (" + listing.at("host").get<std::string>() + ")";
+}
 
 std::string quoted(const Json& text) { return "\"" + text.get<std::string>() + "\""; }
 
 // Each rank's sample, null where it has none.
-std::string difference(int64_t index, const Json& own, const std::string& place, const Json& other, const std::string& other_place) {
+std::string difference(int64_t index, const Json& own, const std::string& place, const Json& other,
+                       const std::string& other_place) {
   const std::string begin = "sample " + std::to_string(index) + " is ";
   if (own.is_null() || other.is_null()) {
-    const auto& [there, without] = own.is_null() ? std::pair(other_place, place) : std::pair(place, other_place);
-    return begin + quoted((own.is_null() ? other : own).at("path")) + " on " + there + ", and " + without + " has only " + std::to_string(index) + " samples";
+    const auto& [there, without] =
+        own.is_null() ? std::pair(other_place, place) : std::pair(place, other_place);
+    return begin + quoted((own.is_null() ? other : own).at("path")) + " on " + there + ", and " + without +
+           " has only " + std::to_string(index) + " samples";
   }
   const bool same_path = own.at("path") == other.at("path");
-  const auto text = [&](const Json& sample) { return quoted(sample.at("path")) + (same_path ? " of class " + sample.at("class").get<std::string>() : ""); };
-  return begin + text(own) + " on " + place + " and " + text(other) + (own == other ? " with other values" : "") + " on " + other_place;
+  const auto text = [&](const Json& sample) {
+    return quoted(sample.at("path")) +
+           (same_path ? " of class " + sample.at("class").get<std::string>() : "");
+  };
+  return begin + text(own) + " on " + place + " and " + text(other) +
+         (own == other ? " with other values" : "") + " on " + other_place;
 }
 
 }  // namespace
@@ -122,15 +144,19 @@ std::string difference(int64_t index, const Json& own, const std::string& place,
 void check_same_dataset(comm::Communicator& comm, const data::Dataset& dataset) {
   const std::vector<Json> all = gathered(comm, listing_of(dataset));
   size_t other = 1;
-  while (other < all.size() && all[other].at("hash") == all[0].at("hash") && all[other].at("count") == all[0].at("count")) ++other;
+  while (other < all.size() && all[other].at("hash") == all[0].at("hash") &&
+         all[other].at("count") == all[0].at("count"))
+    ++other;
   if (other == all.size()) return;
   const int64_t index = first_difference(comm, dataset, all, other);
   const std::vector<Json> samples = gathered(comm, sample_of(dataset, index));
   const std::string place = place_of(0, all[0]), other_place = place_of(other, all[other]);
   const bool found = !samples[0].is_null() || !samples[other].is_null();
   throw Error(ErrorCode::invalid_option,
-              "the ranks have different data: " + (found ? difference(index, samples[0], place, samples[other], other_place)
-                                                         : "the samples on " + place + " and on " + other_place + " are alike, but of other classes or chosen from other data"),
+              "the ranks have different data: " +
+                  (found ? difference(index, samples[0], place, samples[other], other_place)
+                         : "the samples on " + place + " and on " + other_place +
+                               " are alike, but of other classes or chosen from other data"),
               "all ranks need the same files, labels and order");
 }
 

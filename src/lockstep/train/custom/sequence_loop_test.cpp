@@ -16,8 +16,8 @@ namespace {
 
 using namespace test;
 
-// Noise around a number of each class, [2,T]; of `steps` time steps, else 3 to 8. With a class for each time step: whether the first channel is above zero, but for
-// the last step, which has none.
+// Noise around a number of each class, [2,T]; of `steps` time steps, else 3 to 8. With a class for each time
+// step: whether the first channel is above zero, but for the last step, which has none.
 data::Dataset waves(int64_t count, int64_t steps = 0, bool of_steps = false) {
   std::vector<data::Sequence> sequences;
   uint32_t state = 1;
@@ -26,16 +26,22 @@ data::Dataset waves(int64_t count, int64_t steps = 0, bool of_steps = false) {
     data::Sequence sequence{.label = of_steps ? -1 : i % 2};
     for (int64_t value = 0; value < 2 * own; ++value) {
       state = state * 1664525U + 1013904223U;
-      sequence.values.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1 + (of_steps ? 0.0f : i % 2 == 0 ? -0.7f : 0.7f));
+      sequence.values.push_back(static_cast<float>(state >> 8) / (1 << 23) - 1 +
+                                (of_steps     ? 0.0f
+                                 : i % 2 == 0 ? -0.7f
+                                              : 0.7f));
     }
-    for (int64_t step = 0; of_steps && step < own; ++step) sequence.step_labels.push_back(step + 1 == own ? -1 : sequence.values[static_cast<size_t>(step)] > 0);
+    for (int64_t step = 0; of_steps && step < own; ++step)
+      sequence.step_labels.push_back(step + 1 == own ? -1 : sequence.values[static_cast<size_t>(step)] > 0);
     sequences.push_back(std::move(sequence));
   }
   return data::make_sequences(2, {"low", "high"}, std::move(sequences));
 }
 
 nn::Network small_lstm(const std::string& output = "last") {
-  return nn::read_network(Json::parse(R"([{"name":"lstm","type":"lstm","hidden":8,"output":")" + output + R"("},{"name":"fc","type":"linear","features":"classes"}])"), "small_lstm");
+  return nn::read_network(Json::parse(R"([{"name":"lstm","type":"lstm","hidden":8,"output":")" + output +
+                                      R"("},{"name":"fc","type":"linear","features":"classes"}])"),
+                          "small_lstm");
 }
 
 TEST(CustomLoop, SequencesGiveTheSameBitsOnAnyNumberOfWorkers) {
@@ -43,12 +49,17 @@ TEST(CustomLoop, SequencesGiveTheSameBitsOnAnyNumberOfWorkers) {
     const BuiltModel model = build(worker, small_lstm(), waves(90), {.seed = 3});
     Adam adam(model.parameters(), {.learning_rate = 0.02});
     double loss = 0;
-    for (const auto& batch : data::MiniBatchQueue(waves(90), worker.share(), {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
-      const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard), shard.target); }));
+    for (const auto& batch :
+         data::MiniBatchQueue(waves(90), worker.share(),
+                              {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
+      const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+                                   return nn::cross_entropy_sum(model.forward(shard), shard.target);
+                                 }));
       adam.step(sums.gradients);
       loss = sums.loss;
     }
-    return Outcome{model.hash(), loss, accuracy(model, waves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
+    return Outcome{model.hash(), loss,
+                   accuracy(model, waves(41), worker.comm(), {.mini_batch_size = 16, .shards = 3})};
   };
   const Outcome expected = on_workers(1, run);
   EXPECT_GT(expected.accuracy, 0.8);
@@ -63,15 +74,20 @@ TEST(CustomLoop, PiecesWithAClassForEachTimeStepCarryTheirStateOn) {
     Adam adam(model.parameters(), {.learning_rate = 0.02});
     StreamStates states;
     std::vector<double> losses;
-    for (const auto& batch : data::MiniBatchQueue(pieces, worker.share(), {.mini_batch_size = 10, .shards = 5, .order = {.shuffle = data::Shuffle::never}, .epochs = 25})) {
+    for (const auto& batch : data::MiniBatchQueue(pieces, worker.share(),
+                                                  {.mini_batch_size = 10,
+                                                  .shards = 5,
+                                                  .order = {.shuffle = data::Shuffle::never},
+                                                  .epochs = 25})) {
       const auto sums = exchange(worker, loss_and_gradients(model, batch, [&](const data::Shard& shard) {
-        return nn::cross_entropy_sum(model.forward(shard, &states), shard.target);
-      }));
+                                   return nn::cross_entropy_sum(model.forward(shard, &states), shard.target);
+                                 }));
       adam.step(sums.gradients);
       losses.push_back(sums.loss);
     }
     EXPECT_NEAR(losses.front(), std::log(2), 0.3);
-    const Validation validation = validate(model, pieces, worker.comm(), {.mini_batch_size = 10, .shards = 5});
+    const Validation validation =
+        validate(model, pieces, worker.comm(), {.mini_batch_size = 10, .shards = 5});
     EXPECT_LT(validation.loss, losses.front());
     return Outcome{model.hash(), validation.loss, validation.accuracy};
   };
@@ -82,14 +98,20 @@ TEST(CustomLoop, PiecesWithAClassForEachTimeStepCarryTheirStateOn) {
 
 TEST(BuiltModel, LabelledSequencesArePermutedAndChecked) {
   on_workers(1, [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, small_lstm(), nn::NetworkInput{.channels = 2, .height = 1, .width = 1, .classes = 3, .steps = 7});
+    const BuiltModel model =
+        build(worker, small_lstm(),
+              nn::NetworkInput{.channels = 2, .height = 1, .width = 1, .classes = 3, .steps = 7});
     const at::Tensor sequences = at::rand({5, 2, 9});
     EXPECT_TRUE(at::allclose(model.forward(sequences.permute({1, 0, 2}), "CBT"), model.predict(sequences)));
     EXPECT_THROW(model.forward(sequences, "CBT"), Error);  // five channels
     EXPECT_THROW(model.forward(sequences.unsqueeze(3), "BCSS"), Error);
-    EXPECT_THROW(model.predict(data::Shard{.count = 2, .input = sequences, .lengths = at::full({2}, 9, at::kLong)}), Error);
+    EXPECT_THROW(
+        model.predict(data::Shard{.count = 2, .input = sequences, .lengths = at::full({2}, 9, at::kLong)}),
+        Error);
     const BuiltModel pictures = build(worker, net(), {1, 6, 8, 2});
-    EXPECT_THROW(pictures.predict(data::Shard{.count = 5, .input = sequences, .lengths = at::full({5}, 9, at::kLong)}), Error);
+    EXPECT_THROW(
+        pictures.predict(data::Shard{.count = 5, .input = sequences, .lengths = at::full({5}, 9, at::kLong)}),
+        Error);
     EXPECT_THROW(validate(model, halves(20), worker.comm()), Error);
     return 0;
   });
@@ -98,18 +120,26 @@ TEST(BuiltModel, LabelledSequencesArePermutedAndChecked) {
 TEST(BuiltModel, PaddingOnEitherSideChangesNothingAndPiecesGoOnWhereTheLastEnded) {
   on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, small_lstm(), waves(4));
-    const auto last_logits = [&](const data::Dataset& dataset, data::PaddingSide padding, StreamStates* states) {
+    const auto last_logits = [&](const data::Dataset& dataset, data::PaddingSide padding,
+                                 StreamStates* states) {
       data::PictureFormat format = data::format_of(dataset);
       format.padding = padding;
       at::Tensor logits;
-      for (const auto& batch : data::MiniBatchQueue(dataset, {}, {.mini_batch_size = 4, .shards = 1, .order = {.shuffle = data::Shuffle::never}, .pictures = format})) {
+      for (const auto& batch : data::MiniBatchQueue(dataset, {},
+                                                    {.mini_batch_size = 4,
+                                                    .shards = 1,
+                                                    .order = {.shuffle = data::Shuffle::never},
+                                                    .pictures = format})) {
         logits = model.predict(batch.shards.front(), states);
       }
       return logits;
     };
     using data::PaddingSide;
-    const auto close = [](const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-6); };
-    EXPECT_TRUE(close(last_logits(waves(4), PaddingSide::right, nullptr), last_logits(waves(4), PaddingSide::left, nullptr)));
+    const auto close = [](const at::Tensor& a, const at::Tensor& b) {
+      return at::allclose(a, b, 1e-4, 1e-6);
+    };
+    EXPECT_TRUE(close(last_logits(waves(4), PaddingSide::right, nullptr),
+                      last_logits(waves(4), PaddingSide::left, nullptr)));
     const at::Tensor whole = last_logits(waves(4, 6), PaddingSide::right, nullptr);
     const data::Dataset pieces = data::stream_pieces(waves(4, 6), {.steps = 2, .slots = 4});
     StreamStates states;

@@ -26,7 +26,8 @@ std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   auto& parts = model.parts();
   std::unique_ptr<comm::NodeStack> stack;
   if (parts.spare_stacks.empty()) {
-    stack = std::make_unique<comm::NodeStack>(parts.weights.element_count(), parts.weights.type(), parts.weights.device());
+    stack = std::make_unique<comm::NodeStack>(parts.weights.element_count(), parts.weights.type(),
+                                              parts.weights.device());
   } else {
     stack = std::move(parts.spare_stacks.back());
     parts.spare_stacks.pop_back();
@@ -34,7 +35,8 @@ std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   return {stack.release(), [model](comm::NodeStack* used) { model.parts().spare_stacks.emplace_back(used); }};
 }
 
-// A queue that was told no ShardOutput::chosen_device goes by its rank, which is 0 for every worker that is a group of its own, whatever GPU it has.
+// A queue that was told no ShardOutput::chosen_device goes by its rank, which is 0 for every worker that is a
+// group of its own, whatever GPU it has.
 data::Shard on_device(data::Shard shard, at::Device device) {
   for (at::Tensor* tensor : {&shard.input, &shard.target}) {
     if (tensor->defined()) *tensor = tensor->to(device);
@@ -46,9 +48,11 @@ void check_loss(const at::Tensor& loss) {
   if (loss.defined() && loss.numel() == 1 && loss.requires_grad()) return;
   throw Error(ErrorCode::invalid_option,
               !loss.defined() ? "the model's loss gave no tensor"
-              : loss.numel() != 1 ? "the model's loss gave a tensor " + c10::str(loss.sizes()) + ", not one number"
-                                  : std::string("the model's loss has no graph back to the learnables"),
-              "give the sum of the losses of the shard's samples, as nn::cross_entropy_sum(model.forward(shard.input), shard.target) does");
+              : loss.numel() != 1
+                  ? "the model's loss gave a tensor " + c10::str(loss.sizes()) + ", not one number"
+                  : std::string("the model's loss has no graph back to the learnables"),
+              "give the sum of the losses of the shard's samples, as "
+              "nn::cross_entropy_sum(model.forward(shard.input), shard.target) does");
 }
 
 // double [1 + values] on the model's device.
@@ -67,11 +71,14 @@ int64_t statistics_width(const std::vector<BatchNormInfo>& norms) {
 void check_finite(double loss, const data::Batch& batch, const data::Shard& shard) {
   if (std::isfinite(loss)) return;
   throw bad_loss(loss, batch.iteration + 1, "shard " + std::to_string(shard.index),
-                 "try a smaller learning rate; where no step has changed the weights yet, look for values that are not finite in the data, the first weights and the network");
+                 "try a smaller learning rate; where no step has changed the weights yet, look for values "
+                 "that are not finite in the data, the first weights and the network");
 }
 
-at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& measured, const std::vector<BatchNormInfo>& norms) {
-  const at::Tensor rows = at::empty({static_cast<int64_t>(measured.size()), kStatisticsColumn + statistics_width(norms)}, at::kDouble);
+at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& measured,
+                   const std::vector<BatchNormInfo>& norms) {
+  const at::Tensor rows = at::empty(
+      {static_cast<int64_t>(measured.size()), kStatisticsColumn + statistics_width(norms)}, at::kDouble);
   if (measured.empty()) return rows;
   rows.narrow(1, kLossColumn, rows.size(1) - kLossColumn).copy_(at::stack(measured));
   auto values = rows.accessor<double, 2>();
@@ -94,17 +101,20 @@ Folded fold_rows(const at::Tensor& rows, const std::vector<BatchNormInfo>& norms
   std::vector<Folded> shards;
   for (int64_t shard = 0; shard < rows.size(0); ++shard) {
     const double* row = rows.const_data_ptr<double>() + shard * rows.size(1);
-    shards.push_back({row[kCountColumn], row[kLossColumn], moments_from(norms, row + kStatisticsColumn, static_cast<int64_t>(row[kCountColumn]))});
+    shards.push_back({row[kCountColumn], row[kLossColumn],
+                      moments_from(norms, row + kStatisticsColumn, static_cast<int64_t>(row[kCountColumn]))});
   }
   const auto combine = state == StateAggregation::pooled ? pooled : averaged;
   return comm::fold(shards, 0, rows.size(0), [&](const Folded& left, const Folded& right) {
     Folded both{left.count + right.count, left.loss + right.loss};
-    for (size_t i = 0; i < left.moments.size(); ++i) both.moments.push_back(combine(left.moments[i], right.moments[i]));
+    for (size_t i = 0; i < left.moments.size(); ++i)
+      both.moments.push_back(combine(left.moments[i], right.moments[i]));
     return both;
   });
 }
 
-// What sums are divided by. Pieces at the ends of streams may have no target, and then no loss and no gradient.
+// What sums are divided by. Pieces at the ends of streams may have no target, and then no loss and no
+// gradient.
 double divisor(double targets) { return std::max(targets, 1.0); }
 
 // Takes the scale out of the gradient, the same on all ranks, and chooses the model's next; false where the
@@ -119,7 +129,8 @@ bool unscale(const ShardSums& sums, at::Tensor& gradient) {
 }
 
 // The mini-batch's numbers out of all ranks' rows; the model's statistics follow.
-MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, double targets, StateAggregation state) {
+MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, double targets,
+                     StateAggregation state) {
   auto& parts = sums.model.parts();
   ++parts.exchanges;
   const Folded all = fold_rows(worker.comm().cat(sums.rows).contiguous(), parts.norms, state);
@@ -138,7 +149,10 @@ MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gra
 
 ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, const ModelLoss& loss) {
   if (batch.target_count == 0 && !batch.shards.empty() && !batch.shards.front().lengths.defined()) {
-    throw Error(ErrorCode::invalid_option, "a mini-batch of " + std::to_string(batch.global_count) + " pictures has no target to learn from", "label the pictures; a data::Batch made by hand needs its target_count");
+    throw Error(
+        ErrorCode::invalid_option,
+        "a mini-batch of " + std::to_string(batch.global_count) + " pictures has no target to learn from",
+        "label the pictures; a data::Batch made by hand needs its target_count");
   }
   auto& parts = model.parts();
   const at::Device device = parts.weights.device();
@@ -152,7 +166,8 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   std::vector<at::Tensor> measured;
   for (const data::Shard& shard : batch.shards) {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
-    const auto turn = random.reseed(shard_seed(parts.options.seed, batch.iteration, shard.index, /*piece=*/0));
+    const auto turn =
+        random.reseed(shard_seed(parts.options.seed, batch.iteration, shard.index, /*piece=*/0));
     at::Tensor sum;
     {
       const AutocastScope autocast(parts.options.precision, device.type(), WeightCasts::renew);
@@ -163,7 +178,9 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     sum.backward(at::full_like(sum, sums.loss_scale / divisor(static_cast<double>(batch.target_count))));
     std::vector<at::Tensor> gradients;
     for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
-    sums.gradients->take(single(shard.index), [&](const at::Tensor& buffer, bool add) { parts.weights.put(gradients, buffer, add); });
+    sums.gradients->take(single(shard.index), [&](const at::Tensor& buffer, bool add) {
+      parts.weights.put(gradients, buffer, add);
+    });
   }
   // The last shard's: an optimizer that reads them would go by one shard, another one on each rank.
   for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
@@ -172,14 +189,17 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
 }
 
 MiniBatchSums exchange(pool::Worker& worker, const ShardSums& sums, StateAggregation state) {
-  return finish(worker, sums, worker.comm().reduce_tree(sums.gradients->nodes(), sums.shard_count), static_cast<double>(sums.target_count), state);
+  return finish(worker, sums, worker.comm().reduce_tree(sums.gradients->nodes(), sums.shard_count),
+                static_cast<double>(sums.target_count), state);
 }
 
 MiniBatchSums exchange_ranks(pool::Worker& worker, const ShardSums& sums, StateAggregation state) {
   const double total = worker.comm().all_reduce(static_cast<double>(sums.target_count), comm::Reduction::sum);
-  const at::Tensor own = comm::finish_whole(sums.gradients->nodes(), sums.shard_count) * (static_cast<double>(sums.target_count) / divisor(total));
+  const at::Tensor own = comm::finish_whole(sums.gradients->nodes(), sums.shard_count) *
+                         (static_cast<double>(sums.target_count) / divisor(total));
   const int64_t rank = worker.rank();
-  return finish(worker, sums, worker.comm().reduce_tree({{{rank, rank + 1}, own}}, worker.size()), total, state);
+  return finish(worker, sums, worker.comm().reduce_tree({{{rank, rank + 1}, own}}, worker.size()), total,
+                state);
 }
 
 }  // namespace lockstep::train

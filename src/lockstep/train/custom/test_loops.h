@@ -35,7 +35,8 @@ class Halves : public data::Datastore {
     uint32_t state = static_cast<uint32_t>(index) * 2654435761U + 1;
     for (size_t p = 0; p < pixels.size(); ++p) {
       state = state * 1664525U + 1013904223U;
-      pixels[p] = static_cast<uint8_t>((state >> 25) + (static_cast<int64_t>(p / 18) == label(index) ? 60 : 0));
+      pixels[p] =
+          static_cast<uint8_t>((state >> 25) + (static_cast<int64_t>(p / 18) == label(index) ? 60 : 0));
     }
   }
 
@@ -59,15 +60,22 @@ class CountedHalves : public Halves {
   mutable std::atomic<int64_t> reads_ = 0;
 };
 
-inline data::Dataset halves(int64_t count, uint64_t listing = 1) { return data::Dataset(std::make_shared<Halves>(count, listing)); }
+inline data::Dataset halves(int64_t count, uint64_t listing = 1) {
+  return data::Dataset(std::make_shared<Halves>(count, listing));
+}
 
 struct NetImpl : torch::nn::Module {
-  explicit NetImpl(const nn::NetworkInput& input) : convolution(input.channels, 4, 3), norm(4), head(4 * (input.height - 2) * (input.width - 2), input.classes) {
+  explicit NetImpl(const nn::NetworkInput& input)
+      : convolution(input.channels, 4, 3),
+        norm(4),
+        head(4 * (input.height - 2) * (input.width - 2), input.classes) {
     register_module("convolution", convolution);
     register_module("norm", norm);
     register_module("head", head);
   }
-  torch::Tensor forward(const torch::Tensor& x) { return head(torch::dropout(torch::relu(norm(convolution(x))).flatten(1), 0.2, is_training())); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return head(torch::dropout(torch::relu(norm(convolution(x))).flatten(1), 0.2, is_training()));
+  }
   torch::nn::Conv2d convolution;
   torch::nn::BatchNorm2d norm;
   torch::nn::Linear head;
@@ -86,7 +94,9 @@ struct Outcome {
 };
 
 inline ModelLoss loss_of(const BuiltModel& model) {
-  return [model](const data::Shard& shard) { return nn::cross_entropy_sum(model.forward(shard.input), shard.target); };
+  return [model](const data::Shard& shard) {
+    return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+  };
 }
 
 template <class F>

@@ -14,7 +14,8 @@
 namespace lockstep::train {
 namespace {
 
-// Validation data of up to a quarter of what the share may keep: training data may be kept beside it, by queues that do not share.
+// Validation data of up to a quarter of what the share may keep: training data may be kept beside it, by
+// queues that do not share.
 constexpr int64_t kKeptPart = 4;
 
 // Of the samples, or of the time steps, that have a class: logits [n,classes] and classes [n].
@@ -25,13 +26,19 @@ std::pair<at::Tensor, at::Tensor> labelled(const at::Tensor& logits, const at::T
   return {rows.index_select(0, places), target.flatten().index_select(0, places)};
 }
 
-// Double [mini-batches * shards, 3], zeros but for this rank's rows: the sum of the losses, how many are right, and of how many.
-at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::PictureSet>& pictures, Share share, const ValidationOptions& options) {
+// Double [mini-batches * shards, 3], zeros but for this rank's rows: the sum of the losses, how many are
+// right, and of how many.
+at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::PictureSet>& pictures,
+                    Share share, const ValidationOptions& options) {
   const int64_t rows = data::steps_per_epoch(pictures->size(), options.mini_batch_size) * options.shards;
   const at::Tensor sums = at::zeros({rows, 3}, at::kDouble);
   auto values = sums.accessor<double, 2>();
-  data::MiniBatchQueue queue(pictures, share, {.mini_batch_size = options.mini_batch_size, .shards = options.shards, .order = {.shuffle = data::Shuffle::never}});
-  const data::InputFormat format{model.parts().weights.type(), model.parts().weights.device(), options.mean, options.deviation};
+  data::MiniBatchQueue queue(pictures, share,
+                             {.mini_batch_size = options.mini_batch_size,
+                              .shards = options.shards,
+                              .order = {.shuffle = data::Shuffle::never}});
+  const data::InputFormat format{model.parts().weights.type(), model.parts().weights.device(), options.mean,
+                                 options.deviation};
   StreamStates states;
   while (const auto batch = queue.next()) {
     for (data::Shard shard : batch->shards) {
@@ -54,7 +61,8 @@ void check_samples(int64_t count) {
 
 }  // namespace
 
-Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options) {
+Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures,
+                    comm::Communicator& comm, const ValidationOptions& options) {
   check_samples(pictures->size());
   const at::Tensor sums = own_sums(model, pictures, comm.share(), options);
   comm.all_reduce({sums}, comm::Reduction::sum);  // one rank's number and zeros: exact
@@ -65,11 +73,14 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
     correct += values[row][1];
     count += values[row][2];
   }
-  if (count == 0) throw Error(ErrorCode::invalid_option, "none of the " + std::to_string(pictures->size()) + " samples to validate on has a class");
+  if (count == 0)
+    throw Error(ErrorCode::invalid_option,
+                "none of the " + std::to_string(pictures->size()) + " samples to validate on has a class");
   return {loss / count, correct / count, pictures->size()};
 }
 
-Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
+Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm,
+                    const ValidationOptions& options) {
   check_samples(dataset.size());
   const data::PictureFormat format = format_of(model.input());
   BuiltModel::Parts& parts = model.parts();
@@ -80,7 +91,10 @@ Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm:
 }
 
 Patience::Patience(int64_t validations) : validations_(validations) {
-  if (validations < 1) throw Error(ErrorCode::invalid_option, "patience cannot be " + std::to_string(validations) + ": it must be 1 or more validations", "a loop that never ends sooner needs none");
+  if (validations < 1)
+    throw Error(ErrorCode::invalid_option,
+                "patience cannot be " + std::to_string(validations) + ": it must be 1 or more validations",
+                "a loop that never ends sooner needs none");
 }
 
 bool Patience::ends_after(const Validation& validation) {
@@ -90,7 +104,8 @@ bool Patience::ends_after(const Validation& validation) {
   return since_best_ >= validations_;
 }
 
-double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options) {
+double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm,
+                const ValidationOptions& options) {
   return validate(model, dataset, comm, options).accuracy;
 }
 

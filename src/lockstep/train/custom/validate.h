@@ -14,7 +14,8 @@ namespace lockstep::train {
 struct ValidationOptions {
   int64_t mini_batch_size = 128;
   int64_t shards = 8;
-  std::vector<double> mean = {};       ///< per channel, of pixels / 255 or of sequences' values, as the training's ShardOutput has them
+  std::vector<double> mean =
+      {};  ///< per channel, of pixels / 255 or of sequences' values, as the training's ShardOutput has them
   std::vector<double> deviation = {};
 };
 
@@ -25,25 +26,31 @@ struct Validation {
   int64_t samples = 0;
 };
 
-/// Each rank computes its shards in evaluation mode; then the numbers of all are added. Pieces of streams (data::stream_pieces) carry their state on: the
-/// mini-batch size is then the slots. Throws invalid_option where nothing has a class. Every rank calls it.
-/// A dataset's pictures are decoded the first time and kept, among shared_pictures and in a quarter of its memory at most, until the model is validated on
-/// another dataset or is gone.
-Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures, comm::Communicator& comm, const ValidationOptions& options = {});
-Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options = {});
+/// Each rank computes its shards in evaluation mode; then the numbers of all are added. Pieces of streams
+/// (data::stream_pieces) carry their state on: the mini-batch size is then the slots. Throws invalid_option
+/// where nothing has a class. Every rank calls it. A dataset's pictures are decoded the first time and kept,
+/// among shared_pictures and in a quarter of its memory at most, until the model is validated on another
+/// dataset or is gone.
+Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures,
+                    comm::Communicator& comm, const ValidationOptions& options = {});
+Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm,
+                    const ValidationOptions& options = {});
 
-/// Ends a loop that learns no more, by the rule of fit's --patience. On every rank one of its own, told the same validations: all end at the same step.
-/// MATLAB's ValidationPatience, by accuracy.
+/// Ends a loop that learns no more, by the rule of fit's --patience. On every rank one of its own, told the
+/// same validations: all end at the same step. MATLAB's ValidationPatience, by accuracy.
 class Patience {
  public:
   /// Throws invalid_option unless validations is 1 or more.
   explicit Patience(int64_t validations);
 
-  /// True when as many validations as were given, this one the last of them, had no better accuracy than the best before. One whose loss is no number is not better.
+  /// True when as many validations as were given, this one the last of them, had no better accuracy than the
+  /// best before. One whose loss is no number is not better.
   bool ends_after(const Validation& validation);
 
   double best_accuracy() const { return best_accuracy_; }  ///< -1 before the first
-  bool is_best() const { return since_best_ == 0; }        ///< whether the last validation is the best: time to keep its weights
+  bool is_best() const {
+    return since_best_ == 0;
+  }  ///< whether the last validation is the best: time to keep its weights
 
  private:
   int64_t validations_;
@@ -52,6 +59,7 @@ class Patience {
 };
 
 /// validate().accuracy
-double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm, const ValidationOptions& options = {});
+double accuracy(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm,
+                const ValidationOptions& options = {});
 
 }  // namespace lockstep::train

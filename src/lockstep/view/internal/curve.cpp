@@ -38,10 +38,13 @@ void Curve::halve() {
 
 void Curve::forget_from(int64_t step) {
   const auto first = static_cast<double>(step);
-  while (!stretches_.empty() && (stretches_.back().low.step >= first || stretches_.back().high.step >= first)) stretches_.pop_back();
+  while (!stretches_.empty() && (stretches_.back().low.step >= first || stretches_.back().high.step >= first))
+    stretches_.pop_back();
   if (last_.step >= first) {
     last_ = {};
-    if (!stretches_.empty()) last_ = stretches_.back().low.step > stretches_.back().high.step ? stretches_.back().low : stretches_.back().high;
+    if (!stretches_.empty())
+      last_ = stretches_.back().low.step > stretches_.back().high.step ? stretches_.back().low
+                                                                       : stretches_.back().high;
   }
 }
 

@@ -12,8 +12,8 @@ struct Point {
   double value = 0;
 };
 
-/// Keeps the lowest and the highest point of each stretch of steps; stretches double when there are too many, so peaks stay and at
-/// most kCurvePoints + 1 points are kept.
+/// Keeps the lowest and the highest point of each stretch of steps; stretches double when there are too many,
+/// so peaks stay and at most kCurvePoints + 1 points are kept.
 inline constexpr size_t kCurvePoints = 1000;
 
 class Curve {
@@ -42,8 +42,8 @@ class Curve {
   Point last_;
 };
 
-/// The mean of the last values with weights that fall off exponentially, right from the first value on (Kingma and Ba 2015, section 3,
-/// bias correction).
+/// The mean of the last values with weights that fall off exponentially, right from the first value on
+/// (Kingma and Ba 2015, section 3, bias correction).
 class Smoother {
  public:
   explicit Smoother(double window = 20) { set_window(window); }

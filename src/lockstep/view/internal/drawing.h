@@ -41,9 +41,11 @@ class Drawing {
   /// Edged with the paper's colour where none is named.
   void dot(double x, double y, double radius, std::string_view fill, std::string_view stroke = {});
   /// Any text: what XML reserves is escaped. Faint where no colour is named.
-  void words(double x, double y, Anchor anchor, std::string_view text, std::string_view colour = {}, int size = 12, bool bold = false);
+  void words(double x, double y, Anchor anchor, std::string_view text, std::string_view colour = {},
+             int size = 12, bool bold = false);
   /// `style` is more attributes, as `stroke-opacity="0.3"`.
-  void path(const std::vector<std::pair<double, double>>& places, std::string_view colour, double width, std::string_view style = {});
+  void path(const std::vector<std::pair<double, double>>& places, std::string_view colour, double width,
+            std::string_view style = {});
   std::string finish() { return std::move(out_) + "</svg>\n"; }
 
  private:

@@ -27,7 +27,8 @@ struct Axis {
   std::string label(double tick) const;
 };
 
-/// Ticks at 1, 2 or 5 times a power of ten, at most `most_ticks`; the ends are as given, or moved out to a tick with `round_out`.
+/// Ticks at 1, 2 or 5 times a power of ten, at most `most_ticks`; the ends are as given, or moved out to a
+/// tick with `round_out`.
 Axis make_axis(double low, double high, int most_ticks, bool round_out);
 
 }  // namespace lockstep::view

@@ -42,7 +42,8 @@ void History::add(const io::Event& event) {
   if (event.kind == "plan") add_plan(event);
   if (event.kind == "step") add_step(event);
   if (event.kind == "validation") {
-    validations_.push_back({event.step, event.epoch, io::number(event, "loss"), io::number(event, "accuracy"), io::flag(event, "best")});
+    validations_.push_back({event.step, event.epoch, io::number(event, "loss"), io::number(event, "accuracy"),
+                            io::flag(event, "best")});
   }
 }
 
@@ -51,7 +52,8 @@ void History::add_plan(const io::Event& event) {
   for (const char* key : {"dataset", "data", "folder"}) {
     if (data_.empty()) data_ = last_name(io::text(event, key));
   }
-  if (whole(event, "time_steps") > 0) status_.samples = whole(event, "tbptt_length") > 0 ? "pieces" : "sequences";
+  if (whole(event, "time_steps") > 0)
+    status_.samples = whole(event, "tbptt_length") > 0 ? "pieces" : "sequences";
   status_.max_epochs = whole(event, "max_epochs");
   status_.total_steps = whole(event, "total_steps");
   status_.steps_per_epoch = whole(event, "steps_per_epoch");
@@ -68,8 +70,10 @@ void History::add_plan(const io::Event& event) {
 }
 
 void History::add_step(const io::Event& event) {
-  if (has_steps() && static_cast<double>(event.step) <= std::max(loss.last().step, accuracy.last().step)) forget_from(event.step);
-  if (has_steps() && event.epoch > 1 && (epoch_starts_.empty() || epoch_starts_.back().second < event.epoch)) epoch_starts_.emplace_back(event.step - 1, event.epoch);
+  if (has_steps() && static_cast<double>(event.step) <= std::max(loss.last().step, accuracy.last().step))
+    forget_from(event.step);
+  if (has_steps() && event.epoch > 1 && (epoch_starts_.empty() || epoch_starts_.back().second < event.epoch))
+    epoch_starts_.emplace_back(event.step - 1, event.epoch);
   const double step_loss = io::number(event, "loss");
   const double step_accuracy = io::number(event, "accuracy");
   status_.loss = loss_smoother_.add(step_loss);
@@ -85,7 +89,8 @@ void History::add_step(const io::Event& event) {
 }
 
 void History::forget_from(int64_t step) {
-  for (Curve* curve : {&loss, &smooth_loss, &accuracy, &smooth_accuracy, &learning_rate}) curve->forget_from(step);
+  for (Curve* curve : {&loss, &smooth_loss, &accuracy, &smooth_accuracy, &learning_rate})
+    curve->forget_from(step);
   std::erase_if(validations_, [&](const Validation& validation) { return validation.step >= step; });
   std::erase_if(epoch_starts_, [&](const auto& start) { return start.first >= step; });
 }
@@ -95,7 +100,8 @@ Axis step_axis(const History& history, int most_ticks) {
   for (const Curve* curve : {&history.loss, &history.accuracy}) {
     for (const Point& point : curve->points()) bounds.include(point.step);
   }
-  for (const Validation& validation : history.validations()) bounds.include(static_cast<double>(validation.step));
+  for (const Validation& validation : history.validations())
+    bounds.include(static_cast<double>(validation.step));
   auto [low, high] = bounds.low > bounds.high ? Bounds{0, 1} : bounds;
   // Runs that begin at the beginning are shown from 0.
   if (low <= std::max(1.0, (high - low) * 0.05)) low = 0;

@@ -24,9 +24,9 @@ struct Validation {
 struct Status {
   int64_t step = 0;
   int64_t epoch = 0;
-  int64_t total_steps = 0;  ///< 0: not known
-  int64_t steps_per_epoch = 0;  ///< 0: not known
-  int64_t max_epochs = 0;   ///< 0: not known
+  int64_t total_steps = 0;                                     ///< 0: not known
+  int64_t steps_per_epoch = 0;                                 ///< 0: not known
+  int64_t max_epochs = 0;                                      ///< 0: not known
   double loss = std::numeric_limits<double>::quiet_NaN();      ///< smoothed
   double accuracy = std::numeric_limits<double>::quiet_NaN();  ///< smoothed
   double learning_rate = std::numeric_limits<double>::quiet_NaN();

@@ -10,9 +10,12 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-uint8_t byte_at(std::string_view text, size_t place) { return place < text.size() ? static_cast<uint8_t>(text[place]) : 0; }
+uint8_t byte_at(std::string_view text, size_t place) {
+  return place < text.size() ? static_cast<uint8_t>(text[place]) : 0;
+}
 
-// The bytes of the character that begins here, 0 for none. A part of a character is no text, so the shortest text is one character.
+// The bytes of the character that begins here, 0 for none. A part of a character is no text, so the shortest
+// text is one character.
 size_t character_length(std::string_view text, size_t place) {
   constexpr size_t kMostBytes = 4;
   for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {
@@ -34,14 +37,26 @@ std::string escaped(std::string_view text) {
       result += text.substr(place, length);
     } else {
       switch (c) {
-        case '&': result += "&amp;"; break;
-        case '<': result += "&lt;"; break;
-        case '>': result += "&gt;"; break;
-        case '"': result += "&quot;"; break;
-        case '\'': result += "&#39;"; break;
+        case '&':
+          result += "&amp;";
+          break;
+        case '<':
+          result += "&lt;";
+          break;
+        case '>':
+          result += "&gt;";
+          break;
+        case '"':
+          result += "&quot;";
+          break;
+        case '\'':
+          result += "&#39;";
+          break;
         case '\n':
         case '\r':
-        case '\t': result += ' '; break;
+        case '\t':
+          result += ' ';
+          break;
         default:
           if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
             result += kReplacement;
@@ -56,11 +71,13 @@ std::string escaped(std::string_view text) {
 }
 
 std::string as_base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (size_t i = 0; i < bytes.size(); i += 3) {
-    const uint32_t three = uint32_t{byte_at(bytes, i)} << 16 | uint32_t{byte_at(bytes, i + 1)} << 8 | byte_at(bytes, i + 2);
+    const uint32_t three =
+        uint32_t{byte_at(bytes, i)} << 16 | uint32_t{byte_at(bytes, i + 1)} << 8 | byte_at(bytes, i + 2);
     for (const int shift : {18, 12, 6, 0}) text += kDigits[three >> shift & 63];
   }
   for (size_t missing = (3 - bytes.size() % 3) % 3, i = 0; i < missing; ++i) text[text.size() - 1 - i] = '=';

@@ -6,7 +6,8 @@
 
 namespace lockstep::view {
 
-/// For text and for attributes in either quotes: nothing in it is markup. What is not UTF-8 and control characters become U+FFFD, line breaks and tabs blanks.
+/// For text and for attributes in either quotes: nothing in it is markup. What is not UTF-8 and control
+/// characters become U+FFFD, line breaks and tabs blanks.
 std::string escaped(std::string_view text);
 
 /// RFC 4648, with padding.

@@ -12,9 +12,11 @@ namespace {
 constexpr size_t kMostNumbered = 30;   // classes up to which the matrix has its counts written in
 constexpr size_t kMostInMatrix = 150;  // and up to which there is one
 constexpr size_t kMostPairs = 12;
-constexpr double kStrong = 0.55;       // share of a colour from which text on it is white
+constexpr double kStrong = 0.55;  // share of a colour from which text on it is white
 
-std::string percent(double share) { return std::isnan(share) ? "–" : fixed(100 * share, 1) + "<small>&nbsp;%</small>"; }
+std::string percent(double share) {
+  return std::isnan(share) ? "–" : fixed(100 * share, 1) + "<small>&nbsp;%</small>";
+}
 
 // A number, and a bar of that share behind it.
 std::string bar_cell(double share) {
@@ -23,8 +25,9 @@ std::string bar_cell(double share) {
 }
 
 std::string class_row(const ClassFigures& row, const std::string& name, std::string_view kind) {
-  return "<tr" + std::string(kind) + "><th scope=\"row\">" + name + "</th><td>" + with_commas(row.samples) + "</td><td>" + with_commas(row.right) + "</td>" +
-         bar_cell(row.precision) + bar_cell(row.recall) + bar_cell(row.f1) + "</tr>\n";
+  return "<tr" + std::string(kind) + "><th scope=\"row\">" + name + "</th><td>" + with_commas(row.samples) +
+         "</td><td>" + with_commas(row.right) + "</td>" + bar_cell(row.precision) + bar_cell(row.recall) +
+         bar_cell(row.f1) + "</tr>\n";
 }
 
 // The root makes single mistakes among thousands visible.
@@ -38,22 +41,30 @@ std::string matrix_cell(const Judgement& judgement, size_t truth, size_t answer,
   const int64_t count = judgement.confusion[truth][answer];
   if (count == 0) return "<td></td>";
   const double colour = shade(count, samples, truth == answer);
-  const std::string title = with_commas(count) + " of " + with_commas(samples) + ": true " + judgement.classes[truth] + ", answered " + judgement.classes[answer];
-  return "<td class=\"" + std::string(truth == answer ? "right" : "wrong") + (colour > kStrong ? " strong" : "") + "\" style=\"--shade:" + fixed(colour, 2) + "\" title=\"" + escaped(title) +
-         "\">" + (judgement.classes.size() <= kMostNumbered ? with_commas(count) : "") + "</td>";
+  const std::string title = with_commas(count) + " of " + with_commas(samples) + ": true " +
+                            judgement.classes[truth] + ", answered " + judgement.classes[answer];
+  return "<td class=\"" + std::string(truth == answer ? "right" : "wrong") +
+         (colour > kStrong ? " strong" : "") + "\" style=\"--shade:" + fixed(colour, 2) + "\" title=\"" +
+         escaped(title) + "\">" + (judgement.classes.size() <= kMostNumbered ? with_commas(count) : "") +
+         "</td>";
 }
 
 std::string matrix(const Judgement& judgement) {
   const bool numbered = judgement.classes.size() <= kMostNumbered;
-  const bool short_names = std::all_of(judgement.classes.begin(), judgement.classes.end(), [](const std::string& name) { return name.size() <= 3; });
-  std::string text = "<div class=\"scroll\"><table class=\"matrix" + std::string(numbered ? "" : " small") + (short_names ? " plain" : "") + "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
-  for (const std::string& name : judgement.classes) text += "<th scope=\"col\"><div>" + name_text(name) + "</div></th>";
+  const bool short_names = std::all_of(judgement.classes.begin(), judgement.classes.end(),
+                                       [](const std::string& name) { return name.size() <= 3; });
+  std::string text = "<div class=\"scroll\"><table class=\"matrix" + std::string(numbered ? "" : " small") +
+                     (short_names ? " plain" : "") +
+                     "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
+  for (const std::string& name : judgement.classes)
+    text += "<th scope=\"col\"><div>" + name_text(name) + "</div></th>";
   text += "</tr></thead>\n<tbody>\n";
   for (size_t truth = 0; truth < judgement.classes.size(); ++truth) {
     int64_t samples = 0;
     for (const int64_t count : judgement.confusion[truth]) samples += count;
     text += "<tr><th scope=\"row\">" + name_text(judgement.classes[truth]) + "</th>";
-    for (size_t answer = 0; answer < judgement.classes.size(); ++answer) text += matrix_cell(judgement, truth, answer, samples);
+    for (size_t answer = 0; answer < judgement.classes.size(); ++answer)
+      text += matrix_cell(judgement, truth, answer, samples);
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";
@@ -62,27 +73,42 @@ std::string matrix(const Judgement& judgement) {
 std::string pairs(const Judgement& judgement) {
   const std::vector<Confusion> all = confusions(judgement.confusion);
   if (all.empty()) return "";
-  std::string text = "<div class=\"pairs\"><h3>Most frequent confusions</h3>\n<table><thead><tr><th>true</th><th>answer</th><th class=\"number\">" + escaped(judgement.noun) + "</th></tr></thead><tbody>\n";
+  std::string text =
+      "<div class=\"pairs\"><h3>Most frequent "
+      "confusions</h3>\n<table><thead><tr><th>true</th><th>answer</th><th class=\"number\">" +
+      escaped(judgement.noun) + "</th></tr></thead><tbody>\n";
   for (size_t i = 0; i < std::min(all.size(), kMostPairs); ++i) {
-    text += "<tr><td>" + name_text(judgement.classes[all[i].truth]) + "</td><td>" + name_text(judgement.classes[all[i].answer]) + "</td><td class=\"number\">" + with_commas(all[i].count) + "</td></tr>\n";
+    text += "<tr><td>" + name_text(judgement.classes[all[i].truth]) + "</td><td>" +
+            name_text(judgement.classes[all[i].answer]) + "</td><td class=\"number\">" +
+            with_commas(all[i].count) + "</td></tr>\n";
   }
   return text + "</tbody></table></div>\n";
 }
 
 std::string score_line(std::string_view kind, const std::string& name, double score) {
-  return "<div class=\"score " + std::string(kind) + "\"><span>" + name_text(name) + "</span><b>" + percent(score) + "</b><i style=\"width:" + fixed(100 * std::clamp(score, 0.0, 1.0), 1) + "%\"></i></div>";
+  return "<div class=\"score " + std::string(kind) + "\"><span>" + name_text(name) + "</span><b>" +
+         percent(score) + "</b><i style=\"width:" + fixed(100 * std::clamp(score, 0.0, 1.0), 1) +
+         "%\"></i></div>";
 }
 
 std::string mistake_card(const ReportMistake& mistake) {
-  return "<figure><img" + std::string(mistake.tiny ? " class=\"tiny\"" : "") + " alt=\"" + escaped(mistake.source) + "\" src=\"data:" + escaped(mistake.picture_type) + ";base64," + as_base64(mistake.picture) +
-         "\">\n<figcaption>" + score_line("wrong", mistake.answer, mistake.score) + score_line("right", mistake.truth, mistake.truth_score) + "<div class=\"file\" title=\"" + escaped(mistake.source) + "\">" +
-         name_text(mistake.source) + "</div></figcaption></figure>\n";
+  return "<figure><img" + std::string(mistake.tiny ? " class=\"tiny\"" : "") + " alt=\"" +
+         escaped(mistake.source) + "\" src=\"data:" + escaped(mistake.picture_type) + ";base64," +
+         as_base64(mistake.picture) + "\">\n<figcaption>" +
+         score_line("wrong", mistake.answer, mistake.score) +
+         score_line("right", mistake.truth, mistake.truth_score) + "<div class=\"file\" title=\"" +
+         escaped(mistake.source) + "\">" + name_text(mistake.source) + "</div></figcaption></figure>\n";
 }
 
 std::string mistake_table(const std::vector<ReportMistake>& mistakes) {
-  std::string text = "<div class=\"scroll\"><table><thead><tr><th>answer</th><th class=\"number\">score</th><th>true</th><th class=\"number\">score</th><th>file</th></tr></thead><tbody>\n";
+  std::string text =
+      "<div class=\"scroll\"><table><thead><tr><th>answer</th><th "
+      "class=\"number\">score</th><th>true</th><th "
+      "class=\"number\">score</th><th>file</th></tr></thead><tbody>\n";
   for (const ReportMistake& one : mistakes) {
-    text += "<tr><td>" + name_text(one.answer) + "</td><td class=\"number\">" + percent(one.score) + "</td><td>" + name_text(one.truth) + "</td><td class=\"number\">" + percent(one.truth_score) + "</td><td>" + name_text(one.source) + "</td></tr>\n";
+    text += "<tr><td>" + name_text(one.answer) + "</td><td class=\"number\">" + percent(one.score) +
+            "</td><td>" + name_text(one.truth) + "</td><td class=\"number\">" + percent(one.truth_score) +
+            "</td><td>" + name_text(one.source) + "</td></tr>\n";
   }
   return text + "</tbody></table></div>\n";
 }
@@ -161,34 +187,52 @@ code{font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;over
 }
 
 std::string section(std::string_view title, const std::string& body, std::string_view note) {
-  return "<section>\n<h2>" + escaped(title) + "</h2>\n" + (note.empty() ? "" : "<p class=\"note\">" + escaped(note) + "</p>\n") + body + "</section>\n";
+  return "<section>\n<h2>" + escaped(title) + "</h2>\n" +
+         (note.empty() ? "" : "<p class=\"note\">" + escaped(note) + "</p>\n") + body + "</section>\n";
 }
 
 std::string name_text(std::string_view name) { return "<bdi>" + escaped(name) + "</bdi>"; }
 
 std::string class_section(const Judgement& judgement) {
   const std::vector<ClassFigures> rows = class_figures(judgement.confusion, judgement.classes);
-  std::string text = "<div class=\"scroll\"><table class=\"classes\">\n<thead><tr><th>class</th><th>" + escaped(judgement.noun) + "</th><th>right</th><th>precision</th><th>recall</th><th>F1</th></tr></thead>\n<tbody>\n";
+  std::string text =
+      "<div class=\"scroll\"><table class=\"classes\">\n<thead><tr><th>class</th><th>" +
+      escaped(judgement.noun) +
+      "</th><th>right</th><th>precision</th><th>recall</th><th>F1</th></tr></thead>\n<tbody>\n";
   for (const ClassFigures& row : rows) text += class_row(row, name_text(row.name), "");
   text += class_row(mean_figures(rows), "mean of the classes", " class=\"mean\"");
-  return section("Classes", text + "</tbody></table></div>\n", "On " + judgement.samples + ". Precision: how many of the answers with this class are right; recall: how many of its " + judgement.noun + " are found.");
+  return section(
+      "Classes", text + "</tbody></table></div>\n",
+      "On " + judgement.samples +
+          ". Precision: how many of the answers with this class are right; recall: how many of its " +
+          judgement.noun + " are found.");
 }
 
 std::string confusion_section(const Judgement& judgement) {
   const bool fits = judgement.classes.size() <= kMostInMatrix;
-  const std::string note = fits ? "A row has the " + judgement.noun + " of one class by the answer they got: blue are right, orange are wrong, stronger where they are more of the row."
-                                : with_commas(static_cast<int64_t>(judgement.classes.size())) + " classes are too many for a table of all pairs.";
-  return section("Confusion matrix", "<div class=\"confusion\">\n" + (fits ? matrix(judgement) : "") + pairs(judgement) + "</div>\n", note);
+  const std::string note = fits ? "A row has the " + judgement.noun +
+                                      " of one class by the answer they got: blue are right, orange are "
+                                      "wrong, stronger where they are more of the row."
+                                : with_commas(static_cast<int64_t>(judgement.classes.size())) +
+                                      " classes are too many for a table of all pairs.";
+  return section(
+      "Confusion matrix",
+      "<div class=\"confusion\">\n" + (fits ? matrix(judgement) : "") + pairs(judgement) + "</div>\n", note);
 }
 
 std::string mistakes_section(const Judgement& judgement) {
   const std::vector<ReportMistake>& mistakes = judgement.mistakes;
-  if (judgement.mistake_count == 0) return section("Worst mistakes", "", "None: every one of " + judgement.samples + " is answered rightly.");
-  std::string note = with_commas(judgement.mistake_count) + " of " + judgement.samples + " " + (judgement.mistake_count == 1 ? "is" : "are") + " answered wrongly.";
+  if (judgement.mistake_count == 0)
+    return section("Worst mistakes", "", "None: every one of " + judgement.samples + " is answered rightly.");
+  std::string note = with_commas(judgement.mistake_count) + " of " + judgement.samples + " " +
+                     (judgement.mistake_count == 1 ? "is" : "are") + " answered wrongly.";
   const auto shown = static_cast<int64_t>(mistakes.size());
-  const std::string which = shown < judgement.mistake_count ? "The " + with_commas(shown) + " with the surest answers" : "The surest first";
+  const std::string which = shown < judgement.mistake_count
+                                ? "The " + with_commas(shown) + " with the surest answers"
+                                : "The surest first";
   if (shown > 0) note += " " + which + "; ✗ is the answer with its score, ✓ the true class with its.";
-  const bool pictures = std::all_of(mistakes.begin(), mistakes.end(), [](const ReportMistake& one) { return !one.picture.empty(); });
+  const bool pictures = std::all_of(mistakes.begin(), mistakes.end(),
+                                    [](const ReportMistake& one) { return !one.picture.empty(); });
   std::string text;
   if (pictures && !mistakes.empty()) {
     text = "<div class=\"gallery\">\n";
@@ -197,7 +241,9 @@ std::string mistakes_section(const Judgement& judgement) {
   } else if (!mistakes.empty()) {
     text = mistake_table(mistakes);
   }
-  if (!judgement.all_mistakes.empty() && static_cast<int64_t>(mistakes.size()) < judgement.mistake_count) text += "<p class=\"sub\">All of them as a table: <code>" + escaped(judgement.all_mistakes) + "</code></p>\n";
+  if (!judgement.all_mistakes.empty() && static_cast<int64_t>(mistakes.size()) < judgement.mistake_count)
+    text +=
+        "<p class=\"sub\">All of them as a table: <code>" + escaped(judgement.all_mistakes) + "</code></p>\n";
   return section("Worst mistakes", text, note);
 }
 

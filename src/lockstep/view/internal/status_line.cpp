@@ -48,8 +48,10 @@ Line figures(const Status& status, const Layout& layout, bool colour) {
   figure(layout.full_words ? "epoch" : "", out_of(status.epoch, status.max_epochs));
   if (layout.step) figure("step", out_of(status.step, status.total_steps));
   figure("loss", as_loss(status.loss), std::isfinite(status.loss) ? Tint::plain : Tint::warning);
-  if (layout.accuracy && std::isfinite(status.accuracy)) figure(layout.full_words ? "accuracy" : "acc", as_accuracy(status.accuracy));
-  if (layout.learning_rate && std::isfinite(status.learning_rate)) figure("lr", padded_right(as_rate(status.learning_rate), 7));
+  if (layout.accuracy && std::isfinite(status.accuracy))
+    figure(layout.full_words ? "accuracy" : "acc", as_accuracy(status.accuracy));
+  if (layout.learning_rate && std::isfinite(status.learning_rate))
+    figure("lr", padded_right(as_rate(status.learning_rate), 7));
   if (layout.speed && std::isfinite(status.images_per_second)) {
     figure("", padded_left(as_speed(status.images_per_second), 5));
     line.add(layout.full_words ? " " + status.samples + "/s" : "/s", Tint::dim);
@@ -81,12 +83,14 @@ Line status_bar(const Status& status, int columns, bool colour) {
     if (room < bar_least) continue;
     if (bar_least == 0) return words;
     Line line(colour);
-    add_bar(line, static_cast<double>(status.step) / static_cast<double>(status.total_steps), std::min(room, kWidestBar));
+    add_bar(line, static_cast<double>(status.step) / static_cast<double>(status.total_steps),
+            std::min(room, kWidestBar));
     line.space(2);
     return line.append(words);
   }
   Line line(colour);
-  return line.add(out_of(status.epoch, status.max_epochs).substr(0, static_cast<size_t>(std::max(0, columns - 1))));
+  return line.add(
+      out_of(status.epoch, status.max_epochs).substr(0, static_cast<size_t>(std::max(0, columns - 1))));
 }
 
 Line status_words(const Status& status) { return figures(status, kLayouts.front(), false); }

@@ -21,7 +21,8 @@ int environment_number(const char* name, int fallback) {
 // mpirun gives its programs a terminal of no size where its own output is none.
 bool has_size(std::FILE* out) {
   winsize window{};
-  return (::ioctl(::fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col > 0) || environment_number("COLUMNS", 0) > 0;
+  return (::ioctl(::fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col > 0) ||
+         environment_number("COLUMNS", 0) > 0;
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ void Terminal::print(const Line& line) {
   if (!block.empty()) draw_block(block);
 }
 
-// The cursor stands at the end of the block's last line. A window made narrower has folded the block's lines, so each may fill several rows.
+// The cursor stands at the end of the block's last line. A window made narrower has folded the block's lines,
+// so each may fill several rows.
 std::string Terminal::block_erasure() const {
   if (block_.empty()) return {};
   const int columns = size().columns;
@@ -62,7 +64,9 @@ std::string Terminal::block_erasure() const {
 
 void Terminal::draw_block(const std::vector<Line>& lines) {
   const int columns = size().columns;
-  const bool in_place = block_.size() == lines.size() && std::all_of(block_.begin(), block_.end(), [&](const Line& line) { return line.width() <= columns; });
+  const bool in_place =
+      block_.size() == lines.size() &&
+      std::all_of(block_.begin(), block_.end(), [&](const Line& line) { return line.width() <= columns; });
   std::string text;
   if (in_place) {
     // Written over, not erased first: nothing flickers.

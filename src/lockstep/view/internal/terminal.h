@@ -19,7 +19,8 @@ class Terminal {
  public:
   explicit Terminal(std::FILE* out);
 
-  /// True when lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not "dumb".
+  /// True when lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not
+  /// "dumb".
   bool interactive() const { return interactive_; }
   /// A terminal of whatever kind.
   bool is_terminal() const;
@@ -30,7 +31,8 @@ class Terminal {
 
   /// A line that stays, above the block.
   void print(const Line& line);
-  /// Replaces the block of lines at the end of the output. Interactive only. Lines must be narrower than the terminal.
+  /// Replaces the block of lines at the end of the output. Interactive only. Lines must be narrower than the
+  /// terminal.
   void draw_block(const std::vector<Line>& lines);
   /// The block becomes ordinary output, or goes away.
   void keep_block();

@@ -53,7 +53,8 @@ inline std::string on_terminal(TerminalSize size, const Write& write) {
   std::string text;
   std::thread reader([&] {
     std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; (got = ::read(master, buffer.data(), buffer.size())) > 0;) text.append(buffer.data(), static_cast<size_t>(got));
+    for (ssize_t got = 0; (got = ::read(master, buffer.data(), buffer.size())) > 0;)
+      text.append(buffer.data(), static_cast<size_t>(got));
   });
   std::FILE* out = ::fdopen(slave, "w");
   write(out);

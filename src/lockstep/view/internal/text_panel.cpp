@@ -9,7 +9,11 @@ namespace {
 // Each character holds 2 x 4 braille dots.
 class Canvas {
  public:
-  Canvas(int columns, int rows) : columns_(columns), rows_(rows), dots_(static_cast<size_t>(columns * rows), 0), marks_(dots_.size(), false) {}
+  Canvas(int columns, int rows)
+      : columns_(columns),
+        rows_(rows),
+        dots_(static_cast<size_t>(columns * rows), 0),
+        marks_(dots_.size(), false) {}
 
   // x and y in 0..1 from the lower left.
   void line(double x0, double y0, double x1, double y1) {
@@ -23,7 +27,9 @@ class Canvas {
   }
   void mark(double x, double y) {
     if (y < -0.02 || y > 1.02) return;
-    marks_[static_cast<size_t>(cell(y, rows_) * columns_ + std::clamp(static_cast<int>(x * (columns_ - 1) + 0.5), 0, columns_ - 1))] = true;
+    marks_[static_cast<size_t>(cell(y, rows_) * columns_ +
+                               std::clamp(static_cast<int>(x * (columns_ - 1) + 0.5), 0, columns_ - 1))] =
+        true;
   }
   void add_row(Line& line, int row) const {
     for (int column = 0; column < columns_; ++column) {
@@ -39,7 +45,9 @@ class Canvas {
   }
 
  private:
-  static int cell(double y, int rows) { return std::clamp(static_cast<int>((1 - y) * (rows - 1) + 0.5), 0, rows - 1); }
+  static int cell(double y, int rows) {
+    return std::clamp(static_cast<int>((1 - y) * (rows - 1) + 0.5), 0, rows - 1);
+  }
 
   void dot(double x, double y) {
     if (y < 0 || y > 1) return;
@@ -50,7 +58,8 @@ class Canvas {
     dots_[static_cast<size_t>(row / 4 * columns_ + column / 2)] |= kBits[row % 4][column % 2];
   }
   static std::string braille(unsigned char dots) {
-    return {static_cast<char>(0xE2), static_cast<char>(0xA0 | (dots >> 6)), static_cast<char>(0x80 | (dots & 0x3F))};
+    return {static_cast<char>(0xE2), static_cast<char>(0xA0 | (dots >> 6)),
+            static_cast<char>(0x80 | (dots & 0x3F))};
   }
 
   int columns_;
@@ -64,7 +73,8 @@ Canvas paint(const TextPanel& panel, int columns, int rows) {
   for (size_t i = 0; i < panel.curve.size(); ++i) {
     const Point& from = panel.curve[i > 0 ? i - 1 : 0];
     const Point& to = panel.curve[i];
-    canvas.line(panel.x.share(from.step), panel.y.share(from.value), panel.x.share(to.step), panel.y.share(to.value));
+    canvas.line(panel.x.share(from.step), panel.y.share(from.value), panel.x.share(to.step),
+                panel.y.share(to.value));
   }
   for (const Point& mark : panel.marks) canvas.mark(panel.x.share(mark.step), panel.y.share(mark.value));
   return canvas;
@@ -85,7 +95,8 @@ void add_step_axis(std::vector<Line>& lines, const Axis& axis, int columns, bool
     const int at = static_cast<int>(axis.share(tick) * (columns - 1) + 0.5);
     marks[static_cast<size_t>(at)] = '+';
     const std::string label = axis.label(tick);
-    const int begin = std::max(0, std::min(at + kPanelFrameColumns - static_cast<int>(label.size()) / 2, static_cast<int>(labels.size() - label.size())));
+    const int begin = std::max(0, std::min(at + kPanelFrameColumns - static_cast<int>(label.size()) / 2,
+                                           static_cast<int>(labels.size() - label.size())));
     // A label that would touch the one before it is left out.
     if (begin > 0 && labels[static_cast<size_t>(begin - 1)] != ' ') continue;
     labels.replace(static_cast<size_t>(begin), label.size(), label);
@@ -110,7 +121,9 @@ std::vector<Line> draw_panel(const TextPanel& panel, int width, int height, bool
   for (int row = 0; row < rows; ++row) {
     Line line(colour);
     const double* tick = tick_of_row(panel.y, row, rows);
-    line.add(padded_left(tick != nullptr ? panel.y.label(*tick) : "", kPanelFrameColumns - 2) + (tick != nullptr ? " ┤" : " │"), Tint::dim);
+    line.add(padded_left(tick != nullptr ? panel.y.label(*tick) : "", kPanelFrameColumns - 2) +
+                 (tick != nullptr ? " ┤" : " │"),
+             Tint::dim);
     canvas.add_row(line, row);
     lines.push_back(std::move(line));
   }

@@ -10,15 +10,17 @@
 
 namespace lockstep::view {
 
-inline constexpr std::array<const char*, 6> kStepParts{"queue", "forward", "backward", "exchange", "update", "checkpoint"};
+inline constexpr std::array<const char*, 6> kStepParts{"queue",    "forward", "backward",
+                                                       "exchange", "update",  "checkpoint"};
 
 /// Collects the breakdown of all steps but the first, which also makes memory and kernels ready.
 class Timing {
  public:
   void add(const io::Event& step);
 
-  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its share of all steps' time; then how much
-  /// of the exchange is hidden, and the memory's behaviour, of the run that ended with `end`. Nothing without steps.
+  /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its
+  /// share of all steps' time; then how much of the exchange is hidden, and the memory's behaviour, of the
+  /// run that ended with `end`. Nothing without steps.
   std::vector<Line> table(const io::Event& end, int columns, bool colour) const;
 
  private:

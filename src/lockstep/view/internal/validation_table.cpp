@@ -39,7 +39,8 @@ Line table_head(const std::string& samples, int columns, bool colour) {
   Line line(colour);
   for (const Column& column : kColumns) {
     const bool speed = &column == &kColumns.back();
-    if (columns > column.least_columns) line.add(padded_left((speed ? samples : "") + column.head, column.width), Tint::dim);
+    if (columns > column.least_columns)
+      line.add(padded_left((speed ? samples : "") + column.head, column.width), Tint::dim);
   }
   return line;
 }
@@ -58,7 +59,8 @@ Line table_row(const ValidationRow& row, int columns, bool colour) {
   Line line(colour);
   for (size_t i = 0; i < cells.size(); ++i) {
     const bool main_figure = i == 5;
-    if (columns > kColumns[i].least_columns) line.add(padded_left(cells[i], kColumns[i].width), main_figure && row.best ? Tint::good : Tint::plain);
+    if (columns > kColumns[i].least_columns)
+      line.add(padded_left(cells[i], kColumns[i].width), main_figure && row.best ? Tint::good : Tint::plain);
   }
   if (row.best && line.width() + 6 < columns) line.add("  best", Tint::good);
   return line;
@@ -66,12 +68,16 @@ Line table_row(const ValidationRow& row, int columns, bool colour) {
 
 Line row_in_words(const ValidationRow& row, int64_t max_epochs) {
   Line line;
-  line.add("epoch " + with_commas(row.epoch) + (max_epochs > 0 ? "/" + with_commas(max_epochs) : "") + "  step " + with_commas(row.step));
+  line.add("epoch " + with_commas(row.epoch) + (max_epochs > 0 ? "/" + with_commas(max_epochs) : "") +
+           "  step " + with_commas(row.step));
   if (!std::isnan(row.train_loss)) line.add("  train loss " + as_loss(row.train_loss));
   if (!std::isnan(row.train_accuracy)) line.add("  accuracy " + as_accuracy(row.train_accuracy));
-  if (row.validated) line.add("  held-out loss " + as_loss(row.held_out_loss) + "  accuracy " + as_accuracy(row.held_out_accuracy));
+  if (row.validated)
+    line.add("  held-out loss " + as_loss(row.held_out_loss) + "  accuracy " +
+             as_accuracy(row.held_out_accuracy));
   if (row.best) line.add("  best");
-  if (std::isfinite(row.images_per_second)) line.add("  " + as_speed(row.images_per_second) + " " + row.samples + "/s");
+  if (std::isfinite(row.images_per_second))
+    line.add("  " + as_speed(row.images_per_second) + " " + row.samples + "/s");
   return line;
 }
 

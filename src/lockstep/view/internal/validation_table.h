@@ -18,7 +18,9 @@ class StepMean {
   bool empty() const { return samples_ == 0; }
   double loss() const { return loss_ / samples_; }
   double accuracy() const { return accuracy_ / samples_; }
-  double speed() const { return samples_ / seconds_; }  ///< samples a second; NaN or infinite where no step said how fast it was
+  double speed() const {
+    return samples_ / seconds_;
+  }  ///< samples a second; NaN or infinite where no step said how fast it was
 
  private:
   double loss_ = 0;

@@ -17,12 +17,14 @@ struct BuiltModel::Parts {
   nn::NetworkInput input;
   BuildOptions options;
   nn::Instance instance;
-  SharedWeights weights;                ///< the parameters of `instance` alias them; running statistics are here
+  SharedWeights weights;  ///< the parameters of `instance` alias them; running statistics are here
   std::vector<BatchNormInfo> norms;
-  BatchNorms shard_statistics;          ///< what the batch norms of `instance` saw last
-  data::SharedPictures pictures;        ///< of the process
-  std::shared_ptr<const data::PictureSet> validated = {};           ///< the last dataset validated on, kept for the next time
-  std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks = {};  ///< kept, so that a step finds its memory again
+  BatchNorms shard_statistics;    ///< what the batch norms of `instance` saw last
+  data::SharedPictures pictures;  ///< of the process
+  std::shared_ptr<const data::PictureSet> validated =
+      {};  ///< the last dataset validated on, kept for the next time
+  std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks =
+      {};                     ///< kept, so that a step finds its memory again
   LossScale loss_scale = {};  ///< in fp16-mixed
   int64_t exchanges = 0;
   std::vector<std::string> classes = {};  ///< of the dataset that it was built for
@@ -32,8 +34,8 @@ struct BuiltModel::Parts {
   void begin_evaluation();
 };
 
-/// For each of the model's learnables, whether it belongs to one of these layers ("classifier" holds "classifier.1.weight"). Throws invalid_option for
-/// a layer without learnables.
+/// For each of the model's learnables, whether it belongs to one of these layers ("classifier" holds
+/// "classifier.1.weight"). Throws invalid_option for a layer without learnables.
 std::vector<bool> learnables_of(const BuiltModel& model, const std::vector<std::string>& layers);
 
 }  // namespace lockstep::train
