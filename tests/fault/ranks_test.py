@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -59,7 +60,7 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         noted = []
         for line in launcher.stdout:
             noted += [time.monotonic() - start] if re.search(rf"rank {rank} \(process {ranks[rank]}\) on \S+ has given no sign of life for 4 s", line) else []
-        launcher.wait(timeout=60)
+        self.assertEqual(launcher.wait(timeout=60), 1, "130 is for who was interrupted")
         launcher.stdout.close()
         self.assertGreaterEqual(len(noted), RANKS - 1)
         self.assertLess(noted[0], SECONDS_TO_END)
@@ -77,6 +78,27 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         averaging = ["--exchange", "average", "--averaging-frequency", "3"]
         self.kill(1, 1, "shared", *averaging)
         self.stop(1, "shared", *averaging)
+
+    def test_ranks_that_are_left_end_with_status_1(self):
+        # Without a launcher that ends them all.
+        for communicator in ("shared", "gloo"):
+            with self.subTest(communicator=communicator):
+                output = self.folder / f"left-{communicator}"
+                with socket.create_server(("127.0.0.1", 0)) as probe:
+                    port = probe.getsockname()[1]
+                ranks = [subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "100000", "--communicator", communicator), stdin=subprocess.DEVNULL,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+                         for rank in range(2)]
+                for rank in ranks:
+                    self.addCleanup(rank.kill)
+                while not runs.of_kind(output, "step") and ranks[0].poll() is None:
+                    time.sleep(0.02)
+                ranks[1].send_signal(signal.SIGSTOP)
+                printed = ranks[0].communicate(timeout=60)[0]
+                self.assertEqual(ranks[0].returncode, 1, printed)
+                self.assertRegex(printed, rf"lockstep: rank 1 \(process {ranks[1].pid}\) on \S+ has given no sign of life for 4 s")
+                ranks[1].kill()
+                ranks[1].communicate()
 
     def test_a_stopped_rank(self):
         for rank, communicator in ((0, "shared"), (2, "shared"), (0, "gloo"), (1, "gloo")):

@@ -101,6 +101,46 @@ class Ranks(runs.TestFolders, unittest.TestCase):
                 rank.terminate()
                 self.assertEqual(rank.wait(timeout=60), -signal.SIGTERM)
 
+    def test_ranks_that_wait_say_for_whom(self):
+        def start(rank, *options):
+            variables = {"RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            process = subprocess.Popen(runs.command("train", self.digits, *options), env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.addCleanup(process.kill)
+            return process
+
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        alone = start(1, "--join-timeout", "6")
+        printed = alone.communicate(timeout=60)[0]
+        self.assertEqual(alone.returncode, 1)
+        self.assertEqual(printed.splitlines()[0], f"lockstep: rank 1 of 3 waits for rank 0 at 127.0.0.1:{port}: Connection refused")
+        self.assertRegex(printed, rf"\nlockstep: rank 1 of 3 on \S+ gave up after 6 s of waiting for rank 0 at 127.0.0.1:{port}: Connection refused\n  hint: are all ranks started, with the same MASTER_ADDR and MASTER_PORT\?\n$")
+        two = [start(0, "--join-timeout", "6"), start(2, "--join-timeout", "60")]
+        first = two[0].communicate(timeout=60)[0]
+        self.assertEqual(two[0].returncode, 1)
+        self.assertRegex(first, rf"lockstep: waiting for ranks? .*1.* of 3 at 127.0.0.1:{port}\n")
+        self.assertRegex(first, rf"lockstep: ranks? .*1.* of 3 did not come to rank 0 within 6 s, at 127.0.0.1:{port}\n  hint: are all ranks started, with the same MASTER_ADDR and MASTER_PORT\?\n")
+        two[1].communicate(timeout=60)
+        self.assertEqual(two[1].returncode, 1)
+
+    def test_a_wait_ends_with_ctrl_c(self):
+        variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            variables["MASTER_PORT"] = str(probe.getsockname()[1])
+        rank = subprocess.Popen(runs.command("train", self.digits), env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(rank.kill)
+        self.assertIn("waiting for rank 1 of 2", rank.stderr.readline())
+        rank.send_signal(signal.SIGINT)
+        self.assertEqual(rank.wait(timeout=5), -signal.SIGINT)
+        rank.stderr.close()
+
+    def test_programs_that_follow_each_other(self):
+        model = self.folder / "followed"
+        runs.train(self.digits, model, *OPTIONS, "--max-steps", "3")
+        score = f'"{runs.PROGRAM}" evaluate "{model}" "{self.held_out}" --json'
+        printed = runs.run("run", "-n", 2, "sh", "-c", f"{score} && {score} && {score}")
+        self.assertEqual(printed, 3 * runs.run("evaluate", model, self.held_out, "--json"))
+
     def test_a_bad_environment_is_named(self):
         printed = subprocess.run(runs.command("train", self.digits), env={**os.environ, "RANK": "3", "WORLD_SIZE": "2"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True, check=False).stdout

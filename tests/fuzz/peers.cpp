@@ -1,6 +1,7 @@
-// What other processes send: the frames of a pool, and the control line of ranks on several machines.
+// What other processes send: the frames of a pool, the control line of ranks on several machines, and what stands in the store where ranks meet.
 #include <array>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include "driver.h"
 #include "lockstep/base/error.h"
 #include "lockstep/comm/internal/control_line.h"
+#include "lockstep/comm/internal/introductions.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/packet.h"
 
@@ -132,9 +134,18 @@ void read_control(std::string_view input) {
   line.failure_within(kNews);
 }
 
+// Where ranks have no secret their store has what anybody wrote; where they have one, nothing comes through.
+void read_meeting(std::string_view input) {
+  const std::string text(input);
+  if (const Json said = comm::introduction_in(text); !said.is_null()) comm::name_of(1, said);
+  for (const std::string& rank : comm::roster_in(text).ranks) comm::introduction_in(rank);
+  comm::is_door(text);
+  if (comm::unseal(comm::secret_of(kToken), text.substr(0, 4), {input.begin(), input.end()})) throw std::logic_error("what nobody sealed was opened");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::array readers{fuzz::Reader{"frames", read_frames, repair_frames}, fuzz::Reader{"control", read_control}};
+  const std::array readers{fuzz::Reader{"frames", read_frames, repair_frames}, fuzz::Reader{"control", read_control}, fuzz::Reader{"meeting", read_meeting}};
   return fuzz::run(argc, argv, readers);
 }

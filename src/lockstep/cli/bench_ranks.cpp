@@ -43,7 +43,7 @@ std::vector<FieldInfo> bench_ranks_fields() { return fields_of<JsonOutput>() + f
 
 int run_bench_ranks(const Call& call, Console& console) {
   if (!call.launch) throw Error(ErrorCode::invalid_option, "bench-ranks measures several ranks", "start it as in lockstep run -n 2 lockstep bench-ranks");
-  const auto comm = comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator);
+  const auto comm = comm::join_group(*call.launch, {}, joining_of(call, console));
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows{{"size", "all_reduce, us", "reduce_tree, us"}};
   for (const Size& size : kSizes) {

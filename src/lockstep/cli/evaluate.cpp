@@ -121,7 +121,7 @@ std::vector<FieldInfo> evaluate_fields() { return model_fields() + inference_fie
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<MistakesOutput>(call);
-  return over_ranks(call, [&](comm::Communicator* group) {
+  return over_ranks(call, console, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const data::Source source = data::open_source(call.words[1], {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
     const data::Dataset dataset = readable_samples(source, model, options, console, group);

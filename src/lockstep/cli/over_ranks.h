@@ -14,9 +14,10 @@ namespace lockstep::cli {
 /// Calls `work` with the group of the launcher's ranks, null without a launcher; what it throws is told to the other ranks too. Only the rank that
 /// leads prints and writes. The command has the options of RankSettings.
 template <class Work>
-int over_ranks(const Call& call, Work work) {
+int over_ranks(const Call& call, Console& console, Work work) {
   if (!call.launch) return work(nullptr);
-  const std::unique_ptr<comm::Communicator> group = comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator);
+  const std::unique_ptr<comm::Communicator> group =
+      comm::join_group(*call.launch, {}, joining_of(call, console));
   try {
     return work(group.get());
   } catch (...) {

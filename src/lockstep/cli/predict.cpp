@@ -105,7 +105,7 @@ std::vector<FieldInfo> predict_fields() { return model_fields() + inference_fiel
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<PredictionOutput>(call);
-  return over_ranks(call, [&](comm::Communicator* group) {
+  return over_ranks(call, console, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
     if (output.layer.empty()) {

@@ -56,7 +56,14 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
     console.print(verb_help(verb, console.width()));
     return 0;
   }
-  return verb.run(call, console);
+  try {
+    return verb.run(call, console);
+  } catch (const Error& error) {
+    // Nobody stopped this rank: whoever was stopped by a signal says so by its own status.
+    if (error.code() != ErrorCode::cancelled || !call.launch) throw;
+    console.note(failure_text(error));
+    return call.launch->lost_status;
+  }
 }
 
 int answer(const std::vector<std::string>& arguments, Console& console, const Variable& variable, const Verb*& verb) {

@@ -37,7 +37,7 @@ constexpr std::chrono::milliseconds kPoliteEnd{3000};  // after which who was as
 constexpr size_t kLastLines = 5;
 constexpr int kCannotStart = 127;                     // as a shell reports it
 constexpr int kSignalStatus = 128;
-const int kToldByAnother = exit_status(ErrorCode::cancelled);  // of a rank of ours that another one's failure ended: not the one to name
+constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
   sigset_t signals = stop_signal_set();
@@ -143,14 +143,17 @@ struct RankProcess {
   std::optional<LinePipe> output;  // of rank 0 only where it is kept
 };
 
-// torchrun's variables, so that whatever runs under it runs here.
+// torchrun's variables, so that whatever runs under it runs here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string ranks = std::to_string(program.ranks), own = std::to_string(rank);
-  return environment_with({"RANK=" + own, "LOCAL_RANK=" + own, "ROLE_RANK=" + own, "GROUP_RANK=0", "WORLD_SIZE=" + ranks, "LOCAL_WORLD_SIZE=" + ranks,
-                               "ROLE_WORLD_SIZE=" + ranks, "ROLE_NAME=default", "GROUP_WORLD_SIZE=1", "MASTER_ADDR=" + program.address,
-                               "MASTER_PORT=" + std::to_string(program.port), "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0",
-                               "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()), "TORCHELASTIC_USE_AGENT_STORE=True",
-                               "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))});
+  return environment_with(
+      {"RANK=" + own, "LOCAL_RANK=" + own, "ROLE_RANK=" + own, "GROUP_RANK=0", "WORLD_SIZE=" + ranks,
+       "LOCAL_WORLD_SIZE=" + ranks, "ROLE_WORLD_SIZE=" + ranks, "ROLE_NAME=default", "GROUP_WORLD_SIZE=1",
+       "MASTER_ADDR=" + program.address, "MASTER_PORT=" + std::to_string(program.port),
+       "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0",
+       "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()), "TORCHELASTIC_USE_AGENT_STORE=True",
+       "LOCKSTEP_SECRET=" + program.secret, "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
+       "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))});
 }
 
 // In the child of a program that may have threads: only system calls, and nothing allocated.
@@ -274,11 +277,17 @@ class Ranks {
 
   void note_failure(RankProcess& rank, pid_t process, int status) {
     if (end_.signal != 0) return;
-    if (!end_.failures.empty() && (end_.failures.front().status != kToldByAnother || asked_)) return;
+    if (!end_.failures.empty() && (!end_.failures.front().was_lost || asked_)) return;
     end_.failures.clear();
     rank.errors.pass_on(console_);
-    const bool killed = WIFSIGNALED(status);
-    end_.failures.push_back({rank.rank, "(process " + std::to_string(process) + ") " + text_of_status(status), rank.errors.last_lines(), killed ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status)});
+    const bool was_lost = WIFEXITED(status) && WEXITSTATUS(status) == kLostStatus;
+    const int shown = was_lost ? W_EXITCODE(1, 0) : status;
+    end_.failures.push_back(
+        {.rank = rank.rank,
+         .how = "(process " + std::to_string(process) + ") " + text_of_status(shown),
+         .last_words = rank.errors.last_lines(),
+         .status = WIFSIGNALED(shown) ? kSignalStatus + WTERMSIG(shown) : WEXITSTATUS(shown),
+         .was_lost = was_lost});
     if (!deadline_) deadline_ = Clock::now();
   }
 

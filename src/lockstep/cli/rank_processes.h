@@ -20,6 +20,7 @@ struct RankFailure {
   std::string how;         ///< "was killed by signal 9 (Killed)"
   std::string last_words;  ///< its last lines on standard error
   int status = 1;          ///< as a shell would report it
+  bool was_lost = false;   ///< it ended because of another one, which is not known to have failed
 };
 
 struct RanksEnd {
@@ -45,6 +46,7 @@ struct RankProgram {
   int64_t ranks = 1;
   std::string address;             ///< where they meet
   uint16_t port = 0;
+  std::string secret;              ///< LOCKSTEP_SECRET
   std::filesystem::path tee{};     ///< a folder for what each rank writes, in rank-0.log and so on; empty: none
 };
 

@@ -34,6 +34,7 @@ int run_run(const Call& call, Console& console) {
                                   .ranks = settings.ranks > 0 ? settings.ranks : device::inspect().cores,
                                   .address = meeting_place.address(),
                                   .port = meeting_place.port(),
+                                  .secret = meeting_place.secret(),
                                   .tee = settings.tee},
                                  console);
   if (end.signal != 0) return kSignalStatus + end.signal;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <string_view>
 
@@ -93,6 +94,14 @@ train::Options inference_options(const Call& call) {
   if (options.mini_batch_size.is_auto()) throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training", "name a number, or leave it out");
   device::pin_isa(field_text(options, "isa"));
   return options;
+}
+
+comm::Joining joining_of(const Call& call, Console& console) {
+  const auto settings = settings_of<RankSettings>(call);
+  return {
+      .kind = settings.communicator,
+      .waiting = {.limit = std::chrono::seconds(settings.join_timeout),
+                  .tell = [&console](const std::string& what) { console.note("lockstep: " + what + "\n"); }}};
 }
 
 }  // namespace lockstep::cli

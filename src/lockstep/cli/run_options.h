@@ -21,11 +21,16 @@ struct JsonOutput {
 /// How ranks that a launcher started reach each other.
 struct RankSettings {
   comm::CommunicatorKind communicator = comm::CommunicatorKind::auto_;
+  int64_t join_timeout = 300;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
     field("communicator", self.communicator, "what carries the words of ranks that a launcher started: memory that they share, or the network (gloo); auto: memory on one machine, gloo on several");
+    field("join-timeout", self.join_timeout, "how long ranks wait for each other at the start, in seconds", between(1, 86'400));
   };
 };
+
+/// As a command of RankSettings asks for it; what is waited for goes to the console.
+comm::Joining joining_of(const Call& call, Console& console);
 
 std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more);
 

@@ -45,7 +45,8 @@ int run_train(const Call& call, Console& console) {
   const bool told_by_progress = console.is_terminal();
   StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
                       call.launch ? AtSecond::go_on : AtSecond::die, call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
-  const std::unique_ptr<comm::Communicator> group = call.launch ? comm::join_group(*call.launch, {}, settings_of<RankSettings>(call).communicator) : nullptr;
+  const std::unique_ptr<comm::Communicator> group =
+      call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
   signals.stop_at_first();
   train::Job job;
   job.comm = group.get();

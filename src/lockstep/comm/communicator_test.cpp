@@ -1,12 +1,17 @@
 // One text for every kind of communicator: a group of one, of threads, of processes.
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <fcntl.h>
 #include <functional>
+#include <future>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -14,7 +19,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
@@ -99,7 +104,12 @@ std::unique_ptr<Communicator> communicator_of(const Ground& ground, Share share,
   const int64_t rank = share.rank;
   if (ground.port == nullptr) return ground.memory == nullptr ? make_communicator(options) : make_communicator(ground.memory, rank, options);
   while (ground.port->load() == 0) std::this_thread::sleep_for(1ms);
-  return join_group({.rank = rank, .size = share.size, .address = "127.0.0.1", .port = ground.port->load(), .agent_store = true}, options, ground.communicator);
+  return join_group({.rank = rank,
+                     .size = share.size,
+                     .address = "127.0.0.1",
+                     .port = ground.port->load(),
+                     .agent_store = true},
+                    options, {.kind = ground.communicator});
 }
 
 std::string text_of_failure(const std::function<void()>& work) {
@@ -452,25 +462,206 @@ TEST(Launch, ReadsTorchrunsVariables) {
   EXPECT_TRUE(launch.agent_store);
   EXPECT_EQ(launch.attempt, 2);
   EXPECT_EQ(launch.interface, "eth1");
+  EXPECT_EQ(launch.secret, "");
+  EXPECT_EQ(launch.lost_status, 1);
+  variables["LOCKSTEP_SECRET"] = "0123456789abcdef";
+  EXPECT_EQ(read()->secret, "0123456789abcdef");
+  variables["LOCKSTEP_SECRET"] = "";
+  EXPECT_EQ(text_of_failure([&] { read(); }),
+            "invalid_option: the environment variable LOCKSTEP_SECRET has 0 characters, of at least 16: it "
+            "could be guessed");
+  variables.erase("LOCKSTEP_SECRET");
   variables["MASTER_PORT"] = "http";
   EXPECT_EQ(text_of_failure([&] { read(); }), "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number from 1 to 65535");
   variables.clear();
   EXPECT_FALSE(read().has_value());
 }
 
+constexpr const char* kSecret = "of these tests alone";
+
+Launch rank_at(const MeetingPlace& place, int64_t rank) {
+  return {.rank = rank,
+          .size = 2,
+          .address = "127.0.0.1",
+          .port = place.port(),
+          .agent_store = true,
+          .secret = kSecret};
+}
+
 TEST(Rendezvous, NamesARankThatIsNoneOfOurs) {
   for (const std::string& said : {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"), std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
     MeetingPlace place;
-    Launch launch{.rank = 0, .size = 2, .address = "127.0.0.1", .port = place.port(), .agent_store = true};
-    c10d::PrefixStore("lockstep/0", open_store(launch)).set("rank-1", said);
-    const std::string text = text_of_failure([&] { join_group(launch, {.timeout = 20s}, CommunicatorKind::auto_); });
+    const Launch launch = rank_at(place, 0);
+    Patience patience({});
+    open_store(launch, patience).store->set("rank-1", said);
+    const std::string text = text_of_failure([&] { join_group(launch, {.timeout = 20s}); });
     EXPECT_EQ(text, "communication: rank 1 introduces itself with \"" + said.substr(0, 40) + "\", which no rank of this version of Lockstep does");
   }
+}
+
+// What a stranger can do who reaches the store.
+c10::intrusive_ptr<c10d::Store> strangers_store(const MeetingPlace& place) {
+  return c10::make_intrusive<c10d::TCPStore>(
+      "127.0.0.1", c10d::TCPStoreOptions{.port = place.port(), .waitWorkers = false});
+}
+
+TEST(Rendezvous, WhatAStrangerSaysIsAsIfItWereNotThere) {
+  MeetingPlace place;
+  const auto stranger = strangers_store(place);
+  for (const char* key : {"rank-0", "rank-1", "roster", "met", "rank-1-has-seen"})
+    stranger->set(
+        "lockstep/0/" + std::string(key),
+        std::string(R"({"machine":{},"process":1,"host":"a","communicator":"auto","address":"127.0.0.1"})"));
+  std::vector<std::string> told;
+  const Waiting short_one{.limit = 6s, .tell = [&](const std::string& what) { told.push_back(what); }};
+  const std::string at = "127.0.0.1:" + std::to_string(place.port()) +
+                         "; somebody writes there who does not know the secret of this launch";
+  const std::string text =
+      text_of_failure([&] { join_group(rank_at(place, 0), {}, {.waiting = short_one}); });
+  EXPECT_EQ(text, "communication: rank 1 of 2 did not come to rank 0 within 6 s, at " + at);
+  EXPECT_THAT(told, testing::ElementsAre("waiting for rank 1 of 2 at " + at));
+}
+
+TEST(Rendezvous, RanksMeetAmongStrangersAndStaleWords) {
+  MeetingPlace place;
+  const auto stranger = strangers_store(place);
+  const auto begun = [&](int64_t rank) {
+    return std::async(std::launch::async, [&, rank] {
+      return text_of_failure([&] {
+        expect(join_group(rank_at(place, rank), {.timeout = 20s}, {.waiting = {.limit = 20s}})->size() == 2,
+               "both are there");
+      });
+    });
+  };
+  for (int group = 0; group < 2; ++group) {  // the second one finds what the first has left
+    auto first = begun(1);
+    std::jthread noise([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        for (const char* key : {"rank-0", "rank-1", "roster", "met"}) {
+          stranger->set("lockstep/0/" + std::string(key), std::string("noise"));
+          std::this_thread::sleep_for(20ms);
+          stranger->deleteKey("lockstep/0/" + std::string(key));
+        }
+      }
+    });
+    auto second = begun(0);
+    EXPECT_EQ(first.get(), "");
+    EXPECT_EQ(second.get(), "");
+  }
+}
+
+TEST(Rendezvous, SaysThatNobodyIsThere) {
+  std::vector<std::string> told;
+  uint16_t port = 0;
+  { port = MeetingPlace().port(); }
+  const std::string place = "127.0.0.1:" + std::to_string(port);
+  const Waiting short_one{.limit = 5500ms, .tell = [&](const std::string& what) { told.push_back(what); }};
+  const Launch launch{.rank = 1, .size = 2, .address = "127.0.0.1", .port = port};
+  const std::string text = text_of_failure([&] { join_group(launch, {}, {.waiting = short_one}); });
+  EXPECT_THAT(text, testing::MatchesRegex(
+                        "communication: rank 1 of 2 on .* gave up after 5.5 s of waiting for rank 0 at " +
+                        place + ": Connection refused"));
+  EXPECT_THAT(told,
+              testing::ElementsAre("rank 1 of 2 waits for rank 0 at " + place + ": Connection refused"));
+}
+
+TEST(Seal, OpensOnlyWithItsSecretAndKey) {
+  const Secret secret = secret_of("one"), other = secret_of("another");
+  const std::vector<uint8_t> value{1, 2, 3};
+  std::vector<uint8_t> sealed = seal(secret, "key", value);
+  EXPECT_EQ(unseal(secret, "key", sealed), value);
+  EXPECT_EQ(unseal(secret, "key2", sealed), std::nullopt);
+  EXPECT_EQ(unseal(other, "key", sealed), std::nullopt);
+  EXPECT_NE(seal(secret, "key", value), sealed);
+  for (size_t at = 0; at < sealed.size(); ++at) {
+    sealed[at] ^= 1;
+    EXPECT_EQ(unseal(secret, "key", sealed), std::nullopt) << at;
+    sealed[at] ^= 1;
+    EXPECT_EQ(unseal(secret, "key", {sealed.begin(), sealed.begin() + static_cast<std::ptrdiff_t>(at)}),
+              std::nullopt)
+        << at;
+  }
+}
+
+TEST(SecretDoor, GivesTheSecretToItsUser) {
+  const Secret secret = secret_of("one");
+  std::string name;
+  {
+    const SecretDoor door(secret);
+    name = door.name();
+    EXPECT_TRUE(is_door(name));
+    EXPECT_EQ(ask_at_door(name), secret);
+    EXPECT_EQ(ask_at_door(name), secret);
+  }
+  EXPECT_EQ(ask_at_door(name), std::nullopt);
+}
+
+TEST(SecretDoor, GivesNothingToAnotherUserAndTakesNothingFromOne) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const auto as_nobody = [](const std::function<bool()>& work) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(::setresuid(65534, 65534, 65534) == 0 && work() ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+  };
+  const Secret secret = secret_of("one");
+  const SecretDoor door(secret);
+  EXPECT_TRUE(as_nobody([&] { return !ask_at_door(door.name()); }));
+  EXPECT_EQ(ask_at_door(door.name()), secret);
+  // The other way round: his door, and we ask.
+  std::array<int, 2> pipe{}, end{};
+  ASSERT_EQ(::pipe(pipe.data()) + ::pipe(end.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+    const SecretDoor his(secret);
+    [[maybe_unused]] ssize_t moved = ::write(pipe[1], his.name().data(), his.name().size());
+    char byte = 0;
+    moved = ::read(end[0], &byte, 1);
+    ::_exit(0);
+  }
+  std::array<char, 100> name{};
+  ASSERT_GT(::read(pipe[0], name.data(), name.size()), 0);
+  EXPECT_EQ(ask_at_door(name.data()), std::nullopt);
+  ASSERT_EQ(::write(end[1], "x", 1), 1);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(GroupMemory, RefusesForeignMemory) {
   EXPECT_THROW(GroupMemory::open(::memfd_create("other", MFD_CLOEXEC)), Error);
   EXPECT_THROW(GroupMemory::make(0), Error);
+}
+
+// A copy of a group's memory that its maker can cut short, or that is another user's.
+int copy_of_memory(int64_t size, unsigned flags) {
+  const auto memory = GroupMemory::make(size);
+  struct stat status {};
+  ::fstat(memory->descriptor(), &status);
+  const int copy = ::memfd_create("copy", flags);
+  [[maybe_unused]] const int sized = ::ftruncate(copy, status.st_size);
+  off_t from = 0;
+  while (::sendfile(copy, memory->descriptor(), &from, static_cast<size_t>(status.st_size)) > 0) {
+  }
+  return copy;
+}
+
+TEST(GroupMemory, RefusesWhatCouldBeCutShort) {
+  EXPECT_EQ(text_of_failure([] { GroupMemory::open(copy_of_memory(2, MFD_CLOEXEC)); }),
+            "corrupt_data: the shared memory of a group cannot be used: it is not sealed, so it could be cut "
+            "short");
+  const int sealed = copy_of_memory(2, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(::fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_EQ(GroupMemory::open(sealed)->size(), 2);
+}
+
+TEST(GroupMemory, RefusesAnotherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file another user's";
+  const int descriptor = copy_of_memory(2, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  ASSERT_EQ(::fchown(descriptor, 65534, 65534), 0);
+  EXPECT_EQ(text_of_failure([&] { GroupMemory::open(descriptor); }),
+            "corrupt_data: the shared memory of a group cannot be used: it is another user's");
 }
 
 TEST(Communicator, RefusesSumsThatHaveNoMeaning) {

@@ -20,6 +20,8 @@ namespace lockstep::comm {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW |
+                       F_SEAL_SEAL;  // so that no process can cut it short under another one's feet
 
 size_t control_bytes(int64_t size) {
   const size_t bytes = sizeof(GroupHeader) + static_cast<size_t>(size) * sizeof(RankSlot);
@@ -57,8 +59,8 @@ std::shared_ptr<GroupMemory> GroupMemory::make(int64_t size) {
   const int descriptor = ::memfd_create("lockstep-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) throw errno_error(errno, "make", "shared memory of a group");
   const size_t bytes = bytes_of(size);
-  // Sealed, so that no process can cut it short under another one's feet.
-  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 || ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
     const int reason = errno;
     ::close(descriptor);
     throw errno_error(reason, "size", "shared memory of a group");
@@ -73,6 +75,10 @@ std::shared_ptr<GroupMemory> GroupMemory::make(int64_t size) {
 std::shared_ptr<GroupMemory> GroupMemory::open(int descriptor) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) refuse(descriptor, std::strerror(errno));
+  if (status.st_uid != ::geteuid()) refuse(descriptor, "it is another user's");
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals)
+    refuse(descriptor, "it is not sealed, so it could be cut short");
   const auto bytes = static_cast<size_t>(status.st_size);
   if (bytes < bytes_of(1)) refuse(descriptor, "it has " + std::to_string(bytes) + " bytes");
   std::byte* base = map(descriptor, bytes);

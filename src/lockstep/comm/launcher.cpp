@@ -107,6 +107,19 @@ uint16_t port_of(const Variable& variable, const Names& names) {
   return static_cast<uint16_t>(kFirstJobPort + hash_of(job + "." + text_of(variable, names.step)) % kJobPorts);
 }
 
+constexpr size_t kLeastSecret = 16;  // characters
+
+std::string secret_of(const Variable& variable) {
+  const char* text = variable("LOCKSTEP_SECRET");
+  if (text == nullptr) return "";
+  const std::string secret = text;
+  if (secret.size() >= kLeastSecret) return secret;
+  throw Error(ErrorCode::invalid_option,
+              "the environment variable LOCKSTEP_SECRET has " + std::to_string(secret.size()) +
+                  " characters, of at least " + std::to_string(kLeastSecret) + ": it could be guessed",
+              "export LOCKSTEP_SECRET=$(openssl rand -hex 32), the same for all ranks, or unset it");
+}
+
 }  // namespace
 
 std::optional<Launch> read_launch(const Variable& variable) {
@@ -122,6 +135,9 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.agent_store = text_of(variable, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.attempt = variable("TORCHELASTIC_RESTART_COUNT") == nullptr ? 0 : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());
   launch.interface = text_of(variable, "GLOO_SOCKET_IFNAME");
+  launch.secret = secret_of(variable);
+  if (variable("LOCKSTEP_LOST_STATUS") != nullptr)
+    launch.lost_status = static_cast<int>(number_of(variable, "LOCKSTEP_LOST_STATUS", 1, 255));
   return launch;
 }
 

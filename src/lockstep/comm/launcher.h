@@ -22,6 +22,10 @@ struct Launch {
   bool agent_store = false;      ///< TORCHELASTIC_USE_AGENT_STORE: the launcher itself listens there, else rank 0 does
   int64_t attempt = 0;           ///< TORCHELASTIC_RESTART_COUNT
   std::string interface{};       ///< GLOO_SOCKET_IFNAME: the network interface that other machines reach; empty: the one towards address
+  std::string secret{};  ///< LOCKSTEP_SECRET: known to the ranks and nobody else, for what they tell each
+                         ///< other when they meet; empty: none
+  int lost_status = 1;   ///< LOCKSTEP_LOST_STATUS: the exit status of a rank that the loss of another one
+                         ///< ended; lockstep run has one of its own, to name the right one
 };
 
 /// Reads the variables through `variable` (getenv, or a test's table). Nothing where no launcher gave a rank and a number of ranks. Throws

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lockstep/comm/launcher.h"
+#include "lockstep/comm/patience.h"
 
 namespace lockstep::comm {
 
@@ -13,10 +14,17 @@ namespace lockstep::comm {
 class RankWord {
  public:
   /// name: what it is for. Throws communication.
-  RankWord(const Launch& launch, const std::string& name, const std::string& text);
+  RankWord(const Launch& launch, const std::string& name, const std::string& text,
+           const Waiting& waiting = {});
   ~RankWord();
   RankWord(const RankWord&) = delete;
   RankWord& operator=(const RankWord&) = delete;
+
+  /// Puts the text there again where another program has taken it away. Throws communication.
+  void keep() const;
+
+  /// Where the ranks meet, for messages.
+  std::string place() const;
 
   /// What one of the other ranks answered, if one did; without waiting. Throws communication.
   std::optional<std::string> answer() const;
@@ -26,8 +34,8 @@ class RankWord {
   std::unique_ptr<Place> place_;
 };
 
-/// The other ranks' side: waits for the text, up to five minutes. Throws communication.
-std::string read_rank_word(const Launch& launch, const std::string& name);
+/// The other ranks' side: waits for the text. Throws communication.
+std::string read_rank_word(const Launch& launch, const std::string& name, const Waiting& waiting = {});
 
 /// ... gives rank 0 a text in return, in place of what another rank gave. Throws communication.
 void answer_rank_word(const Launch& launch, const std::string& name, const std::string& text);

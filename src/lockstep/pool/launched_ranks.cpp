@@ -4,17 +4,15 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
+#include "lockstep/base/local_socket.h"
+#include "lockstep/base/random_hex.h"
 #include "lockstep/comm/rank_word.h"
 #include "lockstep/pool/internal/process_worker.h"
 
@@ -26,39 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kWord = "pool";
 constexpr const char* kOneMachine = "the ranks of a pool must run on one machine";
 constexpr std::chrono::seconds kLook{1};  // for ranks that say why they cannot come
-constexpr std::chrono::minutes kPatience{5};  // as long as ranks wait for each other elsewhere (comm/rendezvous.h)
-
-std::string random_name() {
-  std::array<uint64_t, 2> key{};
-  if (::getrandom(key.data(), sizeof key, 0) != sizeof key) throw errno_error(errno, "draw", "a name for the ranks' socket");
-  return "lockstep-" + as_hex(key[0]) + as_hex(key[1]);
-}
-
-struct Address {
-  sockaddr_un space{};
-  socklen_t size = 0;
-  explicit Address(const std::string& name) {
-    space.sun_family = AF_UNIX;
-    if (name.empty() || name.size() >= sizeof space.sun_path) throw Error(ErrorCode::communication, "\"" + name + "\" cannot be the name of the ranks' socket");
-    std::copy(name.begin(), name.end(), space.sun_path + 1);  // behind a zero: a name that is in no folder, and goes with its socket
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&space); }
-};
-
-Descriptor make_socket() {
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) throw errno_error(errno, "make", "a socket for the ranks");
-  return socket;
-}
-
-/// The process at the other end, as the kernel saw it when the ends met; 0 where it is another user's or cannot be seen from here.
-pid_t trusted_peer(const Descriptor& socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::getuid()) return 0;
-  return std::max<pid_t>(peer.pid, 0);
-}
+constexpr size_t kNameBytes = 16;
 
 /// Whether something came before the deadline.
 bool wait_for_input(int descriptor, Clock::time_point until) {
@@ -82,42 +48,47 @@ std::vector<Frame> wait_for_frames(Channel& channel, Clock::time_point until) {
 
 std::string name_of_rank(size_t rank, pid_t process) { return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")"; }
 
-Channel reach_rank_0(const comm::Launch& launch, pid_t& process) {
-  const Json word = Json::parse(comm::read_rank_word(launch, kWord), nullptr, /*allow_exceptions=*/false);
+Channel reach_rank_0(const comm::Launch& launch, const comm::Waiting& waiting, pid_t& process) {
+  const Json word =
+      Json::parse(comm::read_rank_word(launch, kWord, waiting), nullptr, /*allow_exceptions=*/false);
   if (!word.is_object()) throw Error(ErrorCode::communication, "what rank 0 said of its socket cannot be read");
-  const Address address(word.value("name", ""));
-  Descriptor socket = make_socket();
-  while (::connect(socket.get(), address.get(), address.size) != 0) {
-    if (errno == EINTR) continue;
+  Descriptor socket = connect_to_name(word.value("name", ""));
+  if (!socket) {
     const std::string reason = "rank " + std::to_string(launch.rank) + " on " + host_name() + " cannot reach rank 0 on " + word.value("host", "?") + ": " + std::strerror(errno);
     comm::answer_rank_word(launch, kWord, reason);
     throw Error(ErrorCode::communication, reason, kOneMachine);
   }
-  process = trusted_peer(socket);
+  process = peer_of_same_user(socket);
   if (process == 0) throw Error(ErrorCode::communication, "who listens for rank " + std::to_string(launch.rank) + " is not a process of the same user", "the ranks of a pool must be one user's");
   return Channel(std::move(socket));
 }
 
 }  // namespace
 
-LaunchedRanks::LaunchedRanks(const comm::Launch& launch) : ranks_(static_cast<size_t>(launch.size)) {
+LaunchedRanks::LaunchedRanks(const comm::Launch& launch, const comm::Waiting& waiting)
+    : ranks_(static_cast<size_t>(launch.size)) {
   ranks_.front().process = ::getpid();
-  const std::string name = random_name();
-  const Address address(name);
-  const Descriptor listening = make_socket();
-  if (::bind(listening.get(), address.get(), address.size) != 0 || ::listen(listening.get(), SOMAXCONN) != 0) throw errno_error(errno, "listen for", "the other ranks");
-  const comm::RankWord word(launch, kWord, Json{{"name", name}, {"host", host_name()}}.dump());
-  const auto until = Clock::now() + kPatience;
+  const std::string name = "lockstep-" + random_hex(kNameBytes);
+  const Descriptor listening = listen_at_name(name);
+  const comm::RankWord word(launch, kWord, Json{{"name", name}, {"host", host_name()}}.dump(), waiting);
+  comm::Patience patience(waiting);
+  auto next_look = Clock::now() + kLook;
   while (!all_here()) {
-    if (wait_for_input(listening.get(), std::min(until, Clock::now() + kLook))) {
+    if (wait_for_input(listening.get(), Clock::now() + std::min<Clock::duration>(patience.rest(), kLook)))
       admit(Descriptor(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC)));
-      continue;
-    }
+    if (Clock::now() < next_look) continue;
+    next_look = Clock::now() + kLook;
+    word.keep();
     if (const auto reason = word.answer()) throw Error(ErrorCode::communication, *reason, kOneMachine);
-    if (Clock::now() < until) continue;
-    const auto missing = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.process == 0; });
-    throw Error(ErrorCode::communication, "rank " + std::to_string(missing - ranks_.begin()) + " of " + std::to_string(launch.size) + " did not come to rank 0 within five minutes",
-                "does the launcher start the same program on all ranks?");
+    const auto missing = [&] {
+      return "rank " + std::to_string(first_missing()) + " of " + std::to_string(launch.size);
+    };
+    if (patience.is_over())
+      throw Error(
+          ErrorCode::communication,
+          missing() + " did not come to rank 0 within " + patience.limit_text() + ", at " + word.place(),
+          "does the launcher start the same program on all ranks?");
+    patience.tell([&] { return "waiting for " + missing() + " at " + word.place(); });
   }
 }
 
@@ -129,13 +100,14 @@ LaunchedRanks::~LaunchedRanks() {
   }
 }
 
-bool LaunchedRanks::all_here() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.process != 0; });
+int64_t LaunchedRanks::first_missing() const {
+  return std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.process == 0; }) -
+         ranks_.begin();
 }
 
 void LaunchedRanks::admit(Descriptor socket) {
   if (!socket) return;
-  const pid_t process = trusted_peer(socket);
+  const pid_t process = peer_of_same_user(socket);
   if (process == 0) return;
   auto channel = std::make_unique<Channel>(std::move(socket));
   const std::vector<Frame> said = wait_for_frames(*channel, Clock::now() + std::chrono::seconds(10));
@@ -168,9 +140,9 @@ StartedProcess LaunchedRanks::enlist(size_t rank) {
   return {.id = launched.process, .name = name_of_rank(rank, launched.process), .socket = std::move(own), .errors = {}, .is_child = false};
 }
 
-void work_under(const comm::Launch& launch, const TaskTable& tasks) {
+void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting) {
   pid_t client = 0;
-  Channel channel = reach_rank_0(launch, client);
+  Channel channel = reach_rank_0(launch, waiting, client);
   channel.put({.header = {{"kind", "rank"}, {"rank", launch.rank}}});
   channel.flush();
   const std::string farewell = name_of_rank(0, client) + " on " + host_name() + " died";
@@ -180,7 +152,7 @@ void work_under(const comm::Launch& launch, const TaskTable& tasks) {
     for (Frame& frame : frames) {
       if (frame.header.value("kind", "") != "work") return;
       if (!frame.descriptor) throw Error(ErrorCode::io, "the socket of a pool did not reach rank " + std::to_string(launch.rank), "raise the limit of open files (ulimit -n)");
-      work_at(std::move(frame.descriptor), tasks, {.status = exit_status(ErrorCode::cancelled), .words = farewell});
+      work_at(std::move(frame.descriptor), tasks, {.status = launch.lost_status, .words = farewell});
     }
   }
 }

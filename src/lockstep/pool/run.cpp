@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "lockstep/comm/launcher.h"
 #include "lockstep/device/failure.h"
@@ -33,25 +34,28 @@ int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks, const s
 
 int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client) {
   device::keep_freed_memory();
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "lockstep";
+  const comm::Waiting waiting{
+      .tell = [&](const std::string& what) { std::fprintf(stderr, "%s: %s\n", name.c_str(), what.c_str()); }};
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // who reads through a launcher or a pipe sees each line when it is said
+  std::optional<comm::Launch> launch;
   try {
     if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {
       work_for(process_in(argv[2]), tasks);
       return 0;
     }
     check_tasks(tasks);
-    const auto launch = comm::read_launch([](const char* name) { return std::getenv(name); });
+    launch = comm::read_launch([](const char* name) { return std::getenv(name); });
     if (launch && launch->rank > 0) {
-      work_under(*launch, tasks);
+      work_under(*launch, tasks, waiting);
       return 0;
     }
-    const auto ranks = launch ? std::make_unique<LaunchedRanks>(*launch) : nullptr;
+    const auto ranks = launch ? std::make_unique<LaunchedRanks>(*launch, waiting) : nullptr;
     return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, ranks.get(), client);
   } catch (...) {
     const Error error = device::error_of(std::current_exception());
-    const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "lockstep";
     std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-    return exit_status(error.code());
+    return launch && error.code() == ErrorCode::cancelled ? launch->lost_status : exit_status(error.code());
   }
 }
 

@@ -1,12 +1,16 @@
-// A pool whose workers a launcher has started (torchrun, mpirun, srun, lockstep run): rank 0 runs the client, the other ranks are workers of its
-// pools, and so is a process that rank 0 starts for its own part. What they say to each other goes as in any pool of processes, through
-// sockets without a name: rank 0 makes a pair for each pool and hands its end over, through a socket that the ranks keep from their start to rank
-// 0's end. That one is made by an abstract name that is drawn for the launch, and both ends let the kernel tell them that the other is of the same user.
+// A pool whose workers a launcher has started (torchrun, mpirun, srun, lockstep run): rank 0 runs the client,
+// the other ranks are workers of its pools, and so is a process that rank 0 starts for its own part. What
+// they say to each other goes as in any pool of processes, through sockets without a name: rank 0 makes a
+// pair for each pool and hands its end over, through a socket that the ranks keep from their start to rank
+// 0's end. That one is made by an abstract name that is drawn for the launch, and both ends let the kernel
+// tell them that the other is of the same user; the name is a value of the store where ranks meet, which
+// others cannot write (comm/rank_word.h).
 #pragma once
 
 #include <vector>
 
 #include "lockstep/comm/launcher.h"
+#include "lockstep/comm/patience.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/pool_options.h"
@@ -17,8 +21,8 @@ namespace lockstep::pool {
 /// Rank 0's side. One thread at a time.
 class LaunchedRanks {
  public:
-  /// Waits until all other ranks are here. Throws communication, after five minutes too.
-  explicit LaunchedRanks(const comm::Launch& launch);
+  /// Waits until all other ranks are here. Throws communication, when the time is over too.
+  explicit LaunchedRanks(const comm::Launch& launch, const comm::Waiting& waiting = {});
   /// Lets the other ranks end.
   ~LaunchedRanks();
   LaunchedRanks(const LaunchedRanks&) = delete;
@@ -40,12 +44,13 @@ class LaunchedRanks {
     std::unique_ptr<Channel> channel;  ///< none of rank 0
   };
   void admit(Descriptor socket);
-  bool all_here() const;
+  int64_t first_missing() const;  ///< size() when all are here
+  bool all_here() const { return first_missing() == size(); }
 
   std::vector<Rank> ranks_;
 };
 
 /// What a rank but 0 does: the work of rank 0's pools, until rank 0 ends. Throws communication where it cannot reach rank 0, cancelled when rank 0 dies.
-void work_under(const comm::Launch& launch, const TaskTable& tasks);
+void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting = {});
 
 }  // namespace lockstep::pool

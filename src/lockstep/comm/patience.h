@@ -1,0 +1,46 @@
+// How long ranks wait for each other before they are a group, and what they say meanwhile.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace lockstep::comm {
+
+struct Waiting {
+  std::chrono::milliseconds limit = std::chrono::minutes(5);
+  std::function<void(const std::string& what)>
+      tell{};  ///< is told now and then what is waited for, on the thread that waits; empty: nobody is
+};
+
+/// One wait, however many things it is for. One thread.
+class Patience {
+ public:
+  explicit Patience(Waiting waiting) : waiting_(std::move(waiting)) {}
+
+  std::chrono::milliseconds limit() const { return waiting_.limit; }
+  std::string limit_text() const;  ///< "300 s"
+  /// What is left; not less than a millisecond.
+  std::chrono::milliseconds rest() const;
+  bool is_over() const { return Clock::now() >= start_ + waiting_.limit; }
+
+  /// Tells what is waited for after five seconds, after half a minute, and then each minute; for other calls
+  /// `what` is not asked.
+  void tell(const std::function<std::string()>& what);
+  /// Between two looks: tells, and sleeps for some milliseconds.
+  void sleep(const std::function<std::string()>& what);
+  /// Something came: the next look may come sooner.
+  void renew() { pause_ = kFirstPause; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kFirstPause{1};
+
+  const Waiting waiting_;
+  const Clock::time_point start_ = Clock::now();
+  std::chrono::milliseconds pause_ = kFirstPause;
+  std::chrono::seconds next_word_{5};
+};
+
+}  // namespace lockstep::comm
