@@ -53,7 +53,7 @@ std::vector<uint8_t> MeetingStore::await(const std::string& key, std::chrono::mi
     if (patience.is_over()) {
       throw Error(ErrorCode::communication,
                   "no rank said \"" + prefix_ + key + "\" within " + patience.limit_text() +
-                      (*strangers_ ? std::string("; ") + kStrangers : ""),
+                      (*strangers_ ? std::string("; ") + kStrangers : ", or another program took it away"),
                   *strangers_ ? kSecretHint : kMeetingHint);
     }
     patience.sleep({});
