@@ -110,4 +110,4 @@ void client(pool::Session& session) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return pool::run(argc, argv, {}, client); }
+int main(int argc, char** argv) { return lockstep::run(argc, argv, {}, client); }

@@ -196,8 +196,10 @@ TEST_F(Limits, AnOptionsFileHasThem) {
 
 TEST_F(Limits, AProgramsOptionsHaveThem) {
   const auto refusal = [&](const train::Options& options) -> std::string {
+    train::Job job;
+    job.folder = images();
     try {
-      train::plan({.folder = images()}, options);
+      train::plan(job, options);
     } catch (const Error& error) {
       return error.what();
     }

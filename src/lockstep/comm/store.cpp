@@ -120,7 +120,9 @@ Waiting waiting_of(const Launch& launch, Waiting waiting) {
 }
 
 std::string OpenStore::place(const Launch& launch) const {
-  return place_of(launch) + (store->has_seen_strangers() ? std::string("; ") + kStrangers : "");
+  std::string place = place_of(launch);
+  if (store->has_seen_strangers()) place.append("; ").append(kStrangers);
+  return place;
 }
 
 const char* OpenStore::hint() const { return store->has_seen_strangers() ? kSecretHint : kMeetingHint; }

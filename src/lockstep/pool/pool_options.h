@@ -23,7 +23,7 @@ struct PoolOptions {
   std::vector<int64_t> gpus{};  ///< the indices of the GPUs that the workers compute on (device::gpus()), one
                                 ///< worker each, or equally many where `workers` says more; empty: worker i
                                 ///< computes on GPU i, and where there are fewer, on the CPU
-  bool quiet = false;  ///< without the lines that say that the pool starts and is connected
+  bool quiet = false;           ///< without the lines that say that the pool starts and is connected
   std::chrono::milliseconds silence{3000};  ///< a process that says nothing for so long is ended and replaced
   std::chrono::milliseconds start_time{60'000};  ///< how long processes may take to start
   /// "NAME=value": what every worker's environment has beside, or instead of, the client's, for the worker's

@@ -29,7 +29,9 @@ TEST(Checkpoint, ReadsBackWhatItWrote) {
 
 TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
   const test::TemporaryFolder run;
-  Snapshot snapshot{.fingerprint = Json::object(), .weights = {{"w", at::ones({2})}}};
+  Snapshot snapshot;
+  snapshot.fingerprint = Json::object();
+  snapshot.weights = {{"w", at::ones({2})}};
   snapshot.state.step = 3;
   snapshot.state.weights_hash = tensors_hash({{"w", at::zeros({2})}});
   const std::filesystem::path own = write_checkpoint(run.path(), snapshot) / "model.safetensors",
