@@ -99,6 +99,9 @@ class Sequences(unittest.TestCase):
                 runs.train(self.train, output, *SMALL, *options)
                 self.assertEqual(len(runs.of_kind(output, "validation")), 2)
 
+    def test_no_cache_is_what_sequences_have(self):
+        runs.train(self.train, self.folder / "no cache", *SMALL, "--cache", "off")
+
     def test_refusals(self):
         output = self.folder / "refused"
         for options, said in ((["--augment", "flip"], "--augment flip is for images"), (["--image-size", "8x8"], "--image-size 8x8 is for images"),

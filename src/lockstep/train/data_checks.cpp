@@ -13,6 +13,7 @@ namespace {
 struct OptionOfKind {
   const char* name;
   data::SampleKind kind;
+  const char* holds_anyway = nullptr;  ///< a value that says what is so for the other kind
 };
 constexpr auto kPicture = data::SampleKind::picture;
 constexpr auto kSequence = data::SampleKind::sequence;
@@ -24,7 +25,7 @@ constexpr std::array<OptionOfKind, 12> kOptionsOfKind{{
     {"color", kPicture},
     {"decode", kPicture},
     {"augment", kPicture},
-    {"cache", kPicture},
+    {"cache", kPicture, "off"},
     {"cache-size", kPicture},
     {"sequence-padding", kSequence},
     {"sequence-length", kSequence},
@@ -58,6 +59,7 @@ void check_kind_of_data(const Options& options, data::SampleKind kind) {
   for (const OptionOfKind& option : kOptionsOfKind) {
     const std::string value = field_text(options, option.name);
     if (option.kind == kind || value == field_text(defaults, option.name)) continue;
+    if (option.holds_anyway != nullptr && value == option.holds_anyway) continue;
     throw Error(ErrorCode::invalid_option,
                 "--" + std::string(option.name) + " " + value + " is for " + noun(option.kind) +
                     ", and the data are " + noun(kind),
