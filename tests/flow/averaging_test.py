@@ -81,7 +81,7 @@ class Averaging(runs.TestFolders, unittest.TestCase):
                               ("--exchange", "average", "--scale-with-workers", "batch"): "--scale-with-workers has nothing to scale",
                               ("--exchange", "average", "--precision", "fp16-mixed"): "--precision fp16-mixed does not go with --exchange average: a step is skipped for all",
                               ("--exchange", "powersgd", "--precision", "fp16-mixed"): "--precision fp16-mixed does not go with --exchange powersgd",
-                              ("--exchange", "average", "--averaging-frequency", "0"): "it must be a whole number of at least 1"}.items():
+                              ("--exchange", "average", "--averaging-frequency", "0"): "it must be a whole number from 1 to"}.items():
             with self.subTest(said):
                 self.assertIn(said, runs.run("plan", self.digits, *options, status=2))
 

@@ -47,8 +47,7 @@ void check_gpus(const std::vector<int64_t>& wanted, const device::Inventory& mac
   }
 }
 
-// The GPU of each worker, -1 for none.
-std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
+void check_numbers(const PoolOptions& options) {
   if (options.workers < 0 || options.workers > kMostWorkers) {
     throw Error(ErrorCode::invalid_option,
                 "a pool cannot have " + std::to_string(options.workers) + " workers",
@@ -66,6 +65,10 @@ std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
                 std::string("a pool's ") + name + " cannot be " + std::to_string(time.count()) + " ms",
                 "more than 0, at most a year");
   }
+}
+
+// The GPU of each worker, -1 for none.
+std::vector<int64_t> gpus_of_workers(const PoolOptions& options) {
   const device::Inventory machine = device::inspect();
   check_gpus(options.gpus, machine);
   std::vector<int64_t> gpus = options.gpus;
@@ -155,6 +158,7 @@ Session::~Session() {
 
 Pool Session::open_pool(const PoolOptions& asked) {
   const std::lock_guard opening(opening_);
+  check_numbers(asked);
   PoolOptions options = ranks_ == nullptr ? asked : ranks_->resolve(asked);
   const auto current = current_pool();
   if (!options.kind) options.kind = current ? current->kind() : PoolKind::threads;
