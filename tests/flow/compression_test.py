@@ -40,6 +40,15 @@ class Compression(runs.TestFolders, unittest.TestCase):
                     self.assertIn("for any number of workers of a rank", runs.plan_line(output, "same weights"))
             self.assertNotEqual(expected[1], expected[3], "a rank rounds its own sum")
 
+    def test_other_ranks_do_not_go_on(self):
+        output = self.folder / "two ranks"
+        options = ["--mini-batch-size", "32", "--shards", "4", "--max-steps", "6"]
+        runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--output", output, *options, "--exchange", "bf16",
+                 "--max-time", "0.001")
+        said = runs.run("train", self.digits, "--output", output, "--resume", status=1)
+        self.assertIn("the checkpoint is of another run: its ranks was 2 and is now 1", said)
+        self.assertIn("hint: start 2 ranks again (lockstep run -n 2)", said)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

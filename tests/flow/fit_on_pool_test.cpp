@@ -491,6 +491,28 @@ TEST_F(FitOnPool, ParallelOpensTheDefaultPoolByItselfAndAutoOpensNone) {
   EXPECT_EQ(weights("parallel"), weights("auto"));
 }
 
+// Rank 0 waits for the observer's answers, which one that throws does not give.
+TEST_F(FitOnPool, WhatAnObserverOrListenerThrowsEndsTheTraining) {
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    for (const bool observes : {true, false}) {
+      const std::string run = enum_names(kind)[static_cast<size_t>(kind)] + std::string(observes ? "o" : "l");
+      open(kind, 2);
+      train::Options options = options_of(trial(run));
+      options.execution = train::Execution::parallel;
+      train::Job job;
+      job.dataset = corners(64);
+      job.network = nn::find_network("mlp");
+      if (observes) {
+        job.observer = [](const io::Event&) -> io::Control { throw Error(ErrorCode::internal, "broken"); };
+      } else {
+        job.listener = [](const io::Event&) { throw Error(ErrorCode::internal, "broken"); };
+      }
+      EXPECT_THAT(error_from([&] { train::fit(*session, job, options); }).message(), HasSubstr("broken"));
+      session->close_pool();
+    }
+  }
+}
+
 TEST_F(FitOnPool, AnErrorOfTheTrainingIsTheClients) {
   open(pool::PoolKind::threads, 2);
   train::Options options = options_of(trial("bad"));

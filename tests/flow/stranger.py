@@ -46,6 +46,7 @@ class Store:
         self.socket = socket.socket()
         self.socket.settimeout(5)
         self.socket.connect(("127.0.0.1", port))
+        self.port = port
         self.socket.sendall(bytes([VALIDATE]) + struct.pack("<I", VALIDATION))
 
     def read(self, count):
@@ -70,6 +71,9 @@ class Store:
     def get(self, key):
         self.socket.sendall(bytes([GET]) + text(key))
         return self.read_text()
+
+    def key_of(self, name):
+        return b"/lockstep/%d/0/%s" % (self.port, name.encode())
 
     def keys(self):
         self.socket.sendall(bytes([LIST_KEYS]))
@@ -161,7 +165,7 @@ class Stranger:
 def be_first(store, stranger):
     """All keys that he knows of, once."""
     for key in WELL_KNOWN:
-        store.set(b"/lockstep/0/" + key.encode(), stranger.lie(key.encode()))
+        store.set(store.key_of(key), stranger.lie(key.encode()))
     while True:
         time.sleep(1)
 
@@ -169,11 +173,11 @@ def be_first(store, stranger):
 def offer_memory(store, stranger):
     """His file, for the memory that ranks share, so often that he wins a race."""
     for _ in range(200):
-        store.set(b"/lockstep/0/memory", stranger.lie(b"memory"))
+        store.set(store.key_of("memory"), stranger.lie(b"memory"))
 
 
 def write_without_end(store, stranger):
-    for key in {*store.keys(), *(b"/lockstep/0/" + key.encode() for key in WELL_KNOWN)}:
+    for key in {*store.keys(), *(store.key_of(key) for key in WELL_KNOWN)}:
         store.set(key, stranger.lie(key))
 
 

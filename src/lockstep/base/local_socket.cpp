@@ -34,6 +34,15 @@ Descriptor make_socket(const std::string& name) {
   return socket;
 }
 
+// Nobody's where the kernel does not say.
+ucred peer_of(const Descriptor& socket) {
+  ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    peer.uid = static_cast<uid_t>(-1);
+  return peer;
+}
+
 }  // namespace
 
 Descriptor listen_at_name(const std::string& name) {
@@ -54,12 +63,11 @@ Descriptor connect_to_name(const std::string& name) {
   return socket;
 }
 
+bool peer_is_same_user(const Descriptor& socket) { return peer_of(socket).uid == ::geteuid(); }
+
 pid_t peer_of_same_user(const Descriptor& socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid())
-    return 0;
-  return std::max<pid_t>(peer.pid, 0);
+  const ucred peer = peer_of(socket);
+  return peer.uid == ::geteuid() ? std::max<pid_t>(peer.pid, 0) : 0;
 }
 
 }  // namespace lockstep

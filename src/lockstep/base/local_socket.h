@@ -17,6 +17,10 @@ Descriptor listen_at_name(const std::string& name);
 /// seconds. None, and errno, where nobody listens.
 Descriptor connect_to_name(const std::string& name);
 
+/// Whether the process at the other end is one of this user's, as the kernel says. It may be in another
+/// namespace of processes.
+bool peer_is_same_user(const Descriptor& socket);
+
 /// The process at the other end, as the kernel saw it when it connected or began to listen; 0 where it is
 /// another user's or cannot be seen from here.
 pid_t peer_of_same_user(const Descriptor& socket);

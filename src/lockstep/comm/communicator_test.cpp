@@ -639,6 +639,10 @@ TEST(Rendezvous, NamesARankThatIsNoneOfOurs) {
   }
 }
 
+std::string key_at(const MeetingPlace& place, const std::string& key) {
+  return "lockstep/" + std::to_string(place.port()) + "/0/" + key;
+}
+
 // What a stranger can do who reaches the store.
 c10::intrusive_ptr<c10d::Store> strangers_store(const MeetingPlace& place) {
   return c10::make_intrusive<c10d::TCPStore>(
@@ -650,7 +654,7 @@ TEST(Rendezvous, WhatAStrangerSaysIsAsIfItWereNotThere) {
   const auto stranger = strangers_store(place);
   for (const char* key : {"rank-0", "rank-1", "roster", "met", "rank-1-has-seen"})
     stranger->set(
-        "lockstep/0/" + std::string(key),
+        key_at(place, key),
         std::string(R"({"machine":{},"process":1,"host":"a","communicator":"auto","address":"127.0.0.1"})"));
   std::vector<std::string> told;
   const Waiting short_one{.limit = 6s, .tell = [&](const std::string& what) { told.push_back(what); }};
@@ -678,9 +682,9 @@ TEST(Rendezvous, RanksMeetAmongStrangersAndStaleWords) {
     std::jthread noise([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         for (const char* key : {"rank-0", "rank-1", "roster", "met"}) {
-          stranger->set("lockstep/0/" + std::string(key), std::string("noise"));
+          stranger->set(key_at(place, key), std::string("noise"));
           std::this_thread::sleep_for(20ms);
-          stranger->deleteKey("lockstep/0/" + std::string(key));
+          stranger->deleteKey(key_at(place, key));
         }
       }
     });

@@ -47,7 +47,7 @@ void SecretDoor::run() const {
     if (waits[0].revents != 0) return;
     const Descriptor taken(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!taken) std::this_thread::sleep_for(kPause);  // no descriptors are left: who asks comes again
-    if (taken && peer_of_same_user(taken) != 0) [[maybe_unused]]
+    if (taken && peer_is_same_user(taken)) [[maybe_unused]]
       const ssize_t sent = ::send(taken.get(), secret_.data(), secret_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }
@@ -58,7 +58,7 @@ bool is_door(const std::string& name) {
 
 std::optional<Secret> ask_at_door(const std::string& name) {
   const Descriptor socket = connect_to_name(name);
-  if (!socket || peer_of_same_user(socket) == 0) return std::nullopt;
+  if (!socket || !peer_is_same_user(socket)) return std::nullopt;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   Secret secret{};
   if (::recv(socket.get(), secret.data(), secret.size(), MSG_WAITALL) != static_cast<ssize_t>(secret.size()))

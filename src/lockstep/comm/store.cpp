@@ -63,9 +63,8 @@ TcpStore reach(const Launch& launch, Patience& patience) {
 
 // Ranks of one launch that are all on this machine can let the kernel say whose processes they are.
 bool are_on_one_machine(const Launch& launch) {
-  if (launch.size == launch.local_size) return true;
-  const std::optional<std::string> address = address_of_name(launch.address);
-  return address && is_loopback(*address);
+  // From what all ranks are told alike: a name may lead elsewhere on each machine.
+  return launch.size == launch.local_size || launch.address == "localhost" || is_loopback(launch.address);
 }
 
 Secret secret_from_rank_0(MeetingStore& unsealed, const Launch& launch, Patience& patience) {
@@ -130,7 +129,9 @@ const char* OpenStore::hint() const { return store->has_seen_strangers() ? kSecr
 OpenStore open_store(const Launch& launch, Patience& patience) {
   const TcpStore store = launch.rank == 0 && !launch.agent_store ? serve(launch) : reach(launch, patience);
   store->setTimeout(kAnswer);
-  const std::string prefix = "lockstep/" + std::to_string(launch.attempt) + "/";
+  // With the port, so that what the ranks of one launch have sealed says nothing at the place of another.
+  const std::string prefix =
+      "lockstep/" + std::to_string(launch.port) + "/" + std::to_string(launch.attempt) + "/";
   OpenStore open{.store = {},
                  .unsealed = c10::make_intrusive<MeetingStore>(store, prefix, std::nullopt, patience.limit()),
                  .door = {}};

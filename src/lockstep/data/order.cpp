@@ -16,7 +16,9 @@ std::vector<int64_t> in_mini_batches_of_replicas(const Order& order, int64_t cou
   const std::optional<int64_t> seed =
       order.shuffle == Shuffle::never
           ? std::nullopt
-          : std::optional(order.seed + (order.shuffle == Shuffle::once ? 0 : epoch));
+          : std::optional(
+                static_cast<int64_t>(static_cast<uint64_t>(order.seed) +
+                                     static_cast<uint64_t>(order.shuffle == Shuffle::once ? 0 : epoch)));
   const std::vector<int64_t> drawn = distributed_samples(count, replicas, seed);
   std::vector<int64_t> samples;
   for (int64_t begin = 0; begin < each; begin += order.replica_mini_batch_size) {

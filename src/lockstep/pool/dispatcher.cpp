@@ -184,12 +184,17 @@ void Dispatcher::cancel(int64_t number) {
 }
 
 void Dispatcher::ask_to_stop(int64_t number) {
-  const std::lock_guard lock(mutex_);
-  if (const auto waiting = find_pending(number); waiting != pending_.end()) {
-    (*waiting)->stop_asked = true;
-  } else if (const auto found = running_.find(number); found != running_.end()) {
-    for (const size_t worker : found->second->at_work) crew_->ask_to_stop(worker, number);
+  Later later;  // it runs what a task has hung on its token
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto waiting = find_pending(number); waiting != pending_.end()) {
+      (*waiting)->stop_asked = true;
+    } else if (const auto found = running_.find(number); found != running_.end()) {
+      for (const size_t worker : found->second->at_work)
+        later.push_back([this, worker, number] { crew_->ask_to_stop(worker, number); });
+    }
   }
+  run(later);
 }
 
 void Dispatcher::ready(size_t worker) {

@@ -118,8 +118,10 @@ void ProcessCrew::prepare(Work& work) const {
   work.input.bytes = tensor_bytes(work.input.tensors);
   if (work.input.bytes != nullptr) work.input.tensors.clear();
   work.run = nullptr;  // it holds the input once more
-  check_frame({.header = work.input.fields,
-               .bytes = work.input.bytes});  // refused here, and not when the call's turn comes
+  // Refused here, and not when the call's turn comes: with room for what `begin` says beside the input.
+  constexpr size_t kBeside = size_t{64} << 10;
+  check_frame({.header = {{"input", work.input.fields}, {"beside", std::string(kBeside, ' ')}},
+               .bytes = work.input.bytes});
 }
 
 void ProcessCrew::begin(size_t worker, Order order) {

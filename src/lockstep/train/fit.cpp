@@ -184,7 +184,7 @@ class Run {
     const auto prepare_here = [&](const Resolved* earlier) {
       prepared_ = prepare(job_, options_, /*dry=*/false, earlier);
       if (job_.standing != nullptr) begin_where_it_stands();
-      fingerprint_ = fingerprint_of(options_, prepared_);
+      fingerprint_ = fingerprint_of(options_, prepared_, comm_.size());
     };
     Json decided;
     if (leads_) {

@@ -1,5 +1,7 @@
 #include "lockstep/train/on_processes.h"
 
+#include <exception>
+#include <mutex>
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -114,20 +116,42 @@ class Listeners {
                                       .averages = options.report_score_after_averaging});
   }
   bool hear() const { return view_ != nullptr || job_.listener != nullptr; }
+  // On the queue's thread. Rank 0 waits for an answer to each observed event, also after a failure, which
+  // ends the run.
   void take(const Said& said) {
-    const io::Event event = io::from_line(said.event);
-    if (said.observed) return line_.answer(job_.observer(event));
-    if (view_ != nullptr) view_->show(event);
-    if (job_.listener) job_.listener(event);
+    const std::lock_guard lock(mutex_);
+    io::Control answer = io::Control::stop;
+    try {
+      if (failure_ == nullptr) answer = tell(said);
+    } catch (...) {
+      failure_ = std::current_exception();
+      line_.stop();
+    }
+    if (said.observed) line_.answer(answer);
+  }
+  // After the run, however it ended: throws what a listener has thrown.
+  void rethrow() const {
+    const std::lock_guard lock(mutex_);
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
   }
   void finish() {
     if (view_ != nullptr) view_->finish();
   }
 
  private:
+  io::Control tell(const Said& said) {
+    const io::Event event = io::from_line(said.event);
+    if (said.observed) return job_.observer(event);
+    if (view_ != nullptr) view_->show(event);
+    if (job_.listener) job_.listener(event);
+    return io::Control::go;
+  }
+
   const Job& job_;
   const ClientLine& line_;
   std::unique_ptr<view::View> view_;
+  mutable std::mutex mutex_;
+  std::exception_ptr failure_;
 };
 
 // The task of a C++ module has the module's name.
@@ -177,6 +201,7 @@ ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn
   } else {
     answer.values = layer_outputs(model, order.layer, dataset, options_in(order));
   }
+  if (worker.rank() > 0) answer.values = at::Tensor();  // all have the same, and the client takes rank 0's
   return answer;
 }
 
@@ -191,6 +216,9 @@ int run_program(int argc, char** argv, pool::TaskTable tasks,
 }
 
 Result fit_on_processes(const pool::Pool& pool, const Job& job, const Options& options) {
+  if (job.stream != nullptr || job.standing != nullptr)
+    throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot train on a pool of processes",
+                "open a pool of threads, or leave out --execution parallel");
   const data::SharedDataset dataset(job.dataset), validation(job.validation), test(job.test);
   const ClientLine line;
   Listeners listeners(job, options, line);
@@ -210,7 +238,14 @@ Result fit_on_processes(const pool::Pool& pool, const Job& job, const Options& o
   const auto future = start(pool, order, {.workers = options.workers, .queue = queue});
   const std::stop_callback stop(job.stop, [&] { line.stop(); });
   const std::stop_callback enough(job.enough, [&] { line.enough(); });
-  const ProcessAnswer answer = result_of(future, order);
+  ProcessAnswer answer;
+  try {
+    answer = result_of(future, order);
+  } catch (...) {
+    listeners.rethrow();
+    throw;
+  }
+  listeners.rethrow();
   listeners.finish();
   return {.reason = answer.reason,
           .accuracy = answer.accuracy,

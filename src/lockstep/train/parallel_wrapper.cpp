@@ -124,6 +124,11 @@ Result ParallelWrapper::fit_stream(const data::NextMiniBatch& next, int64_t mini
 }
 
 Result ParallelWrapper::fit_one(Job job, const Options& options) {
+  if (options.resume)
+    throw Error(
+        ErrorCode::invalid_option,
+        "a ParallelWrapper's training cannot be resumed from its folder \"" + options.output + "\"",
+        "make a wrapper whose options name the file model.safetensors there as weights, and another output");
   job.network = network_;
   job.standing = standing_;
   job.console = options.report_score_after_averaging;

@@ -306,7 +306,8 @@ std::vector<std::string> plan_warnings(const Plan& plan, const Options& options)
                            (idle == 1 ? " worker has" : " workers have") + " nothing to do; ";
   const int64_t samples = kLeastShard * workers;
   if (options.resume || (!averages && !plan.streamed && plan.train_count < samples))
-    return {text + "fewer --workers are as fast, with the same weights"};
+    return {text + "fewer --workers are as fast" +
+            (plan.sampler_replicas > 0 && !averages && !options.resume ? "" : ", with the same weights")};
   const std::string larger =
       averages || plan.mini_batch_size >= samples ? "" : "--mini-batch-size " + std::to_string(samples) + " ";
   return {text + larger + "--shards " + std::to_string(workers) +

@@ -70,7 +70,7 @@ class Preparation {
     check_exchange();
     check_sample_order();
     open_data();
-    check_kind_of_data(asked_, train_.store().kind());
+    if (earlier_ == nullptr) check_kind_of_data(asked_, train_.store().kind());
     choose_format();
     cut_out_parts();
     open_caches();

@@ -195,7 +195,16 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
   return options;
 }
 
-Json fingerprint_of(const Options& options, const Prepared& prepared) {
+namespace {
+
+bool ranks_decide(ExchangeKind exchange) {
+  return exchange == ExchangeKind::bf16 || exchange == ExchangeKind::fp16 ||
+         exchange == ExchangeKind::powersgd;
+}
+
+}  // namespace
+
+Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ranks) {
   const Plan& plan = prepared.plan;
   Json json{{"network", plan.network},
             {"layers", as_hex(hash_of(prepared.network.spec().dump()))},
@@ -215,6 +224,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared) {
   for (const auto& [name, value] : asked.items()) {
     if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
   }
+  if (ranks_decide(options.exchange)) json["ranks"] = ranks;
   if (plan.sampler_replicas > 0) json["replicas of the sampler"] = plan.sampler_replicas;
   if (const std::vector<int64_t> part = queue_cut(plan, options); !part.empty())
     json["part cut out of larger images"] = part;
@@ -223,6 +233,9 @@ Json fingerprint_of(const Options& options, const Prepared& prepared) {
 }
 
 std::string hint_for(const std::string& name, const Json& checkpoint, const Json& here) {
+  if (name == "ranks" && checkpoint.contains(name))
+    return "start " + checkpoint[name].dump() + " ranks again (lockstep run -n " + checkpoint[name].dump() +
+           "), or start a new run with another --output";
   if (!name.ends_with("images") && !name.ends_with("listing")) return "start a new run with another --output";
   const char* folder =
       checkpoint.value("listing", Json()) == here.value("listing", Json()) ? "validation" : "training";
@@ -231,8 +244,11 @@ std::string hint_for(const std::string& name, const Json& checkpoint, const Json
 
 std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
   std::string warning;
+  const Json defaults = lockstep::to_json(Options{});
   for (const auto& [name, value] : here.items()) {
-    const Json& before = checkpoint.contains(name) ? checkpoint[name] : Json();
+    // A run that was begun before there was an option has its default.
+    const bool is_new = !checkpoint.contains(name) && name.starts_with("--");
+    const Json before = is_new ? defaults.value(name.substr(2), Json()) : checkpoint.value(name, Json());
     if (before == value) continue;
     if (name == "arithmetic") {
       warning = "the arithmetic differs from the checkpoint's, so the weights' bits may: was " +

@@ -44,8 +44,8 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
 bool same_training(const Options& a, const Options& b);
 
 /// What decides the weights, in one object: equal for two runs whose weights are to be equal. Kept in every
-/// checkpoint.
-Json fingerprint_of(const Options& options, const Prepared& prepared);
+/// checkpoint. ranks: of the run.
+Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ranks);
 
 /// Throws invalid_option naming the first thing in which a checkpoint's fingerprint differs from this run's;
 /// the arithmetic of another machine only gives a text to warn with.

@@ -93,6 +93,15 @@ TEST_F(RunFiles, NoModelIsMadeOfSuchAPlan) {
   }
 }
 
+// An option that came after the run was begun had its default then.
+TEST_F(RunFiles, ARunFromBeforeAnOptionGoesOn) {
+  const Json here{{"--sample-order", "lockstep"}, {"shards", 8}};
+  EXPECT_EQ(compare_fingerprints({{"shards", 8}}, here), "");
+  const Json other{{"--sample-order", "distributed-sampler"}, {"shards", 8}};
+  EXPECT_THROW(compare_fingerprints({{"shards", 8}}, other), Error);
+  EXPECT_THROW(compare_fingerprints(other, here), Error);
+}
+
 TEST_F(RunFiles, JsonThatIsNestedTooDeepIsRefused) {
   const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
   EXPECT_THAT(refusal(write(R"({"options":{},"network":0,"plan":)" + deep + "}")),

@@ -161,9 +161,30 @@ bool has_fitting_layout(const Call& call) {
          (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
 }
 
+// Whether a row or column of the kernel lies on padding wherever the kernel stands.
+bool has_idle_line(int64_t size, int64_t kernel, int64_t padding, int64_t stride, int64_t outputs) {
+  for (int64_t line = 0; line < kernel; ++line) {
+    bool is_idle = true;
+    for (int64_t output = 0; output < outputs && is_idle; ++output) {
+      const int64_t place = output * stride - padding + line;
+      is_idle = place < 0 || place >= size;
+    }
+    if (is_idle) return true;
+  }
+  return false;
+}
+
+// oneDNN 3.13 (LibTorch 2.15) leaves the gradient of such lines in bfloat16 as it finds the memory, where it
+// is to be 0.
+bool has_idle_lines(const ConvolutionShape& shape, const Steps& steps) {
+  return has_idle_line(shape.height, shape.kernel_height, steps[0], steps[2], shape.output_height()) ||
+         has_idle_line(shape.width, shape.kernel_width, steps[1], steps[3], shape.output_width());
+}
+
 /// Padding and stride when the kernels of this folder do this convolution in `type`.
 std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
-  if (!enabled_here || (type != at::kFloat && type != at::kBFloat16) || !has_fitting_layout(call))
+  if ((!enabled_here && type != at::kBFloat16) || (type != at::kFloat && type != at::kBFloat16) ||
+      !has_fitting_layout(call))
     return std::nullopt;
   const auto value = [](const c10::SymInt& number) { return number.guard_int(__FILE__, __LINE__); };
   const Steps steps{value(call.padding.front()), value(call.padding.back()), value(call.stride.front()),
@@ -174,6 +195,8 @@ std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
   ConvolutionShape shape = shape_of(call.input, call.weight, steps);
   shape.batch = ShardsTogether::samples_of_each(shape.batch);
   if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
+  if (type == at::kBFloat16 && has_idle_lines(shape, steps)) return steps;
+  if (!enabled_here) return std::nullopt;
   const bool worthwhile =
       type == at::kFloat ? direct::is_worthwhile<float>(shape) : direct::is_worthwhile<BFloat16>(shape);
   return worthwhile ? std::optional(steps) : std::nullopt;

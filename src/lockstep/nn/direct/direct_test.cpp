@@ -97,6 +97,28 @@ TEST(DirectConvolutions, UnderAutocastComputeInBfloat16AndKeepGradientsOfWeights
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
+// The engine of LibTorch 2.15 leaves these gradients as it finds the memory; so --kernels engine takes ours
+// too.
+TEST(DirectConvolutions, GradientsOfKernelLinesThatLieOnPaddingAreZeroInBfloat16) {
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::autocast::set_autocast_cache_enabled(false);
+  for (const bool enabled : {false, true}) {
+    const DirectConvolutions scope(enabled);
+    for (int trial = 0; trial < 10; ++trial) {
+      for (const int64_t bytes : {1 << 12, 1 << 16, 1 << 20, 1 << 22}) at::full({bytes / 4}, 7.0);
+      const at::Tensor weight = at::randn({64, 32, 3, 3}).requires_grad_();
+      const at::Tensor output = at::conv2d(at::randn({1, 32, 2, 2}), weight, {}, 2, 1);
+      output.backward(at::ones_like(output));
+      EXPECT_EQ(weight.grad().select(2, 0).abs().max().item<float>(), 0);
+      EXPECT_EQ(weight.grad().select(3, 0).abs().max().item<float>(), 0);
+      EXPECT_GT(weight.grad().abs().max().item<float>(), 0);
+    }
+  }
+  at::autocast::set_autocast_cache_enabled(true);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+}
+
 TEST(DirectConvolutions, TheInnerScopeCounts) {
   EXPECT_FALSE(DirectConvolutions::enabled());
   const DirectConvolutions outer(true);
