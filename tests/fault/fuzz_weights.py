@@ -324,6 +324,8 @@ def draw(seed, index, data):
         if rng.random() < 0.3:
             o["average-updaters"] = "false"
         if rng.random() < 0.3:
+            o["averaging-warmup-steps"] = str(rng.choice([1, 4]))
+        if rng.random() < 0.3:
             o["outer-optimizer"] = "nesterov"
         o["mini-batch-size"] = str(rng.choice([3, 5, 8]))
     if exchange == "powersgd" and rng.random() < 0.5:

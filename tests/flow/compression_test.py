@@ -45,8 +45,8 @@ class Compression(runs.TestFolders, unittest.TestCase):
         options = ["--mini-batch-size", "32", "--shards", "4", "--max-steps", "6"]
         runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--output", output, *options, "--exchange", "bf16",
                  "--max-time", "0.001")
-        said = runs.run("train", self.digits, "--output", output, "--resume", status=1)
-        self.assertIn("the checkpoint is of another run: its ranks was 2 and is now 1", said)
+        said = runs.run("train", self.digits, "--output", output, "--resume", status=2)
+        self.assertIn("the checkpoint is of another run: its number of ranks was 2 and is now 1", said)
         self.assertIn("hint: start 2 ranks again (lockstep run -n 2)", said)
 
 

@@ -224,7 +224,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ra
   for (const auto& [name, value] : asked.items()) {
     if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
   }
-  if (ranks_decide(options.exchange)) json["ranks"] = ranks;
+  if (ranks_decide(options.exchange)) json["number of ranks"] = ranks;
   if (plan.sampler_replicas > 0) json["replicas of the sampler"] = plan.sampler_replicas;
   if (const std::vector<int64_t> part = queue_cut(plan, options); !part.empty())
     json["part cut out of larger images"] = part;
@@ -233,7 +233,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ra
 }
 
 std::string hint_for(const std::string& name, const Json& checkpoint, const Json& here) {
-  if (name == "ranks" && checkpoint.contains(name))
+  if (name == "number of ranks" && checkpoint.contains(name))
     return "start " + checkpoint[name].dump() + " ranks again (lockstep run -n " + checkpoint[name].dump() +
            "), or start a new run with another --output";
   if (!name.ends_with("images") && !name.ends_with("listing")) return "start a new run with another --output";
