@@ -666,6 +666,19 @@ TEST(Rendezvous, WhatAStrangerSaysIsAsIfItWereNotThere) {
   EXPECT_THAT(told, testing::ElementsAre("waiting for rank 1 of 2 at " + at));
 }
 
+TEST(Rendezvous, AStrangerWhoOnlyTakesThingsAwayIsNamed) {
+  MeetingPlace place;
+  const auto stranger = strangers_store(place);
+  const std::jthread thief([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const char* key : {"rank-0", "door"}) stranger->deleteKey(key_at(place, key));
+      std::this_thread::sleep_for(10ms);
+    }
+  });
+  EXPECT_THAT(text_of_failure([&] { join_group(rank_at(place, 0), {}, {.waiting = {.limit = 2s}}); }),
+              testing::EndsWith("; somebody writes there who does not know the secret of this launch"));
+}
+
 TEST(Rendezvous, RanksMeetAmongStrangersAndStaleWords) {
   MeetingPlace place;
   const auto stranger = strangers_store(place);

@@ -43,7 +43,12 @@ std::optional<std::string> MeetingStore::find(const std::string& key) {
 }
 
 void MeetingStore::keep(const std::string& key, const std::string& value) {
-  if (find(key) != value) set(key, value);
+  const std::optional<std::string> there = find(key);
+  if (there == value) return;
+  set(key, value);
+  const std::lock_guard lock(mutex_);
+  // Ranks overwrite what they keep, and take nothing away.
+  if (!kept_.insert(key).second && !there && secret_) *strangers_ = true;
 }
 
 std::vector<uint8_t> MeetingStore::await(const std::string& key, std::chrono::milliseconds timeout) {

@@ -31,7 +31,10 @@ void Patience::tell(const std::function<std::string()>& what) {
 
 void Patience::sleep(const std::function<std::string()>& what) {
   tell(what);
-  std::this_thread::sleep_for(std::min(pause_, rest()));
+  std::uniform_int_distribution<std::chrono::microseconds::rep> between(
+      std::chrono::microseconds(pause_).count() / 2, std::chrono::microseconds(pause_).count());
+  std::this_thread::sleep_for(
+      std::min(std::chrono::microseconds(between(random_)), std::chrono::microseconds(rest())));
   pause_ = std::min(pause_ * 2, kLongestPause);
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -28,7 +29,8 @@ class Patience {
   /// Tells what is waited for after five seconds, after half a minute, and then each minute; for other calls
   /// `what` is not asked.
   void tell(const std::function<std::string()>& what);
-  /// Between two looks: tells, and sleeps for some milliseconds.
+  /// Between two looks: tells, and sleeps for some milliseconds, drawn at random. So looks never keep step
+  /// with another program that writes there at regular times.
   void sleep(const std::function<std::string()>& what);
   /// Something came: the next look may come sooner.
   void renew() { pause_ = kFirstPause; }
@@ -41,6 +43,7 @@ class Patience {
   const Clock::time_point start_ = Clock::now();
   std::chrono::milliseconds pause_ = kFirstPause;
   std::chrono::seconds next_word_{5};
+  std::minstd_rand random_{std::random_device{}()};
 };
 
 }  // namespace lockstep::comm

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,8 @@ class MeetingStore final : public c10d::Store {
   std::optional<std::string> find(const std::string& key);
   /// Puts it there where it is not. (Another program may have taken it away.)
   void keep(const std::string& key, const std::string& value);
-  /// Whether something was there that was not sealed with the secret.
+  /// Whether something was there that was not sealed with the secret, or something that was kept there is
+  /// gone.
   bool has_seen_strangers() const { return *strangers_; }
   /// The same store, for keys that begin with `prefix` after this one's.
   c10::intrusive_ptr<MeetingStore> under(const std::string& prefix) const;
@@ -59,6 +62,8 @@ class MeetingStore final : public c10d::Store {
   const std::optional<Secret> secret_;
   std::shared_ptr<std::atomic<bool>> strangers_ =
       std::make_shared<std::atomic<bool>>(false);  // of all that are under one
+  std::mutex mutex_;
+  std::set<std::string> kept_;  // keys whose values keep() has put there; under the mutex
 };
 
 }  // namespace lockstep::comm
