@@ -21,10 +21,10 @@ def read(folder, part):
     return peer.read_idx(folder / f"{part}-images-idx3-ubyte.gz").unsqueeze(1), peer.read_idx(folder / f"{part}-labels-idx1-ubyte.gz").long()
 
 
-def shifted(pictures, most):
-    """Each picture moved by up to `most` pixels, zeros where it leaves."""
-    count, _, height, width = pictures.shape
-    padded = nn.functional.pad(pictures, [most] * 4)
+def shifted(images, most):
+    """Each image moved by up to `most` pixels, zeros where it leaves."""
+    count, _, height, width = images.shape
+    padded = nn.functional.pad(images, [most] * 4)
     down, right = torch.randint(0, 2 * most + 1, (2, count, 1))
     rows = (down + torch.arange(height)).unsqueeze(2)
     columns = (right + torch.arange(width)).unsqueeze(1)
@@ -36,8 +36,8 @@ def rate_at(recipe, step, total):
     return rate * min(1, (step + 1) / recipe["warmup-steps"])
 
 
-def train(model, pictures, labels, recipe):
-    """Until the recipe's steps are made; gives how many pictures all ranks trained on."""
+def train(model, images, labels, recipe):
+    """Until the recipe's steps are made; gives how many images all ranks trained on."""
     parallel = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(parallel.parameters(), recipe["learning-rate"], recipe["momentum"], weight_decay=recipe["weight-decay"],
                                 nesterov=recipe["nesterov"], foreach=True)
@@ -53,7 +53,7 @@ def train(model, pictures, labels, recipe):
             optimizer.param_groups[0]["lr"] = rate_at(recipe, step, total)
             step, images = step + 1, images + len(batch) * ranks
             optimizer.zero_grad()
-            inputs = shifted(pictures[batch], most).float().div_(255).to(memory_format=LAYOUT)
+            inputs = shifted(images[batch], most).float().div_(255).to(memory_format=LAYOUT)
             with torch.autocast("cpu", torch.bfloat16, enabled=recipe["precision"] == "bf16-mixed"):
                 logits = parallel(inputs)
             nn.functional.cross_entropy(logits.float(), labels[batch]).backward()
@@ -61,10 +61,10 @@ def train(model, pictures, labels, recipe):
     return images
 
 
-def accuracy(model, pictures, labels):
+def accuracy(model, images, labels):
     model.eval()
     with torch.no_grad():
-        right = sum((model(part.float().div_(255)).argmax(1) == target).sum().item() for part, target in zip(pictures.split(500), labels.split(500)))
+        right = sum((model(part.float().div_(255)).argmax(1) == target).sum().item() for part, target in zip(images.split(500), labels.split(500)))
     return right / len(labels)
 
 

@@ -1,7 +1,7 @@
 """One rank of PyTorch's side of `lockstep bench`, started by torchrun: DistributedDataParallel over gloo that runs steps on command, or all_reduce.
 
 As fast as PyTorch's documentation lets it be: one thread a rank, no broadcast of buffers, gradients as views of the buckets, an optimizer over
-all tensors at once, pictures decoded once into memory, and both layouts to choose from.
+all tensors at once, images decoded once into memory, and both layouts to choose from.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Trainer:
         network = peer.network(options.network, data[0].shape[1:]).to(memory_format=self.layout)
         self.model = DistributedDataParallel(network, broadcast_buffers=False, gradient_as_bucket_view=True)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, 0.9, weight_decay=1e-4, foreach=True)
-        self.pictures, self.labels = data
+        self.images, self.labels = data
         self.mini_batch = options.mini_batch
         self.batches = self.endless_batches(options.mini_batch // dist.get_world_size())
 
@@ -47,10 +47,10 @@ class Trainer:
 
     def step(self):
         batch = next(self.batches)
-        pictures = self.pictures[batch].float().div_(255).to(memory_format=self.layout)
+        images = self.images[batch].float().div_(255).to(memory_format=self.layout)
         self.optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
-            logits = self.model(pictures)
+            logits = self.model(images)
         nn.functional.cross_entropy(logits.float(), self.labels[batch]).backward()
         self.optimizer.step()
 

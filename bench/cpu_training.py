@@ -1,6 +1,6 @@
 """Images a second of training, Lockstep against a waiting PyTorch DDP job, A B A B.
 
-Lockstep's figure is the one of its event log: all steps but the first, decoding included. PyTorch's pictures are decoded into memory beforehand, and its
+Lockstep's figure is the one of its event log: all steps but the first, decoding included. PyTorch's images are decoded into memory beforehand, and its
 first step of each trial is not counted either. PyTorch's layout is the faster one of a warm-up in the same run.
 """
 
@@ -56,11 +56,11 @@ def make_cifar(folder):
 def make_plants(folder):
     from PIL import Image
     for name, data in first_of_each_class(test_data("plants-jpg.tar"), "plants/", PLANTS_OF_A_CLASS):
-        picture = Image.open(io.BytesIO(data))
-        side = min(picture.size)
-        left, top = ((length - side) // 2 for length in picture.size)
+        image = Image.open(io.BytesIO(data))
+        side = min(image.size)
+        left, top = ((length - side) // 2 for length in image.size)
         small = io.BytesIO()
-        picture.crop((left, top, left + side, top + side)).resize((PLANTS_SIDE, PLANTS_SIDE)).save(small, "JPEG", quality=90)
+        image.crop((left, top, left + side, top + side)).resize((PLANTS_SIDE, PLANTS_SIDE)).save(small, "JPEG", quality=90)
         write_into(folder, name, small.getvalue())
 
 

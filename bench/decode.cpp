@@ -1,13 +1,13 @@
 // Lockstep's side of bench/decode, and bare TurboJPEG.
 //
-//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (pictures in memory, one
+//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (images in memory, one
 //   thread),
 //                                                       batches-exact, batches-fast (from files, two
 //                                                       threads), cache, cache-later (second and seventh
 //                                                       epoch, two threads), copy (as many bytes by read(2)
 //                                                       into memory that is used again, two threads)
 //
-// Prints a line of JSON: pictures, seconds (of one thread in memory its processor time, else wall).
+// Prints a line of JSON: images, seconds (of one thread in memory its processor time, else wall).
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -33,8 +33,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void say(int64_t pictures, double seconds) {
-  std::printf("%s\n", Json{{"pictures", pictures}, {"seconds", seconds}}.dump().c_str());
+void say(int64_t images, double seconds) {
+  std::printf("%s\n", Json{{"images", images}, {"seconds", seconds}}.dump().c_str());
 }
 
 double seconds_since(Clock::time_point start) {
@@ -70,7 +70,7 @@ void bare(const Dataset& dataset) {
   tjDestroy(handle);
 }
 
-// Pictures that lie as files in memory, so that only decoding is measured.
+// Images that lie as files in memory, so that only decoding is measured.
 class InMemory : public Datastore {
  public:
   explicit InMemory(Dataset files) : files_(std::move(files)), bytes_(files_of(files_)) {}
@@ -89,18 +89,18 @@ class InMemory : public Datastore {
   std::vector<std::string> bytes_;
 };
 
-void decode_all(const Dataset& dataset, const PictureFormat& format) {
-  const PictureSet set(Dataset(std::make_shared<InMemory>(dataset)), format, 0);
-  std::vector<uint8_t> picture(static_cast<size_t>(set.picture_bytes()));
+void decode_all(const Dataset& dataset, const ImageFormat& format) {
+  const ImageSet set(Dataset(std::make_shared<InMemory>(dataset)), format, 0);
+  std::vector<uint8_t> image(static_cast<size_t>(set.image_bytes()));
   const double start = processor_seconds();
-  for (int64_t i = 0; i < set.size(); ++i) set.read(i, picture);
+  for (int64_t i = 0; i < set.size(); ++i) set.read(i, image);
   say(set.size(), processor_seconds() - start);
 }
 
 // The last of some epochs.
-void batches(const Dataset& dataset, const PictureFormat& format, std::shared_ptr<const RecordFile> cache,
+void batches(const Dataset& dataset, const ImageFormat& format, std::shared_ptr<const RecordFile> cache,
              int64_t epochs) {
-  const auto set = std::make_shared<const PictureSet>(dataset, format, 0, std::move(cache));
+  const auto set = std::make_shared<const ImageSet>(dataset, format, 0, std::move(cache));
   auto start = Clock::now();
   MiniBatchQueue queue(set, Share{},
                        {.mini_batch_size = 64, .order = {.seed = 1}, .epochs = epochs, .threads = 2});
@@ -113,18 +113,18 @@ void batches(const Dataset& dataset, const PictureFormat& format, std::shared_pt
   say(dataset.size(), seconds);
 }
 
-void from_cache(const Dataset& dataset, const PictureFormat& format, int64_t epochs) {
+void from_cache(const Dataset& dataset, const ImageFormat& format, int64_t epochs) {
   const test::TemporaryFolder folder;
   batches(dataset, format,
-          open_picture_cache(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache,
+          open_image_cache(folder.path(), dataset.store(), format, CacheUse::make, int64_t{1} << 40).cache,
           epochs);
 }
 
-// A second epoch whose pictures come by read(2), and nothing else is done.
-void copies(const Dataset& dataset, const PictureFormat& format) {
+// A second epoch whose images come by read(2), and nothing else is done.
+void copies(const Dataset& dataset, const ImageFormat& format) {
   const test::TemporaryFolder folder;
   const auto bytes = static_cast<size_t>(format.size().bytes());
-  const std::filesystem::path path = folder.path() / "pictures";
+  const std::filesystem::path path = folder.path() / "images";
   write_file_atomic(path, std::string(bytes * static_cast<size_t>(dataset.size()), 'x'));
   const OpenFile file(path, O_RDONLY);
   constexpr size_t kThreads = 2, kMiniBatch = 64;
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   device::keep_freed_memory();
   const std::string what = argv[4];
   const Dataset dataset = ImageFolder(argv[1]);
-  PictureFormat format{.channels = 3, .height = std::stoll(argv[2]), .width = std::stoll(argv[3])};
+  ImageFormat format{.channels = 3, .height = std::stoll(argv[2]), .width = std::stoll(argv[3])};
   if (what.ends_with("fast")) format.decode = Decode::fast;
   if (what == "bare")
     bare(dataset);

@@ -40,11 +40,11 @@ struct DigitsCnnImpl : torch::nn::Module {
     last = register_module(
         "last", torch::nn::Linear(kFilters * (input.height - 4) * (input.width - 4), input.classes));
   }
-  at::Tensor forward(at::Tensor pictures) {
-    pictures = torch::relu(norm1(conv1(pictures)));
-    pictures = torch::relu(norm2(conv2(pictures)));
-    pictures = torch::relu(norm3(conv3(pictures)));
-    return last(pictures.flatten(1));
+  at::Tensor forward(at::Tensor images) {
+    images = torch::relu(norm1(conv1(images)));
+    images = torch::relu(norm2(conv2(images)));
+    images = torch::relu(norm3(conv3(images)));
+    return last(images.flatten(1));
   }
 };
 TORCH_MODULE(DigitsCnn);
@@ -67,7 +67,7 @@ double loop(pool::Worker& worker, const Settings& settings) {
   for (const auto& batch : data::MiniBatchQueue(images, worker.share(),
                                                 {.mini_batch_size = kMiniBatch,
                                                 .epochs = settings.epochs,
-                                                .shared = train::shared_pictures(worker)})) {
+                                                .shared = train::shared_images(worker)})) {
     const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
       return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
     });

@@ -96,15 +96,15 @@ class PooledStatistics:
 
 def make_data(folder, size):
     """The first files of each class of the digits; returns their pixels and labels in order of class and name."""
-    pictures, labels = [], []
+    images, labels = [], []
     for label, source in enumerate(sorted(path for path in common.digits_folder().iterdir() if path.is_dir())):
         target = folder / source.name
         target.mkdir(parents=True)
         for file in sorted(source.iterdir(), key=lambda path: path.name.encode())[:size.images_of_a_class]:
             shutil.copy(file, target)
-            pictures.append(numpy.asarray(Image.open(file)))
+            images.append(numpy.asarray(Image.open(file)))
             labels.append(label)
-    return torch.from_numpy(numpy.stack(pictures)).unsqueeze(1), torch.tensor(labels)
+    return torch.from_numpy(numpy.stack(images)).unsqueeze(1), torch.tensor(labels)
 
 
 def pieces_of(batch, count):
@@ -146,7 +146,7 @@ def make_schedule(optimizer, options, steps_per_epoch, total_steps):
     return scheduler.ChainedScheduler(parts)
 
 
-def pytorch(case, size, start, pictures, labels, seed=0, turn=False):
+def pytorch(case, size, start, images, labels, seed=0, turn=False):
     """Weights after the steps, and the losses on the way. `turn`: with the samples of a mini-batch, or of each piece, the other way round."""
     options = case.options
     model = peer.NETWORKS[case.network]().double()
@@ -159,7 +159,7 @@ def pytorch(case, size, start, pictures, labels, seed=0, turn=False):
     schedule = make_schedule(optimizer, options, steps_per_epoch, total_steps)
     shards, accumulate = options.get("shards", 1), options.get("accumulate", 1)
     pooled = [PooledStatistics(module) for module in model if isinstance(module, nn.BatchNorm2d)] if shards * accumulate > 1 else []
-    inputs = pictures.double() / 255
+    inputs = images.double() / 255
     if options.get("normalize") == "mean-std":
         inputs = (inputs - inputs.mean()) / inputs.std(correction=0)
     shuffle = options.get("shuffle", "every-epoch")
@@ -217,7 +217,7 @@ def largest_differences(found, expected):
     return {name: (found[name].double() - expected[name].double()).abs().max().item() for name in expected}
 
 
-def compare(case, size, lockstep, folder, pictures, labels, with_itself):
+def compare(case, size, lockstep, folder, images, labels, with_itself):
     start = folder / f"{case.network}.safetensors"
     if not start.exists():
         torch.manual_seed(7)
@@ -225,7 +225,7 @@ def compare(case, size, lockstep, folder, pictures, labels, with_itself):
     output = folder / "run"
     found, losses = ours(case, size, start, lockstep, folder / "data", output)
     shutil.rmtree(output)
-    expected, expected_losses = pytorch(case, size, start, pictures, labels)
+    expected, expected_losses = pytorch(case, size, start, images, labels)
     if list(found) != list(expected):
         raise RuntimeError(f"{case.name}: names are {list(found)}, not {list(expected)}")
     if abs(losses[0] - expected_losses[0]) > 1e-12 * expected_losses[0]:
@@ -235,7 +235,7 @@ def compare(case, size, lockstep, folder, pictures, labels, with_itself):
     before = load_file(start)
     peer_itself = None
     if with_itself:
-        peer_itself = max(largest_differences(pytorch(case, size, start, pictures, labels, turn=True)[0], expected).values())
+        peer_itself = max(largest_differences(pytorch(case, size, start, images, labels, turn=True)[0], expected).values())
     return Outcome(case=case,
                    weights=max(value for name, value in apart.items() if not is_state[name]),
                    state=max((value for name, value in apart.items() if is_state[name]), default=0.0),
@@ -247,6 +247,6 @@ def run(cases, size, lockstep, with_itself=False):
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        pictures, labels = make_data(folder / "data", size)
+        images, labels = make_data(folder / "data", size)
         for case in cases:
-            yield compare(case, size, lockstep, folder, pictures, labels, with_itself)
+            yield compare(case, size, lockstep, folder, images, labels, with_itself)

@@ -16,12 +16,12 @@ GOLDEN = 0x9E3779B97F4A7C15
 def read_folder(root):
     """Class folders read with Pillow: bytes [n,C,H,W], and labels."""
     from PIL import Image
-    pictures, labels = [], []
+    images, labels = [], []
     for label, folder in enumerate(sorted(path for path in root.iterdir() if path.is_dir())):
         for path in sorted(folder.iterdir()):
-            pictures.append(numpy.array(Image.open(path)))
+            images.append(numpy.array(Image.open(path)))
             labels.append(label)
-    stacked = torch.from_numpy(numpy.stack(pictures))
+    stacked = torch.from_numpy(numpy.stack(images))
     return stacked.unsqueeze(1) if stacked.dim() == 3 else stacked.permute(0, 3, 1, 2).contiguous(), torch.tensor(labels)
 
 
@@ -68,7 +68,7 @@ def layer_of(entry, classes):
 
 
 def from_graph(path, shape, classes=10):
-    """The network of a layer graph in the short form, for pictures of this shape (channels, height, width)."""
+    """The network of a layer graph in the short form, for images of this shape (channels, height, width)."""
     model = nn.Sequential(*(layer_of(entry, classes) for entry in json.loads(path.read_text())))
     with torch.no_grad():
         model.eval()(torch.zeros(1, *shape))
@@ -76,12 +76,12 @@ def from_graph(path, shape, classes=10):
 
 
 def network(name, shape):
-    """One of NETWORKS, or the layer graph in a file, for pictures of this shape."""
+    """One of NETWORKS, or the layer graph in a file, for images of this shape."""
     return from_graph(Path(name), shape) if name.endswith(".json") else NETWORKS[name]()
 
 
 def training_flops(model, shape):
-    """Floating-point operations to train on one picture: convolutions and linear layers three times (the result, the gradients of input and of
+    """Floating-point operations to train on one image: convolutions and linear layers three times (the result, the gradients of input and of
     weight), but for the first one's gradient of its input, which nobody needs. All else is left out."""
     multiply_adds = []
 

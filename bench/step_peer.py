@@ -22,7 +22,7 @@ SEED = 0
 
 
 class CachedFolder(torch.utils.data.Dataset):
-    """Class folders read with Pillow; a picture is decoded when first asked for and kept as bytes. Gives whole mini-batches."""
+    """Class folders read with Pillow; an image is decoded when first asked for and kept as bytes. Gives whole mini-batches."""
 
     def __init__(self, root):
         import numpy
@@ -86,11 +86,11 @@ def main():
     images = 0
     for epoch in range(options.epochs):
         sampler.set_epoch(epoch)
-        for pictures, labels in loader:
-            pictures = pictures.to(memory_format=layout)
+        for images, labels in loader:
+            images = images.to(memory_format=layout)
             optimizer.zero_grad()
             with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16-mixed"):
-                logits = parallel(pictures)
+                logits = parallel(images)
             loss = nn.functional.cross_entropy(logits.float(), labels)
             loss.backward()
             optimizer.step()

@@ -1,5 +1,5 @@
 // Lockstep's side of bench/trials: many trainings by parfeval in one process, which share the decoded
-// pictures.
+// images.
 //
 //   lockstep_bench_trials FOLDER OUTPUT WORKERS EPOCHS FIRST COUNT
 //

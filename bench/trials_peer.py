@@ -1,6 +1,6 @@
-"""One trial of the peer of bench/trials, in a process of its own: PyTorch from PNG files to a trained network and its accuracy on held-out pictures.
+"""One trial of the peer of bench/trials, in a process of its own: PyTorch from PNG files to a trained network and its accuracy on held-out images.
 
-Written to be as fast as PyTorch's own documentation lets it be: one thread, as two processes share two cores; channels_last; pictures decoded once.
+Written to be as fast as PyTorch's own documentation lets it be: one thread, as two processes share two cores; channels_last; images decoded once.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from torch import nn
 import peer
 
 
-def input_of(pictures):
-    return pictures.float().div_(255).to(memory_format=torch.channels_last)
+def input_of(images):
+    return images.float().div_(255).to(memory_format=torch.channels_last)
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    pictures, labels = peer.read_folder(options.folder)
+    images, labels = peer.read_folder(options.folder)
     drawn = torch.randperm(len(labels))
     held_out, training = drawn[:len(labels) // 10], drawn[len(labels) // 10:]
     model = peer.digits_cnn().to(memory_format=torch.channels_last)
@@ -40,12 +40,12 @@ def main():
         model.train()
         for chosen in training[torch.randperm(len(training))].split(128):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(input_of(pictures[chosen])), labels[chosen]).backward()
+            nn.functional.cross_entropy(model(input_of(images[chosen])), labels[chosen]).backward()
             optimizer.step()
             schedule.step()
         model.eval()
         with torch.no_grad():
-            correct = sum(int((model(input_of(pictures[chosen])).argmax(1) == labels[chosen]).sum()) for chosen in held_out.split(128))
+            correct = sum(int((model(input_of(images[chosen])).argmax(1) == labels[chosen]).sum()) for chosen in held_out.split(128))
     print(json.dumps({"trial": options.trial, "accuracy": correct / len(held_out), "seconds": time.time() - start}))
 
 

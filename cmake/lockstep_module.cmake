@@ -2,13 +2,17 @@
 # makes the static library lockstep_data, its alias lockstep::data, and its test program lockstep_data_test.
 #   DEPS   other modules        LINK  outside libraries
 #   TORCH  links LibTorch and compiles with the shared precompiled header of its tensors
+#   UNITY  how many sources are compiled as one (default 8); what collides there needs a name of its own
 #   ENGINE_SOURCES  sources that call LibTorch's operators or define modules: they and all tests get the larger precompiled header
 function(lockstep_module name)
-  cmake_parse_arguments(arg "TORCH" "" "DEPS;SOURCES;ENGINE_SOURCES;TESTS;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "UNITY" "DEPS;SOURCES;ENGINE_SOURCES;TESTS;LINK" ${ARGN})
   set(target lockstep_${name})
+  if(NOT arg_UNITY)
+    set(arg_UNITY 8)
+  endif()
   add_library(${target} STATIC ${arg_SOURCES})
   add_library(lockstep::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} UNITY_BUILD_BATCH_SIZE ${arg_UNITY})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -25,6 +29,7 @@ function(lockstep_module name)
   endif()
   if(arg_ENGINE_SOURCES)
     add_library(${target}_engine OBJECT ${arg_ENGINE_SOURCES})
+    set_target_properties(${target}_engine PROPERTIES UNITY_BUILD_BATCH_SIZE ${arg_UNITY})
     target_include_directories(${target}_engine PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
     target_link_libraries(${target}_engine PRIVATE $<TARGET_PROPERTY:${target},LINK_LIBRARIES>)
     target_precompile_headers(${target}_engine REUSE_FROM lockstep_precompiled_engine)
@@ -34,6 +39,7 @@ function(lockstep_module name)
 
   if(LOCKSTEP_TESTS AND arg_TESTS)
     add_executable(${target}_test ${arg_TESTS})
+    set_target_properties(${target}_test PROPERTIES UNITY_BUILD_BATCH_SIZE ${arg_UNITY})
     target_link_libraries(${target}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
     if(arg_TORCH)
       target_precompile_headers(${target}_test REUSE_FROM lockstep_precompiled_engine)

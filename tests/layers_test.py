@@ -43,6 +43,14 @@ def includes_of(path):
             yield number, found[1], found[2]
 
 
+def room_fault(layers, room, name):
+    """Why a file of `room`, a folder of a module that is divided into rooms, may not include `name`, or None."""
+    other = "/".join(pathlib.PurePosixPath(name).parts[1:3])
+    if other.split("/")[0] != room.split("/")[0] or other in reach(layers, room):
+        return None
+    return f"{room} may not include {other}: cmake/layers.txt has no way there"
+
+
 def fault_of(module, allowed, path, quote, name):
     """Why a file of `module` may not include `name`, or None."""
     if path.suffix == ".h" and name == "torch/torch.h":
@@ -71,10 +79,17 @@ def main():
             faults.append(f"{folder.name}: has no line in cmake/layers.txt")
             continue
         allowed = reach(layers, folder.name)
+        divided = any(module.startswith(folder.name + "/") for module in layers)
+        for room in sorted(path for path in folder.iterdir() if divided and path.is_dir()):
+            if f"{folder.name}/{room.name}" not in layers:
+                faults.append(f"{folder.name}/{room.name}: has no line in cmake/layers.txt")
         for path in sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES):
             for number, quote, name in includes_of(path):
                 checked += 1
                 fault = fault_of(folder.name, allowed, path, quote, name)
+                room = "/".join(path.relative_to(source).parts[:2])
+                if not fault and room in layers and name.startswith("lockstep/") and not path.stem.endswith("_test"):
+                    fault = room_fault(layers, room, name)
                 if fault:
                     faults.append(f"{path.relative_to(root)}:{number}: {name}: {fault}")
     print("\n".join(faults))

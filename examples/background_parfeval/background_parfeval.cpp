@@ -30,13 +30,13 @@ struct Progress {
 // itself.
 double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images,
                            int64_t epochs) {
-  const train::Job job{
+  const train::TrainingRequest request{
       .dataset = images, .network = nn::find_network(network), .observer = [&](const io::Event& event) {
         if (event.kind == "validation")
           worker.send(Progress{network, event.epoch, io::number(event, "accuracy")});
         return io::Control::go;
       }};
-  return train::fit(job, {.mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
+  return train::fit(request, {.mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
 }
 
 void client(Session& session) {

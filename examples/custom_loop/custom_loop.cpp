@@ -59,12 +59,12 @@ Trained train_by_hand(Worker& worker, const Settings& settings) {
   const train::BuildOptions build{.seed = 1, .precision = settings.precision};
   const auto model = train::build(worker, nn::find_network("digits_cnn"), images, build);
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
-  // Threads share the pictures, so each is decoded once. Their pixels have the type of the weights.
+  // Threads share the images, so each is decoded once. Their pixels have the type of the weights.
   const data::QueueOptions options{.mini_batch_size = 128,
                                    .order = {.seed = 1},
                                    .epochs = settings.epochs,
                                    .output = {.type = train::number_type(settings.precision)},
-                                   .shared = train::shared_pictures(worker)};
+                                   .shared = train::shared_images(worker)};
   for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
     const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
       return nn::cross_entropy_sum(model.forward(shard.input), shard.target);

@@ -25,8 +25,8 @@ struct OwnNetworkImpl : torch::nn::Module {
         head(register_module(
             "head", torch::nn::Linear(16 * (input.height / 2) * (input.width / 2), input.classes))) {}
 
-  torch::Tensor forward(const torch::Tensor& pictures) {
-    const auto features = torch::relu(norm(convolution(pictures)));
+  torch::Tensor forward(const torch::Tensor& images) {
+    const auto features = torch::relu(norm(convolution(images)));
     return head(torch::dropout(torch::max_pool2d(features, 2).flatten(1), 0.2, is_training()));
   }
 

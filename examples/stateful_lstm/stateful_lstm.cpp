@@ -61,19 +61,19 @@ void client(Session&) {
   // 20 slots play streams side by side. A step takes the next 10 time steps of each slot, beginning with the
   // state that the step before left there (gradients stop at the piece's first step); at a stream's end the
   // slot's state begins with zeros again.
-  train::Job carried;
-  carried.dataset = dataset(streams);
-  carried.validation = dataset(held_out);
-  carried.network = network;
+  train::TrainingRequest hidden_state;
+  hidden_state.dataset = dataset(streams);
+  hidden_state.validation = dataset(held_out);
+  hidden_state.network = network;
   const train::Options options{.tbptt_length = kPiece,
                                .mini_batch_size = 20,
                                .max_epochs = 8,
                                .patience = 0,
                                .optimizer = train::OptimizerKind::adam,
                                .learning_rate = 0.02};
-  const double with_state = train::fit(carried, options).accuracy;
+  const double with_state = train::fit(hidden_state, options).accuracy;
 
-  train::Job alone = carried;
+  train::TrainingRequest alone = hidden_state;
   alone.dataset = dataset(torn(streams));
   alone.validation = dataset(torn(held_out));
   train::Options whole = options;

@@ -41,11 +41,12 @@ struct Score {
 // A task: a plain function, run for one trial on one worker. In a task, fit takes that worker's core alone,
 // for the others have trials of their own; trials of one process share the decoded images.
 Score train_once(Worker& worker, const Trial& trial) {
-  const train::Job job{.folder = trial.folder,
-                       .network = nn::find_network("lenet"),
-                       .listener = train::tell_client(worker, "rate " + std::to_string(trial.learning_rate))};
+  const train::TrainingRequest request{
+      .folder = trial.folder,
+      .network = nn::find_network("lenet"),
+      .listener = train::tell_client(worker, "rate " + std::to_string(trial.learning_rate))};
   const auto result =
-      train::fit(job, {.mini_batch_size = 32, .max_epochs = 2, .learning_rate = trial.learning_rate});
+      train::fit(request, {.mini_batch_size = 32, .max_epochs = 2, .learning_rate = trial.learning_rate});
   return {trial.learning_rate, result.accuracy, result.seconds};
 }
 

@@ -75,7 +75,7 @@ void client(Session& session) {
     const data::QueueOptions options{.mini_batch_size = settings.mini_batch_size,
                                      .order = {.seed = 1},
                                      .epochs = settings.epochs,
-                                     .shared = train::shared_pictures(worker)};
+                                     .shared = train::shared_images(worker)};
     for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
       const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
         return nn::cross_entropy_sum(model.forward(shard.input), shard.target);

@@ -40,7 +40,7 @@ def png(width, height, channels, pixels):
             + chunk(b"IDAT", zlib.compress(raw, 1)) + chunk(b"IEND", b""))
 
 
-def picture(rng, width, height, channels, label):
+def image(rng, width, height, channels, label):
     cx, cy = rng.random() * width, rng.random() * height
     out = bytearray()
     for y in range(height):
@@ -66,7 +66,7 @@ def make_data(work, photos):
         for label in range(classes):
             for i in range(count + label):
                 w, h = size_of()
-                write(os.path.join(root, "class %d" % label, "%03d.png" % i), picture(rng, w, h, channels, label))
+                write(os.path.join(root, "class %d" % label, "%03d.png" % i), image(rng, w, h, channels, label))
         return root
     data["grey"] = folder("grey", 4, 19, lambda: (28, 28), 1)
     data["rgb"] = folder("rgb", 3, 17, lambda: (33, 33), 3)
@@ -75,7 +75,7 @@ def make_data(work, photos):
     write(os.path.join(data["bad"], "class 0", "005.png"), b"")
     whole = open(os.path.join(data["bad"], "class 1", "007.png"), "rb").read()
     write(os.path.join(data["bad"], "class 1", "007.png"), whole[:len(whole) // 2])
-    write(os.path.join(data["bad"], "class 2", "003.png"), b"this is no picture")
+    write(os.path.join(data["bad"], "class 2", "003.png"), b"this is no image")
     data["test"] = folder("held", 4, 6, lambda: (28, 28), 1)
     data["tar"] = os.path.join(work, "data", "grey.tar")
     with tarfile.open(data["tar"], "w") as tar:

@@ -12,7 +12,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/base/host.h"
-#include "lockstep/data/picture_share.h"
+#include "lockstep/data/image_share.h"
 #include "lockstep/data/sequences.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/device/gpu.h"
@@ -24,11 +24,11 @@
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/shard_sums.h"
 #include "lockstep/train/custom/validate.h"
-#include "lockstep/train/layer_outputs.h"
-#include "lockstep/train/on_pool.h"
-#include "lockstep/train/run.h"
-#include "lockstep/train/trained_network.h"
-#include "lockstep/train/trial_progress.h"
+#include "lockstep/train/inference/layer_outputs.h"
+#include "lockstep/train/tasks/on_pool.h"
+#include "lockstep/train/tasks/run.h"
+#include "lockstep/train/custom/trained_network.h"
+#include "lockstep/train/tasks/trial_progress.h"
 
 namespace lockstep {
 namespace {
@@ -40,7 +40,7 @@ using testing::MatchesRegex;
 
 pool::Session* session = nullptr;
 
-// A bright corner says which of four classes a picture is.
+// A bright corner says which of four classes an image is.
 class Corners : public data::Datastore {
  public:
   explicit Corners(int64_t count) : count_(count) {}
@@ -71,7 +71,7 @@ std::atomic<int64_t> Corners::reads = 0;
 
 data::Dataset corners(int64_t count) { return data::Dataset(std::make_shared<Corners>(count)); }
 
-// Loses its head over one picture, the tenth.
+// Loses its head over one image, the tenth.
 struct BrokenNetImpl : torch::nn::Module {
   explicit BrokenNetImpl(const nn::NetworkInput& input)
       : head(input.channels * input.height * input.width, input.classes) {
@@ -165,11 +165,11 @@ Outcome train_once(pool::Worker&, const Trial& trial) {
 }
 
 void train_shown(pool::Worker& worker, const Trial& trial) {
-  train::Job job;
-  job.dataset = corners(64);
-  job.network = nn::find_network("mlp");
-  job.listener = train::tell_client(worker, "seed " + std::to_string(trial.seed));
-  train::fit(job, options_of(trial));
+  train::TrainingRequest request;
+  request.dataset = corners(64);
+  request.network = nn::find_network("mlp");
+  request.listener = train::tell_client(worker, "seed " + std::to_string(trial.seed));
+  train::fit(request, options_of(trial));
 }
 
 struct Scores {
@@ -196,7 +196,7 @@ Scores predict_once(pool::Worker&, const Trial& trial) {
   return scores_of(train::predict(train::model_of_run(trial.output), corners(41), {.mini_batch_size = 16}));
 }
 
-// A loop of one's own: its steps, the weights, and what carried the gradients.
+// A loop of one's own: its steps, the weights, and what hidden_state the gradients.
 Scores train_by_hand(pool::Worker& worker, const Trial& trial) {
   const train::BuiltModel model =
       train::build(worker, nn::find_network("mlp"), corners(64), {.seed = trial.seed});
@@ -302,7 +302,7 @@ struct Asked {
   const char* layer;
   data::Dataset (*samples)(int64_t count);
 };
-const Asked kPictures{"pictures", "mlp", "2", corners};
+const Asked kImages{"images", "mlp", "2", corners};
 const Asked kSequences{"sequences", "lstm_classifier", "lstm", series};
 
 // Where: nothing for the calling thread, which may be one of a task; else the session.
@@ -324,7 +324,7 @@ Answers ask_for_all(const Asked& asked, const Trial& trial, Where&... where) {
 }
 
 Answers ask_here(pool::Worker&, const Trial& trial) {
-  return ask_for_all(trial.output.ends_with(kSequences.name) ? kSequences : kPictures, trial);
+  return ask_for_all(trial.output.ends_with(kSequences.name) ? kSequences : kImages, trial);
 }
 constexpr auto ask_task = pool::task<ask_here>("ask_here");
 
@@ -384,7 +384,7 @@ TEST_F(FitOnPool, ParallelTakesAllWorkersOfTheOpenPool) {
 }
 
 TEST_F(FitOnPool, EveryPlaceGivesWhatOneProcessGives) {
-  for (const Asked* asked : {&kPictures, &kSequences}) {
+  for (const Asked* asked : {&kImages, &kSequences}) {
     const std::string sort = asked->name;
     const Answers expected = ask_for_all(*asked, trial("alone-" + sort));
     for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
@@ -408,28 +408,28 @@ TEST_F(FitOnPool, ProcessesTrainWhatTheClientOpenedAndWhatItWrote) {
   };
   for (int64_t i = 0; i < 24; ++i) {
     const std::filesystem::path path =
-        folder_ / "pictures" / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm");
+        folder_ / "images" / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm");
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << "P5 8 8 255\n"
                         << std::string(64, static_cast<char>(i % 2 == 0 ? 20 + i : 220 - i));
   }
-  const auto [images, held_out] = data::ImageFolder(folder_ / "pictures").split(0.75);
-  train::Job job;
-  job.dataset = images;
-  job.validation = held_out;
-  job.network = nn::network<make_plain_net>("plain_net");
-  const double alone = train::fit(job, options_of(trial("alone"))).accuracy;
+  const auto [images, held_out] = data::ImageFolder(folder_ / "images").split(0.75);
+  train::TrainingRequest request;
+  request.dataset = images;
+  request.validation = held_out;
+  request.network = nn::network<make_plain_net>("plain_net");
+  const double alone = train::fit(request, options_of(trial("alone"))).accuracy;
   open(pool::PoolKind::processes, 2);
-  EXPECT_EQ(train::fit(*session, job, options("together")).accuracy, alone);
+  EXPECT_EQ(train::fit(*session, request, options("together")).accuracy, alone);
   EXPECT_EQ(weights("together"), weights("alone"));
-  // The same folder, named in the job; the network by its options.
-  train::Job named;
-  named.folder = folder_ / "pictures";
+  // The same folder, named in the request; the network by its options.
+  train::TrainingRequest named;
+  named.folder = folder_ / "images";
   train::fit(named, options_of(trial("named-alone")));
   train::fit(*session, named, options("named"));
   EXPECT_EQ(weights("named"), weights("named-alone"));
-  job.network = nn::network<make_broken_net>("nobody knows it");
-  const Error error = error_from([&] { train::fit(*session, job, options("unknown")); });
+  request.network = nn::network<make_broken_net>("nobody knows it");
+  const Error error = error_from([&] { train::fit(*session, request, options("unknown")); });
   EXPECT_THAT(error.message(),
               HasSubstr("cannot make the network \"nobody knows it\", which is a C++ module"));
   EXPECT_THAT(error.hint(), HasSubstr("train::network_task<make>"));
@@ -437,19 +437,19 @@ TEST_F(FitOnPool, ProcessesTrainWhatTheClientOpenedAndWhatItWrote) {
 
 TEST_F(FitOnPool, ProcessesAskTheClientsObserverAndTellItsListener) {
   const auto train_with_observer = [&](const std::string& run, const char* execution) {
-    train::Job job;
-    job.dataset = corners(64);
-    job.network = nn::find_network("mlp");
+    train::TrainingRequest request;
+    request.dataset = corners(64);
+    request.network = nn::find_network("mlp");
     std::vector<std::string> kinds;
-    job.listener = [&](const io::Event& event) { kinds.push_back(event.kind); };
-    job.observer = [&](const io::Event& event) {
+    request.listener = [&](const io::Event& event) { kinds.push_back(event.kind); };
+    request.observer = [&](const io::Event& event) {
       return event.kind == "step" && event.step == 3 ? io::Control::stop : io::Control::go;
     };
     Trial watched = trial(run);
     watched.execution = execution;
     const train::Result result = execution == std::string("parallel")
-                                     ? train::fit(*session, job, options_of(watched))
-                                     : train::fit(job, options_of(watched));
+                                     ? train::fit(*session, request, options_of(watched))
+                                     : train::fit(request, options_of(watched));
     EXPECT_EQ(result.reason, train::EndReason::observer);
     EXPECT_EQ(result.steps, 3);
     EXPECT_THAT(kinds, testing::Contains("end"));
@@ -464,17 +464,17 @@ TEST_F(FitOnPool, TheClientsStopReachesProcesses) {
   open(pool::PoolKind::processes, 2);
   for (const bool is_stop : {true, false}) {
     std::stop_source source;
-    train::Job job;
-    job.dataset = corners(64);
-    job.network = nn::find_network("mlp");
-    (is_stop ? job.stop : job.enough) = source.get_token();
-    job.listener = [&](const io::Event& event) {
+    train::TrainingRequest request;
+    request.dataset = corners(64);
+    request.network = nn::find_network("mlp");
+    (is_stop ? request.stop : request.enough) = source.get_token();
+    request.listener = [&](const io::Event& event) {
       if (event.kind == "first_step") source.request_stop();
     };
     Trial endless = trial(is_stop ? "stop" : "enough");
     endless.epochs = 1'000'000;
     endless.execution = "parallel";
-    const train::Result result = train::fit(*session, job, options_of(endless));
+    const train::Result result = train::fit(*session, request, options_of(endless));
     EXPECT_EQ(result.reason, is_stop ? train::EndReason::stopped : train::EndReason::observer);
     EXPECT_EQ(std::filesystem::exists(folder_ / (is_stop ? "stop" : "enough") / "model.safetensors"),
               !is_stop);
@@ -499,15 +499,17 @@ TEST_F(FitOnPool, WhatAnObserverOrListenerThrowsEndsTheTraining) {
       open(kind, 2);
       train::Options options = options_of(trial(run));
       options.execution = train::Execution::parallel;
-      train::Job job;
-      job.dataset = corners(64);
-      job.network = nn::find_network("mlp");
+      train::TrainingRequest request;
+      request.dataset = corners(64);
+      request.network = nn::find_network("mlp");
       if (observes) {
-        job.observer = [](const io::Event&) -> io::Control { throw Error(ErrorCode::internal, "broken"); };
+        request.observer = [](const io::Event&) -> io::Control {
+          throw Error(ErrorCode::internal, "broken");
+        };
       } else {
-        job.listener = [](const io::Event&) { throw Error(ErrorCode::internal, "broken"); };
+        request.listener = [](const io::Event&) { throw Error(ErrorCode::internal, "broken"); };
       }
-      EXPECT_THAT(error_from([&] { train::fit(*session, job, options); }).message(), HasSubstr("broken"));
+      EXPECT_THAT(error_from([&] { train::fit(*session, request, options); }).message(), HasSubstr("broken"));
       session->close_pool();
     }
   }
@@ -648,7 +650,7 @@ TEST_F(FitOnPool, ALoopOfOnesOwnSendsItsGradientsFromGpuToGpu) {
 }
 
 TEST_F(FitOnPool, WhatALoopOfOnesOwnHasTrainedPredictsAtTheClient) {
-  for (const char* sort : {"pictures", "sequences", "module"}) {
+  for (const char* sort : {"images", "sequences", "module"}) {
     SCOPED_TRACE(sort);
     std::vector<Scores> all;
     for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
@@ -801,21 +803,21 @@ TEST_F(FitOnPool, TheClientShowsALineForEachTrial) {
 }
 
 TEST_F(FitOnPool, TrialsOfOneProcessDecodeOnce) {
-  const auto share = std::make_shared<data::PictureShare>();
+  const auto share = std::make_shared<data::ImageShare>();
   const auto kept = share->open(corners(64), {1, 8, 8, data::Resize::stretch}, 1 << 20);
   EXPECT_EQ(share->kept_bytes(), 64 * 64);
   std::vector<int64_t> seeds{1, 2, 3, 4, 5, 6};
   Corners::reads = 0;
   open(pool::PoolKind::threads, 3).parfor(seeds, [&](pool::Worker&, int64_t seed) {
-    train::Job job;
-    job.dataset = corners(64);
-    job.network = nn::find_network("mlp");
-    job.pictures = share;
-    train::fit(job, options_of(trial("shared-" + std::to_string(seed), seed)));
+    train::TrainingRequest request;
+    request.dataset = corners(64);
+    request.network = nn::find_network("mlp");
+    request.images = share;
+    train::fit(request, options_of(trial("shared-" + std::to_string(seed), seed)));
     return 0;
   });
   EXPECT_LE(Corners::reads, 64 + 3 * 8)
-      << "each picture once, but for those that two trials wanted at the same moment";
+      << "each image once, but for those that two trials wanted at the same moment";
   EXPECT_EQ(share->kept_bytes(), 64 * 64);
   train_alone("alone", 4);
   EXPECT_EQ(weights("shared-4"), weights("alone"));

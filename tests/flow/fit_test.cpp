@@ -126,12 +126,12 @@ class FitTest : public ::testing::Test {
     return options;
   }
 
-  static train::Job own_job() {
-    train::Job job;
-    job.dataset = corners(61);
-    job.validation = corners(20, 100);
-    job.network = nn::network<make_own_net>("own");
-    return job;
+  static train::TrainingRequest own_job() {
+    train::TrainingRequest request;
+    request.dataset = corners(61);
+    request.validation = corners(20, 100);
+    request.network = nn::network<make_own_net>("own");
+    return request;
   }
 
   std::string bytes(const std::string& run, const char* file = "model.safetensors") const {
@@ -172,9 +172,9 @@ TEST_F(FitTest, TheRanksOfAGroupTrainOneNetwork) {
       for (int64_t rank = 0; rank < ranks; ++rank) {
         threads.emplace_back([&, rank] {
           const auto comm = comm::make_communicator(memory, rank);
-          train::Job job = own_job();
-          job.comm = comm.get();
-          results[static_cast<size_t>(rank)] = fit(job, options_of(run, ranks - 1));
+          train::TrainingRequest request = own_job();
+          request.comm = comm.get();
+          results[static_cast<size_t>(rank)] = fit(request, options_of(run, ranks - 1));
         });
       }
     }
@@ -189,8 +189,8 @@ TEST_F(FitTest, TheRanksOfAGroupTrainOneNetwork) {
 }
 
 TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
-  train::Job job = own_job();
-  job.network =
+  train::TrainingRequest request = own_job();
+  request.network =
       nn::network("loud", [](const nn::NetworkInput& input) { return std::make_shared<LoudNetImpl>(input); });
   const auto options_with = [&](const std::string& run, int64_t workers, double clip) {
     train::Options options = options_of(run, workers);
@@ -207,7 +207,7 @@ TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
       std::map<int64_t, std::string> hashes;  // after each step
       std::set<int64_t> skipped;              // steps
       int64_t count = 0;
-      job.observer = [&](const io::Event& event) {
+      request.observer = [&](const io::Event& event) {
         if (event.kind == "hash") hashes[event.step] = io::text(event, "weights");
         if (event.kind == "message" && event.values.contains("skipped_steps")) {
           skipped.insert(event.step);
@@ -215,7 +215,7 @@ TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
         }
         return io::Control::go;
       };
-      const train::Result result = fit(job, options_with(name + std::to_string(workers), workers, clip));
+      const train::Result result = fit(request, options_with(name + std::to_string(workers), workers, clip));
       EXPECT_EQ(result.steps, 3 * kStepsPerEpoch);
       EXPECT_THAT(skipped, testing::SizeIs(testing::AllOf(count, testing::Ge(3), testing::Le(8))));
       ASSERT_EQ(hashes.size(), 27U);
@@ -224,15 +224,15 @@ TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
       expect_same(name + "1", name + std::to_string(workers));
     }
     int64_t last_step = 2;
-    job.observer = [&](const io::Event& event) {
+    request.observer = [&](const io::Event& event) {
       return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go;
     };
-    fit(job, options_with(name + "parts", 1, clip));
+    fit(request, options_with(name + "parts", 1, clip));
     train::Options options = options_with(name + "parts", 3, clip);
     options.resume = true;
     for (const int64_t step : {5, 13, 28}) {
       last_step = step;
-      fit(job, options);
+      fit(request, options);
     }
     expect_same(name + "1", name + "parts");
   }
@@ -260,11 +260,11 @@ TEST_F(FitTest, RunsAtTheSameTimeDoNotDisturbEachOther) {
 }
 
 TEST_F(FitTest, ChangingBufferIsRefusedByName) {
-  train::Job job = own_job();
-  job.network = nn::network(
+  train::TrainingRequest request = own_job();
+  request.network = nn::network(
       "counting", [](const nn::NetworkInput& input) { return std::make_shared<CountingNetImpl>(input); });
   try {
-    fit(job, options_of("counting", 2));
+    fit(request, options_of("counting", 2));
     FAIL() << "a buffer of its own went unnoticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_option);
@@ -274,17 +274,17 @@ TEST_F(FitTest, ChangingBufferIsRefusedByName) {
 
 TEST_F(FitTest, ObserverStopsAndResumeWithOtherWorkersGivesTheSameBits) {
   fit(own_job(), options_of("whole", 2));
-  train::Job job = own_job();
+  train::TrainingRequest request = own_job();
   int64_t last_step = 4;
-  job.observer = [&](const io::Event& event) {
+  request.observer = [&](const io::Event& event) {
     return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go;
   };
-  EXPECT_EQ(fit(job, options_of("parts", 1)).reason, train::EndReason::observer);
+  EXPECT_EQ(fit(request, options_of("parts", 1)).reason, train::EndReason::observer);
   train::Options options = options_of("parts", 3);
   options.resume = true;
   for (const int64_t step : {5, 9, 13, 26}) {
     last_step = step;
-    const train::Result result = fit(job, options);
+    const train::Result result = fit(request, options);
     EXPECT_EQ(result.reason, train::EndReason::observer);
     EXPECT_EQ(result.steps, step);
     EXPECT_TRUE(std::filesystem::exists(result.weights));
@@ -307,13 +307,13 @@ TEST_F(FitTest, StopInsideAValidation) {
     const train::Result expected = fit(own_job(), options);
 
     std::stop_source source;
-    train::Job job = own_job();
-    job.validation = corners(20, 100, [&](int64_t index) {
+    train::TrainingRequest request = own_job();
+    request.validation = corners(20, 100, [&](int64_t index) {
       if (index == 9) source.request_stop();
     });
-    job.stop = source.get_token();
+    request.stop = source.get_token();
     options.output = (folder_ / parts).string();
-    const train::Result stopped = fit(job, options);
+    const train::Result stopped = fit(request, options);
     EXPECT_EQ(stopped.reason, train::EndReason::stopped);
     EXPECT_EQ(stopped.steps, validate_every);
     EXPECT_FALSE(std::filesystem::exists(stopped.weights));
@@ -329,30 +329,30 @@ TEST_F(FitTest, StopInsideAValidation) {
 }
 
 TEST_F(FitTest, TestDataAreScoredAtTheEndAlsoWhenPatienceEndsTheRun) {
-  train::Job job = own_job();
-  job.test = corners(30, 500);
-  const train::Result whole = fit(job, options_of("whole", 2));
+  train::TrainingRequest request = own_job();
+  request.test = corners(30, 500);
+  const train::Result whole = fit(request, options_of("whole", 2));
   EXPECT_GT(whole.test_accuracy, 0.3);
   train::Options options = options_of("impatient", 2);
   options.patience = 1;
   options.max_epochs = 50;
-  const train::Result impatient = fit(job, options);
+  const train::Result impatient = fit(request, options);
   EXPECT_EQ(impatient.reason, train::EndReason::patience);
   EXPECT_LT(impatient.steps, 50 * kStepsPerEpoch);
   EXPECT_GT(impatient.test_accuracy, 0.3);
 }
 
 TEST_F(FitTest, SmallFolderIsTrainedForAsManyStepsAsItNeeds) {
-  train::Job job = own_job();
-  job.dataset = corners(90);
-  job.validation = {};
-  const train::Result result = fit(job, {.workers = 2, .output = (folder_ / "small").string()});
+  train::TrainingRequest request = own_job();
+  request.dataset = corners(90);
+  request.validation = {};
+  const train::Result result = fit(request, {.workers = 2, .output = (folder_ / "small").string()});
   EXPECT_GE(result.steps, 60);  // one an epoch
   EXPECT_GT(result.best_accuracy, 0.9);
 }
 
 TEST_F(FitTest, FolderTooSmallToHoldImagesOutIsTrainedToTheEnd) {
-  train::Job job = own_job();
+  train::TrainingRequest request = own_job();
   const data::Dataset many = corners(90);
   std::vector<int64_t> one_of_each;
   for (int64_t label = 0; label < static_cast<int64_t>(many.classes().size()); ++label) {
@@ -360,10 +360,10 @@ TEST_F(FitTest, FolderTooSmallToHoldImagesOutIsTrainedToTheEnd) {
       if (many.store().label(i) == label) one_of_each.push_back(i);
     }
   }
-  job.dataset = many.subset(one_of_each);
-  job.validation = {};
+  request.dataset = many.subset(one_of_each);
+  request.validation = {};
   const train::Result result =
-      fit(job, {.workers = 2, .max_epochs = 9, .output = (folder_ / "tiny").string()});
+      fit(request, {.workers = 2, .max_epochs = 9, .output = (folder_ / "tiny").string()});
   EXPECT_EQ(result.reason, train::EndReason::finished);
   EXPECT_EQ(result.steps, 9);
   EXPECT_TRUE(std::isnan(result.accuracy));
@@ -371,12 +371,12 @@ TEST_F(FitTest, FolderTooSmallToHoldImagesOutIsTrainedToTheEnd) {
 
 TEST_F(FitTest, ThrowingObserverEndsTheRunWithItsErrorAndResumeGoesOn) {
   fit(own_job(), options_of("whole", 1));
-  train::Job job = own_job();
-  job.observer = [](const io::Event& event) -> io::Control {
+  train::TrainingRequest request = own_job();
+  request.observer = [](const io::Event& event) -> io::Control {
     if (event.kind == "step" && event.step == 12) throw std::runtime_error("the observer's own");
     return io::Control::go;
   };
-  EXPECT_THROW(fit(job, options_of("broken", 3)), std::runtime_error);
+  EXPECT_THROW(fit(request, options_of("broken", 3)), std::runtime_error);
   train::Options options = options_of("broken", 2);
   options.resume = true;
   EXPECT_EQ(fit(own_job(), options).reason, train::EndReason::finished);

@@ -28,7 +28,7 @@ SETTINGS = {
 }
 
 
-# A colour JPEG and a grey one of 16x16 pixels; other numbers in their quantization tables make other pictures of them.
+# A colour JPEG and a grey one of 16x16 pixels; other numbers in their quantization tables make other images of them.
 SEED_FOLDER = pathlib.Path(__file__).parents[1] / "fuzz/seeds/jpeg"
 SEEDS = [(SEED_FOLDER / name).read_bytes() for name in ("420.jpg", "grey.jpg")]
 
@@ -131,7 +131,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertIn("; jpeg stand-in for nvJPEG", runs.plan_line(first, "arithmetic"))
         exact, _ = self.train("decoded exactly", "--execution", "gpu", *few, "--decode", "exact", data=photos)
         self.assertNotEqual(runs.weights(first), runs.weights(exact))
-        cache = ["--memory-share", "0", "--cache", self.folder / "decoded pictures"]
+        cache = ["--memory-share", "0", "--cache", self.folder / "decoded images"]
         for place, where in {**PLACES, "two workers": ["--devices", "1", "--workers", "2"], "every epoch anew": ["--execution", "gpu", "--memory-share", "0"],
                              "into a cache": ["--execution", "gpu", *cache], "from the cache": ["--execution", "multi-gpu", *cache]}.items():
             with self.subTest(place=place):
@@ -151,7 +151,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.run_here(*again, "--devices", "3,1")
         self.assertEqual(runs.weights(stopped), runs.weights(first))
 
-        # A model is of use without a GPU too, where pictures are decoded exactly.
+        # A model is of use without a GPU too, where images are decoded exactly.
         scores = {name: self.run_here("predict", run, photos, "--execution", where) for name, run, where in (("gpu", first, "gpu"), ("cpu", first, "cpu"), ("several", first, "multi-gpu"))}
         self.assertEqual(scores["gpu"], scores["several"])
         self.assertNotEqual(scores["gpu"], scores["cpu"])

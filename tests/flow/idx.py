@@ -36,11 +36,11 @@ def unfiltered(kind, line, above):
 
 
 def write_idx(digits, folder, name="train"):
-    """The pictures' file is gzip'ed, that of the labels is not."""
+    """The images' file is gzip'ed, that of the labels is not."""
     files = sorted(digits.glob("*/*.png"))
-    pictures = [pixels_of(file.read_bytes()) for file in files]
-    height, width, _ = pictures[0]
-    assert all(picture[:2] == (height, width) for picture in pictures)
+    images = [pixels_of(file.read_bytes()) for file in files]
+    height, width, _ = images[0]
+    assert all(image[:2] == (height, width) for image in images)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(struct.pack(">IIII", 0x803, len(files), height, width) + b"".join(picture[2] for picture in pictures)))
+    (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(struct.pack(">IIII", 0x803, len(files), height, width) + b"".join(image[2] for image in images)))
     (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, len(files)) + bytes(int(file.parent.name) for file in files))

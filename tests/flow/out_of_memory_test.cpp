@@ -12,8 +12,8 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/pool/run.h"
-#include "lockstep/train/checkpoint.h"
-#include "lockstep/train/fit.h"
+#include "lockstep/train/loop/checkpoint.h"
+#include "lockstep/train/run/fit.h"
 
 namespace lockstep {
 namespace {
@@ -31,8 +31,8 @@ pool::Session* session = nullptr;
 constexpr int64_t kSide = 8;
 constexpr int64_t kMarked = 9;  // a pixel; the next has the same mark
 
-// Two bright corners for two classes. Over a batch that has a marked picture, memory runs out where it has
-// more than 255 - mark samples. Pictures 40 and 77 are marked: in order, and 32 in a step, those of the
+// Two bright corners for two classes. Over a batch that has a marked image, memory runs out where it has
+// more than 255 - mark samples. Images 40 and 77 are marked: in order, and 32 in a step, those of the
 // second and third.
 class MarkedCorners : public data::Datastore {
  public:
@@ -62,7 +62,7 @@ struct Trial {
   std::string network = "module";  // or graph
   bool in_backward = false;        // memory runs out there
   bool roomy = false;              // memory never runs out
-  bool hopeless = false;           // it does for any batch that has a marked picture
+  bool hopeless = false;           // it does for any batch that has a marked image
   std::string options = "{}";      // JSON
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("output", self.output, "");
@@ -79,8 +79,8 @@ struct Trial {
                    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has less. ");
 }
 
-bool fits(const at::Tensor& pictures, bool hopeless) {
-  const at::Tensor pixels = (pictures.detach().flatten(1) * 255).round().cpu();
+bool fits(const at::Tensor& images, bool hopeless) {
+  const at::Tensor pixels = (images.detach().flatten(1) * 255).round().cpu();
   for (int64_t i = 0; i < pixels.size(0); ++i) {
     const auto mark = pixels[i][kMarked].item<double>();
     const bool is_marked =
@@ -91,9 +91,9 @@ bool fits(const at::Tensor& pictures, bool hopeless) {
 }
 
 // As if it took memory for its whole batch, in forward or in backward.
-at::Tensor with_memory(const Trial& trial, const at::Tensor& pictures,
+at::Tensor with_memory(const Trial& trial, const at::Tensor& images,
                        const std::function<at::Tensor()>& forward) {
-  if (trial.roomy || !at::GradMode::is_enabled() || fits(pictures, trial.hopeless)) return forward();
+  if (trial.roomy || !at::GradMode::is_enabled() || fits(images, trial.hopeless)) return forward();
   if (!trial.in_backward) run_out();
   const at::Tensor logits = forward();
   logits.register_hook([](const at::Tensor&) { throw std::bad_alloc(); });
@@ -151,12 +151,12 @@ train::Options options_of(const Trial& trial) {
   return options;
 }
 
-train::Job job_of(const Trial& trial) {
-  train::Job job;
-  job.dataset = data::Dataset(std::make_shared<MarkedCorners>());
-  job.validation = job.dataset;
-  job.network = network_of(trial);
-  return job;
+train::TrainingRequest job_of(const Trial& trial) {
+  train::TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<MarkedCorners>());
+  request.validation = request.dataset;
+  request.network = network_of(trial);
+  return request;
 }
 
 struct Outcome {
@@ -251,12 +251,12 @@ TEST_F(OutOfMemory, AResumeGoesOnWithTheSplit) {
   for (const int64_t last : {2, 3, 7}) {
     const std::string run = "broken after " + std::to_string(last);
     Trial parts = trial(run, {{"workers", 3}});
-    train::Job job = job_of(parts);
-    job.observer = [&](const io::Event& event) -> io::Control {
+    train::TrainingRequest request = job_of(parts);
+    request.observer = [&](const io::Event& event) -> io::Control {
       if (event.kind == "step" && event.step == last + 1) throw std::runtime_error("killed");
       return io::Control::go;
     };
-    EXPECT_THROW(fit(job, options_of(parts)), std::runtime_error);
+    EXPECT_THROW(fit(request, options_of(parts)), std::runtime_error);
     const auto checkpoint = train::last_checkpoint(parts.output);
     ASSERT_TRUE(checkpoint.has_value());
     EXPECT_EQ(checkpoint->state.pieces, last == 2 ? 2 : 4) << "a split is saved at once";

@@ -48,7 +48,7 @@ class RanksPredict(runs.TestFolders, unittest.TestCase):
         folder = self.folder / "damaged"
         shutil.copytree(self.held_out, folder)
         bad = next((folder / "7").iterdir())
-        bad.write_bytes(b"no picture")
+        bad.write_bytes(b"no image")
         self.assertEqual(self.over(2, "evaluate", self.model, folder, "--on-bad-sample", "skip"), runs.run("evaluate", self.model, folder, "--on-bad-sample", "skip"))
         printed = self.over(2, "evaluate", self.model, folder, status=1)
         self.assertIn(bad.name, printed)

@@ -97,16 +97,16 @@ class Report(runs.TestFolders, unittest.TestCase):
         counts = re.findall(r'<td class="(?:right|wrong)[^>]*>(\d+)</td>', page.source)
         self.assertEqual(sum(map(int, counts)), runs.of_kind(self.trained, "validation")[-1]["values"]["samples"])
 
-    def test_the_worst_mistakes_are_shown_as_pictures(self):
+    def test_the_worst_mistakes_are_shown_as_images(self):
         page = self.page_of(self.trained, self.held_out, output=self.folder / "judged.html")
         mistakes = json.loads(runs.run("evaluate", self.trained, self.held_out, "--json"))["mistakes"]
         self.assertGreater(len(mistakes), 2, "the network should not be good at it")
-        pictures = page.of("img")
-        self.assertEqual([picture["alt"] for picture in pictures], [one["file"] for one in mistakes[:24]])
-        for picture in pictures:
-            self.assertEqual(png_size(base64.b64decode(picture["src"].split(",", 1)[1])), (28, 28))
+        images = page.of("img")
+        self.assertEqual([image["alt"] for image in images], [one["file"] for one in mistakes[:24]])
+        for image in images:
+            self.assertEqual(png_size(base64.b64decode(image["src"].split(",", 1)[1])), (28, 28))
         self.assertIn(f"{len(mistakes)} of 40 images of {self.held_out} are answered wrongly", page.text())
-        self.assertEqual(len(self.page_of(self.trained, self.held_out, "--pictures", 2, output=self.folder / "two.html").of("img")), 2)
+        self.assertEqual(len(self.page_of(self.trained, self.held_out, "--images", 2, output=self.folder / "two.html").of("img")), 2)
 
     def test_the_same_page_for_any_number_of_workers(self):
         pages = [self.page_of(self.trained, "--workers", workers, output=self.folder / f"{workers}.html").source for workers in (1, 3)]
@@ -116,13 +116,13 @@ class Report(runs.TestFolders, unittest.TestCase):
         data, run = self.folder / "hostile", self.folder / "hostile run"
         for number, name in enumerate((HOSTILE, "plain")):
             (data / name).mkdir(parents=True)
-            for picture in range(12):
-                (data / name / f"{picture}<b>bold{HOSTILE.replace('/', '')}.png").write_bytes(grey_png(9, picture * 20 + number))
+            for image in range(12):
+                (data / name / f"{image}<b>bold{HOSTILE.replace('/', '')}.png").write_bytes(grey_png(9, image * 20 + number))
         runs.train(data, run, "--max-steps", 1, "--mini-batch-size", 8)
         page = self.page_of(run, data)
         self.assertNotIn("b", {tag for tag, attributes in page.elements if "bold" in str(attributes)})
         self.assertIn(HOSTILE, "".join(page.texts))
-        self.assertTrue(any(HOSTILE in picture["alt"] for picture in page.of("img")))
+        self.assertTrue(any(HOSTILE in image["alt"] for image in page.of("img")))
 
     def test_training_writes_it_at_the_end(self):
         run = self.folder / "with report"

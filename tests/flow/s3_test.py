@@ -164,7 +164,7 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_other_kinds_of_data_give_the_weights_of_their_folder(self):
         idx.write_idx(self.digits, self.folder / "idx")
         from_idx = self.trained_alike(self.folder / "idx", ["", "/train-images-idx3-ubyte.gz"], [*FAST, "--validation", self.held_out])
-        self.assertEqual(from_idx, self.from_disk(), "the same pictures in the same order")
+        self.assertEqual(from_idx, self.from_disk(), "the same images in the same order")
         options = ["--mini-batch-size", "16", "--max-epochs", "2", "--patience", "0"]
         sequences.write_ts(self.folder / "waves" / "waves.ts", 60, seed=1)
         self.trained_alike(self.folder / "waves", ["/waves.ts"], options)
@@ -183,7 +183,7 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.run_here("run", "-n", "2", runs.PROGRAM, "train", "s3://photos/digits", "--output", self.folder / "ranks", "--validation", self.held_out, *FAST)
         self.assertEqual(runs.weights(self.folder / "ranks"), self.from_disk())
 
-    def test_decoded_pictures_are_kept_until_an_object_changes(self):
+    def test_decoded_images_are_kept_until_an_object_changes(self):
         cache, source = self.folder / "cache", "s3://photos/changing"
         self.run_here("copy", self.digits, source)
         options = ["--validation", self.held_out, "--cache", cache, "--memory-share", "0"]
@@ -303,7 +303,7 @@ class S3(runs.TestFolders, unittest.TestCase):
             self.assertNotIn(s3_server.SECRET, self.run_here(*words, *(["--output", output] if words[0] == "train" else []), status=2))
 
     def start_reading(self, output):
-        """A run that reads every picture in every epoch, when its first epoch has ended."""
+        """A run that reads every image in every epoch, when its first epoch has ended."""
         command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", "40", "--memory-share", "0", "--cache", "off")
         started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **self.server.environment()})
         self.addCleanup(started.kill)

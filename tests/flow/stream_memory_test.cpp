@@ -27,8 +27,8 @@ nn::Network network() {
       "pooled");
 }
 
-int64_t bytes_trained(const std::filesystem::path& output, const at::Tensor& pictures) {
-  const int64_t each = static_cast<int64_t>(pictures.nbytes()), count = kGiven / each;
+int64_t bytes_trained(const std::filesystem::path& output, const at::Tensor& images) {
+  const int64_t each = static_cast<int64_t>(images.nbytes()), count = kGiven / each;
   train::Options options;
   options.output = output.string();
   options.execution = train::Execution::cpu;
@@ -43,7 +43,7 @@ int64_t bytes_trained(const std::filesystem::path& output, const at::Tensor& pic
   const at::Tensor labels = at::arange(kMiniBatch).remainder(4);
   int64_t given = 0;
   const train::Result result = wrapper.fit([&] {
-    return given++ < count ? std::optional(data::MiniBatch{pictures, labels}) : std::nullopt;
+    return given++ < count ? std::optional(data::MiniBatch{images, labels}) : std::nullopt;
   });
   return result.steps == (count + 1) / 2 ? each * count : 0;
 }

@@ -1,4 +1,4 @@
-// The readers of pictures, caches and data files.
+// The readers of images, caches and data files.
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/data/decode.h"
-#include "lockstep/data/picture_cache.h"
+#include "lockstep/data/image_cache.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/io/copy.h"
@@ -26,23 +26,23 @@ void write(const std::filesystem::path& path, std::string_view bytes) {
 
 class SmallTaker : public PixelTaker {
  public:
-  explicit SmallTaker(const PictureFormat& format)
+  explicit SmallTaker(const ImageFormat& format)
       : format_(format), pixels_(static_cast<size_t>(format.size().bytes())) {}
   Decode decode() const override { return format_.decode; }
   double least_scale(const ImageSize& size) const override { return data::least_scale(size, format_); }
   void take(const Pixels& pixels) override { to_format(pixels, format_, pixels_); }
 
  private:
-  const PictureFormat& format_;
+  const ImageFormat& format_;
   std::vector<uint8_t> pixels_;
 };
 
 // As it is stored, or into a format, by turns that the input decides.
-void read_picture(const char* name, std::string_view input) {
+void read_image(const char* name, std::string_view input) {
   ImageSize told, found;
   std::string refused;
   try {
-    told = picture_size(name, [&](size_t offset, size_t count) {
+    told = image_size_of(name, [&](size_t offset, size_t count) {
       return offset < input.size() ? input.substr(offset, std::min(count, kMostWindow)) : std::string_view();
     });
   } catch (const DecodeError& error) {
@@ -54,11 +54,11 @@ void read_picture(const char* name, std::string_view input) {
     memory.resize(static_cast<size_t>(size.bytes()));
     return std::span(memory);
   };
-  const PictureFormat format{.channels = input.size() % 2 == 0 ? 3 : 1,
-                             .height = 20,
-                             .width = 31,
-                             .resize = static_cast<Resize>(input.size() % 3),
-                             .decode = input.size() % 5 < 3 ? Decode::fast : Decode::exact};
+  const ImageFormat format{.channels = input.size() % 2 == 0 ? 3 : 1,
+                           .height = 20,
+                           .width = 31,
+                           .resize = static_cast<Resize>(input.size() % 3),
+                           .decode = input.size() % 5 < 3 ? Decode::fast : Decode::exact};
   SmallTaker taker(format);
   if (input.size() % 7 < 4) {
     decode(name, input, place);
@@ -70,8 +70,8 @@ void read_picture(const char* name, std::string_view input) {
     throw std::runtime_error("the size told beforehand is another: " + refused);
 }
 
-fuzz::Reader picture_reader(const char* name, const char* file) {
-  return {name, [file](std::string_view input) { read_picture(file, input); }};
+fuzz::Reader image_reader(const char* name, const char* file) {
+  return {name, [file](std::string_view input) { read_image(file, input); }};
 }
 
 // Chunks whose checksum is wrong are refused before anything else is tried.
@@ -117,17 +117,17 @@ void read_all(const std::filesystem::path& path) {
   }
 }
 
-// The input is the pictures, or, for one in four, the labels beside good pictures; in a folder or in an
+// The input is the images, or, for one in four, the labels beside good images; in a folder or in an
 // archive.
 void read_idx(std::string_view input) {
   static const std::string labels = [] { return std::string("\0\0\x08\x01\0\0\0\x03\0\1\2", 11); }();
-  static const std::string pictures = [] {
+  static const std::string images = [] {
     return std::string("\0\0\x08\x03\0\0\0\x03\0\0\0\x02\0\0\0\x02", 16) + std::string(12, 'x');
   }();
   const auto folder = std::filesystem::path("idx");
   std::filesystem::create_directories(folder);
   const bool as_labels = input.size() % 4 == 3;
-  write(folder / "train-images-idx3-ubyte", as_labels ? std::string_view(pictures) : input);
+  write(folder / "train-images-idx3-ubyte", as_labels ? std::string_view(images) : input);
   write(folder / "train-labels-idx1-ubyte", as_labels ? input : std::string_view(labels));
   const bool packed = input.size() % 3 == 0;
   if (packed) io::copy_files(*io::open_store(folder), *io::open_sink("idx.tar"));
@@ -150,7 +150,7 @@ void read_csv(std::string_view input) {
   read_all(folder);
 }
 
-// Three pictures that nobody has to decode.
+// Three images that nobody has to decode.
 class Three : public Datastore {
  public:
   int64_t size() const override { return 3; }
@@ -169,21 +169,21 @@ class Three : public Datastore {
 
 void read_cache(std::string_view input) {
   const auto folder = std::filesystem::path("cache");
-  const PictureFormat format{.channels = 1, .height = 2, .width = 2};
+  const ImageFormat format{.channels = 1, .height = 2, .width = 2};
   const Three three;
   static const std::filesystem::path path =
-      open_picture_cache(folder, three, format, CacheUse::make, 1 << 20).cache->path();
+      open_image_cache(folder, three, format, CacheUse::make, 1 << 20).cache->path();
   static const std::string good = read_file(path);
   // What is not zero in the input damages the file; its length is the file's, too.
   std::string bytes = good.substr(0, input.size());
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bytes[i] ^ input[i]);
   write(path, bytes);
-  const auto opened = open_picture_cache(folder, three, format, CacheUse::make, 1 << 20);
-  std::array<uint8_t, 4> picture{}, again{};
+  const auto opened = open_image_cache(folder, three, format, CacheUse::make, 1 << 20);
+  std::array<uint8_t, 4> image{}, again{};
   for (int64_t i = 0; i < 3; ++i) {
-    opened.cache->read(i, picture);
-    opened.cache->write(i, picture);
-    if (!opened.cache->read(i, again) || picture != again)
+    opened.cache->read(i, image);
+    opened.cache->write(i, image);
+    if (!opened.cache->read(i, again) || image != again)
       throw std::runtime_error("what was written is not read");
   }
 }
@@ -192,12 +192,12 @@ void read_cache(std::string_view input) {
 
 int main(int argc, char** argv) {
   std::array readers{
-      picture_reader("png", "a.png"),
-      picture_reader("jpeg", "a.jpg"),
-      picture_reader("bmp", "a.bmp"),
-      picture_reader("ppm", "a.ppm"),
-      picture_reader("tiff", "a.tif"),
-      picture_reader("webp", "a.webp"),
+      image_reader("png", "a.png"),
+      image_reader("jpeg", "a.jpg"),
+      image_reader("bmp", "a.bmp"),
+      image_reader("ppm", "a.ppm"),
+      image_reader("tiff", "a.tif"),
+      image_reader("webp", "a.webp"),
       fuzz::Reader{"cache", read_cache},
       fuzz::Reader{"idx", read_idx},
       fuzz::Reader{"cifar", [](std::string_view input) { read_file_as("data_batch_1.bin", input); }},

@@ -122,9 +122,9 @@ def average_rule(averaging):
     return rule
 
 
-def pytorch(mini_batch, network, start, training, averaging, pictures, labels):
+def pytorch(mini_batch, network, start, training, averaging, images, labels):
     group = Group(network, start, training, averaging)
-    inputs = pictures.double() / 255
+    inputs = images.double() / 255
     count, size = len(labels), REPLICAS * mini_batch
     steps_per_epoch = -(-count // size)
     is_average = average_rule(averaging)
@@ -151,7 +151,7 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        pictures, labels = parity_cases.make_data(folder / "data", parity_cases.Size(IMAGES_OF_A_CLASS, 0))
+        images, labels = parity_cases.make_data(folder / "data", parity_cases.Size(IMAGES_OF_A_CLASS, 0))
         for number, (mini_batch, network, training, averaging) in enumerate(CASES):
             start = folder / f"{network}.safetensors"
             if not start.exists():
@@ -159,7 +159,7 @@ def main():
                 save_file(peer.NETWORKS[network]().double().state_dict(), start)
             options = {"exchange": "average", "shards": REPLICAS, "max-steps": STEPS} | training | averaging
             found, _ = parity_cases.ours(parity_cases.Case("averaging", network, options), parity_cases.Size(IMAGES_OF_A_CLASS, mini_batch), start, lockstep, folder / "data", folder / str(number))
-            expected = pytorch(mini_batch, network, start, training, averaging, pictures, labels)
+            expected = pytorch(mini_batch, network, start, training, averaging, images, labels)
             apart = parity_cases.largest_differences(found, expected)
             worst = max(apart, key=apart.get)
             moved = max(parity_cases.largest_differences(load_file(start), expected).values())

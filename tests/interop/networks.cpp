@@ -1,7 +1,7 @@
 // Our half of safetensors_test.py.
 //   networks write FOLDER NAME...   for each built-in network NAME: NAME.safetensors with its weights,
-//   NAME.example.safetensors with pictures and scores networks scores NAME CLASSES WEIGHTS PICTURES OUT
-//   PICTURES has "pictures" [b,C,H,W], and OUT gets "scores", by the network NAME with WEIGHTS networks copy
+//   NAME.example.safetensors with images and scores networks scores NAME CLASSES WEIGHTS IMAGES OUT
+//   IMAGES has "images" [b,C,H,W], and OUT gets "scores", by the network NAME with WEIGHTS networks copy
 //   A B       reads A and writes its tensors and metadata to B
 #include <cstdio>
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/nn/state.h"
@@ -34,22 +34,22 @@ void write_network(const std::string& name, const std::filesystem::path& folder)
     if (tensor_name.ends_with("running_var")) tensor.uniform_(0.5, 1.5);
   }
   instance.module->eval();
-  const at::Tensor pictures = torch::rand({4, input.channels, input.height, input.width});
+  const at::Tensor images = torch::rand({4, input.channels, input.height, input.width});
   nn::write_safetensors(folder / (name + ".safetensors"), nn::state_of(*instance.module));
   nn::write_safetensors(folder / (name + ".example.safetensors"),
-                        {{"pictures", pictures}, {"scores", instance.forward(pictures)}});
+                        {{"images", images}, {"scores", instance.forward(images)}});
 }
 
 // As lockstep predict computes them, with this project's kernels.
 void write_scores(char** arguments) {
-  const at::Tensor pictures = nn::read_safetensors(arguments[5]).tensors.at(0).second;
+  const at::Tensor images = nn::read_safetensors(arguments[5]).tensors.at(0).second;
   const nn::Instance instance =
       nn::find_network(arguments[2])
-          .make({pictures.size(1), pictures.size(2), pictures.size(3), std::stoll(arguments[3])});
+          .make({images.size(1), images.size(2), images.size(3), std::stoll(arguments[3])});
   nn::load_state(*instance.module, nn::read_weights(arguments[4]), arguments[4]);
   instance.module->eval();
-  const nn::DirectConvolutions kernels(true);
-  nn::write_safetensors(arguments[6], {{"scores", instance.forward(pictures).contiguous()}});
+  const kernels::DirectConvolutions kernels(true);
+  nn::write_safetensors(arguments[6], {{"scores", instance.forward(images).contiguous()}});
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
       nn::write_safetensors(argv[3], file.tensors, file.metadata);
     } else {
       std::fprintf(stderr,
-                   "usage: %s write FOLDER NAME... | scores NAME CLASSES WEIGHTS PICTURES OUT | copy A B\n",
+                   "usage: %s write FOLDER NAME... | scores NAME CLASSES WEIGHTS IMAGES OUT | copy A B\n",
                    argv[0]);
       return 2;
     }

@@ -46,7 +46,7 @@ def check_network(folder, name):
         assert tensor.dtype == state[key].dtype and tensor.shape == state[key].shape, key
     example = load_file(folder / f"{name}.example.safetensors")
     with torch.no_grad():
-        scores = model.eval()(example["pictures"])
+        scores = model.eval()(example["images"])
     difference = (scores - example["scores"]).abs().max().item()
     assert difference < 1e-5 * max(1.0, scores.abs().max().item()), f"{name}: scores differ by {difference}"
     print(f"{name}: {len(state)} tensors, scores differ by at most {difference:.1e}")

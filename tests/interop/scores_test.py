@@ -45,7 +45,7 @@ def run(program, *arguments):
     return done.stdout
 
 
-def pictures_of(paths, mode, normalize):
+def images_of(paths, mode, normalize):
     arrays = [numpy.atleast_3d(numpy.asarray(Image.open(path).convert(mode))) for path in paths]
     mean, deviation = normalize
     return (torch.from_numpy(numpy.stack(arrays)).permute(0, 3, 1, 2).to(torch.float32) / 255 - mean) / deviation
@@ -61,7 +61,7 @@ def check(program, folder, network, model, data, mode, options, normalize=(0.0, 
     header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
     assert list(header) == list(model.state_dict()), f"{network}: the header has other names, another order, or more than tensors"
     with torch.no_grad():
-        scores = torch.softmax(model.eval()(pictures_of([one["file"] for one in predicted], mode, normalize)).double(), 1)
+        scores = torch.softmax(model.eval()(images_of([one["file"] for one in predicted], mode, normalize)).double(), 1)
     ours = torch.tensor([list(one["scores"].values()) for one in predicted], dtype=torch.float64)
     difference = (scores - ours).abs().max().item()
     assert ours.std().item() > 1e-4, f"{network}: all scores are the same"

@@ -26,7 +26,7 @@ NETWORKS = {"alexnet": ("alexnet", 67), "squeezenet": ("squeezenet1_0", 67), "sq
 
 
 class AlexNet2012(torch.nn.Sequential):
-    """Of Krizhevsky, Sutskever and Hinton 2012, with the names of Caffe's bvlc_alexnet, for pictures of 67 to 98 places a side; torchvision has none."""
+    """Of Krizhevsky, Sutskever and Hinton 2012, with the names of Caffe's bvlc_alexnet, for images of 67 to 98 places a side; torchvision has none."""
 
     def __init__(self, num_classes):
         conv, norm = torch.nn.Conv2d, lambda: torch.nn.LocalResponseNorm(5, alpha=1e-4, beta=0.75, k=1)
@@ -59,14 +59,14 @@ def check_network(program, folder, name):
             value.normal_(0, 0.1)
         elif key.endswith("running_var"):
             value.uniform_(0.5, 1.5)
-    pictures = torch.rand(3, 3, side, side + 3) * (1 if builder else 255)  # the norms of AlexNet2012 are for such pixels
-    weights, inputs, outputs = (folder / f"{name}.{kind}" for kind in ("weights", "pictures", "scores"))
+    images = torch.rand(3, 3, side, side + 3) * (1 if builder else 255)  # the norms of AlexNet2012 are for such pixels
+    weights, inputs, outputs = (folder / f"{name}.{kind}" for kind in ("weights", "images", "scores"))
     save(name, model, weights)
-    save_file({"pictures": pictures}, inputs)
+    save_file({"images": images}, inputs)
     subprocess.run([program, "scores", name, str(CLASSES), weights, inputs, outputs], check=True)
     weights.unlink()
     with torch.no_grad():
-        expected = model(pictures)
+        expected = model(images)
     difference = (load_file(outputs)["scores"] - expected).abs().max().item()
     assert expected.std().item() > 1e-3, f"{name}: all scores are the same"
     assert difference < MOST_DIFFERENCE, f"{name}: logits differ by {difference}"
@@ -78,7 +78,7 @@ def check_trained(program, lockstep, networks, data, folder):
     reference = load_file(data / "squeezenet1_0-reference.safetensors")
     weights = data / "squeezenet1_0-imagenet.safetensors"
     network = networks / "squeezenet_deep_compression.json"
-    save_file({"pictures": reference["input"].permute(0, 3, 1, 2).float().sub(torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1)).contiguous()}, folder / "crops")
+    save_file({"images": reference["input"].permute(0, 3, 1, 2).float().sub(torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1)).contiguous()}, folder / "crops")
     subprocess.run([program, "scores", network, "1000", weights, folder / "crops", folder / "logits"], check=True)
     difference = (load_file(folder / "logits")["scores"] - reference["logits"]).abs().max().item()
     assert difference < 1e-3, f"trained SqueezeNet: logits differ by {difference}"

@@ -13,18 +13,19 @@
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/device/kernels.h"
-#include "lockstep/train/shared_weights.h"
+#include "lockstep/train/step/shared_weights.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr int64_t kWorkers = 2;
 
-struct Size {
+struct AllReduceSize {
   int64_t bytes;
   int rounds;
 };
-constexpr std::array<Size, 3> kSizes{Size{64 << 10, 1000}, Size{4 << 20, 100}, Size{int64_t{244} << 20, 5}};
+constexpr std::array<AllReduceSize, 3> kAllReduceSizes{
+    AllReduceSize{64 << 10, 1000}, AllReduceSize{4 << 20, 100}, AllReduceSize{int64_t{244} << 20, 5}};
 
 /// Seconds, of each worker and round.
 using Durations = std::array<std::vector<double>, kWorkers>;
@@ -43,9 +44,9 @@ struct Result {
   double add = 0;
 };
 
-class Measurement {
+class AllReduceMeasurement {
  public:
-  explicit Measurement(int64_t bytes)
+  explicit AllReduceMeasurement(int64_t bytes)
       : count_(bytes / static_cast<int64_t>(sizeof(float))),
         stacks_(kWorkers, comm::NodeStack(count_, at::kFloat, at::kCPU)) {}
 
@@ -127,8 +128,8 @@ std::vector<FieldInfo> bench_all_reduce_fields() { return fields_of<JsonOutput>(
 int run_bench_all_reduce(const Call& call, Console& console) {
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows{{"size", "all-reduce, us", "a += b, us"}};
-  for (const Size& size : kSizes) {
-    const Result result = Measurement(size.bytes).run(size.rounds);
+  for (const AllReduceSize& size : kAllReduceSizes) {
+    const Result result = AllReduceMeasurement(size.bytes).run(size.rounds);
     json.push_back(
         {{"bytes", result.bytes}, {"all_reduce_seconds", result.all_reduce}, {"add_seconds", result.add}});
     rows.push_back({as_bytes(result.bytes), fixed(result.all_reduce * 1e6, 2), fixed(result.add * 1e6, 2)});

@@ -18,11 +18,12 @@
 namespace lockstep::cli {
 namespace {
 
-struct Size {
+struct RankSize {
   int64_t bytes;
   int rounds;
 };
-constexpr std::array<Size, 3> kSizes{Size{64 << 10, 500}, Size{4 << 20, 50}, Size{int64_t{244} << 20, 3}};
+constexpr std::array<RankSize, 3> kRankSizes{RankSize{64 << 10, 500}, RankSize{4 << 20, 50},
+                                             RankSize{int64_t{244} << 20, 3}};
 
 /// Seconds of one round, the slowest rank's: all begin at a barrier.
 double seconds_of(comm::Communicator& comm, int rounds, const std::function<void()>& work) {
@@ -49,7 +50,7 @@ int run_bench_ranks(const Call& call, Console& console) {
   const auto comm = comm::join_group(*call.launch, {}, joining_of(call, console));
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows{{"size", "all_reduce, us", "reduce_tree, us"}};
-  for (const Size& size : kSizes) {
+  for (const RankSize& size : kRankSizes) {
     const at::Tensor vector = at::zeros({size.bytes / static_cast<int64_t>(sizeof(float))});
     const double plain =
         seconds_of(*comm, size.rounds, [&] { comm->all_reduce({vector}, comm::Reduction::sum); });

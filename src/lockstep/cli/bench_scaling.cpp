@@ -13,14 +13,12 @@
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/io/run_folder.h"
-#include "lockstep/train/fit.h"
+#include "lockstep/train/run/fit.h"
 #include "lockstep/view/scaling.h"
 #include "lockstep/view/trials.h"
 
 namespace lockstep::cli {
 namespace {
-
-constexpr int kSignalStatus = 128;
 
 struct ScalingOptions {
   std::vector<int64_t> workers{1, 2, 4};
@@ -98,18 +96,18 @@ class ScalingBench {
  private:
   // What would follow the workers, the memory that is free or a trial's outcome is the first run's for all.
   train::Plan plan_first() {
-    train::Job job;
-    job.folder = folder_;
+    train::TrainingRequest request;
+    request.folder = folder_;
     options_.workers = asked_.workers.front();
     if (options_.cache == "auto")
       options_.cache = "off";  // what the first run keeps would be a gift to the others
-    train::Plan plan = train::plan(job, options_);
+    train::Plan plan = train::plan(request, options_);
     if (!weights_follow_workers()) options_.shards = plan.shards;
     const bool averages = options_.exchange == train::ExchangeKind::average;
     if (options_.mini_batch_size.is_auto())
       options_.mini_batch_size = averages ? plan.mini_batch_size / plan.shards : plan.mini_batch_size;
     options_.precision = plan.precision;
-    if (plan.frozen_steps > 0)
+    if (plan.frozen_layers > 0)
       options_.keep_features = plan.keep_features ? train::KeepFeatures::always : train::KeepFeatures::never;
     cores_ = std::max<int64_t>(1, plan.cores);
     shards_ = plan.shards;
@@ -133,10 +131,10 @@ class ScalingBench {
     {
       view::Trials trials(stdout);
       std::mutex mutex;
-      train::Job job;
-      job.folder = folder_;
-      job.stop = signals_.token();
-      job.listener = [&](const io::Event& event) {
+      train::TrainingRequest request;
+      request.folder = folder_;
+      request.stop = signals_.token();
+      request.listener = [&](const io::Event& event) {
         const std::lock_guard lock(mutex);
         run.add(event);
         trials.show(name_of(workers), event);
@@ -144,7 +142,7 @@ class ScalingBench {
       train::Options options = options_;
       options.workers = workers;
       options.output = (output_ / ("workers-" + std::to_string(workers))).string();
-      result = train::fit(job, options);
+      result = train::fit(request, options);
     }
     if (result.reason == train::EndReason::stopped) return false;
     finished_.push_back({std::move(run), result});

@@ -26,8 +26,8 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "decode a folder's images once, for all runs that want them in this size",
        .details = "It takes the options of train. Runs with the same size, resizing, colour and decoding "
                   "find the cache by themselves in FOLDER/.lockstep-cache (of archives and object "
-                  "stores in ~/.cache/lockstep/pictures), or in the folder that --cache names. A run makes "
-                  "one in ~/.cache/lockstep/pictures where every epoch would decode all images again. A "
+                  "stores in ~/.cache/lockstep/images), or in the folder that --cache names. A run makes "
+                  "one in ~/.cache/lockstep/images where every epoch would decode all images again. A "
                   "cache is made anew when files are added, removed or changed.",
        .fields = cache_fields,
        .run = run_cache},

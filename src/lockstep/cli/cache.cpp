@@ -1,21 +1,21 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/train/picture_caches.h"
+#include "lockstep/train/cache/image_caches.h"
 
 namespace lockstep::cli {
 
 std::vector<FieldInfo> cache_fields() { return training_fields(); }
 
 int run_cache(const Call& call, Console& console) {
-  train::Job job;
-  job.folder = call.words.front();
-  for (const train::CacheReport& report : train::make_caches(job, training_options(call).options)) {
+  train::TrainingRequest request;
+  request.folder = call.words.front();
+  for (const train::CacheReport& report : train::make_caches(request, training_options(call).options)) {
     for (const data::BadSample& bad : report.bad)
       console.note("left out \"" + bad.source + "\": " + bad.reason + "\n");
-    const data::PictureFormat& format = report.format;
+    const data::ImageFormat& format = report.format;
     console.print(report.file.string() + ": " +
-                  with_commas(report.pictures - static_cast<int64_t>(report.bad.size())) + " images of " +
+                  with_commas(report.images - static_cast<int64_t>(report.bad.size())) + " images of " +
                   std::to_string(format.channels) + "x" + std::to_string(format.height) + "x" +
                   std::to_string(format.width) + ", " + as_bytes(report.bytes) + "\n");
   }

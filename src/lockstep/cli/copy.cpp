@@ -14,8 +14,6 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
-
 struct CopyChoice {
   bool verify = false;
   static constexpr auto describe = [](auto& self, auto&& field) {

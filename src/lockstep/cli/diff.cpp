@@ -10,7 +10,7 @@
 #include "lockstep/io/difference.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
-#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/loop/checkpoint.h"
 
 namespace lockstep::cli {
 namespace {

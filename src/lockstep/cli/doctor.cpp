@@ -12,7 +12,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/io/cloud.h"
+#include "lockstep/io/object_store.h"
 
 namespace lockstep::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/train/held_out.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/held_out.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::cli {
 namespace {

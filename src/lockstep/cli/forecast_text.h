@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/train/forecast.h"
+#include "lockstep/train/forecast/forecast.h"
 
 namespace lockstep::cli {
 

@@ -16,7 +16,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/nn/safetensors.h"
-#include "lockstep/train/layer_outputs.h"
+#include "lockstep/train/inference/layer_outputs.h"
 
 namespace lockstep::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/datastore.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::cli {
 

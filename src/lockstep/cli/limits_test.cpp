@@ -19,8 +19,8 @@
 #include "lockstep/cli/program.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/builtin.h"
-#include "lockstep/train/checkpoint.h"
-#include "lockstep/train/fit.h"
+#include "lockstep/train/loop/checkpoint.h"
+#include "lockstep/train/run/fit.h"
 
 namespace lockstep::cli {
 namespace {
@@ -196,10 +196,10 @@ TEST_F(Limits, AnOptionsFileHasThem) {
 
 TEST_F(Limits, AProgramsOptionsHaveThem) {
   const auto refusal = [&](const train::Options& options) -> std::string {
-    train::Job job;
-    job.folder = images();
+    train::TrainingRequest request;
+    request.folder = images();
     try {
-      train::plan(job, options);
+      train::plan(request, options);
     } catch (const Error& error) {
       return error.what();
     }

@@ -12,7 +12,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::cli {
 namespace {
@@ -76,12 +76,12 @@ nn::NetworkInput own_input(const nn::Network& network, const std::string& name) 
 nn::NetworkInput input_of(const InputChoice& choice, nn::NetworkInput input) {
   if (!choice.sequence.empty()) {
     const auto [channels, steps] = two_numbers("sequence", choice.sequence, "CxT, such as 12x29");
-    input = {.channels = channels, .height = 1, .width = 1, .classes = input.classes, .steps = steps};
+    input = {.channels = channels, .height = 1, .width = 1, .classes = input.classes, .time_steps = steps};
   } else if (choice.image_size != "auto") {
-    if (input.steps > 0) input = {.classes = input.classes};
+    if (input.time_steps > 0) input = {.classes = input.classes};
     std::tie(input.height, input.width) = two_numbers("image-size", choice.image_size, kImageSizeForm);
   }
-  if (choice.color != InputColor::auto_ && input.steps == 0)
+  if (choice.color != InputColor::auto_ && input.time_steps == 0)
     input.channels = choice.color == InputColor::grey ? 1 : 3;
   if (choice.classes > 0) input.classes = choice.classes;
   return input;
@@ -111,8 +111,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 std::string input_text(const nn::NetworkInput& input) {
-  if (input.steps > 0)
-    return shape_text({input.channels, input.steps}) + " (channels, time steps), " +
+  if (input.time_steps > 0)
+    return shape_text({input.channels, input.time_steps}) + " (channels, time steps), " +
            with_commas(input.classes) + " classes";
   return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " +
          with_commas(input.classes) + " classes";
@@ -151,8 +151,9 @@ Json as_json(const Shown& shown, const nn::NetworkTable& table) {
               {"classes", input.classes}}},
             {"learnables", table.learnable_count()},
             {"state", table.state_count()}};
-  if (input.steps > 0)
-    json["input"] = {{"channels", input.channels}, {"time_steps", input.steps}, {"classes", input.classes}};
+  if (input.time_steps > 0)
+    json["input"] = {
+        {"channels", input.channels}, {"time_steps", input.time_steps}, {"classes", input.classes}};
   Json& layers = json["layers"] = Json::array();
   for (const nn::LayerRow& row : table.rows) {
     layers.push_back({{"name", row.name},

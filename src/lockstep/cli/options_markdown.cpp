@@ -2,7 +2,7 @@
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/train/run_files.h"
+#include "lockstep/train/run/run_files.h"
 
 namespace lockstep::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/train/forecast.h"
-#include "lockstep/train/prepare.h"
+#include "lockstep/train/forecast/forecast.h"
+#include "lockstep/train/planning/prepare.h"
 
 namespace lockstep::cli {
 
@@ -54,9 +54,9 @@ int run_plan(const Call& call, Console& console) {
   const train::Options options = training_options(call).options;
   const auto asked = settings_of<train::ForecastOptions>(call);
   const bool json = settings_of<JsonOutput>(call).json;
-  train::Job job;
-  job.folder = call.words.front();
-  const train::Prepared prepared = train::prepare(job, options, /*dry=*/true);
+  train::TrainingRequest request;
+  request.folder = call.words.front();
+  const train::Prepared prepared = train::prepare(request, options, /*dry=*/true);
   for (const std::string& warning : prepared.plan.warnings) {
     const std::string text = "warning: " + warning;
     if (!json)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/plan.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::cli {
 

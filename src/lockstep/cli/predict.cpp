@@ -9,7 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/cli/layer_file.h"
 #include "lockstep/cli/over_ranks.h"
-#include "lockstep/cli/picture_files.h"
+#include "lockstep/cli/image_files.h"
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
@@ -18,7 +18,7 @@
 #include "lockstep/data/decode.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/io/address.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::cli {
 namespace {
@@ -42,7 +42,7 @@ struct PredictionOutput {
   };
 };
 
-/// Datasets in the order of the words: neighbouring picture files together, each other path by itself.
+/// Datasets in the order of the words: neighbouring image files together, each other path by itself.
 std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model,
                                        const train::Options& options, Console& console,
                                        const comm::Communicator* group) {
@@ -53,13 +53,13 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
   };
   const auto add_files = [&] {
     if (!files.empty())
-      add({.dataset = picture_files(std::exchange(files, {}), model.classes),
-           .kind = "picture files",
+      add({.dataset = image_files(std::exchange(files, {}), model.classes),
+           .kind = "image files",
            .skipped = {}});
   };
   for (size_t i = 1; i < call.words.size(); ++i) {
     const std::filesystem::path path = call.words[i];
-    if (data::is_picture_name(path.string()) && !std::filesystem::is_directory(path) &&
+    if (data::is_image_name(path.string()) && !std::filesystem::is_directory(path) &&
         !io::is_address(path.string())) {
       if (!std::filesystem::exists(path)) throw errno_error(ENOENT, "open", path.string());
       files.push_back(path);

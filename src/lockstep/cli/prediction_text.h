@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::cli {
 

@@ -37,8 +37,7 @@ constexpr std::chrono::milliseconds kOwnEnd{
 constexpr std::chrono::milliseconds kPoliteEnd{3000};  // after which who was asked is killed
 constexpr size_t kLastLines = 5;
 constexpr int kCannotStart = 127;  // as a shell reports it
-constexpr int kSignalStatus = 128;
-constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
+constexpr int kLostStatus = 113;   // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
   sigset_t signals = stop_signal_set();

@@ -13,17 +13,17 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/data/web_picture.h"
+#include "lockstep/data/web_image.h"
 #include "lockstep/io/event_log.h"
 #include "lockstep/io/run_folder.h"
-#include "lockstep/train/held_out.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/held_out.h"
+#include "lockstep/train/inference/predict.h"
 #include "lockstep/view/report.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr int64_t kPictureSide = 240;  // pixels: what a page shows on a screen of twice as many
+constexpr int64_t kImageSide = 240;  // pixels: what a page shows on a screen of twice as many
 constexpr int64_t kTinySide = 64;
 
 train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::string& judged_by,
@@ -44,13 +44,13 @@ view::ReportMistake mistake_of(const train::Prediction& prediction, const data::
                               .answer = class_name(model.classes, prediction.label),
                               .score = prediction.scores[static_cast<size_t>(prediction.label)],
                               .truth_score = prediction.scores[static_cast<size_t>(prediction.target)],
-                              .picture_type = "",
-                              .picture = ""};
-  if (dataset.store().kind() != data::SampleKind::picture) return mistake;
-  data::WebPicture picture = data::web_picture(dataset, index, kPictureSide);
-  mistake.picture_type = std::move(picture.type);
-  mistake.picture = std::move(picture.bytes);
-  mistake.tiny = std::max(picture.height, picture.width) <= kTinySide;
+                              .image_type = "",
+                              .image = ""};
+  if (dataset.store().kind() != data::SampleKind::image) return mistake;
+  data::WebImage image = data::web_image(dataset, index, kImageSide);
+  mistake.image_type = std::move(image.type);
+  mistake.image = std::move(image.bytes);
+  mistake.tiny = std::max(image.height, image.width) <= kTinySide;
   return mistake;
 }
 
@@ -61,7 +61,7 @@ std::vector<train::Prediction> predict(const data::Dataset& dataset, const train
 }
 
 view::Judgement judge(const train::HeldOut& held_out, const train::Model& model,
-                      const std::vector<train::Prediction>& predictions, int64_t pictures) {
+                      const std::vector<train::Prediction>& predictions, int64_t images) {
   const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
   const std::vector<size_t> mistakes = train::mistakes(predictions);
   view::Judgement judgement{.samples = held_out.words,
@@ -73,7 +73,7 @@ view::Judgement judge(const train::HeldOut& held_out, const train::Model& model,
                             .mistake_count = static_cast<int64_t>(mistakes.size()),
                             .mistakes = {},
                             .all_mistakes = ""};
-  for (size_t i = 0; i < std::min(mistakes.size(), static_cast<size_t>(pictures)); ++i) {
+  for (size_t i = 0; i < std::min(mistakes.size(), static_cast<size_t>(images)); ++i) {
     judgement.mistakes.push_back(
         mistake_of(predictions[mistakes[i]], held_out.dataset, static_cast<int64_t>(mistakes[i]), model));
   }
@@ -97,7 +97,7 @@ void add_judgement(view::Report& report, const std::filesystem::path& run_folder
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");
     report.judgement =
-        judge(held_out, model, predict(held_out.dataset, model, options, console), asked.pictures);
+        judge(held_out, model, predict(held_out.dataset, model, options, console), asked.images);
     report.judged = true;
     if (!judged_by.empty())
       report.judgement.all_mistakes =

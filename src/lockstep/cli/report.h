@@ -6,19 +6,19 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/cli/console.h"
-#include "lockstep/train/options.h"
+#include "lockstep/train/options/options.h"
 
 namespace lockstep::cli {
 
 struct ReportOptions {
   std::string weights = "last";
   std::string output;
-  int64_t pictures = 24;
+  int64_t images = 24;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Report");
     field("weights", self.weights, "last (after the last step) or best (of the validations)");
     field("output", self.output, "write to this file; empty: report.html in the run folder");
-    field("pictures", self.pictures, "so many of the worst mistakes are shown", between(0, 1000));
+    field("images", self.images, "so many of the worst mistakes are shown", between(0, 1000));
   };
 };
 

@@ -3,13 +3,12 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/rank_processes.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/cli/stop_signals.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/inventory.h"
 
 namespace lockstep::cli {
 namespace {
-
-constexpr int kSignalStatus = 128;
 
 struct RunSettings {
   int64_t ranks = 0;

@@ -10,7 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/device/isa.h"
 #include "lockstep/io/run_folder.h"
-#include "lockstep/train/run_files.h"
+#include "lockstep/train/run/run_files.h"
 
 namespace lockstep::cli {
 namespace {

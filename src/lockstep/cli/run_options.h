@@ -6,7 +6,7 @@
 
 #include "lockstep/cli/verb.h"
 #include "lockstep/comm/rendezvous.h"
-#include "lockstep/train/options.h"
+#include "lockstep/train/options/options.h"
 
 namespace lockstep::cli {
 

@@ -9,6 +9,9 @@
 
 namespace lockstep::cli {
 
+/// Added to the signal, the exit status of a program that it ended, as a shell reports it.
+inline constexpr int kSignalStatus = 128;
+
 /// What a second signal does. Under a launcher, which passes on what the terminal sent too, it is to be
 /// ignored.
 enum class AtSecond { die, go_on };

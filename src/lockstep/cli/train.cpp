@@ -7,12 +7,10 @@
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
-#include "lockstep/train/fit.h"
+#include "lockstep/train/run/fit.h"
 
 namespace lockstep::cli {
 namespace {
-
-constexpr int kSignalStatus = 128;  // as a shell reports a program that a signal ended
 
 // A path as it can be pasted into a shell.
 std::string quoted(const std::string& path) {
@@ -54,16 +52,16 @@ int run_train(const Call& call, Console& console) {
   const std::unique_ptr<comm::Communicator> group =
       call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
   signals.stop_at_first();
-  train::Job job;
-  job.comm = group.get();
-  job.ranks_here = call.launch ? call.launch->local_size : 1;
-  job.rank_here = call.launch ? call.launch->local_rank : 0;
-  job.folder = call.words.front();
-  job.given = given;
-  job.console = is_first;
-  job.stop = signals.token();
+  train::TrainingRequest request;
+  request.comm = group.get();
+  request.ranks_here = call.launch ? call.launch->local_size : 1;
+  request.rank_here = call.launch ? call.launch->local_rank : 0;
+  request.folder = call.words.front();
+  request.given = given;
+  request.console = is_first;
+  request.stop = signals.token();
   try {
-    const train::Result result = train::fit(job, options);
+    const train::Result result = train::fit(request, options);
     if (!is_first)
       return result.reason == train::EndReason::stopped && signals.signal() != 0
                  ? kSignalStatus + signals.signal()

@@ -14,7 +14,7 @@
 #include "lockstep/io/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/weights_file.h"
-#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/loop/checkpoint.h"
 
 namespace lockstep::cli {
 namespace {

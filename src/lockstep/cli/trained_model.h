@@ -9,7 +9,7 @@
 #include "lockstep/cli/console.h"
 #include "lockstep/cli/verb.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::cli {
 

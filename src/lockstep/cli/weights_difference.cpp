@@ -19,14 +19,14 @@ std::string shape_text(const at::Tensor& tensor) {
   return std::string(at::toString(tensor.scalar_type())) + " [" + join(sides, ",") + "]";
 }
 
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+std::span<const std::byte> span_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 // Bits, not values: two zeros of other sign differ, two equal NaNs do not.
 int64_t count_different(const at::Tensor& a, const at::Tensor& b) {
-  const std::span<const std::byte> bytes_a = bytes_of(a);
-  const std::span<const std::byte> bytes_b = bytes_of(b);
+  const std::span<const std::byte> bytes_a = span_of(a);
+  const std::span<const std::byte> bytes_b = span_of(b);
   const size_t size = a.element_size();
   int64_t count = 0;
   for (size_t at = 0; at < bytes_a.size(); at += size)
@@ -75,7 +75,7 @@ uint64_t weights_hash(const nn::NamedTensors& weights) {
   uint64_t hash = 0;
   for (const auto& [name, tensor] : weights) {
     hash = hash_of(name + " " + shape_text(tensor), hash);
-    hash = hash_of(bytes_of(tensor.contiguous()), hash);
+    hash = hash_of(span_of(tensor.contiguous()), hash);
   }
   return hash;
 }

@@ -68,7 +68,7 @@ TEST(ShardTree, ShardsTakenInPartsGiveTheSameBits) {
         return [=](const at::Tensor& buffer, bool add) { add ? buffer.add_(value) : buffer.copy_(value); };
       };
       whole.take(single(shard), write(gradient));
-      const NodeStack::Place place = parts.begin_node(single(shard));
+      const NodeStack::Destination place = parts.begin_node(single(shard));
       write(gradient.slice(0, 7, 60))(place.buffer.slice(0, 7, 60), place.add);
       for (const Range part : {Range{60, 100}, Range{0, 7}})
         parts.take_part(part, write(gradient.slice(0, part.begin, part.end)));

@@ -17,7 +17,7 @@ constexpr int64_t kLeastSegmentBytes = 1 << 16;
 constexpr int64_t kSegmentsAhead = 4;  // of a rank's slice that may be on their way to it
 constexpr int64_t kMostStagingBytes = int64_t{32} << 20;
 constexpr std::chrono::milliseconds kVerdict{2000};  // for the control line to say why a connection broke
-constexpr std::chrono::minutes kConnect{5};
+constexpr std::chrono::minutes kConnectGloo{5};
 
 at::Tensor bytes_at(const std::byte* begin, int64_t count) {
   return at::from_blob(const_cast<std::byte*>(begin), {count}, at::kByte);
@@ -60,7 +60,7 @@ GlooLink::GlooLink(GlooPlace place, CommunicatorOptions options)
       address_(place.address),
       options_(std::move(options)),
       store_(place.store),
-      group_(make_gloo_group(place.store, {rank_, size_}, address_, kConnect)),
+      group_(make_gloo_group(place.store, {rank_, size_}, address_, kConnectGloo)),
       messages_(at::zeros({size_, kMessageBytes}, at::kByte)),
       control_(std::move(place.members), std::move(place.control), [this] { interrupt(); }) {}
 
@@ -180,7 +180,7 @@ Message GlooCall::receive(std::byte* begin, int64_t bytes, int64_t peer, GlooTag
   give_up({}, peer, why);
 }
 
-void GlooCall::meet(const Announcement& own, const FlatList* few) {
+void GlooCall::synchronize(const Announcement& own, const FlatList* few) {
   check();
   finish();  // what this rank said before is heard, so its message can be written again
   collective_ = own.collective;

@@ -17,7 +17,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr int64_t kBlock = 4096;  // elements that finish_block takes at once
+constexpr int64_t kGlooBlock = 4096;  // elements that finish_block takes at once
 
 /// A list as one contiguous row: where it lies, or copied where it is several tensors.
 class Row {
@@ -76,7 +76,7 @@ class GlooCommunicator : public Communicator {
 
 void GlooCommunicator::barrier(const WaitOptions& wait) {
   GlooCall call(link_, wait);
-  call.meet({.collective = static_cast<uint32_t>(Collective::barrier)});
+  call.synchronize({.collective = static_cast<uint32_t>(Collective::barrier)});
   call.finish();
 }
 
@@ -96,11 +96,11 @@ void GlooCommunicator::reduce_part(GlooCall& call, at::ScalarType type, const Fl
                                    Reduction reduction) {
   const auto width = static_cast<int64_t>(c10::elementSize(type));
   const bool few = list.elements() * width <= kFewBytes;
-  call.meet({.collective = static_cast<uint32_t>(Collective::all_reduce),
-             .type = static_cast<int32_t>(type),
-             .reduction = static_cast<int32_t>(reduction),
-             .elements = list.elements()},
-            few ? &list : nullptr);
+  call.synchronize({.collective = static_cast<uint32_t>(Collective::all_reduce),
+                    .type = static_cast<int32_t>(type),
+                    .reduction = static_cast<int32_t>(reduction),
+                    .elements = list.elements()},
+                   few ? &list : nullptr);
   if (few) {
     std::vector<const std::byte*> inputs;
     for (int64_t rank = 0; rank < size_; ++rank) inputs.push_back(call.few_of(rank));
@@ -138,11 +138,11 @@ void GlooCommunicator::broadcast_part(GlooCall& call, at::ScalarType type, const
   const auto width = static_cast<int64_t>(c10::elementSize(type));
   const int64_t bytes = list.elements() * width;
   const bool few = bytes <= kFewBytes;
-  call.meet({.collective = static_cast<uint32_t>(Collective::broadcast),
-             .type = static_cast<int32_t>(type),
-             .root = static_cast<int32_t>(root),
-             .elements = list.elements()},
-            few && rank_ == root ? &list : nullptr);
+  call.synchronize({.collective = static_cast<uint32_t>(Collective::broadcast),
+                    .type = static_cast<int32_t>(type),
+                    .root = static_cast<int32_t>(root),
+                    .elements = list.elements()},
+                   few && rank_ == root ? &list : nullptr);
   if (few && rank_ != root) list.copy_in(0, bytes, call.few_of(root));
   if (few) return;
   const Row row(list, width);
@@ -162,7 +162,7 @@ std::vector<at::Tensor> GlooCommunicator::collect(const at::Tensor& tensor, int6
   const Row row(list, width);
   const Announcement announcement = announcement_of(tensor, root);
   GlooCall call(link_, wait);
-  call.meet(announcement, announcement.elements * width <= kFewBytes ? &list : nullptr);
+  call.synchronize(announcement, announcement.elements * width <= kFewBytes ? &list : nullptr);
 
   std::vector<at::Tensor> parts;
   std::vector<Message> coming;
@@ -192,7 +192,7 @@ std::vector<at::Tensor> GlooCommunicator::collect(const at::Tensor& tensor, int6
 std::vector<Node> GlooCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
                                                    const WaitOptions& wait) {
   GlooCall call(link_, wait);
-  call.meet(announcement_of(nodes, shard_count));
+  call.synchronize(announcement_of(nodes, shard_count));
   std::vector<Announcement> said;
   for (int64_t rank = 0; rank < size_; ++rank) said.push_back(call.said(rank));
   if (const std::string why = misplaced_shard(said, shard_count); !why.empty())
@@ -208,9 +208,9 @@ std::vector<Node> GlooCommunicator::exchange_nodes(const std::vector<Node>& node
 // The sum over `range` out of nodes, at `result`.
 template <class T>
 void add_up(const std::vector<NodeElements<T>>& nodes, Range range, int64_t count, T* result) {
-  std::vector<T> scratch(static_cast<size_t>(scratch_blocks(range.count()) * kBlock));
-  for (int64_t at = 0; at < count; at += kBlock) {
-    const int64_t size = std::min(kBlock, count - at);
+  std::vector<T> scratch(static_cast<size_t>(scratch_blocks(range.count()) * kGlooBlock));
+  for (int64_t at = 0; at < count; at += kGlooBlock) {
+    const int64_t size = std::min(kGlooBlock, count - at);
     std::copy_n(finish_block(nodes, range, at, size, scratch.data()), size, result + at);
   }
 }

@@ -26,7 +26,7 @@ namespace {
 
 using Message = device::GpuLink::Message;
 
-bool is_small_float(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
+bool is_half_float(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
 
 /// For those who wait on GPUs: throws where another rank failed, somebody asks to stop, or the time is over
 /// (then `late`). `host` and `options` must outlive it.
@@ -99,7 +99,7 @@ class GpuCommunicator : public Communicator {
   WaitOptions of_host(const WaitOptions& wait) const {
     return {.timeout = wait.timeout.value_or(options_.timeout), .stop = wait.stop};
   }
-  std::vector<Announcement> meet(const Announcement& own, const WaitOptions& wait);
+  std::vector<Announcement> synchronize(const Announcement& own, const WaitOptions& wait);
   void send(const std::vector<Message>& sends, const std::vector<Message>& receives, const WaitOptions& wait);
   void give_slices(const at::Tensor& result, const WaitOptions& wait);
   void reduce_row(const at::Tensor& row, Reduction reduction, const WaitOptions& wait);
@@ -120,7 +120,7 @@ std::vector<at::Tensor> GpuCommunicator::near(const std::vector<at::Tensor>& ten
   return some;
 }
 
-std::vector<Announcement> GpuCommunicator::meet(const Announcement& own, const WaitOptions& wait) {
+std::vector<Announcement> GpuCommunicator::synchronize(const Announcement& own, const WaitOptions& wait) {
   const at::Tensor bytes = at::empty({static_cast<int64_t>(sizeof own)}, at::kByte);
   std::memcpy(bytes.data_ptr(), &own, sizeof own);
   std::vector<Announcement> said;
@@ -177,7 +177,7 @@ void GpuCommunicator::reduce_row(const at::Tensor& row, Reduction reduction, con
     receives.push_back({pieces.back(), peer});
   }
   send(sends, receives, wait);
-  const auto type = is_small_float(row.scalar_type()) ? at::kFloat : row.scalar_type();
+  const auto type = is_half_float(row.scalar_type()) ? at::kFloat : row.scalar_type();
   at::Tensor sum = pieces.front().to(type);
   for (size_t i = 1; i < pieces.size(); ++i)
     sum = reduction == Reduction::max ? at::maximum(sum, pieces[i].to(type))
@@ -198,11 +198,11 @@ void GpuCommunicator::all_reduce(const std::vector<at::Tensor>& tensors, Reducti
   for (const auto& [type, part] : by_type(here)) {
     check_reducible(type, reduction);
     const DeviceRow row(part);
-    meet({.collective = static_cast<uint32_t>(Collective::all_reduce),
-          .type = static_cast<int32_t>(type),
-          .reduction = static_cast<int32_t>(reduction),
-          .elements = row.row().numel()},
-         wait);
+    synchronize({.collective = static_cast<uint32_t>(Collective::all_reduce),
+                 .type = static_cast<int32_t>(type),
+                 .reduction = static_cast<int32_t>(reduction),
+                 .elements = row.row().numel()},
+                wait);
     reduce_row(row.row(), reduction, wait);
     row.write_back();
   }
@@ -218,11 +218,11 @@ void GpuCommunicator::broadcast(const std::vector<at::Tensor>& tensors, int64_t 
   const at::NoGradGuard no_grad;
   for (const auto& [type, part] : by_type(here)) {
     const DeviceRow row(part);
-    meet({.collective = static_cast<uint32_t>(Collective::broadcast),
-          .type = static_cast<int32_t>(type),
-          .root = static_cast<int32_t>(root),
-          .elements = row.row().numel()},
-         wait);
+    synchronize({.collective = static_cast<uint32_t>(Collective::broadcast),
+                 .type = static_cast<int32_t>(type),
+                 .root = static_cast<int32_t>(root),
+                 .elements = row.row().numel()},
+                wait);
     std::vector<Message> sends, receives;
     for (int64_t peer = 0; rank() == root && peer < size(); ++peer) {
       if (peer != root) sends.push_back({row.row(), peer});
@@ -239,7 +239,7 @@ std::vector<at::Tensor> GpuCommunicator::collect(const at::Tensor& tensor, int64
     return root == kEveryRank ? place_.host->all_gather(tensor, of_host(wait))
                               : place_.host->gather(tensor, root, of_host(wait));
   if (root != kEveryRank) check_root(root, size());
-  const std::vector<Announcement> said = meet(announcement_of(tensor, root), wait);
+  const std::vector<Announcement> said = synchronize(announcement_of(tensor, root), wait);
   const at::Tensor own = tensor.detach().contiguous();
   std::vector<Message> sends, receives;
   std::vector<at::Tensor> parts;
@@ -262,7 +262,7 @@ std::vector<Node> GpuCommunicator::exchange_nodes(const std::vector<Node>& nodes
   const at::NoGradGuard no_grad;
   Announcement own = announcement_of(nodes, shard_count);
   own.reduction = !nodes.empty() && is_near(nodes.front().sum);
-  const std::vector<Announcement> said = meet(own, wait);
+  const std::vector<Announcement> said = synchronize(own, wait);
   if (std::none_of(said.begin(), said.end(), [](const Announcement& rank) { return rank.reduction != 0; }))
     return place_.host->exchange_nodes(nodes, shard_count, of_host(wait));
   if (const std::string why = misplaced_shard(said, shard_count); !why.empty())

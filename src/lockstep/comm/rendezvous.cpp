@@ -27,12 +27,6 @@ using Store = c10::intrusive_ptr<MeetingStore>;
 constexpr std::chrono::milliseconds kConnect{30'000};
 constexpr size_t kTokenBytes = 16, kSecretBytes = 32;
 
-Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
-             const std::string& hint) {
-  return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why,
-               hint);
-}
-
 /// What a rank keeps while its group lives.
 struct Joined {
   Store store;  // rank 0's serves the others

@@ -98,7 +98,7 @@ std::vector<Node>::iterator NodeStack::find(Range shards) {
 }
 
 // Which half is added to which changes no bit.
-NodeStack::Place NodeStack::begin_node(Range node) {
+NodeStack::Destination NodeStack::begin_node(Range node) {
   std::vector<Halves> path = path_to(node, shard_count_);
   const auto overlaps = [&](const Node& held) {
     return held.shards.begin < node.end && node.begin < held.shards.end;

@@ -61,7 +61,7 @@ class NodeStack {
   void take(Range node, const std::function<void(const at::Tensor& buffer, bool add)>& write);
 
   /// Where a node's elements belong, and whether they are added to what is there.
-  struct Place {
+  struct Destination {
     at::Tensor buffer;
     bool add;
   };
@@ -69,7 +69,7 @@ class NodeStack {
   /// The same in parts: each element once, in any order, between begin_node and end_node. nodes() counts the
   /// node in from begin_node on; its elements are there as they are taken. Before it takes some, the caller
   /// may put them into their place by itself; `write` then leaves them alone.
-  Place begin_node(Range node);
+  Destination begin_node(Range node);
   void take_part(Range elements, const std::function<void(const at::Tensor& part, bool add)>& write);
   void end_node();
 

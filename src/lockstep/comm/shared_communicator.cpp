@@ -12,21 +12,15 @@
 #include "lockstep/comm/internal/group_layout.h"
 #include "lockstep/comm/internal/group_reduce.h"
 #include "lockstep/comm/internal/sum_buffer.h"
+#include "lockstep/comm/internal/spin.h"
 
 namespace lockstep::comm {
 namespace {
 
 using Clock = Deadline::Clock;
 
-constexpr std::chrono::microseconds kSpin{20};
 constexpr int64_t kSliceMilliseconds =
     50;  // a stop or the time's end that comes between a look and the sleep is seen after this
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 class SharedCommunicator : public Communicator {
  public:
@@ -36,7 +30,7 @@ class SharedCommunicator : public Communicator {
   Share share() const override { return {rank_, size_}; }
   std::string way() const override { return "shared memory"; }
   void barrier(const WaitOptions& wait) override {
-    meet({.collective = static_cast<uint32_t>(Collective::barrier)}, deadline(wait));
+    synchronize({.collective = static_cast<uint32_t>(Collective::barrier)}, deadline(wait));
   }
   void all_reduce(const std::vector<at::Tensor>& tensors, Reduction reduction,
                   const WaitOptions& wait) override;
@@ -65,7 +59,7 @@ class SharedCommunicator : public Communicator {
 
   /// Says what this rank does, waits for all, compares. Afterwards half_ is the half in which all ranks'
   /// chunks lie.
-  void meet(const Announcement& announcement, const Deadline& until);
+  void synchronize(const Announcement& announcement, const Deadline& until);
   void cross(const char* what, const Deadline& until) const;
   void compare() const;
   void wait_for_all(uint32_t before, const char* what, const Deadline& until) const;
@@ -134,7 +128,7 @@ void SharedCommunicator::cross(const char* what, const Deadline& until) const {
   futex_wake_all(group.word);
 }
 
-void SharedCommunicator::meet(const Announcement& announcement, const Deadline& until) {
+void SharedCommunicator::synchronize(const Announcement& announcement, const Deadline& until) {
   const int64_t next = 1 - half_;
   memory_->slot(rank_).announcements[static_cast<size_t>(next)] = announcement;
   cross(name_of_collective(announcement.collective), until);
@@ -173,7 +167,7 @@ void SharedCommunicator::reduce_part(at::ScalarType type, const FlatList& list, 
   do {
     const int64_t count = std::min(chunk, list.elements() - begin);
     list.copy_out(begin * width, count * width, own_next());
-    meet(announcement, until);
+    synchronize(announcement, until);
     const Range own = part_of(count, size_, rank_);
     for (int64_t rank = 0; rank < size_; ++rank)
       inputs[static_cast<size_t>(rank)] = memory_->buffer(rank, half_) + own.begin * width;
@@ -191,7 +185,7 @@ void SharedCommunicator::reduce_part(at::ScalarType type, const FlatList& list, 
 
 TreePlan SharedCommunicator::meet_for_tree(const std::vector<Node>& nodes, int64_t shard_count,
                                            const Deadline& until) {
-  meet(announcement_of(nodes, shard_count), until);
+  synchronize(announcement_of(nodes, shard_count), until);
   std::vector<Announcement> said;
   for (int64_t rank = 0; rank < size_; ++rank)
     said.push_back(memory_->slot(rank).announcements[static_cast<size_t>(half_)]);
@@ -227,7 +221,7 @@ void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreeP
                     to + at);
       }
     }
-    meet(announcement, until);
+    synchronize(announcement, until);
     std::vector<NodeElements<T>> all;
     for (int64_t rank = 0; rank < size_; ++rank) {
       const auto& ranges = plan.nodes[static_cast<size_t>(rank)];
@@ -286,7 +280,7 @@ void SharedCommunicator::broadcast_part(at::ScalarType type, const FlatList& lis
   do {
     const int64_t count = std::min(kChunkBytes, bytes - begin);
     if (rank_ == root) list.copy_out(begin, count, own_next());
-    meet(announcement, until);
+    synchronize(announcement, until);
     if (rank_ != root) list.copy_in(begin, count, memory_->buffer(root, half_));
     begin += count;
   } while (begin < bytes);
@@ -298,7 +292,7 @@ std::vector<at::Tensor> SharedCommunicator::collect(const at::Tensor& tensor, in
   const Deadline until = deadline(wait);
   const FlatList list({tensor});
   const Announcement announcement = announcement_of(tensor, root);
-  meet(announcement, until);
+  synchronize(announcement, until);
 
   const bool wanted = root == kEveryRank || root == rank_;
   const auto width = static_cast<int64_t>(tensor.element_size());
@@ -318,7 +312,7 @@ std::vector<at::Tensor> SharedCommunicator::collect(const at::Tensor& tensor, in
   };
   for (int64_t begin = 0; begin < most; begin += kChunkBytes) {
     list.copy_out(begin, count_of(rank_, begin), own_next());
-    meet(announcement, until);
+    synchronize(announcement, until);
     for (int64_t rank = 0; wanted && rank < size_; ++rank)
       lists[static_cast<size_t>(rank)].copy_in(begin, count_of(rank, begin), memory_->buffer(rank, half_));
   }

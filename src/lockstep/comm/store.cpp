@@ -20,12 +20,6 @@ constexpr std::chrono::milliseconds kAnswer{
     10'000};  // of a store that is there; what is waited for longer is asked for again and again
 constexpr const char* kDoor = "door";
 
-Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
-             const std::string& hint) {
-  return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why,
-               hint);
-}
-
 const char* server_of(const Launch& launch) { return launch.agent_store ? "the launcher" : "rank 0"; }
 
 TcpStore serve(const Launch& launch) {
@@ -86,6 +80,12 @@ Secret secret_from_rank_0(MeetingStore& unsealed, const Launch& launch, Patience
 }
 
 }  // namespace
+
+Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
+             const std::string& hint) {
+  return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why,
+               hint);
+}
 
 std::string name_of_rank(const Launch& launch) {
   return "rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size);

@@ -1,4 +1,5 @@
 #include "lockstep/comm/thread_group.h"
+#include "lockstep/comm/internal/spin.h"
 
 #include <chrono>
 #include <string>
@@ -8,16 +9,9 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{20};
 constexpr int kLooks = 32;  // from one look at the clock, which takes as long as several, to the next
 
 Error another_failed() { return {ErrorCode::cancelled, "another worker failed"}; }
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 }  // namespace
 

@@ -36,10 +36,10 @@ const NvjpegLibrary& NvjpegLibrary::get() {
 
 namespace {
 
-// Pictures of more pixels have their Huffman codes read by the GPU: below, starting it takes longer than a
+// Images of more pixels have their Huffman codes read by the GPU: below, starting it takes longer than a
 // core (DALI's threshold).
 constexpr int64_t kGpuHuffmanPixels = 1'000'000;
-// What a seat keeps for its next picture, of pixels; nvJPEG's own memory is some times that.
+// What a seat keeps for its next image, of pixels; nvJPEG's own memory is some times that.
 constexpr int64_t kKeptBytes = 48 << 20;
 // Interpolation is what libjpeg does for colours that are stored smaller.
 constexpr unsigned kFlags = NVJPEG_FLAGS_BITSTREAM_STRICT | NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION;
@@ -145,7 +145,7 @@ struct StreamOf {
   ~StreamOf() { cudaStreamDestroy(stream); }
 };
 
-// What one picture at a time needs on one GPU. Used, made and destroyed with that GPU as the thread's current
+// What one image at a time needs on one GPU. Used, made and destroyed with that GPU as the thread's current
 // one.
 class Seat {
  public:
@@ -188,7 +188,7 @@ class Seat {
   }
 
  private:
-  // Whether it is one picture for nvJPEG and for us.
+  // Whether it is one image for nvJPEG and for us.
   bool read_head(std::string_view file, const device::JpegShape& shape) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
     if (!done("nvjpegJpegStreamParse", nvjpeg_.parse(gpu_.handle, bytes, file.size(), /*save_metadata=*/0,

@@ -59,7 +59,7 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
 void set_erase(Augment& augment, std::string_view word, std::string_view value) {
   const auto share = value.empty() ? std::optional(0.5) : parse_number<double>(value);
   if (!share || !(*share > 0 && *share <= 1))
-    refuse(word, "it takes the share of pictures, above 0 and up to 1", "random-erasing=0.25");
+    refuse(word, "it takes the share of images, above 0 and up to 1", "random-erasing=0.25");
   augment.erase = *share;
 }
 
@@ -124,7 +124,7 @@ struct Rectangle {
 
 // A rectangle of this share of the area and of a ratio of width to height drawn between 1 / `ratio` and
 // `ratio`, evenly in its logarithm. As in torchvision ten are drawn, and the first that fits is taken.
-std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& format,
+std::optional<Rectangle> draw_rectangle(Random& random, const ImageFormat& format,
                                         std::array<double, 2> share, double ratio) {
   std::optional<Rectangle> chosen;
   const auto area = static_cast<double>(format.height * format.width);
@@ -145,30 +145,30 @@ std::optional<Rectangle> draw_rectangle(Random& random, const PictureFormat& for
 
 constexpr double kMostCropRatio = 4.0 / 3;
 
-// The rectangle `part` of a whole picture, resized.
-void resize_part(std::span<const uint8_t> whole, const PictureFormat& from, const Rectangle& part,
-                 std::span<uint8_t> picture, const PictureFormat& to) {
+// The rectangle `part` of a whole image, resized.
+void resize_part(std::span<const uint8_t> whole, const ImageFormat& from, const Rectangle& part,
+                 std::span<uint8_t> image, const ImageFormat& to) {
   std::array<PixelPlane, 3> planes;
   for (int64_t c = 0; c < from.channels; ++c) {
     planes[static_cast<size_t>(c)] = {whole.data() + (c * from.height + part.top) * from.width + part.left,
                                       from.width, 1, part.height, part.width};
   }
   const Box box{0, 0, static_cast<double>(part.width), static_cast<double>(part.height)};
-  resample(std::span(planes).first(static_cast<size_t>(from.channels)), box, {to.height, to.width}, picture);
+  resample(std::span(planes).first(static_cast<size_t>(from.channels)), box, {to.height, to.width}, image);
 }
 
-void crop(std::span<uint8_t> picture, const PictureFormat& format, double least, Random random) {
+void crop(std::span<uint8_t> image, const ImageFormat& format, double least, Random random) {
   const auto part = draw_rectangle(random, format, {least, 1}, kMostCropRatio);
   if (!part) return;
   thread_local ThreadBuffer memory;
-  const std::span<uint8_t> whole = memory.of(picture.size());
-  std::copy(picture.begin(), picture.end(), whole.begin());
-  resize_part(whole, format, *part, picture, format);
+  const std::span<uint8_t> whole = memory.of(image.size());
+  std::copy(image.begin(), image.end(), whole.begin());
+  resize_part(whole, format, *part, image, format);
 }
 
 // The largest part in the middle that is no longer than the ratio allows, which torchvision takes where none
 // that is drawn fits.
-Rectangle middle_of(const PictureFormat& format) {
+Rectangle middle_of(const ImageFormat& format) {
   const int64_t height =
       std::min<int64_t>(format.height, std::lrint(static_cast<double>(format.width) * kMostCropRatio));
   const int64_t width =
@@ -176,27 +176,27 @@ Rectangle middle_of(const PictureFormat& format) {
   return {(format.height - height) / 2, (format.width - width) / 2, height, width};
 }
 
-void cut(const Augment& augment, std::span<const uint8_t> larger, const PictureFormat& from,
-         std::span<uint8_t> picture, const PictureFormat& to, uint64_t seed) {
+void cut(const Augment& augment, std::span<const uint8_t> larger, const ImageFormat& from,
+         std::span<uint8_t> image, const ImageFormat& to, uint64_t seed) {
   if (augment.least_crop > 0) {
     Random random = random_for(seed, Draw::crop);
     const auto part = draw_rectangle(random, from, {augment.least_crop, 1}, kMostCropRatio);
-    return resize_part(larger, from, part.value_or(middle_of(from)), picture, to);
+    return resize_part(larger, from, part.value_or(middle_of(from)), image, to);
   }
-  if (!augment.random_crop) return cut_centre(larger, from, picture, to);
+  if (!augment.random_crop) return cut_centre(larger, from, image, to);
   Random random = random_for(seed, Draw::place);
   const auto top = static_cast<int64_t>(random.below(static_cast<uint64_t>(from.height - to.height + 1)));
   const auto left = static_cast<int64_t>(random.below(static_cast<uint64_t>(from.width - to.width + 1)));
-  cut_part(larger, from, top, left, picture, to);
+  cut_part(larger, from, top, left, image, to);
 }
 
-void erase_part(std::span<uint8_t> picture, const PictureFormat& format, double share, Random random) {
+void erase_part(std::span<uint8_t> image, const ImageFormat& format, double share, Random random) {
   const bool chosen = random.uniform() < share;
   const auto part = draw_rectangle(random, format, {0.02, 0.33}, 3.3);
   if (!chosen || !part) return;
   for (int64_t c = 0; c < format.channels; ++c) {
     for (int64_t y = 0; y < part->height; ++y)
-      std::memset(picture.data() + (c * format.height + part->top + y) * format.width + part->left, 0,
+      std::memset(image.data() + (c * format.height + part->top + y) * format.width + part->left, 0,
                   static_cast<size_t>(part->width));
   }
 }
@@ -249,7 +249,7 @@ int64_t draw_shift(Random& random, int64_t most, int64_t length) {
 }
 
 // All but the part and mixup.
-void change(const Augment& augment, std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) {
+void change(const Augment& augment, std::span<uint8_t> image, const ImageFormat& format, uint64_t seed) {
   // Every number is drawn whether it is used or not, so that one option does not change what another draws.
   Random random(seed);
   const bool mirror = (random.next() >> 63) != 0;
@@ -259,13 +259,13 @@ void change(const Augment& augment, std::span<uint8_t> picture, const PictureFor
   const int64_t down = draw_shift(random, most, format.height);
   const int64_t right = draw_shift(random, most, format.width);
   for (int64_t c = 0; c < format.channels; ++c) {
-    uint8_t* plane = picture.data() + c * format.height * format.width;
+    uint8_t* plane = image.data() + c * format.height * format.width;
     if (augment.flip && mirror) mirror_rows(plane, format.height, format.width);
     if (augment.flip_vertical && mirror_vertically) mirror_columns(plane, format.height, format.width);
     if (most != 0) shift_plane(plane, format.height, format.width, down, right);
   }
-  if (augment.jitter.any()) jitter_colors(picture, format, augment.jitter, random_for(seed, Draw::jitter));
-  if (augment.erase > 0) erase_part(picture, format, augment.erase, random_for(seed, Draw::erase));
+  if (augment.jitter.any()) jitter_colors(image, format, augment.jitter, random_for(seed, Draw::jitter));
+  if (augment.erase > 0) erase_part(image, format, augment.erase, random_for(seed, Draw::erase));
 }
 
 }  // namespace
@@ -283,15 +283,15 @@ Augment Augment::parse(std::string_view text) {
   return augment;
 }
 
-void Augment::apply(std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
-  if (least_crop > 0) crop(picture, format, least_crop, random_for(seed, Draw::crop));
-  change(*this, picture, format, seed);
+void Augment::apply(std::span<uint8_t> image, const ImageFormat& format, uint64_t seed) const {
+  if (least_crop > 0) crop(image, format, least_crop, random_for(seed, Draw::crop));
+  change(*this, image, format, seed);
 }
 
-void Augment::apply(std::span<const uint8_t> larger, const PictureFormat& larger_format,
-                    std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const {
-  cut(*this, larger, larger_format, picture, format, seed);
-  change(*this, picture, format, seed);
+void Augment::apply(std::span<const uint8_t> larger, const ImageFormat& larger_format,
+                    std::span<uint8_t> image, const ImageFormat& format, uint64_t seed) const {
+  cut(*this, larger, larger_format, image, format, seed);
+  change(*this, image, format, seed);
 }
 
 Mix Augment::draw_mix(int64_t count, uint64_t seed) const {
@@ -303,10 +303,10 @@ Mix Augment::draw_mix(int64_t count, uint64_t seed) const {
   return mix;
 }
 
-void mix_in(std::span<uint8_t> picture, std::span<const uint8_t> other, int64_t share) {
+void mix_in(std::span<uint8_t> image, std::span<const uint8_t> other, int64_t share) {
   const auto own = static_cast<uint32_t>(share);
-  for (size_t i = 0; i < picture.size(); ++i)
-    picture[i] = static_cast<uint8_t>((picture[i] * own + other[i] * (256 - own) + 128) >> 8);
+  for (size_t i = 0; i < image.size(); ++i)
+    image[i] = static_cast<uint8_t>((image[i] * own + other[i] * (256 - own) + 128) >> 8);
 }
 
 }  // namespace lockstep::data

@@ -1,5 +1,5 @@
 // The kinds of sources, in the order in which they are tried. To add one: a file of its own and a line here.
-// Read image_folder.cpp for a kind whose pictures stay on the disk, idx.cpp for one whose pictures lie in
+// Read image_folder.cpp for a kind whose images stay on the disk, idx.cpp for one whose images lie in
 // memory, ts.cpp for sequences.
 #include <array>
 

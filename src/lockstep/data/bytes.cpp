@@ -14,7 +14,7 @@ namespace lockstep::data {
 namespace {
 
 // Deflate makes at most 1,032 bytes of one.
-constexpr int64_t kMostInflation = 1040;
+constexpr int64_t kMostGzipInflation = 1040;
 constexpr std::string_view kGzipMark = "\x1f\x8b";
 constexpr int kGzipWindow = 15 + 16;
 
@@ -67,7 +67,7 @@ ByteFile::ByteFile(const Files& files, std::string path)
 
 ByteFile::~ByteFile() = default;
 
-int64_t ByteFile::most_bytes() const { return gzip_ == nullptr ? bytes_ : bytes_ * kMostInflation; }
+int64_t ByteFile::most_bytes() const { return gzip_ == nullptr ? bytes_ : bytes_ * kMostGzipInflation; }
 
 size_t ByteFile::read(uint8_t* destination, size_t count) {
   if (gzip_ == nullptr) {

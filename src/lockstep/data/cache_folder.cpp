@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kShareOfDisk = 4;  // one part in so many
 constexpr int kMostLooks = 100;
-constexpr std::array kEndings{".pictures", ".features"};
+constexpr std::array kEndings{".images", ".features"};
 
 struct CacheFile {
   std::filesystem::path path;

@@ -16,7 +16,7 @@ namespace lockstep::data {
 void mark_in_use(int descriptor);
 
 /// What keeps a folder's file system from being one for automatic caches, in words; empty: nothing. Decoded
-/// pictures are several times their files, so a network's may be slower to read them from than decoding is.
+/// images are several times their files, so a network's may be slower to read them from than decoding is.
 /// The folder need not be there yet.
 std::string unfit_for_caches(const std::filesystem::path& folder);
 
@@ -34,7 +34,7 @@ class CacheFolder {
   };
   Found find_or_make(const std::string& name, const RecordsKey& key, int64_t most_bytes) const;
 
-  /// Room for a cache of `bytes` more; empty, or why there is none. All caches there (*.pictures, *.features)
+  /// Room for a cache of `bytes` more; empty, or why there is none. All caches there (*.images, *.features)
   /// are to take no more than `most_bytes`, and no more than a quarter of what the disk would have free
   /// without them: those used least recently are removed, except those that any process has open (which could
   /// go on reading them; their room would not be free). What makers that were killed left goes too. Nothing

@@ -38,8 +38,8 @@ class CacheFolderTest : public testing::Test {
 };
 
 TEST_F(CacheFolderTest, TheOneUsedLeastRecentlyGoesFirst) {
-  const auto first = add("a.pictures", 2000), oldest = add("b.pictures", 1000),
-             newest = add("c.pictures", 3000), other = add("notes.txt", 10);
+  const auto first = add("a.images", 2000), oldest = add("b.images", 1000), newest = add("c.images", 3000),
+             other = add("notes.txt", 10);
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, 4 * kBytes + 65536), IsEmpty());
   EXPECT_TRUE(is_there(oldest));
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, 3 * kBytes + 65536), IsEmpty());
@@ -51,19 +51,19 @@ TEST_F(CacheFolderTest, TheOneUsedLeastRecentlyGoesFirst) {
 }
 
 TEST_F(CacheFolderTest, WhatIsInUseStays) {
-  const auto used = add("a.pictures", 1000), idle = add("b.pictures", 2000);
+  const auto used = add("a.images", 1000), idle = add("b.images", 2000);
   const Descriptor user(::open(used.c_str(), O_RDONLY));
   mark_in_use(user.get());
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, 2 * kBytes + 65536), IsEmpty());
   EXPECT_TRUE(is_there(used));
   EXPECT_FALSE(is_there(idle));
-  const auto next = add("c.pictures", 3000);
+  const auto next = add("c.images", 3000);
   EXPECT_THAT(CacheFolder(caches_).make_room(2 * kBytes, 2 * kBytes + 65536), HasSubstr("in use"));
   EXPECT_TRUE(is_there(next)) << "where there is not enough room, nothing is removed for it";
 }
 
 TEST_F(CacheFolderTest, WhoOpensAFileThatIsJustLookedAtHasItInUseAllTheSame) {
-  const auto path = add("a.pictures", 1000);
+  const auto path = add("a.images", 1000);
   std::atomic<bool> done = false;
   std::jthread looking([&] {
     const CacheFolder caches(caches_);
@@ -80,7 +80,7 @@ TEST_F(CacheFolderTest, WhoOpensAFileThatIsJustLookedAtHasItInUseAllTheSame) {
 }
 
 TEST_F(CacheFolderTest, MoreThanAllowedIsRefusedAndNothingGoes) {
-  const auto there = add("a.pictures", 1000);
+  const auto there = add("a.images", 1000);
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, kBytes - 1), HasSubstr("more than the"));
   EXPECT_THAT(CacheFolder(caches_).make_room(int64_t{1} << 60, int64_t{1} << 61),
               HasSubstr("a quarter of the disk's free room"));
@@ -88,7 +88,7 @@ TEST_F(CacheFolderTest, MoreThanAllowedIsRefusedAndNothingGoes) {
 }
 
 TEST_F(CacheFolderTest, WhatAKilledMakerLeftGoes) {
-  const auto left = add("a.pictures.new-abc123", 1000), under_way = add("a.pictures.new-def456", 1000);
+  const auto left = add("a.images.new-abc123", 1000), under_way = add("a.images.new-def456", 1000);
   const Descriptor maker(::open(under_way.c_str(), O_RDWR));
   mark_in_use(maker.get());
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, 10 * kBytes), IsEmpty());
@@ -99,22 +99,22 @@ TEST_F(CacheFolderTest, WhatAKilledMakerLeftGoes) {
 TEST_F(CacheFolderTest, LinksAndPipesAreNotFollowed) {
   std::filesystem::create_directories(caches_);
   folder_.write("precious", std::string(kBytes, 'x'));
-  std::filesystem::create_symlink(folder_.path() / "precious", caches_ / "link.pictures");
-  ::mkfifo((caches_ / "pipe.pictures").c_str(), 0600);
+  std::filesystem::create_symlink(folder_.path() / "precious", caches_ / "link.images");
+  ::mkfifo((caches_ / "pipe.images").c_str(), 0600);
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, kBytes), IsEmpty());
   EXPECT_TRUE(is_there(folder_.path() / "precious"));
 }
 
 TEST_F(CacheFolderTest, AFolderOfItsOwnIsForItsUserOnly) {
-  EXPECT_THAT(CacheFolder(folder_.path() / "new" / "pictures").make_room(kBytes, 10 * kBytes), IsEmpty());
-  EXPECT_EQ(std::filesystem::status(folder_.path() / "new" / "pictures").permissions(),
+  EXPECT_THAT(CacheFolder(folder_.path() / "new" / "images").make_room(kBytes, 10 * kBytes), IsEmpty());
+  EXPECT_EQ(std::filesystem::status(folder_.path() / "new" / "images").permissions(),
             std::filesystem::perms::owner_all);
   folder_.write("file", "");
   EXPECT_THROW(CacheFolder(folder_.path() / "file"), Error);
 }
 
 TEST_F(CacheFolderTest, DisksOfNetworksAndMemoryAreUnfit) {
-  EXPECT_THAT(unfit_for_caches("/dev/shm/lockstep/pictures"), HasSubstr("lies in memory"));
+  EXPECT_THAT(unfit_for_caches("/dev/shm/lockstep/images"), HasSubstr("lies in memory"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ std::string size_text(int64_t height, int64_t width) {
 
 class Centres : public Datastore {
  public:
-  Centres(Dataset dataset, const PictureFormat& format, const PictureFormat& larger)
+  Centres(Dataset dataset, const ImageFormat& format, const ImageFormat& larger)
       : dataset_(std::move(dataset)), format_(format), larger_(larger) {}
 
   int64_t size() const override { return dataset_.size(); }
@@ -34,30 +34,30 @@ class Centres : public Datastore {
            enum_names(larger_.resize)[static_cast<size_t>(larger_.resize)] + " of " + inner;
   }
 
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     thread_local std::vector<uint8_t> fitted;
     fitted.resize(static_cast<size_t>(larger_.size().bytes()));
     read_as(dataset_.store(), index, larger_, fitted);
-    cut_centre(fitted, larger_, placement(format_.size()), format_);
+    cut_centre(fitted, larger_, sink(format_.size()), format_);
   }
 
  private:
   Dataset dataset_;
-  PictureFormat format_;
-  PictureFormat larger_;
+  ImageFormat format_;
+  ImageFormat larger_;
 };
 
 }  // namespace
 
-void check_part(const PictureFormat& part, const PictureFormat& whole) {
+void check_part(const ImageFormat& part, const ImageFormat& whole) {
   if (part.height <= whole.height && part.width <= whole.width) return;
-  throw Error(ErrorCode::invalid_option, "a picture of " + size_text(part.height, part.width) +
+  throw Error(ErrorCode::invalid_option, "an image of " + size_text(part.height, part.width) +
                                              " cannot be cut out of one of " +
                                              size_text(whole.height, whole.width));
 }
 
-void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t top, int64_t left,
-              std::span<uint8_t> part, const PictureFormat& to) {
+void cut_part(std::span<const uint8_t> whole, const ImageFormat& from, int64_t top, int64_t left,
+              std::span<uint8_t> part, const ImageFormat& to) {
   for (int64_t row = 0; row < to.channels * to.height; ++row) {
     const int64_t channel = row / to.height, y = row % to.height;
     const uint8_t* first = whole.data() + (channel * from.height + top + y) * from.width + left;
@@ -65,15 +65,15 @@ void cut_part(std::span<const uint8_t> whole, const PictureFormat& from, int64_t
   }
 }
 
-void cut_centre(std::span<const uint8_t> whole, const PictureFormat& from, std::span<uint8_t> part,
-                const PictureFormat& to) {
+void cut_centre(std::span<const uint8_t> whole, const ImageFormat& from, std::span<uint8_t> part,
+                const ImageFormat& to) {
   cut_part(whole, from, (from.height - to.height) / 2, (from.width - to.width) / 2, part, to);
 }
 
-Dataset cut_out_centre(const Dataset& dataset, const PictureFormat& format,
+Dataset cut_out_centre(const Dataset& dataset, const ImageFormat& format,
                        const std::vector<int64_t>& resize_to) {
   if (dataset.empty()) return dataset;
-  const PictureFormat larger = format.sized(resize_to.at(0), resize_to.at(1));
+  const ImageFormat larger = format.sized(resize_to.at(0), resize_to.at(1));
   check_part(format, larger);
   return Dataset(std::make_shared<Centres>(dataset, format, larger));
 }

@@ -13,11 +13,11 @@
 namespace lockstep::data {
 namespace {
 
-TEST(Centre, IsCutOutOfTheFittedPicture) {
+TEST(Centre, IsCutOutOfTheFittedImage) {
   const Dataset digits = ImageFolder(test::digits_folder()).subset({0, 5000});
-  const PictureFormat format{3, 20, 17};
+  const ImageFormat format{3, 20, 17};
   const Dataset centres = cut_out_centre(digits, format, {30, 32});
-  PictureFormat larger = format;
+  ImageFormat larger = format;
   larger.height = 30;
   larger.width = 32;
   for (int64_t i = 0; i < 2; ++i) {
@@ -37,7 +37,7 @@ TEST(Centre, IsCutOutOfTheFittedPicture) {
   EXPECT_THROW(cut_out_centre(digits, format, {19, 32}), Error);
 }
 
-// One picture; says how it was to be decoded.
+// One image; says how it was to be decoded.
 class Asked : public Datastore {
  public:
   int64_t size() const override { return 1; }
@@ -45,9 +45,9 @@ class Asked : public Datastore {
   int64_t label(int64_t) const override { return 0; }
   std::string source(int64_t) const override { return "asked"; }
   ImageSize image_size(int64_t) const override { return {1, 40, 40}; }
-  void read_to(int64_t, const Placement& placement) const override {
-    decode = placement.taker() == nullptr ? std::nullopt : std::optional(placement.taker()->decode());
-    std::ranges::fill(placement({1, 40, 40}), uint8_t{7});
+  void read_to(int64_t, const PixelSink& sink) const override {
+    decode = sink.taker() == nullptr ? std::nullopt : std::optional(sink.taker()->decode());
+    std::ranges::fill(sink({1, 40, 40}), uint8_t{7});
   }
   uint64_t listing_hash() const override { return 1; }
   mutable std::optional<Decode> decode;
@@ -56,10 +56,10 @@ class Asked : public Datastore {
   std::vector<std::string> classes_{"a"};
 };
 
-TEST(Centre, IsOfAPictureThatIsDecodedAsAsked) {
+TEST(Centre, IsOfAnImageThatIsDecodedAsAsked) {
   const auto asked = std::make_shared<Asked>();
   for (const Decode decode : {Decode::fast, Decode::exact}) {
-    const PictureFormat format{.channels = 1, .height = 10, .width = 10, .decode = decode};
+    const ImageFormat format{.channels = 1, .height = 10, .width = 10, .decode = decode};
     EXPECT_EQ(cut_out_centre(Dataset(asked), format, {20, 20}).store().read(0).pixels,
               std::vector<uint8_t>(100, 7));
     EXPECT_EQ(asked->decode, decode);

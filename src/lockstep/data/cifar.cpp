@@ -70,11 +70,11 @@ std::vector<std::string> class_names(const Variant& variant, const Files& files)
   return names;
 }
 
-void add_file(const Variant& variant, const Files& files, const std::string& name, Pictures& pictures) {
+void add_file(const Variant& variant, const Files& files, const std::string& name, Images& images) {
   const std::string path = files.shown(name);
   const int64_t most = files.bytes_of(name);
   // What is read, and the copy without its labels.
-  check_fits_memory(path, 2 * most + static_cast<int64_t>(pictures.pixels.size()));
+  check_fits_memory(path, 2 * most + static_cast<int64_t>(images.pixels.size()));
   const std::string bytes = files.read(name, most);
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t records = size / variant.record_bytes();
@@ -94,9 +94,8 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
                       std::to_string(variant.class_count) + " classes",
                   "get the file again");
     }
-    pictures.labels.push_back(label);
-    pictures.pixels.insert(pictures.pixels.end(), record + variant.label_bytes,
-                           record + variant.record_bytes());
+    images.labels.push_back(label);
+    images.pixels.insert(images.pixels.end(), record + variant.label_bytes, record + variant.record_bytes());
   }
 }
 
@@ -108,12 +107,12 @@ bool fits_cifar(const Files& files) { return !find_files(files).files.empty(); }
 
 Source open_cifar(Files files, const SourceOptions& options) {
   const auto [variant, names] = find_files(files);
-  Pictures pictures;
-  pictures.path = files.root();
-  pictures.size = kSize;
-  pictures.classes = class_names(*variant, files);
-  for (const std::string& name : names) add_file(*variant, files, name, pictures);
-  return source_of(std::move(pictures), files.described(variant->kind), options);
+  Images images;
+  images.path = files.root();
+  images.size = kSize;
+  images.classes = class_names(*variant, files);
+  for (const std::string& name : names) add_file(*variant, files, name, images);
+  return source_of(std::move(images), files.described(variant->kind), options);
 }
 
 }  // namespace lockstep::data

@@ -12,27 +12,26 @@ namespace lockstep::data {
 
 Collected collect(const NextMiniBatch& next) {
   Collected collected;
-  Pictures all;
+  Images all;
   all.path = "mini-batches";
   int64_t number = 0, classes = 0;
   while (const auto batch = next()) {
     check_mini_batch(*batch, ++number,
                      {static_cast<int64_t>(all.labels.size()), collected.mini_batch_size, all.size});
-    if (batch->pictures.scalar_type() != at::kByte) {
+    if (batch->images.scalar_type() != at::kByte) {
       throw Error(ErrorCode::invalid_option,
-                  "mini-batch " + std::to_string(number) + " has pictures of " +
-                      std::string(c10::toString(batch->pictures.scalar_type())) + " " +
-                      c10::str(batch->pictures.sizes()),
+                  "mini-batch " + std::to_string(number) + " has images of " +
+                      std::string(c10::toString(batch->images.scalar_type())) + " " +
+                      c10::str(batch->images.sizes()),
                   "give bytes; a ParallelWrapper's fit over an iterator takes float32 too");
     }
-    const at::Tensor pictures = batch->pictures.contiguous(),
-                     labels = batch->labels.to(at::kLong).contiguous();
+    const at::Tensor images = batch->images.contiguous(), labels = batch->labels.to(at::kLong).contiguous();
     if (number == 1) {
-      collected.mini_batch_size = pictures.size(0);
-      all.size = {pictures.size(1), pictures.size(2), pictures.size(3)};
+      collected.mini_batch_size = images.size(0);
+      all.size = {images.size(1), images.size(2), images.size(3)};
     }
-    all.pixels.insert(all.pixels.end(), pictures.const_data_ptr<uint8_t>(),
-                      pictures.const_data_ptr<uint8_t>() + pictures.numel());
+    all.pixels.insert(all.pixels.end(), images.const_data_ptr<uint8_t>(),
+                      images.const_data_ptr<uint8_t>() + images.numel());
     all.labels.insert(all.labels.end(), labels.const_data_ptr<int64_t>(),
                       labels.const_data_ptr<int64_t>() + labels.numel());
     classes = std::max(classes, labels.max().item<int64_t>() + 1);

@@ -14,7 +14,7 @@ struct Collected {
 };
 
 /// Takes all mini-batches, of u8. Throws invalid_option, with the mini-batch's number, for other types or
-/// shapes, pictures of several sizes, a negative label, or a mini-batch of another size that is not the last;
+/// shapes, images of several sizes, a negative label, or a mini-batch of another size that is not the last;
 /// and when there is none.
 Collected collect(const NextMiniBatch& next);
 

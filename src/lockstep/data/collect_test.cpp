@@ -43,22 +43,22 @@ TEST(Collect, RefusesWhatDoesNotFitByNumber) {
     return "nothing";
   };
   EXPECT_THAT(said({}), HasSubstr("no mini-batch"));
-  EXPECT_THAT(said({{}}), HasSubstr("mini-batch 1 has no pictures"));
+  EXPECT_THAT(said({{}}), HasSubstr("mini-batch 1 has no images"));
   EXPECT_THAT(said({batch_of(4, 0), batch_of(3, 4), batch_of(4, 7)}),
               HasSubstr("mini-batch 3 or the one before is of another size"));
   EXPECT_THAT(said({batch_of(4, 0), batch_of(5, 4)}), HasSubstr("mini-batch 2 or the one before"));
   MiniBatch odd = batch_of(4, 0);
-  odd.pictures = odd.pictures.to(at::kFloat);
-  EXPECT_THAT(said({odd}), HasSubstr("mini-batch 1 has pictures of Float [4, 3, 2, 5]"));
+  odd.images = odd.images.to(at::kFloat);
+  EXPECT_THAT(said({odd}), HasSubstr("mini-batch 1 has images of Float [4, 3, 2, 5]"));
   odd = batch_of(4, 0);
   odd.labels = odd.labels.narrow(0, 0, 3);
-  EXPECT_THAT(said({odd}), HasSubstr("labels of Long [3] for 4 pictures"));
+  EXPECT_THAT(said({odd}), HasSubstr("labels of Long [3] for 4 images"));
   odd = batch_of(4, 0);
   odd.labels = odd.labels - 1;
   EXPECT_THAT(said({odd}), HasSubstr("negative label"));
   odd = batch_of(4, 4);
-  odd.pictures = odd.pictures.narrow(3, 0, 4);
-  EXPECT_THAT(said({batch_of(4, 0), odd}), HasSubstr("mini-batch 2 has pictures of another size"));
+  odd.images = odd.images.narrow(3, 0, 4);
+  EXPECT_THAT(said({batch_of(4, 0), odd}), HasSubstr("mini-batch 2 has images of another size"));
 }
 
 }  // namespace

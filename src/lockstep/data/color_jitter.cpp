@@ -10,7 +10,7 @@ namespace lockstep::data {
 namespace {
 
 struct Planes {
-  std::span<uint8_t> red, green, blue;  // of a grey picture all the same
+  std::span<uint8_t> red, green, blue;  // of a grey image all the same
   bool grey = false;
 };
 
@@ -84,12 +84,12 @@ float factor_of(Random& random, double most) {
 
 }  // namespace
 
-void jitter_colors(std::span<uint8_t> picture, const PictureFormat& format, const ColorJitter& jitter,
+void jitter_colors(std::span<uint8_t> image, const ImageFormat& format, const ColorJitter& jitter,
                    Random random) {
   const auto plane = static_cast<size_t>(format.height * format.width);
   const bool grey = format.channels == 1;
-  const Planes planes{picture.first(plane), picture.subspan(grey ? 0 : plane, plane),
-                      picture.subspan(grey ? 0 : 2 * plane, plane), grey};
+  const Planes planes{image.first(plane), image.subspan(grey ? 0 : plane, plane),
+                      image.subspan(grey ? 0 : 2 * plane, plane), grey};
   const std::vector<int64_t> order = permutation(4, random.next());
   const float brightness = factor_of(random, jitter.brightness),
               contrast = factor_of(random, jitter.contrast),

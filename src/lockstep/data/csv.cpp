@@ -37,8 +37,8 @@ bool names_channels(std::string_view line) {
   return true;
 }
 
-/// Rows of the file, [T,C], turned to [C,T].
-std::vector<float> turned(const std::vector<float>& rows, int64_t channels) {
+/// Rows of the file, [T,C], transposed to [C,T].
+std::vector<float> transposed(const std::vector<float>& rows, int64_t channels) {
   const auto steps = static_cast<int64_t>(rows.size()) / channels;
   std::vector<float> values(rows.size());
   for (int64_t t = 0; t < steps; ++t) {
@@ -64,7 +64,7 @@ Sequence read_csv(const std::string& text, const std::string& path, int64_t& cha
                         std::to_string(channels) + " before");
   }
   if (rows.empty()) refuse(place, "the file has no time step");
-  return {.values = turned(rows, channels), .source = path};
+  return {.values = transposed(rows, channels), .source = path};
 }
 
 // The class of a file that was named by itself is the folder that holds it.
@@ -121,7 +121,7 @@ bool fits_csv(const Files& files) {
   bool any_csv = false;
   for (const Files::Name& name : files.names()) {
     if (name.kind != io::Listed::Kind::file) continue;
-    if (is_picture_name(files.path(name))) return false;
+    if (is_image_name(files.path(name))) return false;
     any_csv |= is_csv_name(files.path(name));
   }
   return any_csv;

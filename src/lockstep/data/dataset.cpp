@@ -13,7 +13,7 @@ namespace lockstep::data {
 namespace {
 
 std::string decode_message(const std::string& source, const std::string& reason,
-                           const std::optional<BadPicture::Place>& place) {
+                           const std::optional<BadImage::Position>& place) {
   std::string message = "cannot decode \"" + source + "\"";
   if (place)
     message += " (sample " + std::to_string(place->number) + " of " + std::to_string(place->count) + ")";
@@ -38,15 +38,13 @@ class Subset : public Datastore {
   int64_t label(int64_t index) const override { return whole_->label(at(index)); }
   std::string source(int64_t index) const override { return whole_->source(at(index)); }
   ImageSize image_size(int64_t index) const override { return whole_->image_size(at(index)); }
-  void read_to(int64_t index, const Placement& placement) const override {
-    whole_->read_to(at(index), placement);
-  }
+  void read_to(int64_t index, const PixelSink& sink) const override { whole_->read_to(at(index), sink); }
   bool in_memory() const override { return whole_->in_memory(); }
   int64_t parallel_reads() const override { return whole_->parallel_reads(); }
   SampleKind kind() const override { return whole_->kind(); }
-  bool labels_steps() const override { return whole_->labels_steps(); }
-  std::span<const int64_t> step_labels(int64_t index) const override {
-    return whole_->step_labels(at(index));
+  bool labels_time_steps() const override { return whole_->labels_time_steps(); }
+  std::span<const int64_t> time_step_labels(int64_t index) const override {
+    return whole_->time_step_labels(at(index));
   }
   bool continues(int64_t index) const override { return whole_->continues(at(index)); }
   uint64_t listing_hash() const override {
@@ -77,7 +75,7 @@ int64_t first_part_count(int64_t count, double share) {
 
 }  // namespace
 
-BadPicture::BadPicture(std::string source, std::string reason, std::optional<Place> place)
+BadImage::BadImage(std::string source, std::string reason, std::optional<Position> place)
     : Error(ErrorCode::corrupt_data, decode_message(source, reason, place),
             "remove the file, or set --on-bad-sample skip"),
       source_(std::move(source)),

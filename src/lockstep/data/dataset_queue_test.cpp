@@ -27,8 +27,8 @@ TEST(DatasetQueue, IsWalkedOverAndGivesInput) {
     epochs.push_back(batch.cursor.epoch);
     EXPECT_EQ(batch.ends_epoch, batch.cursor.step == 2);
     for (const Shard& shard : batch.shards) {
-      EXPECT_TRUE(at::equal(shard.input, to_input(shard.pictures, {.mean = {0.5}})));
-      EXPECT_TRUE(at::equal(shard.target, shard.pictures.select(3, 0).flatten().to(at::kLong) % 2));
+      EXPECT_TRUE(at::equal(shard.input, to_input(shard.images, {.mean = {0.5}})));
+      EXPECT_TRUE(at::equal(shard.target, shard.images.select(3, 0).flatten().to(at::kLong) % 2));
       samples += shard.count;
     }
   }
@@ -60,7 +60,7 @@ TEST(DatasetQueue, DimensionsTypeAndOneHotAreAsAskedFor) {
   EXPECT_EQ(shard.input.sizes(), at::IntArrayRef({1, 2, 1, 8}));
   EXPECT_EQ(shard.input.scalar_type(), at::kDouble);
   EXPECT_EQ(shard.target.sizes(), at::IntArrayRef({2, 8}));
-  EXPECT_TRUE(at::equal(shard.target.argmax(0), shard.pictures.select(3, 0).flatten().to(at::kLong) % 2));
+  EXPECT_TRUE(at::equal(shard.target.argmax(0), shard.images.select(3, 0).flatten().to(at::kLong) % 2));
   EXPECT_TRUE(at::equal(shard.target.sum(0), at::ones({8}, at::kDouble)));
 }
 
@@ -79,28 +79,28 @@ TEST(DatasetQueue, PartialMiniBatchesAreReturnedOrDiscarded) {
       Error);
 }
 
-TEST(DatasetQueue, SharedPicturesAreKeptOnceAndWithinTheirBytes) {
+TEST(DatasetQueue, SharedImagesAreKeptOnceAndWithinTheirBytes) {
   const Dataset dataset = plain_numbers(100);
-  const auto pictures = std::make_shared<PictureShare>();
+  const auto images = std::make_shared<ImageShare>();
   const auto queue = [&](Share share, const Dataset& of, int64_t most_bytes) {
     return std::make_unique<MiniBatchQueue>(
-        of, share, QueueOptions{.mini_batch_size = 50, .shared = {pictures, most_bytes}});
+        of, share, QueueOptions{.mini_batch_size = 50, .shared = {images, most_bytes}});
   };
   {
     const auto first = queue({0, 2}, dataset, 200), second = queue({1, 2}, dataset, 200);
-    EXPECT_EQ(pictures->kept_bytes(), 200);
+    EXPECT_EQ(images->kept_bytes(), 200);
     const auto no_room = queue({}, plain_numbers(10), 200);
-    EXPECT_EQ(pictures->kept_bytes(), 200);
+    EXPECT_EQ(images->kept_bytes(), 200);
     EXPECT_EQ(no_room->next()->global_count, 10);
   }
-  EXPECT_EQ(pictures->kept_bytes(), 0) << "freed with the last queue";
+  EXPECT_EQ(images->kept_bytes(), 0) << "freed with the last queue";
   const auto alone = queue({}, dataset, 199);
-  EXPECT_EQ(pictures->kept_bytes(), 0);
+  EXPECT_EQ(images->kept_bytes(), 0);
 }
 
 TEST(DatasetQueue, CollateMakesWhatItLikesAndIsChecked) {
-  const Collate rows = [](const at::Tensor& pictures, const at::Tensor& target) {
-    return Collated{pictures.flatten(1).to(at::kFloat), target.to(at::kFloat).view({-1, 1})};
+  const Collate rows = [](const at::Tensor& images, const at::Tensor& target) {
+    return Collated{images.flatten(1).to(at::kFloat), target.to(at::kFloat).view({-1, 1})};
   };
   MiniBatchQueue queue(plain_numbers(12), {},
                        {.mini_batch_size = 12,
@@ -111,8 +111,8 @@ TEST(DatasetQueue, CollateMakesWhatItLikesAndIsChecked) {
     EXPECT_EQ(shard.input.sizes(), at::IntArrayRef({4, 2}));
     EXPECT_EQ(shard.target.sizes(), at::IntArrayRef({4, 1}));
   }
-  const Collate loses = [](const at::Tensor& pictures, const at::Tensor& target) {
-    return Collated{pictures.narrow(0, 0, 2), target};
+  const Collate loses = [](const at::Tensor& images, const at::Tensor& target) {
+    return Collated{images.narrow(0, 0, 2), target};
   };
   MiniBatchQueue checked(
       plain_numbers(12), {},
@@ -137,7 +137,7 @@ TEST(DatasetQueue, HasDataUntilTheLastMiniBatchAndAnErrorIsData) {
   EXPECT_FALSE(queue.next());
 }
 
-TEST(DatasetQueue, RefusesWhatPicturesCannotBe) {
+TEST(DatasetQueue, RefusesWhatImagesCannotBe) {
   const auto message = [](const Dataset& dataset, const ShardOutput& output) -> std::string {
     try {
       MiniBatchQueue(dataset, {}, {.output = output});
@@ -174,16 +174,16 @@ TEST(Dataset, PartitionsCoverItAndAShuffleRepeats) {
 }
 
 TEST(ToInput, IsToTensorAndNormalize) {
-  const at::Tensor pictures = at::arange(12, at::kByte).view({1, 3, 2, 2});
-  const at::Tensor plain = to_input(pictures, {});
+  const at::Tensor images = at::arange(12, at::kByte).view({1, 3, 2, 2});
+  const at::Tensor plain = to_input(images, {});
   EXPECT_EQ(plain.scalar_type(), at::kFloat);
-  EXPECT_TRUE(at::equal(plain, pictures.to(at::kFloat) / 255));
+  EXPECT_TRUE(at::equal(plain, images.to(at::kFloat) / 255));
   const at::Tensor normal =
-      to_input(pictures, {.type = at::kDouble, .mean = {0.1, 0.2, 0.3}, .deviation = {0.5}});
+      to_input(images, {.type = at::kDouble, .mean = {0.1, 0.2, 0.3}, .deviation = {0.5}});
   const at::Tensor mean = at::tensor({0.1, 0.2, 0.3}, at::kDouble).view({1, 3, 1, 1});
-  EXPECT_TRUE(at::equal(normal, (pictures.to(at::kDouble) / 255 - mean) / 0.5));
-  EXPECT_EQ(to_input(pictures, {.type = at::kBFloat16}).scalar_type(), at::kBFloat16);
-  EXPECT_THROW(to_input(pictures, {.mean = {0.1, 0.2}}), Error);
+  EXPECT_TRUE(at::equal(normal, (images.to(at::kDouble) / 255 - mean) / 0.5));
+  EXPECT_EQ(to_input(images, {.type = at::kBFloat16}).scalar_type(), at::kBFloat16);
+  EXPECT_THROW(to_input(images, {.mean = {0.1, 0.2}}), Error);
 }
 
 TEST(DatasetQueue, GivesSequencesWithTheirLengthsAndTargets) {
@@ -192,7 +192,7 @@ TEST(DatasetQueue, GivesSequencesWithTheirLengthsAndTargets) {
     sequences.push_back({.values = std::vector<float>(static_cast<size_t>(steps), 1), .label = steps % 2});
   const Dataset dataset = make_sequences(1, {"even", "odd"}, sequences);
   EXPECT_EQ(format_of(dataset),
-            (PictureFormat{.channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence}));
+            (ImageFormat{.channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence}));
   QueueOptions options{.mini_batch_size = 4, .shards = 2, .order = {.shuffle = Shuffle::never}};
   const Shard plain = MiniBatchQueue(dataset, {}, options).next()->shards.front();
   EXPECT_TRUE(
@@ -202,8 +202,8 @@ TEST(DatasetQueue, GivesSequencesWithTheirLengthsAndTargets) {
   EXPECT_FALSE(plain.padded_left);
 
   options.output = {.format = "CBT", .target_format = "CB", .one_hot = true, .mean = {1}};
-  options.pictures = format_of(dataset);
-  options.pictures->padding = PaddingSide::left;
+  options.images = format_of(dataset);
+  options.images->padding = PaddingSide::left;
   const Shard labelled = MiniBatchQueue(dataset, {}, options).next()->shards.back();
   EXPECT_TRUE(
       labelled.input.equal(at::tensor({0.f, 0.f, 0.f, 0.f, 0.f, -1.f, -1.f, 0.f, 0.f, 0.f}).view({1, 2, 5})));
@@ -215,7 +215,8 @@ TEST(DatasetQueue, GivesSequencesWithTheirLengthsAndTargets) {
 
 TEST(DatasetQueue, TargetsOfTimeStepsHaveATimeDimension) {
   const Dataset dataset = make_sequences(
-      1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
+      1, {"a", "b"},
+      {{.values = {1, 2, 3}, .time_step_labels = {0, 1, -1}}, {.values = {4}, .time_step_labels = {1}}});
   QueueOptions options{.mini_batch_size = 2,
                        .shards = 1,
                        .order = {.shuffle = Shuffle::never},

@@ -15,7 +15,7 @@
 
 namespace lockstep::data {
 
-/// A decoded picture: 8-bit, planar [C,H,W], C is 1 (grey) or 3 (red, green, blue).
+/// A decoded image: 8-bit, planar [C,H,W], C is 1 (grey) or 3 (red, green, blue).
 struct Image {
   int64_t channels = 0;
   int64_t height = 0;
@@ -23,7 +23,7 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-/// Width, height and channels of a stored picture, read from its header without decoding it.
+/// Width, height and channels of a stored image, read from its header without decoding it.
 struct ImageSize {
   int64_t channels = 0;
   int64_t height = 0;
@@ -32,19 +32,19 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
-/// What the samples are: 8-bit pictures [C,H,W], or sequences, float32 [C,T], whose T time steps differ from
+/// What the samples are: 8-bit images [C,H,W], or sequences, float32 [C,T], whose T time steps differ from
 /// sample to sample.
-enum class SampleKind { picture, sequence };
+enum class SampleKind { image, sequence };
 
-/// A stored picture that cannot be read: `cannot decode "path": reason`, corrupt_data.
-class BadPicture : public Error {
+/// A stored image that cannot be read: `cannot decode "path": reason`, corrupt_data.
+class BadImage : public Error {
  public:
   /// A sample's number in its dataset, for the message: `(sample 16 of 96000)`, counted from 1.
-  struct Place {
+  struct Position {
     int64_t number = 0;
     int64_t count = 0;
   };
-  BadPicture(std::string source, std::string reason, std::optional<Place> place = {});
+  BadImage(std::string source, std::string reason, std::optional<Position> place = {});
   const std::string& source() const { return source_; }
   const std::string& reason() const { return reason_; }
 
@@ -55,15 +55,15 @@ class BadPicture : public Error {
 
 class PixelTaker;
 
-/// Called once by a decoder when it knows the picture's size; gives the memory, size.bytes() long, for the
+/// Called once by a decoder when it knows the image's size; gives the memory, size.bytes() long, for the
 /// planar pixels. Made of a function that does so. A reader that wants another size or colour gives a taker
 /// too (data/pixels.h), which a decoder may hand its pixels instead.
-class Placement {
+class PixelSink {
  public:
   template <class Memory>
   requires std::is_invocable_r_v < std::span<uint8_t>,
   const Memory&,
-      const ImageSize& > Placement(Memory memory, PixelTaker* taker = nullptr)
+      const ImageSize& > PixelSink(Memory memory, PixelTaker* taker = nullptr)
       : memory_(std::move(memory)),
   taker_(taker) {}  // NOLINT: a lambda is one
   std::span<uint8_t> operator()(const ImageSize& size) const { return memory_(size); }
@@ -85,12 +85,12 @@ class Datastore {
   virtual int64_t label(int64_t index) const = 0;
   /// Where the sample comes from, for messages: a path, or "file#17".
   virtual std::string source(int64_t index) const = 0;
-  /// Throws BadPicture, not_found or io, naming source(index).
+  /// Throws BadImage, not_found or io, naming source(index).
   virtual ImageSize image_size(int64_t index) const = 0;
-  /// Decodes the picture as stored, [C,H,W], into the memory that `placement` gives. Throws as image_size
+  /// Decodes the image as stored, [C,H,W], into the memory that `sink` gives. Throws as image_size
   /// does; the memory then holds anything.
-  virtual void read_to(int64_t index, const Placement& placement) const = 0;
-  /// Whether all pictures have one size and lie decoded in memory, so that keeping a copy of them would gain
+  virtual void read_to(int64_t index, const PixelSink& sink) const = 0;
+  /// Whether all images have one size and lie decoded in memory, so that keeping a copy of them would gain
   /// nothing.
   virtual bool in_memory() const { return false; }
   /// How many samples are best read at once: more than there are cores where each read waits for a network;
@@ -98,11 +98,11 @@ class Datastore {
   virtual int64_t parallel_reads() const { return 0; }
   /// Of a sequence [C,T], image_size is {C,1,T}, and read_to asks for that size and writes float32, 4 bytes a
   /// number.
-  virtual SampleKind kind() const { return SampleKind::picture; }
-  /// Whether sequences have a class at every time step (step_labels, -1 where there is none) and not one as a
-  /// whole (label, then -1).
-  virtual bool labels_steps() const { return false; }
-  virtual std::span<const int64_t> step_labels(int64_t) const { return {}; }
+  virtual SampleKind kind() const { return SampleKind::image; }
+  /// Whether sequences have a class at every time step (time_step_labels, -1 where there is none) and not one
+  /// as a whole (label, then -1).
+  virtual bool labels_time_steps() const { return false; }
+  virtual std::span<const int64_t> time_step_labels(int64_t) const { return {}; }
   /// Whether a sequence goes on where the sample at its place in the mini-batch before ended, so that
   /// recurrent state is carried over.
   virtual bool continues(int64_t) const { return false; }
@@ -111,11 +111,11 @@ class Datastore {
   /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and
   /// at resume.
   virtual uint64_t listing_hash() const = 0;
-  /// Sizes and times of the last change of what is read, in one number, for what is made of the pictures and
+  /// Sizes and times of the last change of what is read, in one number, for what is made of the images and
   /// kept; 0: nobody can tell.
   virtual uint64_t content_hash() const { return 0; }
-  /// Where the pictures come from, in words that no other datastore of this process has unless it holds the
-  /// same pictures and labels in the same order. Empty: nobody can tell, and the datastore is equal to itself
+  /// Where the images come from, in words that no other datastore of this process has unless it holds the
+  /// same images and labels in the same order. Empty: nobody can tell, and the datastore is equal to itself
   /// only.
   virtual std::string identity() const { return {}; }
   /// For chosen samples of another datastore: that one, and the place of a sample in it; else null.

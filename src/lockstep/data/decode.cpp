@@ -32,10 +32,10 @@ bool is_pnm(std::string_view head) {
 
 // Up to four samples of 16 bits a pixel.
 template <ImageSize (*size_of)(const ByteWindow&),
-          void (*decode)(std::string_view file, const Placement& placement)>
+          void (*decode)(std::string_view file, const PixelSink& sink)>
 Decoding open_pixels(std::string_view file) {
   const ImageSize size = size_of(window_of(file));
-  return {8 * size.height * size.width, [file](const Placement& placement) { decode(file, placement); }};
+  return {8 * size.height * size.width, [file](const PixelSink& sink) { decode(file, sink); }};
 }
 
 constexpr std::array<Format, 6> kFormats{{
@@ -90,7 +90,7 @@ const Format* format_of_name(std::string_view name) {
 // The format that the name promises, which the content must be of.
 const Format& checked_format(std::string_view name, std::string_view head) {
   const Format* expected = format_of_name(name);
-  if (expected == nullptr) throw DecodeError("has no picture's name");
+  if (expected == nullptr) throw DecodeError("has no image's name");
   if (head.empty()) throw DecodeError("the file is empty");
   if (expected->fits(head)) return *expected;
   for (const Format& format : kFormats) {
@@ -105,22 +105,22 @@ const Format& checked_format(std::string_view name, std::string_view head) {
   throw DecodeError("is not a " + std::string(expected->name));
 }
 
-// Pictures that take less do not wait.
-constexpr int64_t kSmallPicture = int64_t{16} << 20;
+// Images that take less do not wait.
+constexpr int64_t kSmallImage = int64_t{16} << 20;
 
 // Memory is the process's, and so all its queues go through one gate.
-MemoryGate& large_pictures() {
+MemoryGate& large_images() {
   static MemoryGate gate(device::memory_limit() / 4);
   return gate;
 }
 
-// While a large picture is decoded; what is kept for the thread's next one is freed before others are let in.
-class LargePicture {
+// While a large image is decoded; what is kept for the thread's next one is freed before others are let in.
+class LargeImage {
  public:
-  explicit LargePicture(int64_t bytes) : pass_(large_pictures(), bytes) {}
-  ~LargePicture() { scratch(0); }
-  LargePicture(const LargePicture&) = delete;
-  LargePicture& operator=(const LargePicture&) = delete;
+  explicit LargeImage(int64_t bytes) : pass_(large_images(), bytes) {}
+  ~LargeImage() { scratch(0); }
+  LargeImage(const LargeImage&) = delete;
+  LargeImage& operator=(const LargeImage&) = delete;
 
  private:
   MemoryPass pass_;
@@ -128,7 +128,7 @@ class LargePicture {
 
 }  // namespace
 
-bool is_picture_name(std::string_view name) { return format_of_name(name) != nullptr; }
+bool is_image_name(std::string_view name) { return format_of_name(name) != nullptr; }
 
 void check_size(const ImageSize& size) {
   const std::string text = std::to_string(size.width) + "x" + std::to_string(size.height);
@@ -168,22 +168,22 @@ ByteWindow window_from(const ByteWindow& bytes_at, size_t begin) {
   return [&bytes_at, begin](size_t offset, size_t count) { return bytes_at(begin + offset, count); };
 }
 
-void decode(std::string_view name, std::string_view file, const Placement& placement) {
+void decode(std::string_view name, std::string_view file, const PixelSink& sink) {
   const Format& format = checked_format(name, file);
   const Decoding decoding = format.open(file);
-  std::optional<LargePicture> large;
-  if (decoding.bytes > kSmallPicture) large.emplace(decoding.bytes);
-  decoding.run(placement);
+  std::optional<LargeImage> large;
+  if (decoding.bytes > kSmallImage) large.emplace(decoding.bytes);
+  decoding.run(sink);
 }
 
-ImageSize picture_size(std::string_view name, const ByteWindow& bytes_at) {
+ImageSize image_size_of(std::string_view name, const ByteWindow& bytes_at) {
   return checked_format(name, bytes_at(0, 16)).size(bytes_at);
 }
 
 ImageSize stored_size(std::string_view name, const ReadAt& read_at) {
   std::array<char, kMostWindow> head, window;
   const size_t have = read_at(0, head);
-  return picture_size(name, [&](size_t offset, size_t count) -> std::string_view {
+  return image_size_of(name, [&](size_t offset, size_t count) -> std::string_view {
     count = std::min(count, window.size());
     if (offset + count <= have) return std::string_view(head.data(), have).substr(offset, count);
     return {window.data(), read_at(static_cast<int64_t>(offset), std::span(window).first(count))};

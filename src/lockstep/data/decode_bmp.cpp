@@ -34,7 +34,7 @@ void read_palette(std::string_view bytes, size_t at, size_t entry_bytes, size_t 
   header.size.channels = grey ? 1 : 3;
 }
 
-BmpHeader header_of(const ByteWindow& bytes_at) {
+BmpHeader bmp_header(const ByteWindow& bytes_at) {
   // Headers of up to 124 bytes, masks and a palette of 256.
   const std::string_view bytes = bytes_at(0, kMostWindow);
   if (bytes.size() < kFileHeader + 12) ends_at("BMP", bytes.size());
@@ -114,10 +114,10 @@ void read_row(std::string_view row, const BmpHeader& header, uint8_t* to) {
 
 }  // namespace
 
-ImageSize bmp_size(const ByteWindow& bytes_at) { return header_of(bytes_at).size; }
+ImageSize bmp_size(const ByteWindow& bytes_at) { return bmp_header(bytes_at).size; }
 
-void decode_bmp(std::string_view file, const Placement& placement) {
-  const BmpHeader header = header_of(window_of(file));
+void decode_bmp(std::string_view file, const PixelSink& sink) {
+  const BmpHeader header = bmp_header(window_of(file));
   const auto row_bytes = static_cast<size_t>((header.size.width * header.bits + 31) / 32 * 4);
   const auto height = static_cast<size_t>(header.size.height);
   // Some writers leave out the last row's padding.
@@ -130,7 +130,7 @@ void decode_bmp(std::string_view file, const Placement& placement) {
     read_row(file.substr(header.pixels_at + y * row_bytes, row_bytes), header,
              pixels.data() + to * static_cast<size_t>(header.size.width * header.size.channels));
   }
-  give(interleaved(pixels.data(), header.size, header.size.channels), placement);
+  give(interleaved(pixels.data(), header.size, header.size.channels), sink);
 }
 
 }  // namespace lockstep::data

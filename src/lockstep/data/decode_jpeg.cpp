@@ -14,10 +14,10 @@ namespace {
 
 // A scan needs a bit for each block of 8x8 at least, and up to 32x32 pixels can share one in colour; more
 // pixels for a byte cannot be.
-constexpr int64_t kMostPixelsPerByte = 1024;
-// Real files have a few dozen segments in front of the picture.
+constexpr int64_t kMostJpegPixelsPerByte = 1024;
+// Real files have a few dozen segments in front of the image.
 constexpr int kMostSteps = 1 << 16;
-// Each scan of a file of several goes over the whole picture; progressive files have about ten.
+// Each scan of a file of several goes over the whole image; progressive files have about ten.
 constexpr int64_t kMostScannedPixels = 16 * kMostPixels;
 // Larger ones would take a good part of a GPU's memory, beside a training that wants it: two bytes and more
 // for each coefficient.
@@ -72,7 +72,7 @@ void read_frame(std::string_view segment, JpegHeader& header) {
 }
 
 // Up to the first scan.
-JpegHeader header_of(const ByteWindow& bytes_at) {
+JpegHeader jpeg_header(const ByteWindow& bytes_at) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   JpegHeader header;
   size_t offset = 2;
@@ -110,7 +110,7 @@ JpegHeader header_of(const ByteWindow& bytes_at) {
     }
     offset += 2 + static_cast<size_t>(length);
   }
-  damaged("no picture after " + std::to_string(kMostSteps) + " segments");
+  damaged("no image after " + std::to_string(kMostSteps) + " segments");
 }
 
 // Where the first scan's marker stands, npos without one. Goes along the segments as libjpeg does.
@@ -184,7 +184,7 @@ Way way_for(const JpegHeader& header, const PixelTaker* taker) {
   way.fast = true;
   way.flags |= TJFLAG_FASTUPSAMPLE;
   const double least = taker->least_scale(oriented(header.size, header.orientation));
-  // A turned picture's half pixels would come to lie at its other end, so it has none.
+  // A turned image's half pixels would come to lie at its other end, so it has none.
   const auto divides = [&](int shrink) {
     return header.orientation <= 1 || (header.size.height % shrink == 0 && header.size.width % shrink == 0);
   };
@@ -204,7 +204,7 @@ void decompress(std::string_view file, const ImageSize& size, TJPF format, const
   check(status, handle, file);
 }
 
-// What libjpeg says of a file's colours before it decodes; -1 where it says nothing, or sees another picture
+// What libjpeg says of a file's colours before it decodes; -1 where it says nothing, or sees another image
 // than we do.
 struct StoredColours {
   int space = -1;
@@ -232,18 +232,18 @@ bool is_usual(std::string_view file, const JpegHeader& header) {
 
 // False where it is left to libjpeg, which reads it exactly or says what is wrong with it.
 bool decode_by(const device::JpegDecoder& decoder, std::string_view file, const JpegHeader& header,
-               const Placement& placement) {
+               const PixelSink& sink) {
   const ImageSize& size = header.size;
   return is_usual(file, header) &&
          decoder.decode(file, {size.channels, size.height, size.width}, [&](std::span<const uint8_t> pixels) {
-           give(oriented(interleaved(pixels.data(), size, size.channels), header.orientation), placement);
+           give(oriented(interleaved(pixels.data(), size, size.channels), header.orientation), sink);
          });
 }
 
 // Luma and chroma as they are stored, of which fewer pixels have to be resized. False where the file is not
 // of one of the usual kinds.
 bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way& way,
-                      const Placement& placement) {
+                      const PixelSink& sink) {
   const tjhandle handle = thread_handle();
   const auto [colours, subsampling] = stored_colours(file, header);
   if (colours != TJCS_YCbCr) return false;
@@ -276,7 +276,7 @@ bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way
                         tjPlaneHeight(static_cast<int>(c), static_cast<int>(size.height), subsampling),
                         strides[c]};
   }
-  give(oriented(pixels, header.orientation), placement);
+  give(oriented(pixels, header.orientation), sink);
   return true;
 }
 
@@ -293,27 +293,27 @@ void ink_to_colours(std::span<uint8_t> ink, bool inverted, int64_t pixels) {
 }  // namespace
 
 ImageSize jpeg_size(const ByteWindow& bytes_at) {
-  const JpegHeader header = header_of(bytes_at);
+  const JpegHeader header = jpeg_header(bytes_at);
   return oriented(header.size, header.orientation);
 }
 
-void decode_jpeg(std::string_view file, const Placement& placement) {
-  const JpegHeader header = header_of(window_of(file));
-  if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size()))
+void decode_jpeg(std::string_view file, const PixelSink& sink) {
+  const JpegHeader header = jpeg_header(window_of(file));
+  if (header.size.height * header.size.width / kMostJpegPixelsPerByte > static_cast<int64_t>(file.size()))
     ends_at("JPEG", file.size());
   if (!one_scan(file, header)) check_scans(file, header);
 
-  const PixelTaker* taker = placement.taker();
+  const PixelTaker* taker = sink.taker();
   if (taker != nullptr && taker->jpeg_decoder() != nullptr &&
-      decode_by(*taker->jpeg_decoder(), file, header, placement))
+      decode_by(*taker->jpeg_decoder(), file, header, sink))
     return;
   const Way way = way_for(header, taker);
   if (header.components == 1 && header.orientation <= 1 && way.shrink == 1) {
-    const std::span<uint8_t> levels = placement(header.size);
+    const std::span<uint8_t> levels = sink(header.size);
     decompress(file, header.size, TJPF_GRAY, way, levels);
     return;
   }
-  if (way.fast && header.components == 3 && give_luma_chroma(file, header, way, placement)) return;
+  if (way.fast && header.components == 3 && give_luma_chroma(file, header, way, sink)) return;
 
   const bool ink = header.components == 4;
   const int64_t pixel_bytes = ink ? 4 : header.size.channels;
@@ -324,7 +324,7 @@ void decode_jpeg(std::string_view file, const Placement& placement) {
   Pixels made = interleaved(pixels.data(), size, pixel_bytes);
   made.height_share = way.share(header.size.height);
   made.width_share = way.share(header.size.width);
-  give(oriented(made, header.orientation), placement);
+  give(oriented(made, header.orientation), sink);
 }
 
 }  // namespace lockstep::data

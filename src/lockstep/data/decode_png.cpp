@@ -14,13 +14,13 @@ namespace lockstep::data {
 namespace {
 
 // Deflate makes at most 1,032 bytes of one.
-constexpr int64_t kMostInflation = 1040;
-constexpr size_t kHeaderBytes = 33;
-// Colour profiles and texts beside the picture; they are read over, not used.
+constexpr int64_t kMostPngInflation = 1040;
+constexpr size_t kPngHeaderBytes = 33;
+// Colour profiles and texts beside the image; they are read over, not used.
 constexpr size_t kMostChunkBytes = size_t{16} << 20;
 
-// What libspng and zlib take for one picture, about 60 KB in a dozen pieces, out of memory that the thread
-// keeps: for pictures of a few hundred bytes malloc would take longer than the decoding. What does not fit
+// What libspng and zlib take for one image, about 60 KB in a dozen pieces, out of memory that the thread
+// keeps: for images of a few hundred bytes malloc would take longer than the decoding. What does not fit
 // comes from malloc.
 class Pieces {
  public:
@@ -98,9 +98,9 @@ struct PngHeader {
 };
 
 // EXIF is a chunk of its own, looked for in front of the pixels.
-int64_t orientation_of(const ByteWindow& bytes_at) {
+int64_t png_orientation(const ByteWindow& bytes_at) {
   constexpr int kMostChunks = 256;
-  size_t offset = kHeaderBytes;
+  size_t offset = kPngHeaderBytes;
   for (int i = 0; i < kMostChunks; ++i) {
     const std::string_view chunk = bytes_at(offset, 8);
     if (chunk.size() < 8 || chunk.substr(4) == "IDAT") break;
@@ -110,9 +110,9 @@ int64_t orientation_of(const ByteWindow& bytes_at) {
   return 1;
 }
 
-PngHeader header_of(const ByteWindow& bytes_at) {
-  const std::string_view head = bytes_at(0, kHeaderBytes);
-  if (head.size() < kHeaderBytes) ends_at("PNG", head.size());
+PngHeader png_header(const ByteWindow& bytes_at) {
+  const std::string_view head = bytes_at(0, kPngHeaderBytes);
+  if (head.size() < kPngHeaderBytes) ends_at("PNG", head.size());
   if (head.substr(12, 4) != "IHDR") throw DecodeError("PNG is damaged (no header)");
   const auto kind = static_cast<uint8_t>(head[25]);
   const bool colour = (kind & SPNG_COLOR_TYPE_TRUECOLOR) != 0;
@@ -124,22 +124,22 @@ PngHeader header_of(const ByteWindow& bytes_at) {
   header.samples = palette ? 1 : header.size.channels + (alpha ? 1 : 0);
   header.palette = palette;
   check_size(header.size);
-  header.orientation = orientation_of(bytes_at);
+  header.orientation = png_orientation(bytes_at);
   return header;
 }
 
 }  // namespace
 
 ImageSize png_size(const ByteWindow& bytes_at) {
-  const PngHeader header = header_of(bytes_at);
+  const PngHeader header = png_header(bytes_at);
   return oriented(header.size, header.orientation);
 }
 
-void decode_png(std::string_view file, const Placement& placement) {
-  const PngHeader header = header_of(window_of(file));
+void decode_png(std::string_view file, const PixelSink& sink) {
+  const PngHeader header = png_header(window_of(file));
   const int64_t pixels = header.size.height * header.size.width;
   const int64_t pixel_bits = header.bits_per_sample * header.samples;
-  if (pixels / 8 * pixel_bits > kMostInflation * static_cast<int64_t>(file.size())) check(SPNG_EOF, file);
+  if (pixels / 8 * pixel_bits > kMostPngInflation * static_cast<int64_t>(file.size())) check(SPNG_EOF, file);
 
   pieces().begin();
   spng_alloc functions = piece_functions();
@@ -157,7 +157,7 @@ void decode_png(std::string_view file, const Placement& placement) {
   size_t bytes = 0;
   check(spng_decoded_image_size(context.get(), format, &bytes), file);
   if (header.size.channels == 1 && bytes == static_cast<size_t>(pixels) && header.orientation == 1) {
-    check(spng_decode_image(context.get(), placement(header.size).data(), bytes, format, 0), file);
+    check(spng_decode_image(context.get(), sink(header.size).data(), bytes, format, 0), file);
     return;
   }
   const std::span<uint8_t> samples = scratch(bytes);
@@ -165,7 +165,7 @@ void decode_png(std::string_view file, const Placement& placement) {
   const int64_t sample_bytes = header.palette ? 1 : std::max<int64_t>(header.bits_per_sample / 8, 1);
   give(oriented(interleaved(samples.data(), header.size, static_cast<int64_t>(bytes) / pixels, sample_bytes),
                 header.orientation),
-       placement);
+       sink);
 }
 
 }  // namespace lockstep::data

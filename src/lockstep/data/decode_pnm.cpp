@@ -38,7 +38,7 @@ int64_t next_number(std::string_view bytes, size_t& at) {
   return value;
 }
 
-PnmHeader header_of(const ByteWindow& bytes_at) {
+PnmHeader pnm_header(const ByteWindow& bytes_at) {
   const std::string_view bytes = bytes_at(0, kMostWindow);
   if (bytes.size() < 3) no_header(bytes);
   if (bytes[1] != '5' && bytes[1] != '6')
@@ -58,24 +58,23 @@ PnmHeader header_of(const ByteWindow& bytes_at) {
 
 }  // namespace
 
-ImageSize pnm_size(const ByteWindow& bytes_at) { return header_of(bytes_at).size; }
+ImageSize pnm_size(const ByteWindow& bytes_at) { return pnm_header(bytes_at).size; }
 
-void decode_pnm(std::string_view file, const Placement& placement) {
-  const PnmHeader header = header_of(window_of(file));
+void decode_pnm(std::string_view file, const PixelSink& sink) {
+  const PnmHeader header = pnm_header(window_of(file));
   const size_t sample_bytes = header.most > 255 ? 2 : 1;
   const auto samples = static_cast<size_t>(header.size.bytes());
   if (header.pixels_at > file.size() || (file.size() - header.pixels_at) / sample_bytes < samples)
     ends_at("PPM", file.size());
   const char* from = file.data() + header.pixels_at;
   if (header.most == 255)
-    return give(interleaved(reinterpret_cast<const uint8_t*>(from), header.size, header.size.channels),
-                placement);
+    return give(interleaved(reinterpret_cast<const uint8_t*>(from), header.size, header.size.channels), sink);
   const std::span<uint8_t> levels = scratch(samples);
   for (size_t i = 0; i < samples; ++i) {
     const int64_t value = std::min<int64_t>(big_endian({from + i * sample_bytes, sample_bytes}), header.most);
     levels[i] = static_cast<uint8_t>((value * 255 + header.most / 2) / header.most);
   }
-  give(interleaved(levels.data(), header.size, header.size.channels), placement);
+  give(interleaved(levels.data(), header.size, header.size.channels), sink);
 }
 
 }  // namespace lockstep::data

@@ -14,7 +14,7 @@
 #include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/memory_gate.h"
 #include "lockstep/data/test_folders.h"
-#include "lockstep/data/test_pictures.h"
+#include "lockstep/data/test_images.h"
 
 namespace lockstep::data {
 namespace {
@@ -55,7 +55,7 @@ void expect_levels(const Image& image, int64_t channels,
   }
 }
 
-TEST(Png, EveryKindGivesTheSamePicture) {
+TEST(Png, EveryKindGivesTheSameImage) {
   for (const std::string_view grey :
        {test::kGrey8, test::kGreyAlpha8, test::kGrey16, test::kGreyAlpha16, test::kInterlaced}) {
     expect_levels(decoded("a.png", bytes_of(grey)), 1, [](int x, int y, int) { return level(x, y); });
@@ -107,7 +107,7 @@ TEST(Decode, SaysWhatIsWrong) {
   EXPECT_THAT(failure("a.png", flipped), HasSubstr("PNG is damaged"));
 }
 
-// A picture whose header promises far more than its bytes can hold takes no memory.
+// An image whose header promises far more than its bytes can hold takes no memory.
 TEST(Decode, RefusesWhatSoFewBytesCannotHold) {
   std::string jpeg = bytes_of(test::kJpegColour);
   const size_t frame = jpeg.find("\xff\xc0");
@@ -152,7 +152,7 @@ TEST(MemoryGate, SeveralAreInAtOnceAndAnExceptionGivesBack) {
 }
 
 // More than two million pixels, of which each level is a seventeenth.
-TEST(Decode, LargePicturesOfSeveralThreadsAreThoseOfOne) {
+TEST(Decode, LargeImagesOfSeveralThreadsAreThoseOfOne) {
   constexpr int64_t kHeight = 1300, kWidth = 1700;
   std::string file = "P5 1700 1300 15\n";
   for (int64_t i = 0; i < kHeight * kWidth; ++i) file.push_back(static_cast<char>((i * 7 + i / kWidth) % 16));
@@ -226,7 +226,7 @@ TEST(Decode, ScansAreCountedWhereThereAreSeveral) {
   EXPECT_EQ(decoded("a.jpg", jpeg + behind).pixels, decoded("a.jpg", jpeg).pixels);
 }
 
-// A colour picture whose bytes count up from 0 in the file, not compressed. Blocks are strips, or tiles where
+// A colour image whose bytes count up from 0 in the file, not compressed. Blocks are strips, or tiles where
 // they have a width.
 struct Tiff {
   uint32_t width = 0, height = 0;
@@ -329,7 +329,7 @@ TEST(Tiff, TakesNoMoreMemoryThanIsReckoned) {
   }
 }
 
-// Damaged files end in pictures or in DecodeError, whatever was changed; sanitizers watch.
+// Damaged files end in images or in DecodeError, whatever was changed; sanitizers watch.
 void decode_damaged(const std::string& name, const std::string& file, uint64_t seed, int rounds) {
   Random random(seed);
   for (int round = 0; round < rounds; ++round) {

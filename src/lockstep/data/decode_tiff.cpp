@@ -17,7 +17,7 @@ namespace lockstep::data {
 namespace {
 
 // Deflate makes at most 1,032 bytes of one, LZW and fax fewer or hardly more.
-constexpr int64_t kMostInflation = 4096;
+constexpr int64_t kMostTiffInflation = 4096;
 constexpr int64_t kMostAllocation = 4 * kMostPixels;
 
 // A file as libtiff reads it, and what libtiff has to say.
@@ -148,7 +148,7 @@ TiffHeader header_of(TIFF* tiff) {
 
 void check_bytes(const TiffHeader& header, uint64_t file_bytes) {
   const int64_t bits = header.size.height * header.size.width * header.bits;
-  if (bits / 8 / kMostInflation > static_cast<int64_t>(file_bytes)) ends_at("TIFF", file_bytes);
+  if (bits / 8 / kMostTiffInflation > static_cast<int64_t>(file_bytes)) ends_at("TIFF", file_bytes);
 }
 
 // Tiles or strips: rows and columns that are compressed together.
@@ -172,7 +172,7 @@ Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream)
     width = static_cast<uint32_t>(header.size.width);
   }
   if (height == 0 || width == 0 || height > kMostPixels / int64_t{width} ||
-      int64_t{height} * width / kMostInflation > static_cast<int64_t>(stream.size))
+      int64_t{height} * width / kMostTiffInflation > static_cast<int64_t>(stream.size))
     damaged(stream);
   return {height, width, int64_t{width} * header.pixel_bits() / 8, tiles};
 }
@@ -183,10 +183,10 @@ std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const Tiff
   const Blocks blocks = blocks_of(tiff, header, stream);
   const int64_t pixel_bytes = header.pixel_bits() / 8;
   const int64_t row_bytes = header.size.width * pixel_bytes;
-  const int64_t picture_bytes = header.size.height * row_bytes;
+  const int64_t image_bytes = header.size.height * row_bytes;
   const std::span<uint8_t> memory =
-      scratch(static_cast<size_t>(picture_bytes + (blocks.tiles ? blocks.bytes() : 0)));
-  uint8_t* const tile = memory.data() + picture_bytes;
+      scratch(static_cast<size_t>(image_bytes + (blocks.tiles ? blocks.bytes() : 0)));
+  uint8_t* const tile = memory.data() + image_bytes;
   for (int64_t y = 0; y < header.size.height; y += blocks.height) {
     const auto row = static_cast<uint32_t>(y);
     const int64_t rows = std::min(blocks.height, header.size.height - y);
@@ -205,10 +205,10 @@ std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const Tiff
         std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, tile + i * blocks.row_bytes, part);
     }
   }
-  return memory.first(static_cast<size_t>(picture_bytes));
+  return memory.first(static_cast<size_t>(image_bytes));
 }
 
-void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const Placement& placement) {
+void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const PixelSink& sink) {
   const std::span<uint8_t> samples = read_samples(tiff, header, stream);
   if (header.kind == PHOTOMETRIC_MINISWHITE) {
     for (uint8_t& byte : samples) byte = static_cast<uint8_t>(~byte);
@@ -218,11 +218,10 @@ void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, 
   give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.samples * sample_bytes,
                             sample_bytes),
                 header.orientation),
-       placement);
+       sink);
 }
 
-void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stream,
-                    const Placement& placement) {
+void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, const PixelSink& sink) {
   blocks_of(tiff, header, stream);
   const auto width = static_cast<uint32_t>(header.size.width),
              height = static_cast<uint32_t>(header.size.height);
@@ -241,7 +240,7 @@ void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stre
   if (read == 0) damaged(stream);
   give(oriented(interleaved(reinterpret_cast<const uint8_t*>(colours.get()), header.size, 4),
                 header.orientation),
-       placement);
+       sink);
 }
 
 class TiffFile {
@@ -265,9 +264,9 @@ class TiffFile {
            compressed;
   }
 
-  void decode(const Placement& placement) const {
-    if (header_.plain()) return give_plain(tiff_.get(), header_, stream_, placement);
-    give_converted(tiff_.get(), header_, stream_, placement);
+  void decode(const PixelSink& sink) const {
+    if (header_.plain()) return give_plain(tiff_.get(), header_, stream_, sink);
+    give_converted(tiff_.get(), header_, stream_, sink);
   }
 
  private:
@@ -289,7 +288,7 @@ ImageSize tiff_size(const ByteWindow& bytes_at) {
 
 Decoding open_tiff(std::string_view file) {
   auto tiff = std::make_shared<const TiffFile>(file);
-  return {tiff->memory(), [tiff](const Placement& placement) { tiff->decode(placement); }};
+  return {tiff->memory(), [tiff](const PixelSink& sink) { tiff->decode(sink); }};
 }
 
 }  // namespace lockstep::data

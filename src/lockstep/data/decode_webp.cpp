@@ -1,4 +1,4 @@
-// WebP: a RIFF file of chunks, of which libwebp reads the picture and this file EXIF.
+// WebP: a RIFF file of chunks, of which libwebp reads the image and this file EXIF.
 #include <new>
 
 #include <webp/decode.h>
@@ -8,9 +8,9 @@
 namespace lockstep::data {
 namespace {
 
-// Without loss one colour takes hardly a byte; so small pictures may be of few bytes, and large ones not.
+// Without loss one colour takes hardly a byte; so small images may be of few bytes, and large ones not.
 constexpr int64_t kPixelsOfAnyFile = int64_t{1} << 24;
-constexpr int64_t kMostPixelsPerByte = 4096;
+constexpr int64_t kMostWebpPixelsPerByte = 4096;
 constexpr int kMostChunks = 1 << 12;
 
 struct WebpHeader {
@@ -18,9 +18,9 @@ struct WebpHeader {
   int64_t orientation = 1;
 };
 
-// EXIF is a chunk of its own, behind the picture. An extended file says in its first chunk whether there is
+// EXIF is a chunk of its own, behind the image. An extended file says in its first chunk whether there is
 // one.
-int64_t orientation_of(const ByteWindow& bytes_at) {
+int64_t webp_orientation(const ByteWindow& bytes_at) {
   const std::string_view head = bytes_at(0, 24);
   constexpr uint8_t kHasExif = 0x08;
   if (head.size() < 21 || head.substr(12, 4) != "VP8X" || (static_cast<uint8_t>(head[20]) & kHasExif) == 0)
@@ -38,31 +38,31 @@ int64_t orientation_of(const ByteWindow& bytes_at) {
   return 1;
 }
 
-WebpHeader header_of(const ByteWindow& bytes_at) {
+WebpHeader webp_header(const ByteWindow& bytes_at) {
   const std::string_view head = bytes_at(0, kMostWindow);
   WebPBitstreamFeatures features;
   const VP8StatusCode status =
       WebPGetFeatures(reinterpret_cast<const uint8_t*>(head.data()), head.size(), &features);
   if (status == VP8_STATUS_NOT_ENOUGH_DATA && head.size() < kMostWindow) ends_at("WebP", head.size());
   if (status != VP8_STATUS_OK) throw DecodeError("WebP is damaged (no header)");
-  if (features.has_animation != 0) throw DecodeError("is an animated WebP, only single pictures are read");
+  if (features.has_animation != 0) throw DecodeError("is an animated WebP, only single images are read");
   WebpHeader header{.size = {3, features.height, features.width}};
   check_size(header.size);
-  header.orientation = orientation_of(bytes_at);
+  header.orientation = webp_orientation(bytes_at);
   return header;
 }
 
 }  // namespace
 
 ImageSize webp_size(const ByteWindow& bytes_at) {
-  const WebpHeader header = header_of(bytes_at);
+  const WebpHeader header = webp_header(bytes_at);
   return oriented(header.size, header.orientation);
 }
 
-void decode_webp(std::string_view file, const Placement& placement) {
-  const WebpHeader header = header_of(window_of(file));
+void decode_webp(std::string_view file, const PixelSink& sink) {
+  const WebpHeader header = webp_header(window_of(file));
   const int64_t pixels = header.size.height * header.size.width;
-  if (pixels > kPixelsOfAnyFile && pixels / kMostPixelsPerByte > static_cast<int64_t>(file.size()))
+  if (pixels > kPixelsOfAnyFile && pixels / kMostWebpPixelsPerByte > static_cast<int64_t>(file.size()))
     ends_at("WebP", file.size());
 
   const std::span<uint8_t> colours = scratch(static_cast<size_t>(header.size.bytes()));
@@ -79,7 +79,7 @@ void decode_webp(std::string_view file, const Placement& placement) {
   if (status == VP8_STATUS_NOT_ENOUGH_DATA || status == VP8_STATUS_SUSPENDED) ends_at("WebP", file.size());
   if (status != VP8_STATUS_OK)
     throw DecodeError("WebP is damaged (libwebp's status " + std::to_string(status) + ")");
-  give(oriented(interleaved(colours.data(), header.size, 3), header.orientation), placement);
+  give(oriented(interleaved(colours.data(), header.size, 3), header.orientation), sink);
 }
 
 }  // namespace lockstep::data

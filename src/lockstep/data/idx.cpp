@@ -14,9 +14,9 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::string_view kPicturesPart = "images-idx3-ubyte";
+constexpr std::string_view kImagesPart = "images-idx3-ubyte";
 constexpr std::string_view kLabelsPart = "labels-idx1-ubyte";
-constexpr uint32_t kPicturesMagic = 0x00000803;
+constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 
 Error corrupt(const ByteFile& file, const std::string& why) {
@@ -53,40 +53,40 @@ std::vector<uint8_t> read_body(ByteFile& file, int64_t bytes, int64_t header_byt
   return body;
 }
 
-Pictures read_pictures(const Files& files, const std::string& path) {
+Images read_images(const Files& files, const std::string& path) {
   ByteFile file(files, path);
-  const auto [count, height, width] = read_header<3>(file, kPicturesMagic, "IDX pictures");
-  Pictures pictures;
-  pictures.path = file.name();
-  pictures.size = {1, height, width};
+  const auto [count, height, width] = read_header<3>(file, kImagesMagic, "IDX images");
+  Images images;
+  images.path = file.name();
+  images.size = {1, height, width};
   try {
-    check_size(pictures.size);
+    check_size(images.size);
   } catch (const DecodeError& error) {
-    throw corrupt(file, std::string("a picture ") + error.what());
+    throw corrupt(file, std::string("an image ") + error.what());
   }
-  if (count == 0) throw Error(ErrorCode::invalid_option, "\"" + file.name() + "\" holds no picture");
-  pictures.pixels = read_body(file, count * height * width, 16);
-  return pictures;
+  if (count == 0) throw Error(ErrorCode::invalid_option, "\"" + file.name() + "\" holds no image");
+  images.pixels = read_body(file, count * height * width, 16);
+  return images;
 }
 
-std::vector<uint8_t> read_labels(const Files& files, const std::string& path, int64_t picture_count) {
+std::vector<uint8_t> read_labels(const Files& files, const std::string& path, int64_t image_count) {
   ByteFile file(files, path);
   const auto [count] = read_header<1>(file, kLabelsMagic, "IDX labels");
-  if (count != picture_count)
+  if (count != image_count)
     throw corrupt(file,
-                  "it has " + with_commas(count) + " labels for " + with_commas(picture_count) + " pictures");
+                  "it has " + with_commas(count) + " labels for " + with_commas(image_count) + " images");
   return read_body(file, count, 8);
 }
 
-// The labels' file beside a pictures' file, packed or not.
+// The labels' file beside an images' file, packed or not.
 std::string labels_name(const Files& files, std::string name) {
-  name.replace(name.rfind(kPicturesPart), kPicturesPart.size(), kLabelsPart);
+  name.replace(name.rfind(kImagesPart), kImagesPart.size(), kLabelsPart);
   const std::string other = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name + ".gz";
   return !files.has(name) && files.has(other) ? other : name;
 }
 
 // The train pair before any other, in order of name.
-std::string pictures_name(const Files& files) {
+std::string images_name(const Files& files) {
   std::vector<std::string> found = files.at_root(is_idx_name);
   std::stable_partition(found.begin(), found.end(),
                         [](const std::string& name) { return name.starts_with("train"); });
@@ -96,26 +96,26 @@ std::string pictures_name(const Files& files) {
 }  // namespace
 
 bool is_idx_name(std::string_view name) {
-  return name.ends_with(kPicturesPart) || name.ends_with(std::string(kPicturesPart) + ".gz");
+  return name.ends_with(kImagesPart) || name.ends_with(std::string(kImagesPart) + ".gz");
 }
 
 bool fits_idx(const Files& files) { return !files.at_root(is_idx_name).empty(); }
 
 Source open_idx(Files files, const SourceOptions& options) {
-  const std::string name = pictures_name(files);
-  Pictures pictures = read_pictures(files, name);
+  const std::string name = images_name(files);
+  Images images = read_images(files, name);
   const std::string labels_file = labels_name(files, name);
-  const int64_t count = static_cast<int64_t>(pictures.pixels.size()) / pictures.size.bytes();
+  const int64_t count = static_cast<int64_t>(images.pixels.size()) / images.size.bytes();
   if (options.unlabelled && !files.has(labels_file)) {
-    pictures.labels.assign(static_cast<size_t>(count), -1);
-    pictures.classes = options.classes;
-    return source_of(std::move(pictures), files.described("IDX"), options);
+    images.labels.assign(static_cast<size_t>(count), -1);
+    images.classes = options.classes;
+    return source_of(std::move(images), files.described("IDX"), options);
   }
   const std::vector<uint8_t> labels = read_labels(files, labels_file, count);
   const std::set<uint8_t> used(labels.begin(), labels.end());
-  for (const uint8_t label : used) pictures.classes.push_back(std::to_string(label));
-  for (const uint8_t label : labels) pictures.labels.push_back(std::distance(used.begin(), used.find(label)));
-  return source_of(std::move(pictures), files.described("IDX"), options);
+  for (const uint8_t label : used) images.classes.push_back(std::to_string(label));
+  for (const uint8_t label : labels) images.labels.push_back(std::distance(used.begin(), used.find(label)));
+  return source_of(std::move(images), files.described("IDX"), options);
 }
 
 }  // namespace lockstep::data

@@ -19,7 +19,7 @@
 namespace lockstep::data {
 namespace {
 
-// One picture: where its path lies in Listing::paths, how many bytes it has where that is known, and its
+// One image: where its path lies in Listing::paths, how many bytes it has where that is known, and its
 // class.
 struct Entry {
   uint64_t offset = 0;
@@ -40,7 +40,7 @@ struct Listing {
       splits;  // first-level folders, in order, that are named as the parts of a dataset are
   size_t folders = 0;
   uint64_t contents =
-      0;  // of all pictures' contents_of, added, for stores have no order; 0 when one is not known
+      0;  // of all images' contents_of, added, for stores have no order; 0 when one is not known
 
   std::string_view path(const Entry& entry) const {
     return std::string_view(paths).substr(entry.offset, entry.length);
@@ -84,14 +84,14 @@ std::string_view name_in(std::string_view path) {
   return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
 }
 
-// Size and time of a picture in one number, 0 when the listing does not have them.
+// Size and time of an image in one number, 0 when the listing does not have them.
 uint64_t contents_of(const io::Listed& listed) {
   if (!listed.changed) return 0;
   const std::array<int64_t, 2> numbers{listed.size, *listed.changed};
   return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
-// Sorts the files into pictures with their classes, strays and empty class folders. Some stores name no
+// Sorts the files into images with their classes, strays and empty class folders. Some stores name no
 // folders, so they are also taken from the files' paths.
 class Sorting {
  public:
@@ -109,9 +109,9 @@ class Sorting {
 
  private:
   struct Folder {
-    bool has_picture = false;  // in it or below
+    bool has_image = false;  // in it or below
     bool has_folder = false;
-    int32_t place = -1;  // of its class, once it has a picture
+    int32_t place = -1;  // of its class, once it has an image
   };
 
   Folder& folder_at(std::string_view path) {
@@ -135,18 +135,18 @@ class Sorting {
     const std::string_view parent = parent_of(listed.path);
     Folder& folder = folder_at(parent);
     const bool is_file = listed.kind == io::Listed::Kind::file;
-    const bool is_picture = is_picture_name(name);
-    if (is_file && is_picture && (!parent.empty() || options_.unlabelled)) {
+    const bool is_image = is_image_name(name);
+    if (is_file && is_image && (!parent.empty() || options_.unlabelled)) {
       if (folder.place < 0) folder.place = listing_.place_of(std::string(label_of(parent)));
-      folder.has_picture = true;
+      folder.has_image = true;
       const uint64_t contents = contents_of(listed);
       all_known_ &= contents != 0;
       listing_.contents += contents;
       listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, !is_file     ? "is a link to nothing, a link in an archive, a pipe or the like"
-                             : is_picture ? "lies outside the class folders"
-                                          : "is no PNG, JPEG, BMP, PPM, TIFF or WebP file");
+      add_stray(listed.path, !is_file   ? "is a link to nothing, a link in an archive, a pipe or the like"
+                             : is_image ? "lies outside the class folders"
+                                        : "is no PNG, JPEG, BMP, PPM, TIFF or WebP file");
     }
   }
 
@@ -161,16 +161,16 @@ class Sorting {
   // By folder, a folder of folders is no class; by first level, all that is below counts.
   void note_empty_folders() {
     for (auto& [path, folder] : folders_) {
-      if (!folder.has_picture) continue;
+      if (!folder.has_image) continue;
       for (std::string_view above = parent_of(path); !above.empty(); above = parent_of(above))
-        folders_.at(std::string(above)).has_picture = true;
+        folders_.at(std::string(above)).has_image = true;
     }
     for (const auto& [path, folder] : folders_) {
-      if (path.empty() || folder.has_picture) continue;
+      if (path.empty() || folder.has_image) continue;
       const bool is_class =
           options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
       if (is_class)
-        listing_.empty_folders.push_back({files_.shown(path), "the class folder holds no picture file"});
+        listing_.empty_folders.push_back({files_.shown(path), "the class folder holds no image file"});
     }
     const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
@@ -180,7 +180,7 @@ class Sorting {
   // file.
   void note_splits() {
     for (const auto& [path, folder] : folders_) {
-      if (options_.labels == Labels::folder && folder.has_picture && folder.place < 0 && is_split(path))
+      if (options_.labels == Labels::folder && folder.has_image && folder.place < 0 && is_split(path))
         listing_.splits.push_back(path);
     }
     std::sort(listing_.splits.begin(), listing_.splits.end());
@@ -214,7 +214,7 @@ std::string apart(const std::string& root, const std::vector<std::string>& split
                                 ? "1 file that is"
                                 : with_commas(static_cast<int64_t>(strays.size())) + " files that are";
   throw Error(ErrorCode::corrupt_data,
-              "\"" + root + "\" holds " + files + " no picture of a class, the first \"" + first->source +
+              "\"" + root + "\" holds " + files + " no image of a class, the first \"" + first->source +
                   "\": " + first->reason,
               "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or set --on-bad-sample skip");
 }
@@ -228,9 +228,8 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                   "rename it");
   }
   if (listing.entries.empty() && listing.folders == 1) {
-    const bool has_pictures =
-        std::any_of(listing.strays.begin(), listing.strays.end(),
-                    [](const BadSample& stray) { return is_picture_name(stray.source); });
+    const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
+                                        [](const BadSample& stray) { return is_image_name(stray.source); });
     const auto sequences =
         std::find_if(listing.strays.begin(), listing.strays.end(),
                      [](const BadSample& stray) { return lower(stray.source).ends_with(".ts"); });
@@ -239,24 +238,24 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                   "\"" + root + "\" holds no class folders, but files of sequences",
                   "name one of them: " + sequences->source);
     throw Error(ErrorCode::invalid_option,
-                "\"" + root + "\" holds no class folders" + (has_pictures ? ", only pictures" : ""),
-                "put the pictures of each class in a folder of its own: " + root + "/cat/1.png");
+                "\"" + root + "\" holds no class folders" + (has_images ? ", only images" : ""),
+                "put the images of each class in a folder of its own: " + root + "/cat/1.png");
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
     refuse_strays(root, listing.strays);
   if (listing.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no picture file",
-                "the pictures' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no image file",
+                "the images' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
   const bool may_be_empty =
       options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
     throw Error(ErrorCode::invalid_option,
-                "the class folder \"" + listing.empty_folders.front().source + "\" holds no picture file",
+                "the class folder \"" + listing.empty_folders.front().source + "\" holds no image file",
                 "remove the folder, or set --on-bad-sample skip");
   }
 }
 
-// Labels become places in the order of the names (or in options.classes), and pictures are put in order of
+// Labels become places in the order of the names (or in options.classes), and images are put in order of
 // label and path.
 void put_in_order(const std::string& root, Listing& listing, const SourceOptions& options) {
   std::vector<std::string> sorted = listing.classes;
@@ -296,9 +295,9 @@ class ImageFolderStore : public Datastore, public Reopened {
     });
   }
 
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     const std::string path = source(index);
-    naming(path, [&] { decode(path, store_->read(listing_.file(at(index)), kMostFileBytes), placement); });
+    naming(path, [&] { decode(path, store_->read(listing_.file(at(index)), kMostFileBytes), sink); });
   }
 
   uint64_t listing_hash() const override {
@@ -316,7 +315,7 @@ class ImageFolderStore : public Datastore, public Reopened {
     bool all_known = true;
     store_->list(io::Sizes::wanted, [&](const io::Listed& listed) {
       const bool wanted = !is_hidden(name_in(listed.path));
-      if (listed.kind == io::Listed::Kind::file && wanted && is_picture_name(listed.path)) {
+      if (listed.kind == io::Listed::Kind::file && wanted && is_image_name(listed.path)) {
         const uint64_t contents = contents_of(listed);
         all_known &= contents != 0;
         sum += contents;
@@ -342,10 +341,10 @@ class ImageFolderStore : public Datastore, public Reopened {
     try {
       return work();
     } catch (const DecodeError& error) {
-      throw BadPicture(path, error.what());
+      throw BadImage(path, error.what());
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::out_of_memory, "there is no memory to decode \"" + path + "\"",
-                  "use fewer reading threads, or smaller pictures");
+                  "use fewer reading threads, or smaller images");
     }
   }
 

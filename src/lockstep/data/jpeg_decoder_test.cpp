@@ -1,6 +1,6 @@
 // Which files go to a JPEG decoder that is given from above, and that all others are read, or refused, as
 // without one. The decoder here is libjpeg again, with the levels turned to their opposites, so that one sees
-// who has read a picture.
+// who has read an image.
 #include "lockstep/device/jpeg_decoder.h"
 
 #include <atomic>
@@ -13,11 +13,11 @@
 #include "lockstep/base/file.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/read_as.h"
-#include "lockstep/data/picture_cache.h"
-#include "lockstep/data/picture_set.h"
+#include "lockstep/data/image_cache.h"
+#include "lockstep/data/image_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
-#include "lockstep/data/test_pictures.h"
+#include "lockstep/data/test_images.h"
 
 namespace lockstep::data {
 namespace {
@@ -34,11 +34,11 @@ class OneFile : public Datastore {
   int64_t label(int64_t) const override { return 0; }
   std::string source(int64_t) const override { return name_; }
   ImageSize image_size(int64_t) const override {
-    return picture_size(name_, [this](size_t offset, size_t count) {
+    return image_size_of(name_, [this](size_t offset, size_t count) {
       return offset < bytes_.size() ? std::string_view(bytes_).substr(offset, count) : std::string_view();
     });
   }
-  void read_to(int64_t, const Placement& placement) const override { decode(name_, bytes_, placement); }
+  void read_to(int64_t, const PixelSink& sink) const override { decode(name_, bytes_, sink); }
   uint64_t listing_hash() const override { return 1; }
 
  private:
@@ -48,11 +48,11 @@ class OneFile : public Datastore {
 
 std::vector<uint8_t> read(const OneFile& file, const device::JpegDecoder* decoder) {
   const ImageSize size = file.image_size(0);
-  const PictureFormat format{.channels = size.channels,
-                             .height = size.height,
-                             .width = size.width,
-                             .decode = decoder == nullptr ? Decode::exact : Decode::gpu,
-                             .jpeg_decoder = decoder};
+  const ImageFormat format{.channels = size.channels,
+                           .height = size.height,
+                           .width = size.width,
+                           .decode = decoder == nullptr ? Decode::exact : Decode::gpu,
+                           .jpeg_decoder = decoder};
   std::vector<uint8_t> pixels(static_cast<size_t>(size.bytes()));
   read_as(file, 0, format, pixels);
   return pixels;
@@ -81,7 +81,7 @@ class Opposites : public device::JpegDecoder {
     if (refuses) return false;
     if (failure) throw Error(*failure);
     std::vector<uint8_t> planes;
-    data::decode("a.jpg", upright(file), Placement([&](const ImageSize& size) {
+    data::decode("a.jpg", upright(file), PixelSink([&](const ImageSize& size) {
                    EXPECT_EQ(size, (ImageSize{shape.channels, shape.height, shape.width}));
                    planes.resize(static_cast<size_t>(size.bytes()));
                    return std::span(planes);
@@ -113,7 +113,7 @@ class Opposites : public device::JpegDecoder {
 OneFile jpeg(std::string_view hexadecimal) { return {"a.jpg", bytes_of(hexadecimal)}; }
 
 // With EXIF's orientation, and so wide and high as the file's first bytes can be read: 16x8 of the 16x16
-// pixels, so that turned pictures differ in shape.
+// pixels, so that turned images differ in shape.
 OneFile turned(int orientation) {
   std::string file = bytes_of(test::kJpegColour);
   const size_t frame = file.find("\xff\xc0");
@@ -134,14 +134,14 @@ TEST(JpegDecoder, ReadsTheUsualKindsOfJpeg) {
   }
 }
 
-TEST(JpegDecoder, PicturesAreTurnedAndResizedAsEver) {
+TEST(JpegDecoder, ImagesAreTurnedAndResizedAsEver) {
   const Opposites decoder;
   for (int orientation = 1; orientation <= 8; ++orientation) {
     const OneFile file = turned(orientation);
     EXPECT_EQ(file.image_size(0), orientation < 5 ? (ImageSize{3, 8, 16}) : (ImageSize{3, 16, 8}));
     EXPECT_EQ(read(file, &decoder), opposite(read(file, nullptr))) << orientation;
   }
-  PictureFormat format{.channels = 1, .height = 5, .width = 7, .resize = Resize::crop};
+  ImageFormat format{.channels = 1, .height = 5, .width = 7, .resize = Resize::crop};
   std::vector<uint8_t> exact(35), other(35);
   read_as(turned(6), 0, format, exact);
   format.decode = Decode::gpu;
@@ -166,7 +166,7 @@ TEST(JpegDecoder, OtherFilesAreReadOrRefusedAsWithoutIt) {
   const size_t scan = red_green_blue.find("\xff\xda");
   for (const auto& [from, to] : {std::pair{5, 'R'}, {7, 'G'}, {9, 'B'}})
     red_green_blue[scan + static_cast<size_t>(from)] = to;
-  // An EXIF segment with a whole small JPEG in it, and then nothing: its end is not the picture's.
+  // An EXIF segment with a whole small JPEG in it, and then nothing: its end is not the image's.
   const std::string thumbnail = colour.substr(0, 2) + "\xff\xe1" + std::string("\x01\x42", 2) +
                                 colour.substr(0, 0x140) + colour.substr(2, colour.size() - 20);
   const std::vector<std::pair<const char*, OneFile>> files{
@@ -191,7 +191,7 @@ TEST(JpegDecoder, OtherFilesAreReadOrRefusedAsWithoutIt) {
   EXPECT_EQ(decoder.calls, 0);
 }
 
-TEST(JpegDecoder, LargePicturesStayOnTheProcessor) {
+TEST(JpegDecoder, LargeImagesStayOnTheProcessor) {
   const Opposites decoder;
   for (const auto& [height, calls] :
        {std::pair{0x1000, 1}, {0x1001, 1}}) {  // of 8192: two to the 25th pixels, and a row more
@@ -201,7 +201,7 @@ TEST(JpegDecoder, LargePicturesStayOnTheProcessor) {
                  std::string{static_cast<char>(height >> 8), static_cast<char>(height), '\x20', '\0'});
     file.append(40000, '\0');
     const OneFile store("a.jpg", file);
-    PictureFormat format{
+    ImageFormat format{
         .channels = 1, .height = 4, .width = 4, .decode = Decode::gpu, .jpeg_decoder = &decoder};
     std::vector<uint8_t> pixels(16);
     read_as(store, 0, format, pixels);
@@ -231,24 +231,24 @@ TEST(JpegDecoder, AFormatThatWantsOneMustNameIt) {
                Error);
 }
 
-TEST(JpegDecoder, ItsPicturesHaveACacheOfTheirOwn) {
+TEST(JpegDecoder, ItsImagesHaveACacheOfTheirOwn) {
   const test::TemporaryFolder folder;
   for (const char* name : {"photos/a/1.jpg", "photos/b/2.jpg"})
     folder.write(name, bytes_of(test::kJpegColour));
   const Dataset photos = open_source((folder.path() / "photos").string(), {}).dataset;
   Opposites decoder;
   const auto read_all = [&](const device::JpegDecoder* by, CacheUse use) {
-    const PictureFormat format{.channels = 3,
-                               .height = 16,
-                               .width = 16,
-                               .decode = by == nullptr ? Decode::exact : Decode::gpu,
-                               .jpeg_decoder = by};
-    const PictureSet pictures(
+    const ImageFormat format{.channels = 3,
+                             .height = 16,
+                             .width = 16,
+                             .decode = by == nullptr ? Decode::exact : Decode::gpu,
+                             .jpeg_decoder = by};
+    const ImageSet images(
         photos, format, /*most_bytes=*/0,
-        open_picture_cache(folder.path() / "cache", photos.store(), format, use, 1 << 20).cache);
+        open_image_cache(folder.path() / "cache", photos.store(), format, use, 1 << 20).cache);
     std::vector<uint8_t> pixels(static_cast<size_t>(format.size().bytes()));
-    for (int64_t i = 0; i < 2; ++i) pictures.read(i, pixels);
-    return std::pair{pixels, pictures.cache() != nullptr};
+    for (int64_t i = 0; i < 2; ++i) images.read(i, pixels);
+    return std::pair{pixels, images.cache() != nullptr};
   };
   const auto exact = read_all(nullptr, CacheUse::make).first;
   EXPECT_EQ(read_all(&decoder, CacheUse::read), (std::pair{opposite(exact), false}));

@@ -29,7 +29,7 @@ struct Filling {
   int64_t piece_samples = kPieceSamples;
   Batch batch;
   std::vector<int64_t> samples;  // indices into the dataset
-  uint8_t* pictures = nullptr;
+  uint8_t* images = nullptr;
   int64_t* target = nullptr;
   int64_t* mixed_target = nullptr;  // with mixup
   float* target_share = nullptr;
@@ -82,7 +82,7 @@ std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& opti
     const Range range = shard_range(options, batch.global_count, batch.shard_count, index);
     const Range rows{range.begin - first, range.end - first};
     shards.push_back({.index = index,
-                      .pictures = part(whole.pictures, rows),
+                      .images = part(whole.images, rows),
                       .target = part(whole.target, rows),
                       .count = rows.count(),
                       .lengths = part(whole.lengths, rows),
@@ -110,15 +110,14 @@ QueueOptions checked(QueueOptions options) {
   if (options.augment.random_crop && part.empty()) {
     throw Error(
         ErrorCode::invalid_option,
-        "random-crop takes a part of larger pictures, and the mini-batch queue was given no size to cut out",
+        "random-crop takes a part of larger images, and the mini-batch queue was given no size to cut out",
         "say it: .cut_out = {height, width}; shift is the padded one");
   }
   return options;
 }
 
-// The queue of a Dataset makes its pictures itself.
-std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share share,
-                                              const QueueOptions& options) {
+// The queue of a Dataset makes its images itself.
+std::shared_ptr<const ImageSet> images_of(const Dataset& dataset, Share share, const QueueOptions& options) {
   if (dataset.empty())
     throw Error(ErrorCode::invalid_option, "a mini-batch queue was given a dataset without samples");
   if (options.partial == PartialBatch::discard && dataset.size() < options.mini_batch_size) {
@@ -128,19 +127,19 @@ std::shared_ptr<const PictureSet> pictures_of(const Dataset& dataset, Share shar
                 "make the mini-batches smaller, or return partial ones");
   }
   check_output(options.output, dataset);
-  const PictureFormat format = options.pictures ? *options.pictures : format_of(dataset);
+  const ImageFormat format = options.images ? *options.images : format_of(dataset);
   if (options.shared.share != nullptr)
     return options.shared.share->open(dataset, format, options.shared.most_bytes);
-  return std::make_shared<const PictureSet>(dataset, format, device::inspect().memory_bytes / 2 / share.size);
+  return std::make_shared<const ImageSet>(dataset, format, device::inspect().memory_bytes / 2 / share.size);
 }
 
 }  // namespace
 
 struct MiniBatchQueue::State {
-  const std::shared_ptr<const PictureSet> pictures;
+  const std::shared_ptr<const ImageSet> images;
   const Share share;
   const QueueOptions options;
-  const PictureFormat format;                    // of the pictures that shards have
+  const ImageFormat format;                      // of the images that shards have
   std::optional<at::Device> output_device = {};  // of a queue that gives input
 
   std::mutex mutex;
@@ -152,27 +151,27 @@ struct MiniBatchQueue::State {
   std::exception_ptr broken;                      // what keeps any further mini-batch from being opened
   std::vector<std::jthread> threads;              // last, so that they end before what they use
 
-  State(std::shared_ptr<const PictureSet> set, Share part, QueueOptions chosen)
-      : pictures(std::move(set)),
+  State(std::shared_ptr<const ImageSet> set, Share part, QueueOptions chosen)
+      : images(std::move(set)),
         share(part),
         options(checked(chosen)),
-        format(options.cut_out.empty() ? pictures->format()
-                                       : pictures->format().sized(options.cut_out[0], options.cut_out[1])),
+        format(options.cut_out.empty() ? images->format()
+                                       : images->format().sized(options.cut_out[0], options.cut_out[1])),
         cursor(options.start) {
     settle_cursor();
-    if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::picture)
+    if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::image)
       throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences",
                   "leave out --augment");
-    check_part(format, pictures->format());
+    check_part(format, images->format());
     check_slots();
-    if (!at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
+    if (!at_end()) order = options.order.of_epoch(images->size(), cursor.epoch);
     for (int64_t i = 0; i < thread_count(); ++i)
       threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
 
   // In others a piece would not stand where the one before it stood.
   void check_slots() const {
-    const int64_t slots = pictures->dataset().empty() ? 0 : pictures->dataset().store().slots();
+    const int64_t slots = images->dataset().empty() ? 0 : images->dataset().store().slots();
     if (slots == 0 || slots == options.mini_batch_size) return;
     throw Error(ErrorCode::invalid_option,
                 "pieces of streams in " + std::to_string(slots) + " slots cannot come in mini-batches of " +
@@ -180,13 +179,13 @@ struct MiniBatchQueue::State {
                 "set the mini-batch size to the slots");
   }
 
-  int64_t epoch_size() const { return options.order.epoch_size(pictures->size()); }
+  int64_t epoch_size() const { return options.order.epoch_size(images->size()); }
   int64_t steps() const {
     if (options.partial == PartialBatch::discard) return epoch_size() / options.mini_batch_size;
     return steps_per_epoch(epoch_size(), options.mini_batch_size);
   }
   // Where each read waits for a network, many at once hide the wait; the store's number is for all workers.
-  int64_t waiting_reads() const { return divided_up(pictures->parallel_reads(), share.size); }
+  int64_t waiting_reads() const { return divided_up(images->parallel_reads(), share.size); }
   int64_t thread_count() const { return std::max(options.threads, waiting_reads()); }
 
   bool at_end() const { return broken || cursor.epoch >= options.epochs || steps() == 0; }
@@ -205,7 +204,7 @@ struct MiniBatchQueue::State {
     const int64_t epoch = cursor.epoch;
     ++cursor.step;
     settle_cursor();
-    if (cursor.epoch != epoch && !at_end()) order = options.order.of_epoch(pictures->size(), cursor.epoch);
+    if (cursor.epoch != epoch && !at_end()) order = options.order.of_epoch(images->size(), cursor.epoch);
   }
 
   std::shared_ptr<Filling> open_filling() const {
@@ -229,38 +228,38 @@ struct MiniBatchQueue::State {
 
     Shard whole = room_for(range, end - begin);
     whole.padded_left = format.padding == PaddingSide::left;
-    if (!options.pictures_wanted) {
+    if (!options.images_wanted) {
       whole.samples = at::empty({whole.count}, at::TensorOptions(at::kLong).pinned_memory(options.pinned));
       std::copy(filling->samples.begin(), filling->samples.end(), whole.samples.data_ptr<int64_t>());
     }
-    filling->pictures = static_cast<uint8_t*>(whole.pictures.data_ptr());
+    filling->images = static_cast<uint8_t*>(whole.images.data_ptr());
     filling->target = whole.target.data_ptr<int64_t>();
     if (whole.mixed_target.defined()) {
       filling->mixed_target = whole.mixed_target.data_ptr<int64_t>();
       filling->target_share = whole.target_share.data_ptr<float>();
     }
-    filling->sample_bytes = static_cast<int64_t>(whole.pictures.nbytes()) / whole.count;
+    filling->sample_bytes = static_cast<int64_t>(whole.images.nbytes()) / whole.count;
     filling->targets = whole.target.numel() / whole.count;
     filling->pieces_left = filling->pieces();
     for (int64_t i = 0; whole.lengths.defined() && i < whole.count; ++i) {
       const int64_t index = filling->samples[static_cast<size_t>(i)];
       whole.lengths.data_ptr<int64_t>()[i] = steps_of(index);
-      whole.continues.data_ptr<bool>()[i] = pictures->dataset().store().continues(index);
+      whole.continues.data_ptr<bool>()[i] = images->dataset().store().continues(index);
     }
     batch.shards = cut(whole, owned, options, batch);
     return filling;
   }
 
-  int64_t steps_of(int64_t index) const { return pictures->dataset().store().image_size(index).width; }
+  int64_t steps_of(int64_t index) const { return images->dataset().store().image_size(index).width; }
 
   // Memory for `count` samples of the mini-batch at `range`. Its longest sequence decides, whoever reads that
   // one.
   Shard room_for(Range range, int64_t count) const {
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
     Shard room{.count = count};
-    if (format.kind == SampleKind::picture) {
-      const int64_t channels = options.pictures_wanted ? format.channels : 0;
-      room.pictures = at::empty({count, channels, format.height, format.width}, host.dtype(at::kByte));
+    if (format.kind == SampleKind::image) {
+      const int64_t channels = options.images_wanted ? format.channels : 0;
+      room.images = at::empty({count, channels, format.height, format.width}, host.dtype(at::kByte));
       room.target = at::empty({count}, host.dtype(at::kLong));
       if (options.augment.mixup > 0) {
         room.mixed_target = at::empty({count}, host.dtype(at::kLong));
@@ -268,11 +267,11 @@ struct MiniBatchQueue::State {
       }
       return room;
     }
-    int64_t longest = std::max<int64_t>(options.least_steps, 1);
+    int64_t longest = std::max<int64_t>(options.least_time_steps, 1);
     for (int64_t i = range.begin; i < range.end; ++i)
       longest = std::max(longest, steps_of(order[static_cast<size_t>(i)]));
-    room.pictures = at::empty({count, format.channels, longest}, host.dtype(at::kFloat));
-    room.target = pictures->dataset().store().labels_steps()
+    room.images = at::empty({count, format.channels, longest}, host.dtype(at::kFloat));
+    room.target = images->dataset().store().labels_time_steps()
                       ? at::full({count, longest}, -1, host.dtype(at::kLong))
                       : at::empty({count}, host.dtype(at::kLong));
     room.lengths = at::empty({count}, at::kLong);
@@ -281,12 +280,12 @@ struct MiniBatchQueue::State {
   }
 
   int64_t count_targets(Range range) const {
-    const Datastore& store = pictures->dataset().store();
-    const bool of_steps = store.labels_steps();
+    const Datastore& store = images->dataset().store();
+    const bool of_steps = store.labels_time_steps();
     int64_t count = 0;
     for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t index = order[static_cast<size_t>(i)];
-      const auto labels = store.step_labels(index);
+      const auto labels = store.time_step_labels(index);
       count += of_steps
                    ? std::count_if(labels.begin(), labels.end(), [](int64_t label) { return label >= 0; })
                    : store.label(index) >= 0;
@@ -352,43 +351,43 @@ struct MiniBatchQueue::State {
   void read_sample(Filling& filling, int64_t position) const {
     const int64_t index = filling.samples[static_cast<size_t>(position)];
     const int64_t bytes = filling.sample_bytes;
-    const std::span<uint8_t> picture(filling.pictures + position * bytes, static_cast<size_t>(bytes));
+    const std::span<uint8_t> image(filling.images + position * bytes, static_cast<size_t>(bytes));
     const uint64_t seed =
         seed_of({static_cast<uint64_t>(options.order.seed), static_cast<uint64_t>(filling.batch.cursor.epoch),
                  static_cast<uint64_t>(index)});
-    read_picture(index, picture, seed);
-    if (pictures->dataset().store().labels_steps()) {
-      const auto labels = pictures->dataset().store().step_labels(index);
-      const int64_t before = pictures->format().padding == PaddingSide::left
+    read_image(index, image, seed);
+    if (images->dataset().store().labels_time_steps()) {
+      const auto labels = images->dataset().store().time_step_labels(index);
+      const int64_t before = images->format().padding == PaddingSide::left
                                  ? filling.targets - static_cast<int64_t>(labels.size())
                                  : 0;
       std::copy(labels.begin(), labels.end(), filling.target + position * filling.targets + before);
       return;
     }
-    filling.target[position] = pictures->label(index);
-    if (filling.mixed_target != nullptr) mix_sample(filling, position, picture, seed);
+    filling.target[position] = images->label(index);
+    if (filling.mixed_target != nullptr) mix_sample(filling, position, image, seed);
   }
 
-  void read_picture(int64_t index, std::span<uint8_t> picture, uint64_t seed) const {
-    if (!options.pictures_wanted) return;
+  void read_image(int64_t index, std::span<uint8_t> image, uint64_t seed) const {
+    if (!options.images_wanted) return;
     if (!options.cut_out.empty()) {
       thread_local ThreadBuffer memory;
-      const std::span<uint8_t> whole = memory.of(static_cast<size_t>(pictures->picture_bytes()));
-      pictures->read(index, whole);
-      return options.augment.apply(whole, pictures->format(), picture, format, seed);
+      const std::span<uint8_t> whole = memory.of(static_cast<size_t>(images->image_bytes()));
+      images->read(index, whole);
+      return options.augment.apply(whole, images->format(), image, format, seed);
     }
-    pictures->read(index, picture);
-    if (options.augment.any()) options.augment.apply(picture, format, seed);
+    images->read(index, image);
+    if (options.augment.any()) options.augment.apply(image, format, seed);
   }
 
   // The other sample is changed at random as well, by numbers that this one draws.
-  void mix_sample(Filling& filling, int64_t position, std::span<uint8_t> picture, uint64_t seed) const {
+  void mix_sample(Filling& filling, int64_t position, std::span<uint8_t> image, uint64_t seed) const {
     thread_local std::vector<uint8_t> other;
-    const Mix mix = options.augment.draw_mix(pictures->size(), seed);
-    other.resize(picture.size());
-    read_picture(mix.other, other, seed_of({seed, static_cast<uint64_t>(mix.other)}));
-    mix_in(picture, other, mix.share);
-    filling.mixed_target[position] = pictures->label(mix.other);
+    const Mix mix = options.augment.draw_mix(images->size(), seed);
+    other.resize(image.size());
+    read_image(mix.other, other, seed_of({seed, static_cast<uint64_t>(mix.other)}));
+    mix_in(image, other, mix.share);
+    filling.mixed_target[position] = images->label(mix.other);
     filling.target_share[position] = static_cast<float>(mix.share) / 256;
   }
 };
@@ -404,7 +403,7 @@ Shard joined(std::span<const Shard> shards) {
     };
     const bool plain = !shard.input.defined() && !shard.lengths.defined() && !shard.samples.defined() &&
                        !shard.mixed_target.defined();
-    if (!plain || !follows(shard.pictures, first.pictures) || !follows(shard.target, first.target)) {
+    if (!plain || !follows(shard.images, first.images) || !follows(shard.target, first.target)) {
       throw Error(ErrorCode::internal,
                   "shard " + std::to_string(shard.index) + " does not follow the one before it in memory");
     }
@@ -415,18 +414,18 @@ Shard joined(std::span<const Shard> shards) {
     sizes.front() = whole.count;
     return tensor.as_strided(sizes, tensor.strides());
   };
-  whole.pictures = longer(first.pictures);
+  whole.images = longer(first.images);
   whole.target = longer(first.target);
   return whole;
 }
 
-MiniBatchQueue::MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options)
-    : state_(std::make_unique<State>(std::move(pictures), share, std::move(options))) {}
+MiniBatchQueue::MiniBatchQueue(std::shared_ptr<const ImageSet> images, Share share, QueueOptions options)
+    : state_(std::make_unique<State>(std::move(images), share, std::move(options))) {}
 
 MiniBatchQueue::MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options) {
   checked(options);
   const at::Device device = resolve_device(options.output, share);
-  state_ = std::make_unique<State>(pictures_of(dataset, share, options), share, std::move(options));
+  state_ = std::make_unique<State>(images_of(dataset, share, options), share, std::move(options));
   state_->output_device = device;
 }
 
@@ -458,7 +457,7 @@ std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
         if (filling->error) std::rethrow_exception(filling->error);
         if (state.output_device) {
           if (state.options.output.collate) filling->batch.target_count = filling->batch.global_count;
-          const auto classes = static_cast<int64_t>(state.pictures->dataset().classes().size());
+          const auto classes = static_cast<int64_t>(state.images->dataset().classes().size());
           for (Shard& shard : filling->batch.shards)
             give_input(shard, state.options.output, *state.output_device, classes);
         }

@@ -16,8 +16,8 @@
 #include "lockstep/base/share.h"
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/order.h"
-#include "lockstep/data/picture_set.h"
-#include "lockstep/data/picture_share.h"
+#include "lockstep/data/image_set.h"
+#include "lockstep/data/image_share.h"
 #include "lockstep/data/shard_output.h"
 #include "lockstep/data/transform.h"
 
@@ -25,26 +25,26 @@ namespace lockstep::data {
 
 /// One shard of a mini-batch.
 struct Shard {
-  int64_t index = 0;         ///< 0..used shards of this mini-batch - 1
-  at::Tensor pictures = {};  ///< u8 [b,C,H,W] on the host; of sequences float32 [b,C,T], padded with zeros
-  at::Tensor target = {};    ///< int64 [b] on the host, or [b,T] where each time step has a class, -1: none;
-                             ///< else what QueueOptions::output asks for
-  int64_t count = 0;         ///< b
-  at::Tensor input = {};     ///< what QueueOptions::output makes of the pictures; undefined in a queue of a
-                             ///< PictureSet, for the trainer to fill
-  at::Tensor lengths = {};   ///< of sequences, int64 [b] on the host: time steps that are no padding
-  at::Tensor samples = {};   ///< int64 [b] on the host: places in the dataset, where pictures are not wanted
+  int64_t index = 0;        ///< 0..used shards of this mini-batch - 1
+  at::Tensor images = {};   ///< u8 [b,C,H,W] on the host; of sequences float32 [b,C,T], padded with zeros
+  at::Tensor target = {};   ///< int64 [b] on the host, or [b,T] where each time step has a class, -1: none;
+                            ///< else what QueueOptions::output asks for
+  int64_t count = 0;        ///< b
+  at::Tensor input = {};    ///< what QueueOptions::output makes of the images; undefined in a queue of a
+                            ///< ImageSet, for the trainer to fill
+  at::Tensor lengths = {};  ///< of sequences, int64 [b] on the host: time steps that are no padding
+  at::Tensor samples = {};  ///< int64 [b] on the host: places in the dataset, where images are not wanted
   at::Tensor continues =
       {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
   bool padded_left = false;  ///< of sequences: padding stands before them, not after
-  // Of pictures with mixup, on the host, else undefined: the loss is target_share times that of `target` and
+  // Of images with mixup, on the host, else undefined: the loss is target_share times that of `target` and
   // the rest of that of `mixed_target`.
   at::Tensor mixed_target = {};  ///< int64 [b]
   at::Tensor target_share = {};  ///< float32 [b]
 };
 
-/// The pictures and targets of shards that lie one after the other in one mini-batch's memory, as one; its
-/// index is the first one's. Throws internal for others, and for shards that have more than pictures and
+/// The images and targets of shards that lie one after the other in one mini-batch's memory, as one; its
+/// index is the first one's. Throws internal for others, and for shards that have more than images and
 /// targets.
 Shard joined(std::span<const Shard> shards);
 
@@ -65,11 +65,11 @@ struct Batch {
 enum class PartialBatch { return_, discard };
 constexpr std::array<const char*, 2> enum_names(PartialBatch) { return {"return", "discard"}; }
 
-/// Where the queues of one process keep their decoded pictures together.
-struct SharedPictures {
-  std::shared_ptr<PictureShare> share = {};  ///< empty: each queue keeps its own
+/// Where the queues of one process keep their decoded images together.
+struct SharedImages {
+  std::shared_ptr<ImageShare> share = {};  ///< empty: each queue keeps its own
   int64_t most_bytes =
-      0;  ///< what all pictures kept in `share` may take; a dataset that goes beyond is decoded at each read
+      0;  ///< what all images kept in `share` may take; a dataset that goes beyond is decoded at each read
 };
 
 struct QueueOptions {
@@ -82,35 +82,35 @@ struct QueueOptions {
   int64_t ranks = 1;     ///< that the workers are in, equally many in each and in order: a rank has the same
                          ///< shards for any number of its workers
   Order order = {};      ///< seed and shuffle rule
-  Augment augment = {};  ///< applied to the u8 pictures, seeded by (seed, epoch, sample)
+  Augment augment = {};  ///< applied to the u8 images, seeded by (seed, epoch, sample)
   std::vector<int64_t> cut_out =
-      {};  ///< {height, width} of the part of each picture that a shard has, which `augment` chooses (else
+      {};  ///< {height, width} of the part of each image that a shard has, which `augment` chooses (else
            ///< the centre) before it changes it; empty: the whole. random-crop needs one
   Cursor start = {};       ///< the first mini-batch to give
   int64_t epochs = 1;      ///< the queue ends after this many epochs (counted from epoch 0)
   int64_t read_ahead = 4;  ///< mini-batches kept ready
   int64_t threads = 1;     ///< reading threads
-  int64_t least_steps =
+  int64_t least_time_steps =
       0;  ///< sequences are padded to the longest of the mini-batch, and at least to this many time steps
   bool pinned = false;  ///< into memory that a GPU reads by itself while the CPU goes on; needs a GPU
   PartialBatch partial = PartialBatch::return_;
-  bool pictures_wanted = true;  ///< false: shards have samples and targets, and pictures without any values
+  bool images_wanted = true;  ///< false: shards have samples and targets, and images without any values
   // For a queue of a Dataset alone:
-  std::optional<PictureFormat> pictures = {};  ///< the one shape of all pictures, or the sequences' channels
-                                               ///< and padding; empty: format_of the dataset
-  ShardOutput output = {};                     ///< what each shard's input and target are
-  SharedPictures shared = {};  ///< on a pool of threads train::shared_pictures(worker): a dataset that
-                               ///< several workers have, be it one object or equal folders, is then decoded
-                               ///< and kept once, as long as one of their queues lives
+  std::optional<ImageFormat> images = {};  ///< the one shape of all images, or the sequences' channels
+                                           ///< and padding; empty: format_of the dataset
+  ShardOutput output = {};                 ///< what each shard's input and target are
+  SharedImages shared = {};  ///< on a pool of threads train::shared_images(worker): a dataset that
+                             ///< several workers have, be it one object or equal folders, is then decoded
+                             ///< and kept once, as long as one of their queues lives
 };
 
 /// Gives the mini-batches from `start` on, in order. Every rank's queue gives the same number of them with
 /// the same cursors. next() is called by one thread. A sample that cannot be read throws from next() in its
 /// turn, with "while filling mini-batch M of epoch E" (counted from 1) as context; the call after that gives
-/// the next mini-batch. The destructor stops the threads and waits for the pictures they are reading, one
+/// the next mini-batch. The destructor stops the threads and waits for the images they are reading, one
 /// each.
 ///
-/// A queue of a Dataset, be it of pictures or of sequences, is for loops of one's own: its shards have
+/// A queue of a Dataset, be it of images or of sequences, is for loops of one's own: its shards have
 /// `input`, and it can be walked over:
 ///   for (const auto& batch : MiniBatchQueue(digits, worker.share(), {.mini_batch_size = 128, .epochs = 5}))
 ///     for (const auto& shard : batch.shards) ...
@@ -119,9 +119,9 @@ struct QueueOptions {
 /// first one else, and draw alike.
 class MiniBatchQueue {
  public:
-  /// The trainer's: shards have pictures, and no input.
-  MiniBatchQueue(std::shared_ptr<const PictureSet> pictures, Share share, QueueOptions options);
-  /// Pictures are kept once decoded: in options.shared, else by this queue where all of them take less than
+  /// The trainer's: shards have images, and no input.
+  MiniBatchQueue(std::shared_ptr<const ImageSet> images, Share share, QueueOptions options);
+  /// Images are kept once decoded: in options.shared, else by this queue where all of them take less than
   /// this rank's part of half the memory. Throws invalid_option for a dataset without a mini-batch and for an
   /// output that its samples cannot have; device.
   MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options);
@@ -163,7 +163,7 @@ class MiniBatchQueue {
   std::unique_ptr<State> state_;
 };
 
-/// How u8 pictures become a network's input.
+/// How u8 images become a network's input.
 struct InputFormat {
   at::ScalarType type = at::kFloat;
   at::Device device = at::kCPU;
@@ -173,6 +173,6 @@ struct InputFormat {
 
 /// u8 [b,C,H,W] to `type` on `device`: (pixel / 255 - mean) / deviation, as torchvision's ToTensor and
 /// Normalize. Sequences, float32 [b,C,T], are taken as they are: (value - mean) / deviation.
-at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format);
+at::Tensor to_input(const at::Tensor& images, const InputFormat& format);
 
 }  // namespace lockstep::data

@@ -27,11 +27,11 @@ struct Given {
 };
 
 // All shards of all mini-batches of a group of workers, in order of mini-batch and shard.
-std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const PictureSet>& pictures,
+std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const ImageSet>& images,
                              const QueueOptions& options) {
   std::vector<std::unique_ptr<MiniBatchQueue>> queues;
   for (int64_t rank = 0; rank < workers; ++rank)
-    queues.push_back(std::make_unique<MiniBatchQueue>(pictures, Share{rank, workers}, options));
+    queues.push_back(std::make_unique<MiniBatchQueue>(images, Share{rank, workers}, options));
   std::vector<Given> all;
   while (true) {
     bool any = false;
@@ -41,12 +41,12 @@ std::vector<Given> all_given(int64_t workers, const std::shared_ptr<const Pictur
       any = batch.has_value();
       if (!batch) continue;
       for (const Shard& shard : batch->shards) {
-        EXPECT_EQ(shard.count, shard.pictures.size(0));
-        const uint8_t* pixels = shard.pictures.data_ptr<uint8_t>();
+        EXPECT_EQ(shard.count, shard.images.size(0));
+        const uint8_t* pixels = shard.images.data_ptr<uint8_t>();
         const int64_t* target = shard.target.data_ptr<int64_t>();
         all.push_back({batch->cursor,
                        shard.index,
-                       {pixels, pixels + shard.pictures.numel()},
+                       {pixels, pixels + shard.images.numel()},
                        {target, target + shard.count}});
       }
     }
@@ -103,14 +103,13 @@ TEST(MiniBatchQueue, ShardsThatFollowEachOtherCanBeJoined) {
   const Shard whole = joined(std::span(shards).subspan(1, 3));
   EXPECT_EQ(whole.index, 5);
   EXPECT_EQ(whole.count, 15);
-  EXPECT_TRUE(
-      at::equal(whole.pictures, at::cat({shards[1].pictures, shards[2].pictures, shards[3].pictures})));
+  EXPECT_TRUE(at::equal(whole.images, at::cat({shards[1].images, shards[2].images, shards[3].images})));
   EXPECT_TRUE(at::equal(whole.target, at::cat({shards[1].target, shards[2].target, shards[3].target})));
   EXPECT_THROW(joined(std::vector<Shard>{shards[0], shards[2]}), Error);
   EXPECT_THROW(joined(std::vector<Shard>{shards[1], shards[0]}), Error);
 }
 
-// A picture's first pixel is its number, so a mixture shows the share, and the target that is mixed in the
+// An image's first pixel is its number, so a mixture shows the share, and the target that is mixed in the
 // other number's parity.
 TEST(MiniBatchQueue, MixupGivesTheOtherTargetAndItsShare) {
   QueueOptions options = options_of(2);
@@ -124,7 +123,7 @@ TEST(MiniBatchQueue, MixupGivesTheOtherTargetAndItsShare) {
       const at::Tensor share = shard.target_share;
       EXPECT_TRUE(share.ge(0).logical_and(share.le(1)).all().item<bool>());
       // The second pixel is 255 minus the first, also of a mixture, but for rounding.
-      EXPECT_LE((shard.pictures.to(at::kInt).sum({1, 2, 3}) - 255).abs().max().item<int>(), 1);
+      EXPECT_LE((shard.images.to(at::kInt).sum({1, 2, 3}) - 255).abs().max().item<int>(), 1);
       mixed += share.ne(1).sum().item<int64_t>();
     }
   }
@@ -143,7 +142,7 @@ TEST(MiniBatchQueue, CutsTheSamePartsForAnyNumberOfWorkers) {
   }
   MiniBatchQueue queue(grids(), Share{}, cutting_options("random-crop"));
   const Batch batch = queue.next().value();
-  EXPECT_EQ(batch.shards.front().pictures.sizes().slice(1), at::IntArrayRef({1, 3, 4}));
+  EXPECT_EQ(batch.shards.front().images.sizes().slice(1), at::IntArrayRef({1, 3, 4}));
 }
 
 TEST(MiniBatchQueue, CutsTheCentreOrWhatTheAugmentationChooses) {
@@ -173,7 +172,7 @@ TEST(MiniBatchQueue, RefusesPartsThatThereAreNot) {
     }
     return "";
   };
-  EXPECT_THAT(refusal("none", {5, 4}), HasSubstr("a picture of 5x4 cannot be cut out of one of 4x6"));
+  EXPECT_THAT(refusal("none", {5, 4}), HasSubstr("an image of 5x4 cannot be cut out of one of 4x6"));
   EXPECT_THAT(refusal("none", {3}), HasSubstr("needs a height and a width"));
   EXPECT_THAT(refusal("none", {0, 4}), HasSubstr("needs a height and a width"));
   EXPECT_THAT(refusal("random-crop", {}), HasSubstr("no size to cut out"));
@@ -291,8 +290,7 @@ TEST(MiniBatchQueue, RefusesEmptyNumbers) {
   options.threads = 0;
   EXPECT_THROW(MiniBatchQueue(numbers(3), {}, options), Error);
   options.threads = 1;
-  EXPECT_FALSE(
-      MiniBatchQueue(std::make_shared<PictureSet>(Dataset(), PictureFormat{}, 0), {}, options).next());
+  EXPECT_FALSE(MiniBatchQueue(std::make_shared<ImageSet>(Dataset(), ImageFormat{}, 0), {}, options).next());
 }
 
 // Sequences of 1 to 5 steps; two workers with a shard of two each. The longest of the mini-batch decides how
@@ -303,10 +301,9 @@ TEST(MiniBatchQueue, PadsSequencesToTheLongestOfTheMiniBatch) {
     sequences.push_back({.values = std::vector<float>(static_cast<size_t>(steps), static_cast<float>(steps)),
                          .label = steps % 2});
   const auto set = [&](PaddingSide padding) {
-    return std::make_shared<PictureSet>(
+    return std::make_shared<ImageSet>(
         make_sequences(1, {"even", "odd"}, sequences),
-        PictureFormat{
-            .channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence, .padding = padding},
+        ImageFormat{.channels = 1, .height = 1, .width = 5, .kind = SampleKind::sequence, .padding = padding},
         0);
   };
   QueueOptions options{.mini_batch_size = 4, .shards = 2, .order = {.shuffle = Shuffle::never}};
@@ -314,25 +311,26 @@ TEST(MiniBatchQueue, PadsSequencesToTheLongestOfTheMiniBatch) {
       second(set(PaddingSide::left), {1, 2}, options);
   const Batch right = first.next().value(), left = second.next().value();
   EXPECT_EQ(right.target_count, 4);
-  EXPECT_TRUE(right.shards[0].pictures.equal(
+  EXPECT_TRUE(right.shards[0].images.equal(
       at::tensor({2.f, 2.f, 0.f, 0.f, 0.f, 1.f, 0.f, 0.f, 0.f, 0.f}).view({2, 1, 5})));
   EXPECT_TRUE(right.shards[0].lengths.equal(at::tensor({2, 1}, at::kLong)));
-  EXPECT_TRUE(left.shards[0].pictures.equal(
+  EXPECT_TRUE(left.shards[0].images.equal(
       at::tensor({5.f, 5.f, 5.f, 5.f, 5.f, 0.f, 0.f, 3.f, 3.f, 3.f}).view({2, 1, 5})));
   EXPECT_TRUE(left.shards[0].target.equal(at::tensor({1, 1}, at::kLong)));
-  options.least_steps = 7;
+  options.least_time_steps = 7;
   MiniBatchQueue longer(set(PaddingSide::right), {0, 2}, options);
-  EXPECT_EQ(longer.next()->shards[0].pictures.size(2), 7);
+  EXPECT_EQ(longer.next()->shards[0].images.size(2), 7);
   options.augment = Augment::parse("flip");
   EXPECT_THROW(MiniBatchQueue(set(PaddingSide::right), {0, 1}, options), Error);
 }
 
 TEST(MiniBatchQueue, GivesAClassForEachTimeStep) {
   const Dataset streams = make_sequences(
-      1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}, {.values = {4}, .step_labels = {1}}});
-  const auto set = std::make_shared<PictureSet>(
-      stream_pieces(streams, {.steps = 2, .slots = 2}),
-      PictureFormat{.channels = 1, .height = 1, .width = 2, .kind = SampleKind::sequence}, 0);
+      1, {"a", "b"},
+      {{.values = {1, 2, 3}, .time_step_labels = {0, 1, -1}}, {.values = {4}, .time_step_labels = {1}}});
+  const auto set = std::make_shared<ImageSet>(
+      stream_pieces(streams, {.time_steps = 2, .slots = 2}),
+      ImageFormat{.channels = 1, .height = 1, .width = 2, .kind = SampleKind::sequence}, 0);
   MiniBatchQueue queue(set, {0, 1},
                        {.mini_batch_size = 2, .shards = 1, .order = {.shuffle = Shuffle::never}});
   EXPECT_THROW(MiniBatchQueue(set, {}, {.mini_batch_size = 1, .order = {.shuffle = Shuffle::never}}), Error)

@@ -28,9 +28,7 @@ class Outline : public Datastore {
   int64_t label(int64_t index) const override { return index % static_cast<int64_t>(classes_.size()); }
   std::string source(int64_t index) const override { return "mini-batches#" + std::to_string(index); }
   ImageSize image_size(int64_t) const override { return size_; }
-  void read_to(int64_t, const Placement& placement) const override {
-    std::ranges::fill(placement(size_), uint8_t{0});
-  }
+  void read_to(int64_t, const PixelSink& sink) const override { std::ranges::fill(sink(size_), uint8_t{0}); }
   bool in_memory() const override { return true; }
   uint64_t listing_hash() const override {
     const std::array<int64_t, 4> numbers{size_.channels, size_.height, size_.width, count_};
@@ -49,28 +47,26 @@ void check_mini_batch(const MiniBatch& batch, int64_t number, const BatchesBefor
   const auto refuse = [&](const std::string& why, const std::string& hint = {}) {
     throw Error(ErrorCode::invalid_option, "mini-batch " + std::to_string(number) + " " + why, hint);
   };
-  if (!batch.pictures.defined() || !batch.labels.defined()) refuse("has no pictures or no labels");
-  const at::Tensor& pictures = batch.pictures;
-  const std::string shown =
-      std::string(c10::toString(pictures.scalar_type())) + " " + c10::str(pictures.sizes());
-  const bool bytes = pictures.scalar_type() == at::kByte, floats = pictures.scalar_type() == at::kFloat;
-  if (pictures.dim() != 4 || !(bytes || floats) || !pictures.device().is_cpu() || pictures.numel() == 0 ||
-      (bytes && pictures.size(1) != 1 && pictures.size(1) != 3)) {
-    refuse("has pictures of " + shown, "give [b,C,H,W] on the CPU: bytes of 1 or 3 channels, or float32");
+  if (!batch.images.defined() || !batch.labels.defined()) refuse("has no images or no labels");
+  const at::Tensor& images = batch.images;
+  const std::string shown = std::string(c10::toString(images.scalar_type())) + " " + c10::str(images.sizes());
+  const bool bytes = images.scalar_type() == at::kByte, floats = images.scalar_type() == at::kFloat;
+  if (images.dim() != 4 || !(bytes || floats) || !images.device().is_cpu() || images.numel() == 0 ||
+      (bytes && images.size(1) != 1 && images.size(1) != 3)) {
+    refuse("has images of " + shown, "give [b,C,H,W] on the CPU: bytes of 1 or 3 channels, or float32");
   }
-  if (batch.labels.dim() != 1 || batch.labels.size(0) != pictures.size(0) ||
+  if (batch.labels.dim() != 1 || batch.labels.size(0) != images.size(0) ||
       !at::isIntegralType(batch.labels.scalar_type(), /*includeBool=*/false)) {
     refuse("has labels of " + std::string(c10::toString(batch.labels.scalar_type())) + " " +
-               c10::str(batch.labels.sizes()) + " for " + std::to_string(pictures.size(0)) + " pictures",
-           "give a whole number for each picture");
+               c10::str(batch.labels.sizes()) + " for " + std::to_string(images.size(0)) + " images",
+           "give a whole number for each image");
   }
   if (batch.labels.min().item<int64_t>() < 0) refuse("has a negative label");
   if (number == 1) return;
-  if (ImageSize{pictures.size(1), pictures.size(2), pictures.size(3)} != before.size)
-    refuse("has pictures of another size than the first");
-  if (pictures.scalar_type() != before.type)
-    refuse("has pictures of " + shown + ", and the first had others");
-  if (before.count % before.mini_batch_size != 0 || pictures.size(0) > before.mini_batch_size)
+  if (ImageSize{images.size(1), images.size(2), images.size(3)} != before.size)
+    refuse("has images of another size than the first");
+  if (images.scalar_type() != before.type) refuse("has images of " + shown + ", and the first had others");
+  if (before.count % before.mini_batch_size != 0 || images.size(0) > before.mini_batch_size)
     refuse("or the one before is of another size than the first, and only the last may be smaller");
 }
 
@@ -134,7 +130,7 @@ struct MiniBatchStream::State {
         [&] { return give(); });
     if (!batch) return batch;
     check_mini_batch(*batch, number, before);
-    at::Tensor pictures = batch->pictures.clone(at::MemoryFormat::Contiguous),
+    at::Tensor images = batch->images.clone(at::MemoryFormat::Contiguous),
                labels = batch->labels.to(at::kLong).contiguous().clone();
     if (const int64_t label = labels.max().item<int64_t>(); most_classes > 0 && label >= most_classes) {
       throw Error(
@@ -143,31 +139,28 @@ struct MiniBatchStream::State {
               ", and there are " + std::to_string(most_classes) + " classes, counted from 0",
           "say how many there are: .classes(" + std::to_string(label + 1) + ") in the builder, or more");
     }
-    augment(pictures);
+    augment(images);
     if (number == 1)
-      before = {0,
-                pictures.size(0),
-                {pictures.size(1), pictures.size(2), pictures.size(3)},
-                pictures.scalar_type()};
-    before.count += pictures.size(0);
-    return MiniBatch{std::move(pictures), std::move(labels)};
+      before = {0, images.size(0), {images.size(1), images.size(2), images.size(3)}, images.scalar_type()};
+    before.count += images.size(0);
+    return MiniBatch{std::move(images), std::move(labels)};
   }
 
-  void augment(at::Tensor& pictures) const {
+  void augment(at::Tensor& images) const {
     if (!options.augment.any()) return;
     const auto refuse = [](const std::string& why) {
       throw Error(ErrorCode::invalid_option, why, "leave out --augment, or let the iterator change them");
     };
-    if (pictures.scalar_type() != at::kByte)
+    if (images.scalar_type() != at::kByte)
       refuse("only u8 images can be augmented, and the iterator gives float32");
     if (options.augment.random_crop || options.augment.mixup > 0)
       refuse("--augment random-crop and mixup need images that an iterator does not give");
-    const PictureFormat format{pictures.size(1), pictures.size(2), pictures.size(3)};
-    for (int64_t i = 0; i < pictures.size(0); ++i) {
+    const ImageFormat format{images.size(1), images.size(2), images.size(3)};
+    for (int64_t i = 0; i < images.size(0); ++i) {
       const uint64_t seed =
           seed_of({static_cast<uint64_t>(options.seed), static_cast<uint64_t>(options.epoch),
                    static_cast<uint64_t>(before.count + i)});
-      options.augment.apply({pictures.mutable_data_ptr<uint8_t>() + i * format.size().bytes(),
+      options.augment.apply({images.mutable_data_ptr<uint8_t>() + i * format.size().bytes(),
                              static_cast<size_t>(format.size().bytes())},
                             format, seed);
     }
@@ -181,7 +174,7 @@ struct MiniBatchStream::State {
     if (buffer.empty())
       throw Error(ErrorCode::invalid_option, "there is no mini-batch to train on",
                   "an iterator that has ended must be reset before the next fit");
-    const at::Tensor& first = buffer.front().pictures;
+    const at::Tensor& first = buffer.front().images;
     size = {first.size(1), first.size(2), first.size(3)};
     mini_batch_size = first.size(0);
     floats = first.scalar_type() == at::kFloat;
@@ -204,16 +197,16 @@ struct MiniBatchStream::State {
     while (!buffer.empty() && taken.shards.size() < most) {
       MiniBatch batch = std::move(buffer.front());
       buffer.pop_front();
-      const int64_t count = batch.pictures.size(0);
+      const int64_t count = batch.images.size(0);
       taken.global_count += count;
       if (count == 1 && mini_batch_size > 1 && !taken.shards.empty()) {
         Shard& last = taken.shards.back();
-        last.pictures = at::cat({last.pictures, batch.pictures});
+        last.images = at::cat({last.images, batch.images});
         last.target = at::cat({last.target, batch.labels});
         ++last.count;
       } else {
         taken.shards.push_back({.index = static_cast<int64_t>(taken.shards.size()),
-                                .pictures = std::move(batch.pictures),
+                                .images = std::move(batch.images),
                                 .target = std::move(batch.labels),
                                 .count = count});
       }

@@ -17,9 +17,9 @@
 namespace lockstep::data {
 
 struct MiniBatch {
-  at::Tensor pictures;  ///< [b,C,H,W] on the CPU: u8 with C 1 or 3, which the network gets divided by 255; or
-                        ///< float32, which it gets as it is
-  at::Tensor labels;    ///< whole numbers [b] from 0
+  at::Tensor images;  ///< [b,C,H,W] on the CPU: u8 with C 1 or 3, which the network gets divided by 255; or
+                      ///< float32, which it gets as it is
+  at::Tensor labels;  ///< whole numbers [b] from 0
 };
 
 /// Gives the next mini-batch, or nothing after the last.
@@ -30,7 +30,7 @@ struct StreamOptions {
   int64_t read_ahead = 16;   ///< mini-batches; rounded up to whole rounds
   int64_t classes = 0;       ///< 0: those of the mini-batches that are read ahead before the first round
   int64_t mini_batches = 0;  ///< how many there are; 0: not known
-  Augment augment = {};      ///< of u8 pictures, seeded by (seed, epoch, sample); no mixup and no crops
+  Augment augment = {};      ///< of u8 images, seeded by (seed, epoch, sample); no mixup and no crops
   int64_t seed = 0;
   int64_t epoch = 0;
 };

@@ -46,7 +46,7 @@ TEST(Order, MiniBatchesCoverTheEpoch) {
   EXPECT_EQ(mini_batch_range(10, 4, 2), (Range{8, 10}));
 }
 
-// Labels only; its pictures are one pixel that holds the index.
+// Labels only; its images are one pixel that holds the index.
 class Labelled : public Datastore {
  public:
   explicit Labelled(std::vector<int64_t> labels) : labels_(std::move(labels)) {}
@@ -55,8 +55,8 @@ class Labelled : public Datastore {
   int64_t label(int64_t index) const override { return labels_.at(static_cast<size_t>(index)); }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
   ImageSize image_size(int64_t) const override { return {1, 1, 1}; }
-  void read_to(int64_t index, const Placement& placement) const override {
-    placement({1, 1, 1})[0] = static_cast<uint8_t>(index);
+  void read_to(int64_t index, const PixelSink& sink) const override {
+    sink({1, 1, 1})[0] = static_cast<uint8_t>(index);
   }
   uint64_t listing_hash() const override { return 7; }
 

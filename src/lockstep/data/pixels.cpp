@@ -97,9 +97,9 @@ void to_planes(const Pixels& pixels, std::span<uint8_t> planes) {
   }
 }
 
-void give(const Pixels& pixels, const Placement& placement) {
-  if (PixelTaker* taker = placement.taker()) return taker->take(pixels);
-  to_planes(pixels, placement(pixels.size));
+void give(const Pixels& pixels, const PixelSink& sink) {
+  if (PixelTaker* taker = sink.taker()) return taker->take(pixels);
+  to_planes(pixels, sink(pixels.size));
 }
 
 }  // namespace lockstep::data

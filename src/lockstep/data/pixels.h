@@ -30,8 +30,8 @@ struct Pixels {
   /// How many pixels of Y one of Cb and Cr stands for, across and down.
   int64_t chroma_width = 1;
   int64_t chroma_height = 1;
-  /// The picture's part of the height and width: under 1 where a picture of 333 pixels was decoded to 167
-  /// halves. Only of pictures that are not turned.
+  /// The image's part of the height and width: under 1 where an image of 333 pixels was decoded to 167
+  /// halves. Only of images that are not turned.
   double height_share = 1;
   double width_share = 1;
 };
@@ -49,7 +49,7 @@ ImageSize oriented(ImageSize size, int64_t orientation);
 void to_planes(const Pixels& pixels, std::span<uint8_t> planes);
 
 /// How files become pixels. exact: as Pillow does, within 1 level. fast: JPEG is decoded at 1/2, 1/4 or 1/8
-/// where the picture wanted is so much smaller, by the quick cosine transform, and colours are resized before
+/// where the image wanted is so much smaller, by the quick cosine transform, and colours are resized before
 /// they are spread and converted. gpu: the usual kinds of JPEG by a device::JpegDecoder, all else as exact.
 enum class Decode { exact, fast, gpu };
 constexpr std::array<const char*, 3> enum_names(Decode) { return {"exact", "fast", "gpu"}; }
@@ -61,14 +61,14 @@ class PixelTaker {
   virtual Decode decode() const = 0;
   /// Of Decode::gpu.
   virtual const device::JpegDecoder* jpeg_decoder() const { return nullptr; }
-  /// How much smaller a picture of this size may come, in each direction: 0.3 when three tenths of its width
+  /// How much smaller an image of this size may come, in each direction: 0.3 when three tenths of its width
   /// and height would do.
   virtual double least_scale(const ImageSize& size) const = 0;
   /// The pixels are the decoder's, and gone after the call.
   virtual void take(const Pixels& pixels) = 0;
 };
 
-/// To the taker, else into the memory that `placement` gives.
-void give(const Pixels& pixels, const Placement& placement);
+/// To the taker, else into the memory that `sink` gives.
+void give(const Pixels& pixels, const PixelSink& sink);
 
 }  // namespace lockstep::data

@@ -151,11 +151,11 @@ void narrow_plane(const PixelPlane& plane, int64_t channels, const Taps& columns
                  .channels = channels,
                  .destination_row = rows.row,
                  .destination_plane = rows.plane()};
-  const int64_t turned = kLaneRows * rounded_up(block.source_pixels * channels, kLaneRows);
+  const int64_t transposed = kLaneRows * rounded_up(block.source_pixels * channels, kLaneRows);
   const std::span<uint8_t> memory =
-      scratch.of(static_cast<size_t>(turned + kLaneRows * channels * rounded_up(rows.width, kLaneRows)));
-  block.turned = memory.data();
-  block.narrowed = memory.data() + turned;
+      scratch.of(static_cast<size_t>(transposed + kLaneRows * channels * rounded_up(rows.width, kLaneRows)));
+  block.transposed = memory.data();
+  block.narrowed = memory.data() + transposed;
   for (int64_t y = rows.begin; y < rows.end; y += kLaneRows) {
     block.source = plane.first + y * plane.row + first * plane.step;
     block.rows = std::min(kLaneRows, rows.end - y);

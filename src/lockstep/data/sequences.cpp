@@ -35,7 +35,7 @@ void check(const Sequence& sequence, int64_t channels, size_t classes) {
                    [](float value) { return std::isfinite(value); }))
     refuse(sequence.source, "has a number that is not finite");
   check_label(sequence, sequence.label, classes);
-  for (const int64_t label : sequence.step_labels) check_label(sequence, label, classes);
+  for (const int64_t label : sequence.time_step_labels) check_label(sequence, label, classes);
 }
 
 class SequencesInMemory : public Datastore {
@@ -49,37 +49,39 @@ class SequencesInMemory : public Datastore {
       Sequence& sequence = sequences_[i];
       if (sequence.source.empty()) sequence.source = "sequence " + std::to_string(i);
       check(sequence, channels_, classes_.size());
-      const size_t wanted = labels_steps() ? sequence.values.size() / static_cast<size_t>(channels_) : 0;
-      if (sequence.step_labels.size() != wanted) {
-        refuse(sequence.source, "has " + std::to_string(sequence.step_labels.size()) +
+      const size_t wanted = labels_time_steps() ? sequence.values.size() / static_cast<size_t>(channels_) : 0;
+      if (sequence.time_step_labels.size() != wanted) {
+        refuse(sequence.source, "has " + std::to_string(sequence.time_step_labels.size()) +
                                     " labels of time steps, not " + std::to_string(wanted));
       }
     }
   }
   int64_t size() const override { return static_cast<int64_t>(sequences_.size()); }
   const std::vector<std::string>& classes() const override { return classes_; }
-  int64_t label(int64_t index) const override { return labels_steps() ? -1 : at(index).label; }
+  int64_t label(int64_t index) const override { return labels_time_steps() ? -1 : at(index).label; }
   std::string source(int64_t index) const override { return at(index).source; }
   ImageSize image_size(int64_t index) const override {
     return {channels_, 1, steps_of(at(index), channels_)};
   }
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     const auto bytes = std::as_bytes(std::span(at(index).values));
-    std::memcpy(placement(image_size(index)).data(), bytes.data(), bytes.size());
+    std::memcpy(sink(image_size(index)).data(), bytes.data(), bytes.size());
   }
   bool in_memory() const override { return true; }
   SampleKind kind() const override { return SampleKind::sequence; }
-  bool labels_steps() const override {
-    return !sequences_.empty() && !sequences_.front().step_labels.empty();
+  bool labels_time_steps() const override {
+    return !sequences_.empty() && !sequences_.front().time_step_labels.empty();
   }
-  std::span<const int64_t> step_labels(int64_t index) const override { return at(index).step_labels; }
+  std::span<const int64_t> time_step_labels(int64_t index) const override {
+    return at(index).time_step_labels;
+  }
   uint64_t listing_hash() const override {
     uint64_t hash = static_cast<uint64_t>(channels_);
     for (const Sequence& sequence : sequences_) {
       const int64_t label[]{sequence.label};
       hash =
           hash_of(std::as_bytes(std::span(sequence.values)), hash_of(std::as_bytes(std::span(label)), hash));
-      hash = hash_of(std::as_bytes(std::span(sequence.step_labels)), hash);
+      hash = hash_of(std::as_bytes(std::span(sequence.time_step_labels)), hash);
     }
     for (const std::string& name : classes_) hash = hash_of(name, hash);
     return hash;
@@ -105,8 +107,8 @@ std::vector<std::vector<Piece>> pieces_by_slot(const Datastore& streams, const P
   for (int64_t stream = 0; stream < streams.size(); ++stream) {
     const int64_t steps = streams.image_size(stream).width;
     auto& slot = slots[static_cast<size_t>(stream % options.slots)];
-    for (int64_t begin = 0; begin < steps; begin += options.steps)
-      slot.push_back({stream, begin, std::min(options.steps, steps - begin)});
+    for (int64_t begin = 0; begin < steps; begin += options.time_steps)
+      slot.push_back({stream, begin, std::min(options.time_steps, steps - begin)});
   }
   return slots;
 }
@@ -140,9 +142,9 @@ class StreamPieces : public Datastore {
                      std::to_string(piece.begin + piece.steps - 1);
   }
   ImageSize image_size(int64_t index) const override { return {channels_, 1, at(index).steps}; }
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     const Piece& piece = at(index);
-    uint8_t* to = placement(image_size(index)).data();
+    uint8_t* to = sink(image_size(index)).data();
     if (piece.stream < 0) return;
     const std::vector<float>& values = values_[static_cast<size_t>(piece.stream)];
     const int64_t length = static_cast<int64_t>(values.size()) / channels_;
@@ -152,12 +154,12 @@ class StreamPieces : public Datastore {
   }
   bool in_memory() const override { return true; }
   SampleKind kind() const override { return SampleKind::sequence; }
-  bool labels_steps() const override { return streams_.store().labels_steps(); }
-  std::span<const int64_t> step_labels(int64_t index) const override {
+  bool labels_time_steps() const override { return streams_.store().labels_time_steps(); }
+  std::span<const int64_t> time_step_labels(int64_t index) const override {
     const Piece& piece = at(index);
-    if (piece.stream < 0 || !labels_steps()) return {};
+    if (piece.stream < 0 || !labels_time_steps()) return {};
     return streams_.store()
-        .step_labels(piece.stream)
+        .time_step_labels(piece.stream)
         .subspan(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.steps));
   }
   bool continues(int64_t index) const override { return at(index).begin > 0; }
@@ -191,7 +193,7 @@ Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::
 }
 
 Dataset stream_pieces(const Dataset& streams, const PieceOptions& options) {
-  if (options.steps < 1 || options.slots < 1)
+  if (options.time_steps < 1 || options.slots < 1)
     throw Error(ErrorCode::invalid_option,
                 "streams are cut into pieces of at least one time step, for at least one slot");
   if (streams.empty() || streams.store().kind() != SampleKind::sequence)

@@ -17,7 +17,7 @@ inline constexpr int64_t kMostSequenceNumbers = int64_t{1} << 31;
 struct Sequence {
   std::vector<float> values = {};  ///< [C,T], a channel after the other
   int64_t label = -1;              ///< of the whole; -1: none
-  std::vector<int64_t> step_labels =
+  std::vector<int64_t> time_step_labels =
       {};  ///< or of each time step, T of them, -1: none; all sequences of a dataset have them, or none has
   std::string source = {};  ///< for messages; empty: "sequence 17", counted from 0
 };
@@ -31,15 +31,15 @@ Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::
 
 /// How stream_pieces cuts.
 struct PieceOptions {
-  int64_t steps = 100;  ///< of a piece; the last of a stream may be shorter
-  int64_t slots = 1;    ///< streams side by side: the mini-batch's size
+  int64_t time_steps = 100;  ///< of a piece; the last of a stream may be shorter
+  int64_t slots = 1;         ///< streams side by side: the mini-batch's size
 };
 
 /// Truncated backpropagation through time: a dataset whose mini-batches of `slots` samples, taken in order
 /// (Shuffle::never), hold the next piece of `slots` streams. Sample k * slots + s is the k-th piece of slot
 /// s, which plays streams s, s + slots, s + 2 slots ... one after another; continues() is false at a stream's
 /// first piece. A slot that has no more gives sequences of length 0 without labels. Each piece has its
-/// stream's label, or the labels of its steps. Copies the sequences. Throws invalid_option for pictures.
+/// stream's label, or the labels of its steps. Copies the sequences. Throws invalid_option for images.
 Dataset stream_pieces(const Dataset& streams, const PieceOptions& options);
 
 }  // namespace lockstep::data

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/test_limit.h"
-#include "lockstep/data/picture_set.h"
+#include "lockstep/data/image_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
 
@@ -37,7 +37,7 @@ std::string failure_of(const std::filesystem::path& path) {
 std::vector<float> read(const Dataset& dataset, int64_t index, int64_t steps,
                         PaddingSide padding = PaddingSide::right) {
   const int64_t channels = dataset.store().image_size(index).channels;
-  const PictureSet set(
+  const ImageSet set(
       dataset,
       {.channels = channels, .height = 1, .width = steps, .kind = SampleKind::sequence, .padding = padding},
       0);
@@ -190,14 +190,15 @@ TEST(Sequences, OfTheCallersOwnAreChecked) {
   EXPECT_THAT(said({.values = {}, .label = 1}), HasSubstr("0 numbers"));
   EXPECT_THAT(said({.values = {1, 2}, .label = 2}), HasSubstr("has the label 2, but there are 2 classes"));
   EXPECT_THAT(said({.values = {1, std::nanf("")}, .label = 0}), HasSubstr("not finite"));
-  EXPECT_THAT(said({.values = {1, 2, 3, 4}, .step_labels = {0}}), HasSubstr("1 labels of time steps, not 2"));
+  EXPECT_THAT(said({.values = {1, 2, 3, 4}, .time_step_labels = {0}}),
+              HasSubstr("1 labels of time steps, not 2"));
 }
 
-TEST(Sequences, OfOtherChannelsOrPicturesAreRefused) {
+TEST(Sequences, OfOtherChannelsOrImagesAreRefused) {
   const Dataset dataset = make_sequences(2, {"a", "b"}, {{.values = {1, 2}, .label = 0}});
-  EXPECT_THAT(failure([&] { PictureSet(dataset, {}, 0); }),
+  EXPECT_THAT(failure([&] { ImageSet(dataset, {}, 0); }),
               HasSubstr("the network takes images, but the data are sequences"));
-  EXPECT_THAT(failure([&] { PictureSet(dataset, {.channels = 3, .kind = SampleKind::sequence}, 0); }),
+  EXPECT_THAT(failure([&] { ImageSet(dataset, {.channels = 3, .kind = SampleKind::sequence}, 0); }),
               HasSubstr("has 2 channels, and the network takes 3"));
 }
 
@@ -207,7 +208,7 @@ TEST(StreamPieces, FollowOneAnotherInTheirSlot) {
                                          {{.values = {1, 2, 3, 4, 5}, .label = 0},
                                           {.values = {6, 7}, .label = 1},
                                           {.values = {8, 9, 10}, .label = 1}});
-  const Dataset pieces = stream_pieces(streams, {.steps = 2, .slots = 2});
+  const Dataset pieces = stream_pieces(streams, {.time_steps = 2, .slots = 2});
   ASSERT_EQ(pieces.size(), 10);
   std::vector<std::vector<float>> values;
   std::vector<int64_t> labels, continued;
@@ -223,16 +224,18 @@ TEST(StreamPieces, FollowOneAnotherInTheirSlot) {
   EXPECT_THAT(labels, ElementsAre(0, 1, 0, -1, 0, -1, 1, -1, 1, -1));
   EXPECT_THAT(continued, ElementsAre(0, 0, 1, 0, 1, 0, 0, 0, 1, 0));
   EXPECT_EQ(pieces.store().source(2), "sequence 0, steps 2 to 3");
-  EXPECT_THAT(failure([&] { stream_pieces(streams, {.steps = 0}); }), HasSubstr("at least one time step"));
+  EXPECT_THAT(failure([&] { stream_pieces(streams, {.time_steps = 0}); }),
+              HasSubstr("at least one time step"));
 }
 
 TEST(StreamPieces, HaveTheLabelsOfTheirSteps) {
-  const Dataset streams = make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .step_labels = {0, 1, -1}}});
-  const Dataset pieces = stream_pieces(streams, {.steps = 2, .slots = 1});
-  const auto labels = pieces.store().step_labels(1);
+  const Dataset streams =
+      make_sequences(1, {"a", "b"}, {{.values = {1, 2, 3}, .time_step_labels = {0, 1, -1}}});
+  const Dataset pieces = stream_pieces(streams, {.time_steps = 2, .slots = 1});
+  const auto labels = pieces.store().time_step_labels(1);
   EXPECT_THAT((std::vector<int64_t>(labels.begin(), labels.end())), ElementsAre(-1));
   EXPECT_EQ(pieces.store().label(0), -1);
-  EXPECT_TRUE(pieces.store().labels_steps());
+  EXPECT_TRUE(pieces.store().labels_time_steps());
 }
 
 }  // namespace

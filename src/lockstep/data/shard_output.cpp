@@ -54,7 +54,7 @@ void check_output(const ShardOutput& output, const Dataset& dataset) {
   if (!output.format.empty())
     dimension_order(input_dimensions(store.kind() == SampleKind::sequence), output.format);
   if (!output.target_format.empty())
-    dimension_order(target_dimensions(output.one_hot, store.labels_steps()), output.target_format);
+    dimension_order(target_dimensions(output.one_hot, store.labels_time_steps()), output.target_format);
   if (!at::isFloatingType(output.type)) {
     throw Error(ErrorCode::invalid_option,
                 std::string("a network's input cannot be of type ") + c10::toString(output.type),
@@ -80,14 +80,14 @@ at::Device resolve_device(const ShardOutput& output, Share share) {
 
 void give_input(Shard& shard, const ShardOutput& output, at::Device device, int64_t classes) {
   if (output.collate) {
-    const Collated made = output.collate(shard.pictures, shard.target);
+    const Collated made = output.collate(shard.images, shard.target);
     check_collated(made.input, output.format, shard.count, "input");
     check_collated(made.target, output.target_format, shard.count, "target");
     shard.input = made.input.to(device);
     shard.target = made.target.to(device);
     return;
   }
-  shard.input = ordered(to_input(shard.pictures, {output.type, device, output.mean, output.deviation}),
+  shard.input = ordered(to_input(shard.images, {output.type, device, output.mean, output.deviation}),
                         input_dimensions(shard.lengths.defined()), output.format);
   const bool of_steps = shard.target.dim() == 2;
   at::Tensor target = shard.target.to(device);

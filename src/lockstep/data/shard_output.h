@@ -26,9 +26,9 @@ struct Collated {
   at::Tensor target;
 };
 
-/// Makes input and target of one shard's pictures, u8 [b,C,H,W], and labels, int64 [b], both on the host; of
+/// Makes input and target of one shard's images, u8 [b,C,H,W], and labels, int64 [b], both on the host; of
 /// sequences as Shard has them. Called by the thread that takes the mini-batch.
-using Collate = std::function<Collated(const at::Tensor& pictures, const at::Tensor& target)>;
+using Collate = std::function<Collated(const at::Tensor& images, const at::Tensor& target)>;
 
 /// Dimensions are labelled as in base/dimensions.h.
 struct ShardOutput {

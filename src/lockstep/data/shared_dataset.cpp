@@ -76,7 +76,7 @@ Dataset open_files(const Json& description) {
 }
 
 std::string bytes_of(const Datastore& store, int64_t index) {
-  if (store.kind() == SampleKind::picture) {
+  if (store.kind() == SampleKind::image) {
     const Image image = store.read(index);
     return {reinterpret_cast<const char*>(image.pixels.data()), image.pixels.size()};
   }
@@ -87,7 +87,7 @@ std::string bytes_of(const Datastore& store, int64_t index) {
 Json describe_samples(const Datastore& store) {
   Json samples{{"classes", store.classes()},
                {"sequences", store.kind() == SampleKind::sequence},
-               {"labels_steps", store.labels_steps()},
+               {"labels_steps", store.labels_time_steps()},
                {"in_memory", store.in_memory()},
                {"slots", store.slots()},
                {"listing", store.listing_hash()},
@@ -96,7 +96,7 @@ Json describe_samples(const Datastore& store) {
   for (const char* list : {"labels", "sources", "sizes", "continues", "steps"}) samples[list] = Json::array();
   for (int64_t i = 0; i < store.size(); ++i) {
     const ImageSize size = store.image_size(i);
-    const std::span<const int64_t> steps = store.step_labels(i);
+    const std::span<const int64_t> steps = store.time_step_labels(i);
     samples["labels"].push_back(store.label(i));
     samples["sources"].push_back(store.source(i));
     samples["sizes"].push_back({size.channels, size.height, size.width});
@@ -120,8 +120,8 @@ class SharedSamples : public Datastore {
         slots_(samples.at("slots").get<int64_t>()),
         listing_(samples.at("listing").get<uint64_t>()),
         content_(samples.at("content").get<uint64_t>()),
-        kind_(samples.at("sequences").get<bool>() ? SampleKind::sequence : SampleKind::picture),
-        labels_steps_(samples.at("labels_steps").get<bool>()),
+        kind_(samples.at("sequences").get<bool>() ? SampleKind::sequence : SampleKind::image),
+        labels_time_steps_(samples.at("labels_steps").get<bool>()),
         in_memory_(samples.at("in_memory").get<bool>()) {
     for (const Json& size : samples.at("sizes")) {
       sizes_.push_back({size.at(0).get<int64_t>(), size.at(1).get<int64_t>(), size.at(2).get<int64_t>()});
@@ -139,16 +139,16 @@ class SharedSamples : public Datastore {
   int64_t label(int64_t index) const override { return labels_.at(static_cast<size_t>(index)); }
   std::string source(int64_t index) const override { return sources_.at(static_cast<size_t>(index)); }
   ImageSize image_size(int64_t index) const override { return sizes_.at(static_cast<size_t>(index)); }
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     const ImageSize size = image_size(index);
-    const std::span<uint8_t> destination(placement(size).data(), static_cast<size_t>(bytes_in(size, kind_)));
+    const std::span<uint8_t> destination(sink(size).data(), static_cast<size_t>(bytes_in(size, kind_)));
     if (!memory_.copy(offsets_[static_cast<size_t>(index)], destination))
       throw Error(ErrorCode::io, std::string("cannot read ") + kName);
   }
   bool in_memory() const override { return in_memory_; }
   SampleKind kind() const override { return kind_; }
-  bool labels_steps() const override { return labels_steps_; }
-  std::span<const int64_t> step_labels(int64_t index) const override {
+  bool labels_time_steps() const override { return labels_time_steps_; }
+  std::span<const int64_t> time_step_labels(int64_t index) const override {
     return steps_.at(static_cast<size_t>(index));
   }
   bool continues(int64_t index) const override { return continues_.at(static_cast<size_t>(index)); }
@@ -167,7 +167,7 @@ class SharedSamples : public Datastore {
   int64_t slots_;
   uint64_t listing_, content_;
   SampleKind kind_;
-  bool labels_steps_, in_memory_;
+  bool labels_time_steps_, in_memory_;
   std::vector<ImageSize> sizes_;
   std::vector<int64_t> offsets_;  // in the file
 };

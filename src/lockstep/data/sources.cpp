@@ -12,29 +12,29 @@
 namespace lockstep::data {
 namespace {
 
-class PicturesInMemory : public Datastore {
+class ImagesInMemory : public Datastore {
  public:
-  explicit PicturesInMemory(Pictures pictures) : pictures_(std::move(pictures)) {}
-  int64_t size() const override { return static_cast<int64_t>(pictures_.labels.size()); }
-  const std::vector<std::string>& classes() const override { return pictures_.classes; }
-  int64_t label(int64_t index) const override { return pictures_.labels.at(static_cast<size_t>(index)); }
-  std::string source(int64_t index) const override { return pictures_.path + "#" + std::to_string(index); }
-  ImageSize image_size(int64_t) const override { return pictures_.size; }
-  void read_to(int64_t index, const Placement& placement) const override {
-    const int64_t bytes = pictures_.size.bytes();
-    const std::span<uint8_t> destination = placement(pictures_.size);
-    std::copy_n(pictures_.pixels.data() + index * bytes, bytes, destination.data());
+  explicit ImagesInMemory(Images images) : images_(std::move(images)) {}
+  int64_t size() const override { return static_cast<int64_t>(images_.labels.size()); }
+  const std::vector<std::string>& classes() const override { return images_.classes; }
+  int64_t label(int64_t index) const override { return images_.labels.at(static_cast<size_t>(index)); }
+  std::string source(int64_t index) const override { return images_.path + "#" + std::to_string(index); }
+  ImageSize image_size(int64_t) const override { return images_.size; }
+  void read_to(int64_t index, const PixelSink& sink) const override {
+    const int64_t bytes = images_.size.bytes();
+    const std::span<uint8_t> destination = sink(images_.size);
+    std::copy_n(images_.pixels.data() + index * bytes, bytes, destination.data());
   }
   bool in_memory() const override { return true; }
   uint64_t listing_hash() const override {
     uint64_t hash =
-        hash_of(std::as_bytes(std::span(pictures_.labels)), static_cast<uint64_t>(pictures_.size.bytes()));
-    for (const std::string& name : pictures_.classes) hash = hash_of(name, hash);
+        hash_of(std::as_bytes(std::span(images_.labels)), static_cast<uint64_t>(images_.size.bytes()));
+    for (const std::string& name : images_.classes) hash = hash_of(name, hash);
     return hash;
   }
 
  private:
-  Pictures pictures_;
+  Images images_;
 };
 
 }  // namespace
@@ -76,12 +76,12 @@ void check_class_count(size_t count, const std::string& path, const SourceOption
               "give the folder that holds one folder for each class");
 }
 
-Source source_of(Pictures pictures, std::string kind, const SourceOptions& options) {
-  check_class_count(pictures.classes.size(), pictures.path, options);
-  const std::vector<int64_t> places = match_classes(pictures.classes, pictures.path, options);
-  for (int64_t& label : pictures.labels) label = label < 0 ? -1 : places[static_cast<size_t>(label)];
-  if (!options.classes.empty()) pictures.classes = options.classes;
-  return {Dataset(std::make_shared<PicturesInMemory>(std::move(pictures))), std::move(kind), {}};
+Source source_of(Images images, std::string kind, const SourceOptions& options) {
+  check_class_count(images.classes.size(), images.path, options);
+  const std::vector<int64_t> places = match_classes(images.classes, images.path, options);
+  for (int64_t& label : images.labels) label = label < 0 ? -1 : places[static_cast<size_t>(label)];
+  if (!options.classes.empty()) images.classes = options.classes;
+  return {Dataset(std::make_shared<ImagesInMemory>(std::move(images))), std::move(kind), {}};
 }
 
 Source open_source(const std::filesystem::path& path, const SourceOptions& options) {

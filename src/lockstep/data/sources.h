@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/data/datastore.h"
-#include "lockstep/data/picture_set.h"
+#include "lockstep/data/image_set.h"
 
 namespace lockstep::data {
 
@@ -25,7 +25,7 @@ struct SourceOptions {
   /// When not empty: the classes of another dataset (the training set's), to which labels are matched by
   /// name. A class that is not among them is an error; one without samples here is fine.
   std::vector<std::string> classes = {};
-  /// For prediction: pictures may lie anywhere, also in the root; one whose folder is not among `classes` has
+  /// For prediction: images may lie anywhere, also in the root; one whose folder is not among `classes` has
   /// label -1.
   bool unlabelled = false;
   /// The most that an unpacked archive may take, bytes.
@@ -51,7 +51,7 @@ struct Source {
 /// without images; corrupt_data for files that are no images (with their count and the first), for broken IDX
 /// or CIFAR files, and, with file and line, for sequences that cannot be read. In a folder names that begin
 /// with a dot, Thumbs.db, desktop.ini and __MACOSX are not there, and links are followed. Of an image folder
-/// README, LICENSE and .txt, .md, .csv, .json files beside the class folders are left alone; pictures are
+/// README, LICENSE and .txt, .md, .csv, .json files beside the class folders are left alone; images are
 /// ordered by class name, then by the bytes of their paths. A server that does not answer at the opening is
 /// communication, one that refuses us invalid_option, as later when a sample is read.
 Source open_source(const std::filesystem::path& path, const SourceOptions& options = {});

@@ -9,7 +9,7 @@
 #include "lockstep/base/seed.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/data/test_folders.h"
-#include "lockstep/data/test_pictures.h"
+#include "lockstep/data/test_images.h"
 
 namespace lockstep::data {
 namespace {
@@ -111,7 +111,7 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   std::filesystem::remove(folder.path() / "Vowels_TRAIN.ts");
   folder.write("1.png", kPng);
   EXPECT_THAT(failure(folder.path()),
-              AllOf(HasSubstr("only pictures"), HasSubstr("hint: put the pictures of each class")));
+              AllOf(HasSubstr("only images"), HasSubstr("hint: put the images of each class")));
   std::filesystem::remove(folder.path() / "1.png");
   folder.write("cat/1.png", kPng);
   EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only one class"), HasSubstr("hint:")));
@@ -119,7 +119,7 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   EXPECT_EQ(failure(folder.path()), "");
   EXPECT_THAT(failure(folder.path() / "dog/1.png"), HasSubstr("no data that can be read"));
   std::filesystem::create_directory(folder.path() / "eel");
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("holds no picture file")));
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("holds no image file")));
   const Source skipping = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   ASSERT_EQ(skipping.skipped.size(), 1u);
   EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));
@@ -185,7 +185,7 @@ TEST(Survey, CountsMixedSizesAndPassesOverBadFiles) {
   EXPECT_TRUE(survey.looked_at_all);
   EXPECT_EQ(survey.unreadable, 1);
   const Dataset bad = open_source(folder.path()).dataset.subset({1});
-  EXPECT_THROW(survey_sizes(bad, 1), BadPicture);
+  EXPECT_THROW(survey_sizes(bad, 1), BadImage);
 }
 
 std::string pgm(int64_t height, int64_t width) {
@@ -193,7 +193,7 @@ std::string pgm(int64_t height, int64_t width) {
          std::string(static_cast<size_t>(height * width), 'x');
 }
 
-TEST(Survey, AFewSmallPicturesAmongPhotographsDoNotDecide) {
+TEST(Survey, AFewSmallImagesAmongPhotographsDoNotDecide) {
   const TemporaryFolder folder;
   for (const int64_t side : {300, 310, 320, 330, 340}) {
     folder.write("a/" + std::to_string(side) + ".pgm", pgm(side, side + 1));
@@ -205,16 +205,16 @@ TEST(Survey, AFewSmallPicturesAmongPhotographsDoNotDecide) {
   EXPECT_EQ(default_format(photographs).width, 224);
 }
 
-TEST(Survey, SmallPicturesOfMixedSizesGetTheMiddleSize) {
+TEST(Survey, SmallImagesOfMixedSizesGetTheMiddleSize) {
   const TemporaryFolder folder;
   for (const int64_t side : {12, 30, 31, 32, 50})
     folder.write((side < 31 ? "a/" : "b/") + std::to_string(side) + ".pgm", pgm(side, 2 * side - 20));
-  const PictureFormat format = default_format(survey_sizes(open_source(folder.path()).dataset, 1));
+  const ImageFormat format = default_format(survey_sizes(open_source(folder.path()).dataset, 1));
   EXPECT_EQ(format.height, 31);
   EXPECT_EQ(format.width, 42);
 }
 
-TEST(Survey, GreyAndColourPicturesOfOneSizeAreOfOneSize) {
+TEST(Survey, GreyAndColourImagesOfOneSizeAreOfOneSize) {
   const TemporaryFolder folder;
   folder.write("a/1.pgm", pgm(90, 80));
   folder.write("b/1.ppm", "P6\n80 90\n255\n" + std::string(90 * 80 * 3, 'x'));
@@ -224,7 +224,7 @@ TEST(Survey, GreyAndColourPicturesOfOneSizeAreOfOneSize) {
   EXPECT_EQ(default_format(survey).height, 90);
 }
 
-std::string idx_pictures(uint32_t count, uint32_t height, uint32_t width, const std::string& pixels) {
+std::string idx_images(uint32_t count, uint32_t height, uint32_t width, const std::string& pixels) {
   std::string bytes("\x00\x00\x08\x03", 4);
   for (const uint32_t length : {count, height, width}) {
     for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(length >> shift));
@@ -256,30 +256,30 @@ TEST(Idx, MnistIsRead) {
 
 TEST(Idx, BadFilesAreNamed) {
   const TemporaryFolder folder;
-  const std::string pictures = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
-  folder.write(pictures, idx_pictures(3, 2, 2, "aaaabbbbcccc"));
+  const std::string images = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
+  folder.write(images, idx_images(3, 2, 2, "aaaabbbbcccc"));
   EXPECT_THAT(failure(folder.path()), HasSubstr(labels));
   folder.write(labels, idx_labels({4, 4, 9}));
   const Source good = open_source(folder.path());
   EXPECT_THAT(good.dataset.classes(), ElementsAre("4", "9"));
   EXPECT_THAT(good.dataset.store().read(2).pixels, ElementsAre('c', 'c', 'c', 'c'));
   folder.write(labels, idx_labels({4, 9}));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("2 labels for 3 pictures"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("2 labels for 3 images"));
   folder.write(labels, idx_labels({4, 4, 4}));
   EXPECT_THAT(failure(folder.path()), HasSubstr("only one class"));
-  folder.write(pictures, idx_pictures(3, 2, 2, "aaaabbbbcc"));
+  folder.write(images, idx_images(3, 2, 2, "aaaabbbbcc"));
   EXPECT_THAT(failure(folder.path()), HasSubstr("12 bytes"));
-  folder.write(pictures, idx_pictures(0xffffffff, 10000, 10000, "aaaa"));
+  folder.write(images, idx_images(0xffffffff, 10000, 10000, "aaaa"));
   EXPECT_THAT(failure(folder.path()), HasSubstr("more than the file can hold"));
-  folder.write(pictures, idx_pictures(3, 2, 2, "aaaabbbbccccd"));
+  folder.write(images, idx_images(3, 2, 2, "aaaabbbbccccd"));
   EXPECT_THAT(failure(folder.path()), HasSubstr("more follow"));
-  folder.write(pictures, "hello");
+  folder.write(images, "hello");
   EXPECT_THAT(failure(folder.path()), HasSubstr("inside their header"));
 }
 
 TEST(Idx, MoreThanTheMachineHoldsIsRefusedBeforeItIsTaken) {
   const TemporaryFolder folder;
-  const auto file = folder.write("x-images-idx3-ubyte", idx_pictures(1 << 16, 8192, 8192, ""));
+  const auto file = folder.write("x-images-idx3-ubyte", idx_images(1 << 16, 8192, 8192, ""));
   folder.write("x-labels-idx1-ubyte", idx_labels({0, 1}));
   std::filesystem::resize_file(file, 16 + (std::uintmax_t{1} << 42));  // 4 TB that take no room on the disk
   EXPECT_THAT(failure(folder.path()),
@@ -294,10 +294,10 @@ TEST(Idx, APipeIsNotWaitedFor) {
 
 TEST(Idx, DamagedFilesNeverCrash) {
   const TemporaryFolder folder;
-  const std::string pictures = idx_pictures(3, 2, 2, "aaaabbbbcccc"), labels = idx_labels({0, 1, 1});
+  const std::string images = idx_images(3, 2, 2, "aaaabbbbcccc"), labels = idx_labels({0, 1, 1});
   Random random(5);
   for (int round = 0; round < 300; ++round) {
-    std::string a = pictures, b = labels;
+    std::string a = images, b = labels;
     a[random.below(16)] = static_cast<char>(random.next());
     b[random.below(b.size())] = static_cast<char>(random.next());
     if (random.below(3) == 0) a.resize(random.below(a.size()));

@@ -13,7 +13,7 @@
 #include "lockstep/data/sources.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/data/test_folders.h"
-#include "lockstep/data/test_pictures.h"
+#include "lockstep/data/test_images.h"
 #include "lockstep/io/copy.h"
 
 namespace lockstep::data {
@@ -178,16 +178,16 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
     pack(folder.path() / "in", archive);
     return failure(archive / where);
   };
-  const std::string pictures = "idx/train-images-idx3-ubyte", labels = "idx/train-labels-idx1-ubyte",
+  const std::string images = "idx/train-images-idx3-ubyte", labels = "idx/train-labels-idx1-ubyte",
                     start = archive.string() + "/";
-  EXPECT_THAT(said(pictures, idx_file({3, 2, 2}, "aaaabbbbcccc"), "idx"),
+  EXPECT_THAT(said(images, idx_file({3, 2, 2}, "aaaabbbbcccc"), "idx"),
               HasSubstr("open \"" + start + labels + "\": No such file"));
-  EXPECT_THAT(failure(archive / pictures), HasSubstr("open \"" + start + labels + "\": No such file"));
+  EXPECT_THAT(failure(archive / images), HasSubstr("open \"" + start + labels + "\": No such file"));
   EXPECT_THAT(said(labels, idx_file({2}, {4, 9}), "idx"),
-              HasSubstr("cannot read \"" + start + labels + "\": it has 2 labels for 3 pictures"));
-  EXPECT_THAT(said(pictures, idx_file({0xffffffff, 10000, 10000}, "aaaa"), "idx"),
-              AllOf(HasSubstr(start + pictures), HasSubstr("more than the file can hold")));
-  EXPECT_THAT(said(pictures, idx_file({3, 2, 2}, "aaaabbbbcc"), "idx"),
+              HasSubstr("cannot read \"" + start + labels + "\": it has 2 labels for 3 images"));
+  EXPECT_THAT(said(images, idx_file({0xffffffff, 10000, 10000}, "aaaa"), "idx"),
+              AllOf(HasSubstr(start + images), HasSubstr("more than the file can hold")));
+  EXPECT_THAT(said(images, idx_file({3, 2, 2}, "aaaabbbbcc"), "idx"),
               HasSubstr("promises 12 bytes after itself, but it ends at byte 26"));
   EXPECT_THAT(said("cifar/data_batch_1.bin", cifar_file(1, {3, 9}).substr(0, 5000), "cifar"),
               HasSubstr("\"" + start + "cifar/data_batch_1.bin\": it ends at byte 5000, inside record 2"));
@@ -271,7 +271,7 @@ TEST(DataFiles, AreNamedAsTheyWereGiven) {
   EXPECT_THAT(failure(""), HasSubstr("cannot open \"\": No such file"));
 }
 
-// The pictures of another dataset behind a wait, as over a network. Counts how many wait at once.
+// The images of another dataset behind a wait, as over a network. Counts how many wait at once.
 class Far : public Datastore {
  public:
   explicit Far(Dataset near) : near_(std::move(near)) {}
@@ -280,12 +280,12 @@ class Far : public Datastore {
   int64_t label(int64_t index) const override { return near_.store().label(index); }
   std::string source(int64_t index) const override { return near_.store().source(index); }
   ImageSize image_size(int64_t index) const override { return near_.store().image_size(index); }
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     const int now = ++waiting_;
     for (int most = most_; now > most && !most_.compare_exchange_weak(most, now);) continue;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     --waiting_;
-    near_.store().read_to(index, placement);
+    near_.store().read_to(index, sink);
   }
   uint64_t listing_hash() const override { return near_.store().listing_hash(); }
   int64_t parallel_reads() const override { return 12; }
@@ -296,7 +296,7 @@ class Far : public Datastore {
   mutable std::atomic<int> waiting_{0}, most_{0};
 };
 
-TEST(FarPictures, AreReadManyAtOnceAndInOrder) {
+TEST(FarImages, AreReadManyAtOnceAndInOrder) {
   const TemporaryFolder folder;
   for (int i = 0; i < 40; ++i)
     folder.write((i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".png", bytes_of(test::kGrey8));

@@ -30,7 +30,7 @@ std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index)
   try {
     return store.image_size(index);
   } catch (const Error& error) {
-    // A server that is away says nothing about the picture.
+    // A server that is away says nothing about the image.
     if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option ||
         error.code() == ErrorCode::cancelled)
       throw;
@@ -65,7 +65,7 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 
 }  // namespace
 
-PictureFormat default_format(const SizeSurvey& survey) {
+ImageFormat default_format(const SizeSurvey& survey) {
   constexpr int64_t kSmall = 64;  // pixels a side up to which the typical size is taken
   const bool keeps_size = survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmall;
   return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kPhotographSide,
@@ -91,13 +91,13 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   return survey;
 }
 
-PictureFormat format_of(const Dataset& dataset) {
-  if (dataset.empty() || dataset.store().kind() == SampleKind::picture)
+ImageFormat format_of(const Dataset& dataset) {
+  if (dataset.empty() || dataset.store().kind() == SampleKind::image)
     return default_format(survey_sizes(dataset, /*threads=*/1));
-  PictureFormat format{.channels = dataset.store().image_size(0).channels,
-                       .height = 1,
-                       .width = 1,
-                       .kind = SampleKind::sequence};
+  ImageFormat format{.channels = dataset.store().image_size(0).channels,
+                     .height = 1,
+                     .width = 1,
+                     .kind = SampleKind::sequence};
   for (int64_t i = 0; i < dataset.size(); ++i)
     format.width = std::max(format.width, dataset.store().image_size(i).width);
   return format;

@@ -1,4 +1,4 @@
-// What sizes the pictures of a dataset have, from their headers alone.
+// What sizes the images of a dataset have, from their headers alone.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct SizeSurvey {
   int64_t unreadable = 0;  ///< among those looked at; they count for nothing else
 };
 
-/// Looks at every picture when there are at most `most`, else at the first of each class and `most` evenly
+/// Looks at every image when there are at most `most`, else at the first of each class and `most` evenly
 /// spaced ones: a stated sample, so that the answer depends on the dataset alone. Throws what the first
-/// picture throws when none can be read; invalid_option for an empty dataset.
+/// image throws when none can be read; invalid_option for an empty dataset.
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
 
-/// The shape that all pictures are given when nobody asks for another: the size that they have; 224x224 where
+/// The shape that all images are given when nobody asks for another: the size that they have; 224x224 where
 /// larger ones are of mixed sizes, and the typical size where small ones are. Grey when all of them are.
-PictureFormat default_format(const SizeSurvey& survey);
+ImageFormat default_format(const SizeSurvey& survey);
 
-/// default_format of a dataset of pictures, looked at by one thread; of sequences their channels and the
+/// default_format of a dataset of images, looked at by one thread; of sequences their channels and the
 /// longest of them, padded at the right. Throws as survey_sizes does.
-PictureFormat format_of(const Dataset& dataset);
+ImageFormat format_of(const Dataset& dataset);
 
 }  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// Small datasets of made-up pictures, for the tests of queues.
+// Small datasets of made-up images, for the tests of queues.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace lockstep::data::test {
 
-// Pictures of 1x2: the index and its complement. `bad` cannot be read; `slow` pictures take a millisecond.
+// Images of 1x2: the index and its complement. `bad` cannot be read; `slow` images take a millisecond.
 class Numbers : public Datastore {
  public:
   explicit Numbers(int64_t count, int64_t bad = -1, bool slow = false)
@@ -21,12 +21,12 @@ class Numbers : public Datastore {
   int64_t label(int64_t index) const override { return index % 2; }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
   ImageSize image_size(int64_t) const override { return {1, 1, 2}; }
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (index == bad_) throw BadPicture(source(index), "it is torn");
-    const auto picture = placement({1, 1, 2});
-    picture[0] = static_cast<uint8_t>(index);
-    picture[1] = static_cast<uint8_t>(~index);
+    if (index == bad_) throw BadImage(source(index), "it is torn");
+    const auto image = sink({1, 1, 2});
+    image[0] = static_cast<uint8_t>(index);
+    image[1] = static_cast<uint8_t>(~index);
   }
   uint64_t listing_hash() const override { return 1; }
 
@@ -36,17 +36,17 @@ class Numbers : public Datastore {
   std::vector<std::string> classes_{"even", "odd"};
 };
 
-inline std::shared_ptr<const PictureSet> numbers(int64_t count, int64_t bad = -1, bool slow = false,
-                                                 int64_t most_bytes = 1 << 20) {
-  return std::make_shared<PictureSet>(Dataset(std::make_shared<Numbers>(count, bad, slow)),
-                                      PictureFormat{1, 1, 2}, most_bytes);
+inline std::shared_ptr<const ImageSet> numbers(int64_t count, int64_t bad = -1, bool slow = false,
+                                               int64_t most_bytes = 1 << 20) {
+  return std::make_shared<ImageSet>(Dataset(std::make_shared<Numbers>(count, bad, slow)),
+                                    ImageFormat{1, 1, 2}, most_bytes);
 }
 
 inline Dataset plain_numbers(int64_t count, int64_t bad = -1) {
   return Dataset(std::make_shared<Numbers>(count, bad));
 }
 
-// Pictures of 4x6 whose levels rise by one from pixel to pixel, from 24 times the index on.
+// Images of 4x6 whose levels rise by one from pixel to pixel, from 24 times the index on.
 class Grids : public Datastore {
  public:
   int64_t size() const override { return 10; }
@@ -54,9 +54,9 @@ class Grids : public Datastore {
   int64_t label(int64_t index) const override { return index % 2; }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
   ImageSize image_size(int64_t) const override { return {1, 4, 6}; }
-  void read_to(int64_t index, const Placement& placement) const override {
+  void read_to(int64_t index, const PixelSink& sink) const override {
     auto level = static_cast<uint8_t>(24 * index);
-    for (uint8_t& pixel : placement({1, 4, 6})) pixel = level++;
+    for (uint8_t& pixel : sink({1, 4, 6})) pixel = level++;
   }
   uint64_t listing_hash() const override { return 1; }
 
@@ -64,8 +64,8 @@ class Grids : public Datastore {
   std::vector<std::string> classes_{"even", "odd"};
 };
 
-inline std::shared_ptr<const PictureSet> grids() {
-  return std::make_shared<PictureSet>(Dataset(std::make_shared<Grids>()), PictureFormat{1, 4, 6}, 1 << 20);
+inline std::shared_ptr<const ImageSet> grids() {
+  return std::make_shared<ImageSet>(Dataset(std::make_shared<Grids>()), ImageFormat{1, 4, 6}, 1 << 20);
 }
 
 inline QueueOptions cutting_options(const char* augment) {

@@ -19,11 +19,11 @@ at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixe
 
 }  // namespace
 
-at::Tensor to_input(const at::Tensor& pictures, const InputFormat& format) {
+at::Tensor to_input(const at::Tensor& images, const InputFormat& format) {
   // Bytes travel to the device; types narrower than float32 are rounded once, at the end.
   const at::ScalarType type = format.type == at::kDouble ? at::kDouble : at::kFloat;
-  const bool sequences = pictures.scalar_type() == at::kFloat;
-  at::Tensor pixels = pictures.to(format.device, pictures.scalar_type(), /*non_blocking=*/true);
+  const bool sequences = images.scalar_type() == at::kFloat;
+  at::Tensor pixels = images.to(format.device, images.scalar_type(), /*non_blocking=*/true);
   pixels = sequences ? pixels.to(type, /*non_blocking=*/false,
                                  /*copy=*/!format.mean.empty() || !format.deviation.empty())
                      : pixels.to(type).div_(255);

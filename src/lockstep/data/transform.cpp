@@ -25,7 +25,7 @@ void to_grey(const Pixels& pixels, uint8_t* grey) {
   }
 }
 
-// Of a picture in pixels, fractions allowed.
+// Of an image in pixels, fractions allowed.
 struct Extent {
   double height = 0;
   double width = 0;
@@ -36,7 +36,7 @@ Extent extent_of(const Pixels& pixels) {
           static_cast<double>(pixels.size.width) * pixels.width_share};
 }
 
-// The centred part of a picture that has the wanted proportions, as Pillow's ImageOps.fit takes it.
+// The centred part of an image that has the wanted proportions, as Pillow's ImageOps.fit takes it.
 Box centred_part(Extent from, PlaneSize to) {
   const auto [height, width] = from;
   const double has = width / height;
@@ -48,7 +48,7 @@ Box centred_part(Extent from, PlaneSize to) {
   return {left, top, std::min(left + part_width, width), std::min(top + part_height, height)};
 }
 
-// The largest size with the picture's proportions that fits, rounded half to even as Pillow's
+// The largest size with the image's proportions that fits, rounded half to even as Pillow's
 // ImageOps.contain does.
 PlaneSize contained_size(Extent from, PlaneSize to) {
   const auto [height, width] = from;
@@ -97,7 +97,7 @@ void pad(const Pixels& pixels, PlaneSize to, std::span<uint8_t> destination) {
   }
 }
 
-void fit(const Pixels& pixels, const PictureFormat& format, std::span<uint8_t> destination) {
+void fit(const Pixels& pixels, const ImageFormat& format, std::span<uint8_t> destination) {
   const Extent from = extent_of(pixels);
   const PlaneSize to{format.height, format.width};
   if (from.height == static_cast<double>(to.height) && from.width == static_cast<double>(to.width)) {
@@ -116,13 +116,13 @@ void fit(const Pixels& pixels, const PictureFormat& format, std::span<uint8_t> d
 
 }  // namespace
 
-double least_scale(const ImageSize& size, const PictureFormat& format) {
+double least_scale(const ImageSize& size, const ImageFormat& format) {
   const double down = static_cast<double>(format.height) / static_cast<double>(size.height);
   const double across = static_cast<double>(format.width) / static_cast<double>(size.width);
   return format.resize == Resize::pad ? std::min(down, across) : std::max(down, across);
 }
 
-void to_format(const Pixels& pixels, const PictureFormat& format, std::span<uint8_t> destination) {
+void to_format(const Pixels& pixels, const ImageFormat& format, std::span<uint8_t> destination) {
   thread_local ThreadBuffer memory;
   const size_t plane = static_cast<size_t>(format.height * format.width);
   if (pixels.size.channels <= format.channels) {
@@ -142,7 +142,7 @@ void to_format(const Pixels& pixels, const PictureFormat& format, std::span<uint
   fit(grey, format, destination);
 }
 
-void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const PictureFormat& format,
+void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const ImageFormat& format,
                std::span<uint8_t> destination) {
   Pixels planar{.size = size};
   for (int64_t c = 0; c < size.channels; ++c)
@@ -151,7 +151,7 @@ void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const Pic
   to_format(planar, format, destination);
 }
 
-Image to_format(const Image& image, const PictureFormat& format) {
+Image to_format(const Image& image, const ImageFormat& format) {
   Image result{format.channels, format.height, format.width,
                std::vector<uint8_t>(static_cast<size_t>(format.size().bytes()))};
   to_format({image.channels, image.height, image.width}, image.pixels, format, result.pixels);

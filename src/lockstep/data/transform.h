@@ -1,4 +1,4 @@
-// From a stored picture to the shape the network takes, and the random changes of augmentation.
+// From a stored image to the shape the network takes, and the random changes of augmentation.
 #pragma once
 
 #include <array>
@@ -19,45 +19,45 @@ constexpr std::array<const char*, 3> enum_names(Resize) { return {"stretch", "cr
 enum class PaddingSide { right, left };
 constexpr std::array<const char*, 2> enum_names(PaddingSide) { return {"right", "left"}; }
 
-/// The one shape every picture of a run has: C is 1 or 3. For sequences {C,1,T} with the longest T; each
+/// The one shape every image of a run has: C is 1 or 3. For sequences {C,1,T} with the longest T; each
 /// keeps its own length.
-struct PictureFormat {
+struct ImageFormat {
   int64_t channels = 1;
   int64_t height = 28;
   int64_t width = 28;
   Resize resize = Resize::stretch;
-  SampleKind kind = SampleKind::picture;
+  SampleKind kind = SampleKind::image;
   PaddingSide padding = PaddingSide::right;
   Decode decode = Decode::exact;
-  const device::JpegDecoder* jpeg_decoder = nullptr;  ///< of Decode::gpu; lives as long as pictures are read
+  const device::JpegDecoder* jpeg_decoder = nullptr;  ///< of Decode::gpu; lives as long as images are read
   ImageSize size() const { return {channels, height, width}; }
-  /// The same for pictures of another size.
-  PictureFormat sized(int64_t other_height, int64_t other_width) const {
-    PictureFormat other = *this;
+  /// The same for images of another size.
+  ImageFormat sized(int64_t other_height, int64_t other_width) const {
+    ImageFormat other = *this;
     other.height = other_height;
     other.width = other_width;
     return other;
   }
-  friend bool operator==(const PictureFormat&, const PictureFormat&) = default;
+  friend bool operator==(const ImageFormat&, const ImageFormat&) = default;
 };
 
 /// Grey <-> colour (ITU-R 601 luma as Pillow's convert("L"): (19595 R + 38470 G + 7471 B + 32768) >> 16),
 /// then resize: bilinear with antialias, the levels of Pillow 13's BILINEAR (within 1 of older ones).
 /// stretch: to the size; crop: the shorter side to fit, the centre kept; pad: the longer side to fit, zeros
-/// around. A picture that already fits is returned unchanged, bit for bit.
-Image to_format(const Image& image, const PictureFormat& format);
+/// around. An image that already fits is returned unchanged, bit for bit.
+Image to_format(const Image& image, const ImageFormat& format);
 
 /// The same from and to memory of the caller's; `destination` is format.size().bytes() long.
-void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const PictureFormat& format,
+void to_format(const ImageSize& size, std::span<const uint8_t> pixels, const ImageFormat& format,
                std::span<uint8_t> destination);
 
 /// The same from pixels as a decoder has them. Luma and chroma (Decode::fast) come near the other's levels,
 /// not within 1.
-void to_format(const Pixels& pixels, const PictureFormat& format, std::span<uint8_t> destination);
+void to_format(const Pixels& pixels, const ImageFormat& format, std::span<uint8_t> destination);
 
-/// How much smaller a picture of this size may be decoded, and still be no smaller than what to_format makes
+/// How much smaller an image of this size may be decoded, and still be no smaller than what to_format makes
 /// of it: 1 or more for not at all.
-double least_scale(const ImageSize& size, const PictureFormat& format);
+double least_scale(const ImageSize& size, const ImageFormat& format);
 
 /// How far colours may go, as torchvision's ColorJitter: brightness, contrast and saturation are multiplied
 /// by a number from 1 - x (at least 0) to 1 + x, the hue is turned by up to x of a circle (at most 0.5), in
@@ -76,20 +76,20 @@ struct Mix {
   int64_t share = 256;  ///< of 256
 };
 
-/// Random changes of u8 pictures, drawn by a seed, in the order of the members. The text form is a comma
+/// Random changes of u8 images, drawn by a seed, in the order of the members. The text form is a comma
 /// list:
 ///   random-resized-crop[=LEAST]  a part of LEAST (0.08) to all of the area, 3:4 to 4:3, resized to the whole
-///   (torchvision's RandomResizedCrop) random-crop                  of a larger picture a part of the
+///   (torchvision's RandomResizedCrop) random-crop                  of a larger image a part of the
 ///   format's size at a random place (RandomCrop); not with the one above flip, flip-vertical          each
 ///   one time in two (RandomHorizontalFlip, RandomVerticalFlip) shift[=PIXELS]               up to so many in
 ///   each direction, an eighth of the shorter side by default, edges filled with zeros (RandomCrop with
 ///                                that padding)
-///   color-jitter[=B/C/S/H]       see ColorJitter; 0.4/0.4/0.4/0.1 by default; of grey pictures brightness
-///   and contrast only random-erasing[=SHARE]       in that share of the pictures (0.5) a rectangle of 0.02
+///   color-jitter[=B/C/S/H]       see ColorJitter; 0.4/0.4/0.4/0.1 by default; of grey images brightness
+///   and contrast only random-erasing[=SHARE]       in that share of the images (0.5) a rectangle of 0.02
 ///   to 0.33 of the area becomes zero (RandomErasing) mixup[=ALPHA]                each sample is mixed with
 ///   another by a share drawn from Beta(ALPHA, ALPHA), 1 by default (MixUp)
-/// All but the first two work on pictures that have the format's size already; so does the first where there
-/// is no larger picture.
+/// All but the first two work on images that have the format's size already; so does the first where there
+/// is no larger image.
 struct Augment {
   double least_crop = 0;  ///< share of the area; 0: no crop
   bool random_crop = false;
@@ -97,29 +97,29 @@ struct Augment {
   bool flip_vertical = false;
   int64_t shift = 0;  ///< most pixels in each direction; -1: an eighth of the shorter side
   ColorJitter jitter = {};
-  double erase = 0;  ///< share of the pictures
+  double erase = 0;  ///< share of the images
   double mixup = 0;  ///< alpha; 0: none
 
   /// Throws invalid_option for an unknown word (with the nearest), a bad number, and two words that choose
   /// the part.
   static Augment parse(std::string_view text);
-  /// Whether it chooses a part of the picture.
+  /// Whether it chooses a part of the image.
   bool crops() const { return least_crop > 0 || random_crop; }
   bool any() const {
     return crops() || flip || flip_vertical || shift != 0 || jitter.any() || erase > 0 || mixup > 0;
   }
-  /// In place on one picture [C,H,W]; a pure function of (pixels, seed). All but mixup and random-crop.
-  void apply(std::span<uint8_t> picture, const PictureFormat& format, uint64_t seed) const;
+  /// In place on one image [C,H,W]; a pure function of (pixels, seed). All but mixup and random-crop.
+  void apply(std::span<uint8_t> image, const ImageFormat& format, uint64_t seed) const;
   /// The same on a part of `larger`, which has the format `larger_format` of as many channels: the part that
-  /// random-resized-crop draws, resized, or random-crop, else the centre (cut_centre). `picture` is
+  /// random-resized-crop draws, resized, or random-crop, else the centre (cut_centre). `image` is
   /// format.size().bytes() long.
-  void apply(std::span<const uint8_t> larger, const PictureFormat& larger_format, std::span<uint8_t> picture,
-             const PictureFormat& format, uint64_t seed) const;
+  void apply(std::span<const uint8_t> larger, const ImageFormat& larger_format, std::span<uint8_t> image,
+             const ImageFormat& format, uint64_t seed) const;
   /// What a sample of a dataset of `count` is mixed with.
   Mix draw_mix(int64_t count, uint64_t seed) const;
 };
 
-/// `picture` becomes the mixture, each pixel rounded.
-void mix_in(std::span<uint8_t> picture, std::span<const uint8_t> other, int64_t share);
+/// `image` becomes the mixture, each pixel rounded.
+void mix_in(std::span<uint8_t> image, std::span<const uint8_t> other, int64_t share);
 
 }  // namespace lockstep::data

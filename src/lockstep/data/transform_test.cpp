@@ -12,7 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/data/internal/resample_kernels.h"
-#include "lockstep/data/test_pictures.h"
+#include "lockstep/data/test_images.h"
 #include "lockstep/device/isa.h"
 
 namespace lockstep::data {
@@ -67,7 +67,7 @@ TEST(Resize, EqualsPillow) {
   expect_within_one_level(to_format(pattern(3, 17, 23), {3, 3, 4, Resize::stretch}), kColourShrunk);
 }
 
-TEST(Resize, AFittingPictureIsUnchanged) {
+TEST(Resize, AFittingImageIsUnchanged) {
   for (const Resize resize : {Resize::stretch, Resize::crop, Resize::pad}) {
     EXPECT_EQ(to_format(pattern(3, 17, 23), {3, 17, 23, resize}).pixels, pattern(3, 17, 23).pixels);
   }
@@ -123,7 +123,7 @@ TEST(Augment, ReadsItsWords) {
 }
 
 TEST(Augment, IsAPureFunctionOfItsSeedAndDrawsEveryOutcome) {
-  const PictureFormat format{3, 5, 7};
+  const ImageFormat format{3, 5, 7};
   const Image image = pattern(3, 5, 7);
   const Augment flips = Augment::parse("flip");
   int unchanged = 0;
@@ -145,7 +145,7 @@ TEST(Augment, IsAPureFunctionOfItsSeedAndDrawsEveryOutcome) {
 }
 
 TEST(Augment, ShiftMovesAndFillsWithZeros) {
-  const PictureFormat format{1, 5, 7};
+  const ImageFormat format{1, 5, 7};
   const std::vector<uint8_t> ones(35, 1);
   for (const int64_t most : {1, 2, 100}) {
     size_t fewest = 35;
@@ -158,9 +158,9 @@ TEST(Augment, ShiftMovesAndFillsWithZeros) {
   }
 }
 
-// One picture changed by many seeds, each twice.
+// One image changed by many seeds, each twice.
 std::vector<std::vector<uint8_t>> changed(const Augment& augment, const Image& image, int seeds) {
-  const PictureFormat format{image.channels, image.height, image.width};
+  const ImageFormat format{image.channels, image.height, image.width};
   std::vector<std::vector<uint8_t>> all;
   for (int seed = 0; seed < seeds; ++seed) {
     auto once = image.pixels, again = image.pixels;
@@ -177,8 +177,8 @@ TEST(Augment, ResizedCropShowsAPart) {
   Image ramp{1, 20, 20, {}};
   for (int i = 0; i < 400; ++i) ramp.pixels.push_back(static_cast<uint8_t>(100 + i % 20));
   int whole = 0;
-  for (const auto& picture : changed(Augment::parse("random-resized-crop"), ramp, 100)) {
-    const std::vector<uint8_t> row(picture.begin(), picture.begin() + 20);
+  for (const auto& image : changed(Augment::parse("random-resized-crop"), ramp, 100)) {
+    const std::vector<uint8_t> row(image.begin(), image.begin() + 20);
     EXPECT_TRUE(std::is_sorted(row.begin(), row.end()));
     EXPECT_GE(row.front(), 100);
     EXPECT_LE(row.back(), 119);
@@ -187,13 +187,13 @@ TEST(Augment, ResizedCropShowsAPart) {
   EXPECT_LT(whole, 30);
 }
 
-// What `augment` makes of a part of a larger picture.
-std::vector<uint8_t> part_of_larger(const Augment& augment, const Image& larger, const PictureFormat& format,
+// What `augment` makes of a part of a larger image.
+std::vector<uint8_t> part_of_larger(const Augment& augment, const Image& larger, const ImageFormat& format,
                                     uint64_t seed) {
-  std::vector<uint8_t> picture(static_cast<size_t>(format.size().bytes()));
-  augment.apply(larger.pixels, PictureFormat{larger.channels, larger.height, larger.width}, picture, format,
+  std::vector<uint8_t> image(static_cast<size_t>(format.size().bytes()));
+  augment.apply(larger.pixels, ImageFormat{larger.channels, larger.height, larger.width}, image, format,
                 seed);
-  return picture;
+  return image;
 }
 
 // Every pixel has a level of its own, so that the first one of a part says where it was.
@@ -203,19 +203,18 @@ Image places(int64_t height, int64_t width) {
   return image;
 }
 
-TEST(Augment, RandomCropIsAnyPartOfALargerPicture) {
+TEST(Augment, RandomCropIsAnyPartOfALargerImage) {
   const Image larger = places(9, 12);
-  const PictureFormat format{1, 5, 7};
+  const ImageFormat format{1, 5, 7};
   const Augment augment = Augment::parse("random-crop");
   std::set<std::pair<int, int>> corners;
   for (uint64_t seed = 0; seed < 600; ++seed) {
-    const auto picture = part_of_larger(augment, larger, format, seed);
-    EXPECT_EQ(part_of_larger(augment, larger, format, seed), picture);
-    const int top = picture[0] / 12, left = picture[0] % 12;
+    const auto image = part_of_larger(augment, larger, format, seed);
+    EXPECT_EQ(part_of_larger(augment, larger, format, seed), image);
+    const int top = image[0] / 12, left = image[0] % 12;
     corners.insert({top, left});
     for (int y = 0; y < 5; ++y) {
-      for (int x = 0; x < 7; ++x)
-        ASSERT_EQ(picture[static_cast<size_t>(7 * y + x)], (top + y) * 12 + left + x);
+      for (int x = 0; x < 7; ++x) ASSERT_EQ(image[static_cast<size_t>(7 * y + x)], (top + y) * 12 + left + x);
     }
   }
   EXPECT_EQ(corners.size(), 5U * 6);
@@ -223,9 +222,9 @@ TEST(Augment, RandomCropIsAnyPartOfALargerPicture) {
   EXPECT_EQ(part_of_larger(augment, larger, {1, 9, 12}, 1), larger.pixels);
 }
 
-TEST(Augment, WithoutACropTheCentreOfALargerPictureIsChanged) {
+TEST(Augment, WithoutACropTheCentreOfALargerImageIsChanged) {
   const Image larger = pattern(3, 9, 12);
-  const PictureFormat format{3, 5, 7};
+  const ImageFormat format{3, 5, 7};
   auto centre = part_of_larger({}, larger, format, 1);
   for (size_t i = 0; i < centre.size(); ++i)
     EXPECT_EQ(centre[i], larger.pixels[i / 35 * 108 + (2 + i % 35 / 7) * 12 + 2 + i % 7]);
@@ -237,7 +236,7 @@ TEST(Augment, WithoutACropTheCentreOfALargerPictureIsChanged) {
 
 TEST(Augment, APartDoesNotDependOnTheOtherChanges) {
   const Image larger = places(9, 12);
-  const PictureFormat format{1, 5, 7};
+  const ImageFormat format{1, 5, 7};
   int mirrored = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
     auto plain = part_of_larger(Augment::parse("random-crop"), larger, format, seed);
@@ -250,17 +249,17 @@ TEST(Augment, APartDoesNotDependOnTheOtherChanges) {
   EXPECT_GT(mirrored, 10);
 }
 
-TEST(Augment, ResizedCropOfALargerPictureShowsWhatTheCentreLacks) {
+TEST(Augment, ResizedCropOfALargerImageShowsWhatTheCentreLacks) {
   // Level x + 100 in every column of 40; the centre has those from 115 to 124.
   Image ramp{1, 20, 40, {}};
   for (int i = 0; i < 800; ++i) ramp.pixels.push_back(static_cast<uint8_t>(100 + i % 40));
-  const PictureFormat format{1, 10, 10};
+  const ImageFormat format{1, 10, 10};
   int lowest = 255, highest = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    const auto picture = part_of_larger(Augment::parse("random-resized-crop"), ramp, format, seed);
-    EXPECT_TRUE(std::is_sorted(picture.begin(), picture.begin() + 10));
-    lowest = std::min<int>(lowest, picture.front());
-    highest = std::max<int>(highest, picture[9]);
+    const auto image = part_of_larger(Augment::parse("random-resized-crop"), ramp, format, seed);
+    EXPECT_TRUE(std::is_sorted(image.begin(), image.begin() + 10));
+    lowest = std::min<int>(lowest, image.front());
+    highest = std::max<int>(highest, image[9]);
   }
   EXPECT_GE(lowest, 100);
   EXPECT_LT(lowest, 115);
@@ -277,8 +276,8 @@ TEST(Augment, ResizedCropOfALargerPictureShowsWhatTheCentreLacks) {
 TEST(Augment, ErasingClearsARectangle) {
   const Image ones{3, 10, 12, std::vector<uint8_t>(360, 1)};
   int erased = 0;
-  for (const auto& picture : changed(Augment::parse("random-erasing=0.5"), ones, 200)) {
-    const auto zeros = std::count(picture.begin(), picture.end(), 0);
+  for (const auto& image : changed(Augment::parse("random-erasing=0.5"), ones, 200)) {
+    const auto zeros = std::count(image.begin(), image.end(), 0);
     EXPECT_EQ(zeros % 3, 0);
     EXPECT_LE(zeros, 3 * 60);
     erased += zeros > 0;
@@ -289,21 +288,21 @@ TEST(Augment, ErasingClearsARectangle) {
 
 TEST(Augment, JitterChangesWhatItNames) {
   const Image image = pattern(3, 6, 7);
-  for (const auto& picture : changed(Augment::parse("color-jitter=0.5/0/0/0"), image, 20)) {
+  for (const auto& image : changed(Augment::parse("color-jitter=0.5/0/0/0"), image, 20)) {
     // Brightness is one factor for all levels that stay under 255.
-    for (size_t i = 0; i < picture.size(); ++i) {
-      for (size_t j = 0; j < picture.size(); ++j)
-        EXPECT_TRUE(image.pixels[i] > image.pixels[j] || picture[i] <= picture[j]);
+    for (size_t i = 0; i < image.size(); ++i) {
+      for (size_t j = 0; j < image.size(); ++j)
+        EXPECT_TRUE(image.pixels[i] > image.pixels[j] || image[i] <= image[j]);
     }
   }
-  for (const auto& picture : changed(Augment::parse("color-jitter=0/0/0/0.5"), image, 20)) {
-    // A turned hue keeps each pixel's largest and smallest level, but for rounding.
+  for (const auto& image : changed(Augment::parse("color-jitter=0/0/0/0.5"), image, 20)) {
+    // A transposed hue keeps each pixel's largest and smallest level, but for rounding.
     for (size_t i = 0; i < 42; ++i) {
       const auto range = [&](const std::vector<uint8_t>& pixels) {
         return std::minmax({int{pixels[i]}, int{pixels[i + 42]}, int{pixels[i + 84]}});
       };
-      EXPECT_NEAR(range(picture).first, range(image.pixels).first, 1);
-      EXPECT_NEAR(range(picture).second, range(image.pixels).second, 1);
+      EXPECT_NEAR(range(image).first, range(image.pixels).first, 1);
+      EXPECT_NEAR(range(image).second, range(image.pixels).second, 1);
     }
   }
   const Image grey = pattern(1, 6, 7);
@@ -325,9 +324,9 @@ TEST(Augment, MixupDrawsSharesOfBothKinds) {
   // Beta(0.2, 0.2) has mean 0.5 and 0.66 of its weight under 0.1 or above 0.9.
   EXPECT_NEAR(static_cast<double>(sum) / 2000 / 256, 0.5, 0.04);
   EXPECT_NEAR(static_cast<double>(extreme) / 2000, 0.66, 0.05);
-  std::vector<uint8_t> picture{0, 100, 255};
-  mix_in(picture, std::vector<uint8_t>{255, 200, 255}, 64);
-  EXPECT_THAT(picture, testing::ElementsAre(191, 175, 255));
+  std::vector<uint8_t> image{0, 100, 255};
+  mix_in(image, std::vector<uint8_t>{255, 200, 255}, 64);
+  EXPECT_THAT(image, testing::ElementsAre(191, 175, 255));
 }
 
 TEST(Resize, InterleavedAndPlanarPixelsGiveTheSame) {
@@ -346,13 +345,13 @@ TEST(Resize, InterleavedAndPlanarPixelsGiveTheSame) {
   }
 }
 
-// A thread keeps what it prepared for some sizes; those of earlier pictures must not be taken for others'.
+// A thread keeps what it prepared for some sizes; those of earlier images must not be taken for others'.
 TEST(Resize, ManySizesByTurnsGiveWhatEachGivesAlone) {
   Random random(5);
   for (int i = 0; i < 300; ++i) {
     const auto side = [&] { return static_cast<int64_t>(1 + random.below(6)) * 7; };
     const Image image = pattern(1, side(), side());
-    const PictureFormat format{1, side(), side(), static_cast<Resize>(random.below(3))};
+    const ImageFormat format{1, side(), side(), static_cast<Resize>(random.below(3))};
     Image alone;
     std::thread([&] { alone = to_format(image, format); }).join();
     EXPECT_EQ(to_format(image, format).pixels, alone.pixels);
@@ -372,7 +371,7 @@ std::vector<uint8_t> resized_by(const ResampleKernels& kernels, int64_t channels
   }
   const auto positions = static_cast<int64_t>(firsts.size());
   const int64_t row = (positions + 63) / 64 * 64;
-  std::vector<uint8_t> turned(static_cast<size_t>(16 * (width * channels + 16))),
+  std::vector<uint8_t> transposed(static_cast<size_t>(16 * (width * channels + 16))),
       lanes(static_cast<size_t>(16 * channels * (positions + 16)));
   std::vector<uint8_t> narrow(static_cast<size_t>(channels * 13 * row + 64)),
       mixed(static_cast<size_t>(positions));
@@ -384,7 +383,7 @@ std::vector<uint8_t> resized_by(const ResampleKernels& kernels, int64_t channels
                   .destination = narrow.data(),
                   .destination_row = row,
                   .destination_plane = 13 * row,
-                  .turned = turned.data(),
+                  .transposed = transposed.data(),
                   .narrowed = lanes.data()},
                  {firsts.data(), counts.data(), weights.data(), 3, positions});
   kernels.mix(narrow.data(), row, weights.data(), 3, mixed.data(), positions);

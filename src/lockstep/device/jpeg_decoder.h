@@ -10,7 +10,7 @@
 
 namespace lockstep::device {
 
-/// A picture as a JPEG file stores it, not turned: 1 channel (grey) or 3.
+/// An image as a JPEG file stores it, not turned: 1 channel (grey) or 3.
 struct JpegShape {
   int64_t channels = 0;
   int64_t height = 0;

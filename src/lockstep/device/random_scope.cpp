@@ -39,7 +39,7 @@ void call_with_own_generator(const c10::OperatorHandle& op, c10::DispatchKeySet,
 
 // Registered once for the process and kept for its life; without the key included nothing reaches these
 // kernels.
-void meet_random_operators() {
+void intercept_random_operators() {
   static std::once_flag once;
   std::call_once(once, [] {
     let_other_operators_pass();
@@ -79,7 +79,7 @@ struct RandomScope::Included {
 
 RandomScope::RandomScope(c10::Device device, uint64_t seed)
     : generator_(make_generator(device, seed)), outer_(current_generator) {
-  meet_random_operators();
+  intercept_random_operators();
   current_generator = &generator_;
   included_ = std::make_unique<Included>();
 }

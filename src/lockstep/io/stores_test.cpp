@@ -13,7 +13,7 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
-#include "lockstep/io/cloud.h"
+#include "lockstep/io/object_store.h"
 
 namespace lockstep::io {
 namespace {

@@ -56,13 +56,13 @@ void begin_training(const Instance& instance) {
   for (const auto& module : instance.held) module->eval();
 }
 
-size_t frozen_steps(const Instance& instance) {
+size_t frozen_layers(const Instance& instance) {
   const auto parameters = instance.module->named_parameters();
   const auto modules = instance.module->named_modules("", /*include_self=*/false);
   size_t end = 0;
   bool has_weights = false;
-  for (size_t i = 0; i < instance.steps.size(); ++i) {
-    const LayerStep& step = instance.steps[i];
+  for (size_t i = 0; i < instance.layers.size(); ++i) {
+    const GraphLayer& step = instance.layers[i];
     const auto* module = modules.find(step.name);
     const bool held = module != nullptr &&
                       std::find(instance.held.begin(), instance.held.end(), *module) != instance.held.end();
@@ -74,7 +74,7 @@ size_t frozen_steps(const Instance& instance) {
     has_weights = has_weights || (module != nullptr && !(*module)->parameters().empty());
     if (step.ends_part && has_weights) end = i + 1;
   }
-  return instance.forward_part && end < instance.steps.size() ? end : 0;
+  return instance.forward_part && end < instance.layers.size() ? end : 0;
 }
 
 }  // namespace lockstep::nn

@@ -19,9 +19,9 @@ bool is_at_or_below(const std::string& name, const std::string& layer);
 /// Training mode, but for frozen layers.
 void begin_training(const Instance& instance);
 
-/// How many of the layer graph's first layers (Instance::steps) give the same for a picture in every step, by
+/// How many of the layer graph's first layers (Instance::steps) give the same for an image in every step, by
 /// frozen weights and without random numbers, to one tensor that is all the others need. 0: none, or none
 /// with weights.
-size_t frozen_steps(const Instance& instance);
+size_t frozen_layers(const Instance& instance);
 
 }  // namespace lockstep::nn

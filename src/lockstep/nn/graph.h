@@ -1,4 +1,4 @@
-// A layer graph as it stands in JSON, read and checked as far as that goes without knowing the pictures.
+// A layer graph as it stands in JSON, read and checked as far as that goes without knowing the images.
 #pragma once
 
 #include <cstdint>

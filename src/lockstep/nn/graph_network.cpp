@@ -9,20 +9,20 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/nn/direct/memory_order.h"
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/memory_order.h"
 
 namespace lockstep::nn {
 namespace {
 
-/// Channels of the pictures that a concatenation leaves in its slot.
+/// Channels of the images that a concatenation leaves in its slot.
 struct JoinedPlace {
   size_t slot;
   int64_t begin;
-  int64_t channels;  ///< of the pictures
+  int64_t channels;  ///< of the images
 };
 
-/// One layer in the order of evaluation. Slot 0 holds the pictures, slot i + 1 the output of layer i.
+/// One layer in the order of evaluation. Slot 0 holds the images, slot i + 1 the output of layer i.
 struct Step {
   BuiltLayer layer;
   std::optional<JoinedPlace>
@@ -30,15 +30,16 @@ struct Step {
   std::vector<size_t> inputs;
   std::vector<size_t> finished;  ///< slots that no later step reads
   size_t output = 0;
-  size_t carried_begin = 0;  ///< the layer's part of the recurrent state
-  size_t carried_count = 0;
+  size_t hidden_states_begin = 0;  ///< the layer's part of the recurrent state
+  size_t hidden_state_count = 0;
 };
 
 size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
 
 /// Convolutions hand the layout on.
-at::Tensor preferred_layout(const at::Tensor& pictures) {
-  return at::GradMode::is_enabled() || DirectConvolutions::enabled() ? channels_last(pictures) : pictures;
+at::Tensor preferred_layout(const at::Tensor& images) {
+  return at::GradMode::is_enabled() || kernels::DirectConvolutions::enabled() ? kernels::channels_last(images)
+                                                                              : images;
 }
 
 class GraphNetwork : public torch::nn::Module {
@@ -46,10 +47,10 @@ class GraphNetwork : public torch::nn::Module {
   GraphNetwork(std::vector<Step> steps, size_t slot_count)
       : steps_(std::move(steps)), slot_count_(slot_count) {}
 
-  at::Tensor forward(const at::Tensor& pictures) const {
-    if (pictures.dim() == 3) return forward_sequences(whole_sequences(pictures)).logits;
-    std::vector<at::Tensor> carried;
-    return run(preferred_layout(pictures), {}, carried);
+  at::Tensor forward(const at::Tensor& images) const {
+    if (images.dim() == 3) return forward_sequences(whole_sequences(images)).logits;
+    std::vector<at::Tensor> hidden_state;
+    return run(preferred_layout(images), {}, hidden_state);
   }
 
   at::Tensor forward_part(const at::Tensor& input, size_t begin, size_t end) const {
@@ -60,8 +61,8 @@ class GraphNetwork : public torch::nn::Module {
   }
 
   SequenceOutput forward_sequences(const Sequences& sequences) const {
-    SequenceOutput output{.carried = sequences.carried};
-    output.logits = run(sequences.values, {sequences.lengths, sequences.padded_left}, output.carried);
+    SequenceOutput output{.hidden_state = sequences.hidden_state};
+    output.logits = run(sequences.values, {sequences.lengths, sequences.padded_left}, output.hidden_state);
     return output;
   }
 
@@ -75,36 +76,37 @@ class GraphNetwork : public torch::nn::Module {
 
   // Sequences are then without padding and begin with empty state.
   static void take_step(const Step& step, std::vector<at::Tensor>& slots) {
-    std::vector<at::Tensor> taken = take_inputs(step, slots), carried;
+    std::vector<at::Tensor> taken = take_inputs(step, slots), hidden_state;
     if (step.joined) {
       slots[step.output] = step.layer.forward_joined(
           taken, {slots[step.joined->slot], step.joined->begin, step.joined->channels});
       return;
     }
     slots[step.output] =
-        step.layer.forward_steps
-            ? step.layer.forward_steps(taken[0], {whole_sequences(taken[0]).lengths}, carried)
+        step.layer.forward_sequence
+            ? step.layer.forward_sequence(taken[0], {whole_sequences(taken[0]).lengths}, hidden_state)
             : step.layer.forward(taken);
   }
 
-  /// `carried` becomes the state after the last time step.
-  at::Tensor run(const at::Tensor& input, const TimeSteps& times, std::vector<at::Tensor>& carried) const {
+  /// `hidden_state` becomes the state after the last time step.
+  at::Tensor run(const at::Tensor& input, const TimeSteps& times,
+                 std::vector<at::Tensor>& hidden_state) const {
     std::vector<at::Tensor> after, slots(slot_count_);
     slots[0] = input;
     for (const Step& step : steps_) {
-      if (!step.layer.forward_steps) {
+      if (!step.layer.forward_sequence) {
         take_step(step, slots);
         continue;
       }
       const std::vector<at::Tensor> taken = take_inputs(step, slots);
-      const auto begin =
-          carried.begin() + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_begin);
+      const auto begin = hidden_state.begin() +
+                         static_cast<std::ptrdiff_t>(hidden_state.empty() ? 0 : step.hidden_states_begin);
       std::vector<at::Tensor> own(
-          begin, begin + static_cast<std::ptrdiff_t>(carried.empty() ? 0 : step.carried_count));
-      slots[step.output] = step.layer.forward_steps(taken[0], times, own);
+          begin, begin + static_cast<std::ptrdiff_t>(hidden_state.empty() ? 0 : step.hidden_state_count));
+      slots[step.output] = step.layer.forward_sequence(taken[0], times, own);
       after.insert(after.end(), own.begin(), own.end());
     }
-    carried = std::move(after);
+    hidden_state = std::move(after);
     return slots[steps_.back().output];
   }
 
@@ -253,7 +255,7 @@ std::vector<PlacedLayer> build_layers(const LayerGraph& graph, const GraphPlan& 
 std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan,
                            const std::vector<PlacedLayer>& built) {
   std::vector<Step> steps;
-  size_t carried = 0;
+  size_t hidden_state = 0;
   std::vector<size_t> last_use(graph.layers.size() + 1);
   for (const size_t index : graph.order) {
     Step step{built[index].layer,
@@ -261,9 +263,9 @@ std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan,
               {},
               {},
               slot_of(index),
-              carried,
-              plan.layers[index].carried.size()};
-    carried += step.carried_count;
+              hidden_state,
+              plan.layers[index].hidden_state.size()};
+    hidden_state += step.hidden_state_count;
     for (const size_t input : graph.layers[index].inputs) {
       step.inputs.push_back(slot_of(input));
       last_use[slot_of(input)] = steps.size();
@@ -276,16 +278,16 @@ std::vector<Step> steps_of(const LayerGraph& graph, const GraphPlan& plan,
   return steps;
 }
 
-std::vector<CarriedState> carried_of(const LayerGraph& graph, const GraphPlan& plan) {
-  std::vector<CarriedState> all;
+std::vector<HiddenState> hidden_states_of(const LayerGraph& graph, const GraphPlan& plan) {
+  std::vector<HiddenState> all;
   for (const size_t index : graph.order) {
-    for (const TensorPlan& state : plan.layers[index].carried)
+    for (const TensorPlan& state : plan.layers[index].hidden_state)
       all.push_back({graph.layers[index].name + "." + state.name, state.shape});
   }
   return all;
 }
 
-std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& plan) {
+std::vector<GraphLayer> graph_layers(const LayerGraph& graph, const GraphPlan& plan) {
   std::vector<size_t> place(graph.layers.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
   // For each step, the first of the steps from before that a later one takes from; 0 stands for the network's
@@ -296,7 +298,7 @@ std::vector<LayerStep> layer_steps(const LayerGraph& graph, const GraphPlan& pla
     for (const size_t input : graph.layers[graph.order[i]].inputs)
       earliest[i] = std::min(earliest[i], input == kInputIndex ? 0 : place[input] + 1);
   }
-  std::vector<LayerStep> steps;
+  std::vector<GraphLayer> steps;
   for (size_t i = 0; i < graph.order.size(); ++i) {
     steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random,
                      plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
@@ -318,10 +320,10 @@ Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t obse
     if (built[i].layer.module) tree.add(graph.layers[i].name, built[i].layer.module);
   }
   return {network,
-          [network](const at::Tensor& pictures) { return network->forward(pictures); },
+          [network](const at::Tensor& images) { return network->forward(images); },
           [network](const Sequences& sequences) { return network->forward_sequences(sequences); },
-          carried_of(graph, plan),
-          layer_steps(graph, plan),
+          hidden_states_of(graph, plan),
+          graph_layers(graph, plan),
           [network](const at::Tensor& input, size_t begin, size_t end) {
             return network->forward_part(input, begin, end);
           }};

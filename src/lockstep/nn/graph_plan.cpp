@@ -10,7 +10,7 @@ namespace lockstep::nn {
 namespace {
 
 constexpr int64_t kMostInputSize = int64_t{1} << 24;
-constexpr int64_t kLargestSideTried = 1024;  // when looking for the smallest picture that fits
+constexpr int64_t kLargestSideTried = 1024;  // when looking for the smallest image that fits
 
 /// A Misfit and the layer it is about.
 struct LayerMisfit {
@@ -19,11 +19,12 @@ struct LayerMisfit {
 };
 
 void check_input(const NetworkInput& input) {
-  const std::pair<const char*, int64_t> sizes[] = {{"channels", input.channels},
-                                                   {"height", input.height},
-                                                   {"width", input.width},
-                                                   {"classes", input.classes},
-                                                   {"time steps", input.steps == 0 ? 1 : input.steps}};
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"channels", input.channels},
+      {"height", input.height},
+      {"width", input.width},
+      {"classes", input.classes},
+      {"time steps", input.time_steps == 0 ? 1 : input.time_steps}};
   for (const auto& [name, value] : sizes) {
     if (value < 1 || value > kMostInputSize) {
       throw Error(ErrorCode::invalid_option, "a network's " + std::string(name) + " cannot be " +
@@ -39,8 +40,8 @@ LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t inde
   std::vector<LayerInput> inputs;
   for (const size_t from : layer.inputs) {
     if (from == kInputIndex) {
-      inputs.push_back({"input", input.steps > 0 ? Shape{input.channels, input.steps}
-                                                 : Shape{input.channels, input.height, input.width}});
+      inputs.push_back({"input", input.time_steps > 0 ? Shape{input.channels, input.time_steps}
+                                                      : Shape{input.channels, input.height, input.width}});
     } else {
       inputs.push_back({graph.layers[from].name, plan.layers[from].output});
     }
@@ -58,12 +59,13 @@ void check_output(const LayerPlan& last, const NetworkInput& input) {
   if (!last.gives_logits)
     throw Misfit{"is the last layer, but a network gives logits: loss and scores apply softmax to them",
                  "remove it"};
-  const Shape wanted = input.labels_steps ? Shape{input.classes, input.steps} : Shape{input.classes};
+  const Shape wanted =
+      input.labels_time_steps ? Shape{input.classes, input.time_steps} : Shape{input.classes};
   if (last.output == wanted) return;
   std::string hint = "the last layer is usually {\"type\": \"linear\", \"features\": \"classes\"}";
-  if (last.output == Shape{input.classes, input.steps})
+  if (last.output == Shape{input.classes, input.time_steps})
     hint = "each sequence has one class: the lstm or gru layer before it needs \"output\": \"last\"";
-  if (input.labels_steps && last.output == Shape{input.classes})
+  if (input.labels_time_steps && last.output == Shape{input.classes})
     hint = "each time step has a class: the lstm or gru layer before it needs \"output\": \"sequence\"";
   if (last.output == Shape{input.classes, 1, 1}) hint = "put a flatten layer after it";
   throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " +
@@ -116,8 +118,8 @@ GraphPlan plan_part(const LayerGraph& graph, const NetworkInput& input, Part par
     std::string hint = found.misfit.hint;
     if (found.misfit.too_small) {
       if (const auto side = smallest_side(graph, input)) {
-        hint = "the smallest square picture that fits this network is " + pair_text({*side, *side}) +
-               "; the pictures are " + pair_text({input.height, input.width});
+        hint = "the smallest square image that fits this network is " + pair_text({*side, *side}) +
+               "; the images are " + pair_text({input.height, input.width});
       }
     }
     throw Error(ErrorCode::invalid_option,

@@ -1,4 +1,4 @@
-// A layer graph fitted to pictures: every layer's shapes, before anything is allocated.
+// A layer graph fitted to images: every layer's shapes, before anything is allocated.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ struct GraphPlan {
   std::vector<LayerPlan> layers;  ///< as listed in the graph
 };
 
-/// Throws invalid_option naming the layer that does not fit, and the smallest picture that would where size
+/// Throws invalid_option naming the layer that does not fit, and the smallest image that would where size
 /// is the reason.
 GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input);
 

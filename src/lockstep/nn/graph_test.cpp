@@ -128,7 +128,7 @@ TEST(Graph, ClashingShapesAreNamed) {
               AllOf(HasSubstr("layer \"0\" (linear) takes [features], but \"input\" gives [1,28,28]"),
                     HasSubstr("flatten layer")));
   EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"conv2d","filters":2,"kernel":3}])"),
-              HasSubstr("needs pictures [channels,height,width], but \"0\" gives [784]"));
+              HasSubstr("needs images [channels,height,width], but \"0\" gives [784]"));
   EXPECT_THAT(
       complaint(
           R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"add","inputs":["a","input"]}])"),
@@ -155,13 +155,13 @@ TEST(Graph, TheOutputHasToBeLogits) {
               HasSubstr("loss and scores apply softmax to them"));
 }
 
-TEST(Graph, TooSmallPicturesNameTheSmallestThatFits) {
+TEST(Graph, TooSmallImagesNameTheSmallestThatFits) {
   const std::string deep = classifier(
       R"({"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2},{"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2})");
   EXPECT_EQ(complaint(deep, {1, 16, 16, 10}), "");
   EXPECT_THAT(complaint(deep, {1, 15, 40, 10}),
               AllOf(HasSubstr("has a window of 2x2 that does not fit into [4,1,14]"),
-                    HasSubstr("smallest square picture that fits this network is 16x16")));
+                    HasSubstr("smallest square image that fits this network is 16x16")));
 }
 
 TEST(Graph, AbsurdSizesAreRefusedBeforeAnythingIsAllocated) {
@@ -178,7 +178,7 @@ TEST(Graph, AbsurdSizesAreRefusedBeforeAnythingIsAllocated) {
   std::string many = "[";
   for (int i = 0; i < 10'001; ++i) many += (i == 0 ? "" : ",") + std::string(R"({"type":"relu"})");
   EXPECT_THAT(complaint(many + "]"), HasSubstr("10,001 layers"));
-  // Each step widens the picture: the sizes grow, but never past what is checked.
+  // Each step widens the image: the sizes grow, but never past what is checked.
   std::string wide = R"({"type":"conv2d","filters":1,"kernel":1,"padding":10000})";
   for (int i = 0; i < 200; ++i) wide += R"(,{"type":"conv2d","filters":1,"kernel":1,"padding":10000})";
   EXPECT_THAT(complaint(classifier(wide)), HasSubstr("numbers allowed"));

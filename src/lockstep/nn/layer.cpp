@@ -16,7 +16,7 @@ int64_t checked_count(const Shape& shape, const std::string& what) {
     if (__builtin_mul_overflow(count, size, &count) || count > kMostNumbers) {
       throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " +
                        with_commas(kMostNumbers) + " numbers allowed",
-                   "use fewer or smaller filters, features or pictures"};
+                   "use fewer or smaller filters, features or images"};
     }
   }
   return count;
@@ -29,11 +29,11 @@ const LayerInput& only_input(const std::vector<LayerInput>& inputs) {
   return inputs.front();
 }
 
-const LayerInput& picture_input(const std::vector<LayerInput>& inputs) {
+const LayerInput& image_input(const std::vector<LayerInput>& inputs) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() != 3) {
     throw Misfit{
-        "needs pictures [channels,height,width], but \"" + input.name + "\" gives " + shape_text(input.shape),
+        "needs images [channels,height,width], but \"" + input.name + "\" gives " + shape_text(input.shape),
         "put it before the flatten or linear layer"};
   }
   return input;
@@ -69,24 +69,16 @@ Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback
 
 std::string pair_text(Pair pair) { return std::to_string(pair.height) + "x" + std::to_string(pair.width); }
 
-int64_t window_count(int64_t size, const Window& window) {
-  const int64_t room = size + 2 * window.padding - window.dilation * (window.kernel - 1) - 1;
-  const int64_t steps = room + (window.ceil_mode ? window.stride - 1 : 0);
-  if (steps < 0) return 0;
-  int64_t count = steps / window.stride + 1;
-  // The last window has to start inside the picture or its leading padding.
-  if (window.ceil_mode && (count - 1) * window.stride >= size + window.padding) --count;
-  return count;
-}
-
-Shape windowed_shape(const LayerInput& input, int64_t channels, const Window& rows, const Window& columns) {
-  const Shape output{channels, window_count(input.shape[1], rows), window_count(input.shape[2], columns)};
+Shape windowed_shape(const LayerInput& input, int64_t channels, const kernels::Window& rows,
+                     const kernels::Window& columns) {
+  const Shape output{channels, kernels::window_count(input.shape[1], rows),
+                     kernels::window_count(input.shape[2], columns)};
   if (output[1] < 1 || output[2] < 1) {
     const Pair reach{rows.dilation * (rows.kernel - 1) + 1, columns.dilation * (columns.kernel - 1) + 1};
     throw Misfit{"has a window of " + pair_text(reach) + " that does not fit into " +
                      shape_text(input.shape) + " from \"" + input.name + "\" with padding " +
                      pair_text({rows.padding, columns.padding}),
-                 "use larger pictures, more padding or a smaller kernel", true};
+                 "use larger images, more padding or a smaller kernel", true};
   }
   checked_count(output, "an output");
   return output;

@@ -14,6 +14,8 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/base/json.h"
+#include "lockstep/kernels/joined_images.h"
+#include "lockstep/kernels/window.h"
 
 namespace torch::nn {
 class Module;
@@ -21,14 +23,14 @@ class Module;
 
 namespace lockstep::nn {
 
-/// Of one sample, without the batch: a picture [C,H,W], a sequence [C,T], or [features]. T is the longest
+/// Of one sample, without the batch: an image [C,H,W], a sequence [C,T], or [features]. T is the longest
 /// sequence's; mini-batches have their own.
 using Shape = std::vector<int64_t>;
 
 /// "[20,24,24]"
 std::string shape_text(const Shape& shape);
 
-/// The most numbers that one layer may learn or give per picture: 64 GB in float32.
+/// The most numbers that one layer may learn or give per image: 64 GB in float32.
 inline constexpr int64_t kMostNumbers = int64_t{1} << 34;
 
 /// Why a layer does not fit. Thrown by plan functions with a message that goes on from `layer "conv1"
@@ -36,7 +38,7 @@ inline constexpr int64_t kMostNumbers = int64_t{1} << 34;
 struct Misfit {
   std::string message;
   std::string hint;
-  bool too_small = false;  ///< a larger picture could fit
+  bool too_small = false;  ///< a larger image could fit
 };
 
 /// The product of the sizes; a Misfit when it is above kMostNumbers. `what` for the message, e.g. "weights".
@@ -54,27 +56,20 @@ struct TimeSteps {
   bool padded_left = false;  ///< padding stands before them, not after
 };
 
-/// Pictures [b,C,H,W] whose channels several layers give, so that a concatenation of them has nothing to
-/// copy.
-struct JoinedPictures {
-  at::Tensor& whole;  ///< undefined until one of the layers has made it
-  int64_t begin;      ///< the layer's first channel
-  int64_t channels;   ///< C
-};
-
 /// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...]
 /// to a batch.
 struct BuiltLayer {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const std::vector<at::Tensor>&)> forward = {};
-  /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::carried lists, [b,...] each
-  /// or nothing for zeros, and leaves the state after the last time step there, detached from gradients.
-  std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps, std::vector<at::Tensor>& carried)>
-      forward_steps{};
+  /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::hidden_state lists, [b,...]
+  /// each or nothing for zeros, and leaves the state after the last time step there, detached from gradients.
+  std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps,
+                           std::vector<at::Tensor>& hidden_state)>
+      forward_sequence{};
   /// Instead of `forward` where a concatenation and a ReLU in one read some layers and nobody else does. The
-  /// layers may write into the joined pictures, with the ReLU done, and then give that part of them, or an
-  /// output of their own as it is; the concatenation gives the pictures whole.
-  std::function<at::Tensor(const std::vector<at::Tensor>& taken, const JoinedPictures& joined)>
+  /// layers may write into the joined images, with the ReLU done, and then give that part of them, or an
+  /// output of their own as it is; the concatenation gives the images whole.
+  std::function<at::Tensor(const std::vector<at::Tensor>& taken, const kernels::JoinedImages& joined)>
       forward_joined{};
 };
 
@@ -89,10 +84,10 @@ struct LayerPlan {
   std::string detail{};  ///< options in a few words
   Shape output{};
   std::vector<TensorPlan> learnables{};
-  std::vector<TensorPlan> states{};  ///< running statistics
-  std::vector<TensorPlan>
-      carried{};  ///< of each stream, from one mini-batch to the next: recurrent state, without the batch
-  bool gives_logits = true;  ///< may be the last layer
+  std::vector<TensorPlan> states{};        ///< running statistics
+  std::vector<TensorPlan> hidden_state{};  ///< of each stream, from one mini-batch to the next: recurrent
+                                           ///< state, without the batch
+  bool gives_logits = true;                ///< may be the last layer
   bool output_is_reusable =
       false;                   ///< its backward does not need its output, so the next layer may overwrite it
   bool can_overwrite = false;  ///< build(true) makes a layer that overwrites its input
@@ -100,7 +95,7 @@ struct LayerPlan {
   bool keeps_shards_apart = false;  ///< what it builds takes several shards in one batch, or says where it
                                     ///< cannot: shards_together.h
   bool flattens = false;  ///< what it builds also takes [b,C,H,W] where it was planned for [b,features]
-  /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or
+  /// For convolutions: whether own kernels run it on a CPU, for this many images at once, in float32 or
   /// (half) bfloat16.
   std::function<bool(int64_t batch, bool half)> runs_direct{};
   std::function<BuiltLayer(bool overwrite)> build{};
@@ -138,8 +133,8 @@ struct NoOptions {
 
 /// The one input of a layer that takes one.
 const LayerInput& only_input(const std::vector<LayerInput>& inputs);
-/// The one input, which has to be a picture [C,H,W].
-const LayerInput& picture_input(const std::vector<LayerInput>& inputs);
+/// The one input, which has to be an image [C,H,W].
+const LayerInput& image_input(const std::vector<LayerInput>& inputs);
 /// The one input, which has to be a sequence [C,T].
 const LayerInput& sequence_input(const std::vector<LayerInput>& inputs);
 /// The one input, which must not be a sequence; `why` goes on from "cannot take sequences: ".
@@ -156,18 +151,9 @@ Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback
 /// "5x5"
 std::string pair_text(Pair pair);
 
-/// A window that slides over one axis, as in convolutions and pooling.
-struct Window {
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int64_t dilation = 1;
-  bool ceil_mode = false;
-};
-/// How many places the window has on an axis of `size`; below 1 when it does not fit. As PyTorch counts them.
-int64_t window_count(int64_t size, const Window& window);
 /// The output [channels,H',W'] of windows over `input`; a Misfit that names the sizes when there is no place
 /// for one.
-Shape windowed_shape(const LayerInput& input, int64_t channels, const Window& rows, const Window& columns);
+Shape windowed_shape(const LayerInput& input, int64_t channels, const kernels::Window& rows,
+                     const kernels::Window& columns);
 
 }  // namespace lockstep::nn

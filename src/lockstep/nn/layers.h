@@ -30,7 +30,7 @@ struct LayerRow {
   std::vector<LayerTensor> states{};  ///< running statistics
   int64_t learnable_count = 0;        ///< numbers in all learnables
   int64_t state_count = 0;            ///< numbers in all states
-  /// For convolutions: whether own kernels run it on a CPU, for this many pictures at once, in float32 or
+  /// For convolutions: whether own kernels run it on a CPU, for this many images at once, in float32 or
   /// (half) bfloat16.
   std::function<bool(int64_t batch, bool half)> runs_direct{};
 };

@@ -8,7 +8,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/seed.h"
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
 
@@ -28,7 +28,7 @@ Instance make_one(const std::string& layer, NetworkInput input, bool flatten = t
 }
 
 // Stored as networks convolve them, so that the functions compared with take the same path.
-at::Tensor random_pictures(const NetworkInput& input) {
+at::Tensor random_images(const NetworkInput& input) {
   torch::manual_seed(7);
   return torch::randn({3, input.channels, input.height, input.width})
       .contiguous(at::MemoryFormat::ChannelsLast);
@@ -37,8 +37,8 @@ at::Tensor random_pictures(const NetworkInput& input) {
 // A layer without tensors of its own against a function.
 void expect_same(const std::string& layer, const std::function<at::Tensor(const at::Tensor&)>& function) {
   const NetworkInput input{4, 9, 8, 10};
-  const at::Tensor pictures = random_pictures(input);
-  EXPECT_TRUE(torch::equal(make_one(layer, input).forward(pictures), function(pictures).flatten(1))) << layer;
+  const at::Tensor images = random_images(input);
+  EXPECT_TRUE(torch::equal(make_one(layer, input).forward(images), function(images).flatten(1))) << layer;
 }
 
 TEST(Layers, FunctionsAreLibTorchs) {
@@ -72,13 +72,13 @@ TEST(Layers, FunctionsAreLibTorchs) {
 TEST(Layers, DropoutFollowsTrainAndEval) {
   const NetworkInput input{4, 9, 8, 10};
   const Instance instance = make_one(R"({"type":"dropout","probability":0.25})", input);
-  const at::Tensor pictures = random_pictures(input);
+  const at::Tensor images = random_images(input);
   torch::manual_seed(3);
-  const at::Tensor dropped = instance.forward(pictures);
+  const at::Tensor dropped = instance.forward(images);
   torch::manual_seed(3);
-  EXPECT_TRUE(torch::equal(dropped, torch::dropout(pictures, 0.25, true).flatten(1)));
+  EXPECT_TRUE(torch::equal(dropped, torch::dropout(images, 0.25, true).flatten(1)));
   instance.module->eval();
-  EXPECT_TRUE(torch::equal(instance.forward(pictures), pictures.flatten(1)));
+  EXPECT_TRUE(torch::equal(instance.forward(images), images.flatten(1)));
 }
 
 TEST(Layers, ConvolutionIsLibTorchs) {
@@ -88,29 +88,29 @@ TEST(Layers, ConvolutionIsLibTorchs) {
       input);
   const NamedTensors state = state_of(*instance.module);
   ASSERT_EQ(state.size(), 2u);
-  const at::Tensor pictures = random_pictures(input);
+  const at::Tensor images = random_images(input);
   const at::Tensor expected =
-      torch::conv2d(pictures, state[0].second, state[1].second, {2, 1}, {1, 0}, {2, 2}, 2);
-  EXPECT_TRUE(torch::equal(instance.forward(pictures), expected.flatten(1)));
+      torch::conv2d(images, state[0].second, state[1].second, {2, 1}, {1, 0}, {2, 2}, 2);
+  EXPECT_TRUE(torch::equal(instance.forward(images), expected.flatten(1)));
 }
 
-TEST(Layers, BatchNormIsPyTorchsForPicturesAndFeatures) {
+TEST(Layers, BatchNormIsPyTorchsForImagesAndFeatures) {
   const NetworkInput input{4, 9, 8, 10};
-  for (const bool pictures : {true, false}) {
-    const Instance instance = make_one(std::string(pictures ? "" : R"({"type":"flatten"},)") +
+  for (const bool images : {true, false}) {
+    const Instance instance = make_one(std::string(images ? "" : R"({"type":"flatten"},)") +
                                            R"({"type":"batch_norm","momentum":0.3,"epsilon":0.01})",
-                                       input, pictures);
+                                       input, images);
     EXPECT_EQ(dynamic_cast<torch::nn::BatchNorm2dImpl*>(instance.module->children().front().get()) != nullptr,
-              pictures);
+              images);
     std::vector<std::string> names;
     for (const auto& [name, tensor] : state_of(*instance.module))
       names.push_back(name.substr(name.find('.') + 1));
     EXPECT_THAT(names,
                 testing::ElementsAre("weight", "bias", "running_mean", "running_var", "num_batches_tracked"));
-    const at::Tensor batch = pictures ? random_pictures(input) : random_pictures(input).flatten(1);
+    const at::Tensor batch = images ? random_images(input) : random_images(input).flatten(1);
     const at::Tensor expected =
         functional::batch_norm(batch, {}, {}, functional::BatchNormFuncOptions().training(true).eps(0.01));
-    EXPECT_TRUE(torch::allclose(instance.forward(random_pictures(input)), expected.flatten(1), 1e-5, 1e-6));
+    EXPECT_TRUE(torch::allclose(instance.forward(random_images(input)), expected.flatten(1), 1e-5, 1e-6));
   }
 }
 
@@ -132,13 +132,13 @@ TEST(Layers, ShapesAreThoseLibTorchGives) {
                {"padding", padding}, {"dilation", dilation}, {"ceil_mode", ceil_mode}};
     const std::string list =
         "[" + layer.dump() + R"(,{"type":"flatten"},{"type":"linear","features":"classes"}])";
-    const at::Tensor pictures = torch::zeros({1, 2, input.height, input.width});
+    const at::Tensor images = torch::zeros({1, 2, input.height, input.width});
     std::vector<int64_t> expected;
     try {
       const at::Tensor output =
           round % 2 == 1
-              ? torch::max_pool2d(pictures, kernel, stride, padding, dilation, ceil_mode)
-              : torch::conv2d(pictures, torch::zeros({3, 2, kernel, kernel}), {}, stride, padding, dilation);
+              ? torch::max_pool2d(images, kernel, stride, padding, dilation, ceil_mode)
+              : torch::conv2d(images, torch::zeros({3, 2, kernel, kernel}), {}, stride, padding, dilation);
       expected = output.sizes().slice(1).vec();
     } catch (const c10::Error&) {
       EXPECT_THAT(complaint(list, input), HasSubstr("does not fit into")) << list;
@@ -163,19 +163,19 @@ TEST(Layers, OverwritingChangesNoNumberAndNoGradient) {
   std::map<std::string, at::Tensor> weights;
   for (const auto& item : instance.module->named_parameters())
     weights[item.key()] = item.value().detach().clone().requires_grad_();
-  const at::Tensor pictures = random_pictures(input);
+  const at::Tensor images = random_images(input);
   const auto convolve = [&](const at::Tensor& x, const std::string& name, int64_t padding) {
     return torch::conv2d(x, weights[name + ".weight"], weights[name + ".bias"], 1, padding);
   };
-  const at::Tensor r1 = torch::relu(convolve(pictures, "a", 1) + convolve(pictures, "b", 1));
+  const at::Tensor r1 = torch::relu(convolve(images, "a", 1) + convolve(images, "b", 1));
   const at::Tensor c = convolve(r1, "c", 0);
   const at::Tensor join = torch::relu(c) + torch::relu(torch::tanh(c)) + r1;
-  const at::Tensor all = torch::cat({torch::relu(join.flatten(1)), torch::relu(pictures).flatten(1)}, 1);
+  const at::Tensor all = torch::cat({torch::relu(join.flatten(1)), torch::relu(images).flatten(1)}, 1);
   const at::Tensor expected = torch::linear(all, weights["out.weight"], weights["out.bias"]);
-  const at::Tensor before = pictures.clone();
-  const at::Tensor given = instance.forward(pictures);
+  const at::Tensor before = images.clone();
+  const at::Tensor given = instance.forward(images);
   EXPECT_TRUE(torch::equal(given, expected));
-  EXPECT_TRUE(torch::equal(pictures, before));
+  EXPECT_TRUE(torch::equal(images, before));
   given.sum().backward();
   expected.sum().backward();
   for (const auto& item : instance.module->named_parameters())
@@ -195,23 +195,23 @@ TEST(Layers, ConvolutionsThatWriteIntoAConcatenationChangeNoNumberAndNoGradient)
   std::map<std::string, at::Tensor> weights;
   for (const auto& item : instance.module->named_parameters())
     weights[item.key()] = item.value().detach().clone().requires_grad_();
-  const at::Tensor pictures = random_pictures(input);
+  const at::Tensor images = random_images(input);
   const auto convolve = [&](const std::string& name, int64_t padding, int64_t dilation = 1) {
-    return torch::conv2d(pictures, weights[name + ".weight"], weights[name + ".bias"], 1, padding, dilation);
+    return torch::conv2d(images, weights[name + ".weight"], weights[name + ".bias"], 1, padding, dilation);
   };
   const at::Tensor d = convolve("d", 0);
-  const at::Tensor all = torch::cat({convolve("a", 0), convolve("c", 2, 2), convolve("b", 1),
-                                     torch::max_pool2d(pictures, 3, 1, 1), d},
-                                    1)
-                             .relu();
+  const at::Tensor all =
+      torch::cat(
+          {convolve("a", 0), convolve("c", 2, 2), convolve("b", 1), torch::max_pool2d(images, 3, 1, 1), d}, 1)
+          .relu();
   const at::Tensor expected =
       torch::linear(torch::cat({all, d}, 1).flatten(1), weights["out.weight"], weights["out.bias"]);
-  const DirectConvolutions scope(true);
-  const at::Tensor given = instance.forward(pictures);
+  const kernels::DirectConvolutions scope(true);
+  const at::Tensor given = instance.forward(images);
   EXPECT_TRUE(torch::allclose(given, expected, 1e-4, 1e-5));
   {
     const at::NoGradGuard no_gradient;
-    EXPECT_TRUE(torch::equal(instance.forward(pictures), given));
+    EXPECT_TRUE(torch::equal(instance.forward(images), given));
   }
   given.square().sum().backward();
   expected.square().sum().backward();
@@ -272,8 +272,8 @@ TEST(Layers, DefaultWeightsAreThoseOfASequentialWithTheSameSeed) {
     EXPECT_EQ(given[i].first, expected[i].first);
     EXPECT_TRUE(torch::equal(given[i].second, expected[i].second)) << given[i].first;
   }
-  const at::Tensor pictures = torch::rand({4, 1, 28, 28});
-  EXPECT_TRUE(torch::allclose(instance.forward(pictures), sequential->forward(pictures), 1e-4, 1e-5));
+  const at::Tensor images = torch::rand({4, 1, 28, 28});
+  EXPECT_TRUE(torch::allclose(instance.forward(images), sequential->forward(images), 1e-4, 1e-5));
 }
 
 }  // namespace

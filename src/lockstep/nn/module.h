@@ -15,7 +15,7 @@ namespace lockstep::nn {
 
 /// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a
 /// torch::nn::ModuleHolder or a std::shared_ptr to a module with `Tensor forward(Tensor)`, or for sequences
-/// `Tensor forward(const Sequences&)`. The name stands in manifests and messages. Pictures may come channels
+/// `Tensor forward(const Sequences&)`. The name stands in manifests and messages. Images may come channels
 /// last in memory: code that reads data_ptr() calls contiguous() first.
 template <class Make>
 Network network(std::string name, Make make) {
@@ -38,7 +38,7 @@ Network network(std::string name, Make make) {
       return Instance{module, forward, forward_sequences};
     } else {
       return module_instance(
-          module, [module](const at::Tensor& pictures) -> at::Tensor { return module->forward(pictures); },
+          module, [module](const at::Tensor& images) -> at::Tensor { return module->forward(images); },
           input);
     }
   });

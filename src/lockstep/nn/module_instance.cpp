@@ -8,8 +8,8 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/device/random_scope.h"
-#include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/nn/direct/memory_order.h"
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/memory_order.h"
 
 namespace lockstep::nn {
 namespace {
@@ -52,7 +52,7 @@ class KeptBuffers {
 };
 
 // Without random numbers: the first weights are drawn from the thread's generator.
-at::Tensor made_up_picture(const NetworkInput& input) {
+at::Tensor made_up_image(const NetworkInput& input) {
   return at::arange(input.channels * input.height * input.width, at::kFloat)
       .mul_(0.7)
       .sin_()
@@ -62,11 +62,11 @@ at::Tensor made_up_picture(const NetworkInput& input) {
 bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
                     const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
-  const DirectConvolutions convolutions(true);
+  const kernels::DirectConvolutions convolutions(true);
   const InMode evaluating(module, false);
-  const at::Tensor picture = made_up_picture(input);
+  const at::Tensor image = made_up_image(input);
   try {
-    const at::Tensor wanted = forward(picture), given = forward(channels_last(picture));
+    const at::Tensor wanted = forward(image), given = forward(kernels::channels_last(image));
     return wanted.sizes() == given.sizes() &&
            at::allclose(given, wanted, kTolerance, kTolerance * wanted.abs().max().item<double>());
   } catch (...) {
@@ -74,21 +74,20 @@ bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(co
   }
 }
 
-/// Whether training writes into rows that were viewed in pictures and expects the pictures to change: stored
+/// Whether training writes into rows that were viewed in images and expects the images to change: stored
 /// channels last, they would not.
 bool writes_through_views(torch::nn::Module& module,
                           const std::function<at::Tensor(const at::Tensor&)>& forward,
                           const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
-  const DirectConvolutions convolutions(true);
+  const kernels::DirectConvolutions convolutions(true);
   const InMode training(module, true);
   const KeptBuffers kept(module);
   const device::RandomScope own_draws(at::kCPU, 0);
-  const RowCopies copies;
+  const kernels::RowCopies copies;
   try {
-    forward(
-        channels_last(at::cat({made_up_picture(input),
-                               made_up_picture(input).neg()})));  // two: a batch norm refuses a single number
+    forward(kernels::channels_last(at::cat(
+        {made_up_image(input), made_up_image(input).neg()})));  // two: a batch norm refuses a single number
     return copies.changed();
   } catch (...) {
     return true;
@@ -99,11 +98,11 @@ bool writes_through_views(torch::nn::Module& module,
 
 Instance module_instance(std::shared_ptr<torch::nn::Module> module,
                          std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input) {
-  if (input.steps > 0 || !gives_the_same(*module, forward, input) ||
+  if (input.time_steps > 0 || !gives_the_same(*module, forward, input) ||
       writes_through_views(*module, forward, input))
     return {std::move(module), std::move(forward)};
-  const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& pictures) {
-    return forward(DirectConvolutions::enabled() ? channels_last(pictures) : pictures);
+  const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& images) {
+    return forward(kernels::DirectConvolutions::enabled() ? kernels::channels_last(images) : images);
   };
   return {.module = std::move(module), .forward = forward_channels_last, .channels_last = true};
 }

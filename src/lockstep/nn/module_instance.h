@@ -10,9 +10,9 @@
 
 namespace lockstep::nn {
 
-/// An instance of a user's own module of pictures. Inside an enabled DirectConvolutions scope `forward` is
-/// given float32 pictures channels last if a trial here, on one made-up picture in evaluation mode, finds
-/// that the module gives the same for either order of memory (Instance::channels_last): code that reads
+/// An instance of a user's own module of images. Inside an enabled kernels::DirectConvolutions scope
+/// `forward` is given float32 images channels last if a trial here, on one made-up image in evaluation mode,
+/// finds that the module gives the same for either order of memory (Instance::channels_last): code that reads
 /// data_ptr() without contiguous() does not.
 Instance module_instance(std::shared_ptr<torch::nn::Module> module,
                          std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input);

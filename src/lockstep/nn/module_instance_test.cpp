@@ -10,7 +10,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/module.h"
 
 namespace lockstep::nn {
@@ -18,7 +18,7 @@ namespace {
 
 const NetworkInput kInput{.channels = 3, .height = 12, .width = 10, .classes = 5};
 
-/// As in PyTorch's own first example: pictures are viewed as rows before the last layer.
+/// As in PyTorch's own first example: images are viewed as rows before the last layer.
 struct ViewingNetImpl : torch::nn::Module {
   torch::nn::Conv2d first{nullptr}, second{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
@@ -33,9 +33,9 @@ struct ViewingNetImpl : torch::nn::Module {
     last = register_module("last",
                            torch::nn::Linear(20 * (input.height / 2) * (input.width / 2), input.classes));
   }
-  at::Tensor forward(const at::Tensor& pictures) {
-    was_channels_last = pictures.stride(1) == 1;
-    const at::Tensor features = at::max_pool2d(at::relu(second(at::relu(norm(first(pictures))))), 2);
+  at::Tensor forward(const at::Tensor& images) {
+    was_channels_last = images.stride(1) == 1;
+    const at::Tensor features = at::max_pool2d(at::relu(second(at::relu(norm(first(images))))), 2);
     return last(features.view({features.size(0), -1}));
   }
 };
@@ -46,11 +46,11 @@ struct Results {
   std::vector<at::Tensor> gradients = {}, buffers = {};
 };
 
-Results train_once(const Instance& instance, const at::Tensor& pictures, bool own_kernels) {
-  const DirectConvolutions scope(own_kernels);
+Results train_once(const Instance& instance, const at::Tensor& images, bool own_kernels) {
+  const kernels::DirectConvolutions scope(own_kernels);
   instance.module->train();
   instance.module->zero_grad();
-  Results results{instance.forward(pictures)};
+  Results results{instance.forward(images)};
   results.logits.square().sum().backward();
   for (const at::Tensor& parameter : instance.module->parameters())
     results.gradients.push_back(parameter.grad().clone());
@@ -75,10 +75,10 @@ TEST(OwnModules, TrainChannelsLastAsTheEngineTrainsThem) {
     SCOPED_TRACE(channels);
     NetworkInput input = kInput;
     input.channels = channels;
-    const at::Tensor pictures = at::randn({6, channels, input.height, input.width});
+    const at::Tensor images = at::randn({6, channels, input.height, input.width});
     const Instance instance = instance_of<ViewingNet>(input);
-    const Results engine = train_once(instance_of<ViewingNet>(input), pictures, false),
-                  ours = train_once(instance, pictures, true);
+    const Results engine = train_once(instance_of<ViewingNet>(input), images, false),
+                  ours = train_once(instance, images, true);
     EXPECT_TRUE(instance.channels_last);
     EXPECT_TRUE(dynamic_cast<ViewingNetImpl&>(*instance.module).was_channels_last);
     expect_near(ours.logits, engine.logits);
@@ -100,8 +100,8 @@ struct SharingNetImpl : torch::nn::Module {
     other = register_module("other", torch::nn::BatchNorm2d(20));
     last = register_module("last", torch::nn::Linear(20, input.classes));
   }
-  at::Tensor forward(const at::Tensor& pictures) {
-    const at::Tensor normalized = norm(first(pictures));
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor normalized = norm(first(images));
     at::Tensor again = other(normalized * 0.5 + torch::relu(normalized));
     const at::Tensor before = again * 2;
     again.relu_();
@@ -111,15 +111,15 @@ struct SharingNetImpl : torch::nn::Module {
 TORCH_MODULE(SharingNet);
 
 TEST(OwnModules, MayReadABatchNormBesideItsReLU) {
-  const at::Tensor pictures = at::randn({6, 3, 12, 10});
-  const Results engine = train_once(instance_of<SharingNet>(kInput), pictures, false),
-                ours = train_once(instance_of<SharingNet>(kInput), pictures, true);
+  const at::Tensor images = at::randn({6, 3, 12, 10});
+  const Results engine = train_once(instance_of<SharingNet>(kInput), images, false),
+                ours = train_once(instance_of<SharingNet>(kInput), images, true);
   expect_near(ours.logits, engine.logits);
   for (size_t i = 0; i < engine.gradients.size(); ++i) expect_near(ours.gradients[i], engine.gradients[i]);
 }
 
 TEST(OwnModules, SeeTheGradientOfABatchNormThatAReLUReads) {
-  const DirectConvolutions scope(true);
+  const kernels::DirectConvolutions scope(true);
   torch::manual_seed(3);
   torch::nn::BatchNorm2d norm(20);
   const at::Tensor input = at::randn({4, 20, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -143,7 +143,7 @@ using Use =
 
 void expect_as_the_engine(const Use& use) {
   const auto run = [&](bool own_kernels) {
-    const DirectConvolutions scope(own_kernels);
+    const kernels::DirectConvolutions scope(own_kernels);
     const at::Tensor weight = at::linspace(0.5, 1.5, 20).requires_grad_(),
                      bias = at::linspace(-1, 1, 20).requires_grad_();
     return use(normalized(weight, bias), weight, bias);
@@ -208,27 +208,27 @@ TEST(OwnModules, MayGoOnWithABatchNormsOutputAfterItsBackward) {
 TEST(OwnModules, MayGiveABiasThatDoesNotLieByItself) {
   torch::manual_seed(3);
   const at::Tensor table = at::randn({20, 4}), rows = at::randn({3, 8}), weight = at::randn({20, 8}),
-                   pictures = at::randn({3, 8, 12, 12}), filters = at::randn({20, 8, 3, 3});
+                   images = at::randn({3, 8, 12, 12}), filters = at::randn({20, 8, 3, 3});
   for (const at::Tensor& bias : {table.select(1, 2), at::randn({1}).expand({20})}) {
     const auto run = [&](bool own_kernels) {
-      const DirectConvolutions scope(own_kernels);
+      const kernels::DirectConvolutions scope(own_kernels);
       return std::vector{at::linear(rows, weight, bias), at::addmm(bias, rows, weight.t()),
-                         at::conv2d(pictures, filters, bias, 1, 1)};
+                         at::conv2d(images, filters, bias, 1, 1)};
     };
     const auto ours = run(true), engine = run(false);
     for (size_t i = 0; i < ours.size(); ++i) expect_near(ours[i], engine[i]);
   }
-  const DirectConvolutions scope(true);
-  EXPECT_THROW(at::conv2d(pictures, filters, at::randn({5}), 1, 1), c10::Error);
+  const kernels::DirectConvolutions scope(true);
+  EXPECT_THROW(at::conv2d(images, filters, at::randn({5}), 1, 1), c10::Error);
 }
 
 // A part of it would be missing without a word.
 TEST(OwnModules, HaveNoSecondDerivative) {
   const Instance instance = instance_of<ViewingNet>(kInput);
-  const at::Tensor pictures = at::randn({2, 3, 12, 10}).requires_grad_();
+  const at::Tensor images = at::randn({2, 3, 12, 10}).requires_grad_();
   const auto penalty = [&](bool own_kernels) {
-    const DirectConvolutions scope(own_kernels);
-    return torch::autograd::grad({instance.forward(pictures).sum()}, {pictures}, {}, /*retain_graph=*/true,
+    const kernels::DirectConvolutions scope(own_kernels);
+    return torch::autograd::grad({instance.forward(images).sum()}, {images}, {}, /*retain_graph=*/true,
                                  /*create_graph=*/true)[0]
         .square()
         .sum();
@@ -238,21 +238,21 @@ TEST(OwnModules, HaveNoSecondDerivative) {
 }
 
 TEST(OwnModules, MayChangeWhatTheyView) {
-  const DirectConvolutions scope(true);
-  at::Tensor pictures = at::randn({2, 20, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
-  pictures.view({2, 20, 16}).zero_();
-  EXPECT_EQ(pictures.abs().sum().item<float>(), 0);
-  EXPECT_EQ(pictures.view({2, -1}).sizes(), at::IntArrayRef({2, 320}));
-  EXPECT_THROW(pictures.view({3, -1}), c10::Error);
+  const kernels::DirectConvolutions scope(true);
+  at::Tensor images = at::randn({2, 20, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
+  images.view({2, 20, 16}).zero_();
+  EXPECT_EQ(images.abs().sum().item<float>(), 0);
+  EXPECT_EQ(images.view({2, -1}).sizes(), at::IntArrayRef({2, 320}));
+  EXPECT_THROW(images.view({3, -1}), c10::Error);
 }
 
 /// In training alone it erases features by the rows that it views in them.
 struct ErasingNetImpl : ViewingNetImpl {
   using ViewingNetImpl::ViewingNetImpl;
 
-  at::Tensor forward(const at::Tensor& pictures) {
-    was_channels_last = pictures.stride(1) == 1;
-    const at::Tensor features = second(at::relu(norm(first(pictures))));
+  at::Tensor forward(const at::Tensor& images) {
+    was_channels_last = images.stride(1) == 1;
+    const at::Tensor features = second(at::relu(norm(first(images))));
     if (is_training()) features.view({features.size(0), -1}).slice(1, 0, 300).zero_();
     return last(at::max_pool2d(features, 2).view({features.size(0), -1}));
   }
@@ -262,13 +262,13 @@ TORCH_MODULE(ErasingNet);
 TEST(OwnModules, MayWriteThroughViewsInTrainingOnly) {
   torch::manual_seed(8);
   const Instance instance = instance_of<ErasingNet>(kInput);
-  const at::Tensor pictures = at::randn({4, 3, 12, 10});
-  const at::Tensor engine = train_once(instance, pictures, false).logits;
-  expect_near(train_once(instance, pictures, true).logits, engine);
+  const at::Tensor images = at::randn({4, 3, 12, 10});
+  const at::Tensor engine = train_once(instance, images, false).logits;
+  expect_near(train_once(instance, images, true).logits, engine);
   EXPECT_FALSE(dynamic_cast<ErasingNetImpl&>(*instance.module).was_channels_last);
 }
 
-TEST(OwnModules, AreGivenPicturesAsBeforeOutsideOfTheScope) {
+TEST(OwnModules, AreGivenImagesAsBeforeOutsideOfTheScope) {
   const Instance instance = instance_of<ViewingNet>(kInput);
   train_once(instance, at::randn({2, 3, 12, 10}), false);
   EXPECT_FALSE(dynamic_cast<ViewingNetImpl&>(*instance.module).was_channels_last);
@@ -281,9 +281,9 @@ struct PointerNetImpl : torch::nn::Module {
     last = register_module("last",
                            torch::nn::Linear(input.channels * input.height * input.width, input.classes));
   }
-  at::Tensor forward(const at::Tensor& pictures) {
-    return last(at::from_blob(pictures.data_ptr(), {pictures.size(0), pictures.numel() / pictures.size(0)},
-                              at::kFloat));
+  at::Tensor forward(const at::Tensor& images) {
+    return last(
+        at::from_blob(images.data_ptr(), {images.size(0), images.numel() / images.size(0)}, at::kFloat));
   }
 };
 TORCH_MODULE(PointerNet);
@@ -291,10 +291,10 @@ TORCH_MODULE(PointerNet);
 TEST(OwnModules, ThatReadMemoryAreNotGivenItInAnotherOrder) {
   const Instance instance = instance_of<PointerNet>(kInput);
   EXPECT_FALSE(instance.channels_last);
-  const at::Tensor pictures = at::randn({4, 3, 12, 10});
-  const at::Tensor wanted = instance.forward(pictures);
-  const DirectConvolutions scope(true);
-  EXPECT_TRUE(at::allclose(instance.forward(pictures), wanted, 1e-4, 1e-5));
+  const at::Tensor images = at::randn({4, 3, 12, 10});
+  const at::Tensor wanted = instance.forward(images);
+  const kernels::DirectConvolutions scope(true);
+  EXPECT_TRUE(at::allclose(instance.forward(images), wanted, 1e-4, 1e-5));
 }
 
 struct PartlyHeldNetImpl : ViewingNetImpl {

@@ -18,15 +18,15 @@ class Module;
 
 namespace lockstep::nn {
 
-/// The pictures a network takes, [b,C,H,W], or sequences [b,C,T], and the classes it tells apart.
+/// The images a network takes, [b,C,H,W], or sequences [b,C,T], and the classes it tells apart.
 struct NetworkInput {
   int64_t channels = 1;
   int64_t height = 28;
   int64_t width = 28;
   int64_t classes = 10;
-  int64_t steps = 0;  ///< 0: pictures; else sequences, the longest of which has so many time steps (height
-                      ///< and width are then 1)
-  bool labels_steps = false;  ///< a class for each time step: logits are [b,classes,T]
+  int64_t time_steps = 0;  ///< 0: images; else sequences, the longest of which has so many time steps (height
+                           ///< and width are then 1)
+  bool labels_time_steps = false;  ///< a class for each time step: logits are [b,classes,T]
   friend bool operator==(const NetworkInput&, const NetworkInput&) = default;
 };
 
@@ -35,13 +35,13 @@ struct Sequences {
   at::Tensor values;         ///< [b,C,T]
   at::Tensor lengths;        ///< int64 [b] on the host: time steps that are no padding
   bool padded_left = false;  ///< padding stands before them, not after
-  std::vector<at::Tensor> carried =
-      {};  ///< recurrent state to begin with, [b,...] for each of Instance::carried; empty: zeros
+  std::vector<at::Tensor> hidden_state =
+      {};  ///< recurrent state to begin with, [b,...] for each of Instance::hidden_state; empty: zeros
 };
 
 struct SequenceOutput {
   at::Tensor logits = {};  ///< [b,classes], or [b,classes,T]; at padded time steps anything finite
-  std::vector<at::Tensor> carried =
+  std::vector<at::Tensor> hidden_state =
       {};  ///< recurrent state after each sequence's last time step, detached from gradients
 };
 
@@ -49,13 +49,13 @@ struct SequenceOutput {
 Sequences whole_sequences(const at::Tensor& values);
 
 /// A part of a network's recurrent state, of one stream.
-struct CarriedState {
+struct HiddenState {
   std::string name;            ///< e.g. "lstm.h"
   std::vector<int64_t> shape;  ///< without the batch: [layers,hidden]
 };
 
 /// A layer of a layer graph's instance, in the order of evaluation.
-struct LayerStep {
+struct GraphLayer {
   std::string name;
   bool random = false;  ///< in training it draws random numbers
   bool keeps_shards_apart =
@@ -70,13 +70,13 @@ struct Instance {
   std::function<at::Tensor(const at::Tensor&)> forward;
   std::function<SequenceOutput(const Sequences&)> forward_sequences =
       {};  ///< empty: the network takes no sequences
-  std::vector<CarriedState> carried = {};
-  std::vector<LayerStep> steps = {};  ///< empty: a module of the user's own
-  /// Of a layer graph of pictures: the layers steps[begin] to steps[end - 1], on the output of the one
+  std::vector<HiddenState> hidden_state = {};
+  std::vector<GraphLayer> layers = {};  ///< empty: a module of the user's own
+  /// Of a layer graph of images: the layers layers[begin] to layers[end - 1], on the output of the one
   /// before.
   std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};
   bool channels_last =
-      false;  ///< of a module of the user's own: `forward` gives it pictures so, see module_instance.h
+      false;  ///< of a module of the user's own: `forward` gives it images so, see module_instance.h
   std::vector<std::shared_ptr<torch::nn::Module>> held =
       {};  ///< frozen layers, in evaluation mode always; see freeze.h
 };

@@ -10,10 +10,10 @@
 namespace lockstep::nn {
 
 struct ObservedLayer {
-  Network network;   ///< with the same tensors; forward_part(input, 0, steps) of its instances gives what the
-                     ///< layer gives
-  size_t steps = 0;  ///< the layer is the last of so many in the order of evaluation
-  Shape shape;       ///< of its output, without the batch
+  Network network;  ///< with the same tensors; forward_part(input, 0, layer_count) of its instances gives
+                    ///< what the layer gives
+  size_t layer_count = 0;  ///< the layer is the last of so many in the order of evaluation
+  Shape shape;             ///< of its output, without the batch
 };
 
 /// `layer` is named as `lockstep network show` lists it. Sequences are taken without padding. Throws

@@ -29,10 +29,10 @@ Instance drawn(const Network& network, const NetworkInput& input) {
 }
 
 at::Tensor output_of(const Network& network, const NetworkInput& input, const std::string& layer,
-                     const at::Tensor& pictures) {
+                     const at::Tensor& images) {
   const ObservedLayer observed = observe_layer(network, input, layer);
   const torch::NoGradGuard no_grad;
-  const at::Tensor output = drawn(observed.network, input).forward_part(pictures, 0, observed.steps);
+  const at::Tensor output = drawn(observed.network, input).forward_part(images, 0, observed.layer_count);
   EXPECT_EQ(output.sizes().slice(1).vec(), observed.shape) << layer;
   return output;
 }
@@ -40,11 +40,11 @@ at::Tensor output_of(const Network& network, const NetworkInput& input, const st
 TEST(Observe, EachLayerGivesWhatItsTypeDoes) {
   const NetworkInput input{1, 28, 28, 10};
   const Network network = find_network("digits_cnn");
-  const at::Tensor pictures = at::rand({3, 1, 28, 28});
+  const at::Tensor images = at::rand({3, 1, 28, 28});
   std::map<std::string, at::Tensor> outputs;
   int64_t relus = 0, norms = 0;
   for (const LayerRow& row : inspect_network(network, input).rows) {
-    outputs[row.name] = output_of(network, input, row.name, pictures);
+    outputs[row.name] = output_of(network, input, row.name, images);
     if (row.inputs.front() == "input") continue;
     const at::Tensor& from = outputs.at(row.inputs.front());
     if (row.type == "relu") {
@@ -62,28 +62,28 @@ TEST(Observe, TheLastLayerGivesTheLogits) {
   for (const char* name : {"lenet", "squeezenet", "resnet18"}) {
     const NetworkInput input{3, 64, 64, 7};
     const Network network = find_network(name);
-    const at::Tensor pictures = at::rand({2, 3, 64, 64});
+    const at::Tensor images = at::rand({2, 3, 64, 64});
     const torch::NoGradGuard no_grad;
-    const at::Tensor logits = drawn(network, input).forward(pictures);
+    const at::Tensor logits = drawn(network, input).forward(images);
     const std::string last = inspect_network(network, input).rows.back().name;
-    EXPECT_TRUE(at::allclose(output_of(network, input, last, pictures), logits, 1e-5, 1e-6)) << name;
+    EXPECT_TRUE(at::allclose(output_of(network, input, last, images), logits, 1e-5, 1e-6)) << name;
   }
 }
 
 TEST(Observe, SequencesKeepTheirTimeSteps) {
-  const NetworkInput input{.channels = 12, .height = 1, .width = 1, .classes = 9, .steps = 29};
+  const NetworkInput input{.channels = 12, .height = 1, .width = 1, .classes = 9, .time_steps = 29};
   const Network network = find_network("lstm_classifier");
   const ObservedLayer fc = observe_layer(network, input, "fc");
   const torch::NoGradGuard no_grad;
   const Instance instance = drawn(fc.network, input);
   const at::Tensor sequences = at::rand({1, 12, 17});
-  EXPECT_TRUE(at::equal(instance.forward_part(sequences, 0, fc.steps), instance.forward(sequences)));
+  EXPECT_TRUE(at::equal(instance.forward_part(sequences, 0, fc.layer_count), instance.forward(sequences)));
 }
 
 TEST(Observe, AWrongNameIsToldTheRightOnes) {
   try {
     observe_layer(find_network("lstm_classifier"),
-                  {.channels = 12, .height = 1, .width = 1, .classes = 9, .steps = 29}, "lstn");
+                  {.channels = 12, .height = 1, .width = 1, .classes = 9, .time_steps = 29}, "lstn");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_option);

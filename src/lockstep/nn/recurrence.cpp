@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "lockstep/nn/internal/first_derivative.h"
+#include "lockstep/kernels/first_derivative.h"
 
 namespace lockstep::nn {
 namespace {
@@ -102,7 +102,7 @@ class Lstm : public torch::autograd::Function<Lstm> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    check_first_derivative();
+    kernels::check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor &values = saved[0], &gates = saved[3], &before = saved[4], &cells = saved[5],
                      &padding = saved[6];
@@ -164,7 +164,7 @@ class Gru : public torch::autograd::Function<Gru> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    check_first_derivative();
+    kernels::check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor &values = saved[0], &gates = saved[3], &parts = saved[4], &before = saved[5],
                      &padding = saved[6];
@@ -211,7 +211,7 @@ class LinearOfSteps : public torch::autograd::Function<LinearOfSteps> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    check_first_derivative();
+    kernels::check_first_derivative();
     const auto saved = context->get_saved_variables();
     const at::Tensor gradient = gradients[0].contiguous();
     const at::Tensor to_values =

@@ -18,13 +18,13 @@ using testing::HasSubstr;
 
 constexpr int64_t kChannels = 5, kHidden = 7, kRows = 4, kSteps = 9;
 
-NetworkInput sequences_of(int64_t steps, bool labels_steps) {
+NetworkInput sequences_of(int64_t steps, bool labels_time_steps) {
   return {.channels = kChannels,
           .height = 1,
           .width = 1,
           .classes = 3,
-          .steps = steps,
-          .labels_steps = labels_steps};
+          .time_steps = steps,
+          .labels_time_steps = labels_time_steps};
 }
 
 Instance make_network(const std::string& type, const std::string& output, int64_t layers = 1) {
@@ -151,18 +151,18 @@ TEST(Recurrent, PiecesWithCarriedStateGiveTheBitsOfTheWhole) {
       const torch::NoGradGuard no_grad;
       const at::Tensor stream = torch::randn({rows, kChannels, kLong});
       const SequenceOutput whole = network.forward_sequences(whole_sequences(stream));
-      std::vector<at::Tensor> logits, carried;
+      std::vector<at::Tensor> logits, hidden_state;
       for (int64_t begin = 0, piece = 1; begin < kLong;
            begin += piece, piece = std::min(2 * piece + 1, kLong - begin)) {
         Sequences sequences = whole_sequences(stream.narrow(2, begin, piece));
-        sequences.carried = carried;
+        sequences.hidden_state = hidden_state;
         const SequenceOutput output = network.forward_sequences(sequences);
         logits.push_back(output.logits);
-        carried = output.carried;
+        hidden_state = output.hidden_state;
       }
       EXPECT_TRUE(torch::equal(torch::cat(logits, 2), whole.logits)) << type << rows;
-      for (size_t i = 0; i < carried.size(); ++i)
-        EXPECT_TRUE(torch::equal(carried[i], whole.carried[i])) << type << rows;
+      for (size_t i = 0; i < hidden_state.size(); ++i)
+        EXPECT_TRUE(torch::equal(hidden_state[i], whole.hidden_state[i])) << type << rows;
     }
   }
 }
@@ -177,7 +177,7 @@ TEST(Recurrent, PaddedStepsChangeNothing) {
   const SequenceOutput first = network.forward_sequences({.values = values, .lengths = lengths}),
                        second = network.forward_sequences({.values = other, .lengths = lengths});
   EXPECT_TRUE(torch::equal(first.logits, second.logits));
-  EXPECT_TRUE(torch::equal(first.carried[0][2], torch::zeros({1, kHidden})))
+  EXPECT_TRUE(torch::equal(first.hidden_state[0][2], torch::zeros({1, kHidden})))
       << "a sequence of no time steps keeps its state";
 }
 
@@ -188,7 +188,7 @@ TEST(Recurrent, TensorsHavePyTorchsNamesAndShapes) {
                                  "rnn.weight_ih_l1", "rnn.weight_hh_l1", "rnn.bias_ih_l1", "rnn.bias_hh_l1",
                                  "fc.weight", "fc.bias"));
   const Network network = find_network("lstm_classifier");
-  const NetworkInput input{.channels = 12, .height = 1, .width = 1, .classes = 9, .steps = 29};
+  const NetworkInput input{.channels = 12, .height = 1, .width = 1, .classes = 9, .time_steps = 29};
   EXPECT_EQ(inspect_network(network, input).learnable_count(), 400 * 12 + 400 * 100 + 800 + 909);
   int64_t count = 0;
   for (const auto& parameter : network.make(input).module->parameters()) count += parameter.numel();

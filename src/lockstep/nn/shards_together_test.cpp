@@ -1,4 +1,4 @@
-#include "lockstep/nn/shards_together.h"
+#include "lockstep/kernels/shards_together.h"
 
 #include <map>
 #include <tuple>
@@ -8,7 +8,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/internal/testing.h"
 
 namespace lockstep::nn {
@@ -61,15 +61,15 @@ std::vector<torch::nn::BatchNorm2dImpl*> batch_norms_of(const Instance& instance
   return norms;
 }
 
-Outcome pass(const Instance& instance, const at::Tensor& pictures, const at::Tensor& gradient, int64_t shards,
+Outcome pass(const Instance& instance, const at::Tensor& images, const at::Tensor& gradient, int64_t shards,
              bool half) {
   instance.module->zero_grad();
-  const ShardsTogether together(shards);
+  const kernels::ShardsTogether together(shards);
   Outcome outcome;
   at::Tensor logits;
   {
     const AutocastToBFloat16 autocast(half);
-    logits = instance.forward(pictures);
+    logits = instance.forward(images);
   }
   logits.backward(gradient.to(logits.scalar_type()));
   outcome.logits = logits.detach();
@@ -93,14 +93,14 @@ struct Gradients {
   }
 };
 
-Outcome one_after_the_other(const Instance& instance, const at::Tensor& pictures, const at::Tensor& gradient,
+Outcome one_after_the_other(const Instance& instance, const at::Tensor& images, const at::Tensor& gradient,
                             int64_t shards, bool half) {
   Outcome all;
   std::vector<at::Tensor> logits;
-  const auto own_pictures = pictures.chunk(shards), own_gradients = gradient.chunk(shards);
+  const auto own_images = images.chunk(shards), own_gradients = gradient.chunk(shards);
   all.gradients = tree_sum(0, shards, [&](int64_t shard) {
                     const auto place = static_cast<size_t>(shard);
-                    const Outcome own = pass(instance, own_pictures[place], own_gradients[place], 1, half);
+                    const Outcome own = pass(instance, own_images[place], own_gradients[place], 1, half);
                     logits.push_back(own.logits);
                     all.statistics.insert(all.statistics.end(), own.statistics.begin(), own.statistics.end());
                     all.mixed = all.mixed || own.mixed;
@@ -120,24 +120,24 @@ void expect_equal(const std::vector<at::Tensor>& ours, const std::vector<at::Ten
 bool compare(const Network& network, const NetworkInput& input, int64_t shards, int64_t samples, bool half) {
   const Instance instance = network.make(input);
   for (torch::nn::BatchNorm2dImpl* norm : batch_norms_of(instance)) norm->options.momentum(1.0);
-  const DirectConvolutions convolutions(true);
-  const at::Tensor pictures = torch::randn({shards * samples, input.channels, input.height, input.width}),
+  const kernels::DirectConvolutions convolutions(true);
+  const at::Tensor images = torch::randn({shards * samples, input.channels, input.height, input.width}),
                    gradient = torch::randn({shards * samples, kClasses});
-  const Outcome expected = one_after_the_other(instance, pictures, gradient, shards, half);
+  const Outcome expected = one_after_the_other(instance, images, gradient, shards, half);
   if (expected.mixed) {
     if (shards > 1) {
-      EXPECT_NE(error_of([&] { pass(instance, pictures, gradient, shards, half); }), "");
+      EXPECT_NE(error_of([&] { pass(instance, images, gradient, shards, half); }), "");
     }
     return false;
   }
-  const Outcome ours = pass(instance, pictures, gradient, shards, half);
+  const Outcome ours = pass(instance, images, gradient, shards, half);
   EXPECT_TRUE(at::equal(ours.logits, expected.logits));
   expect_equal(ours.statistics, expected.statistics, "statistic");
   expect_equal(ours.gradients, expected.gradients, "gradient");
   return true;
 }
 
-TEST(ShardsTogether, GiveTheBitsOfOneAfterTheOther) {
+TEST(kernels::ShardsTogether, GiveTheBitsOfOneAfterTheOther) {
   torch::manual_seed(11);
   const Network mixture = read_network(Json::parse(kMixture), "net");
   const std::vector<std::tuple<std::string, Network, NetworkInput>> networks{
@@ -148,7 +148,7 @@ TEST(ShardsTogether, GiveTheBitsOfOneAfterTheOther) {
       {"resnet18", find_network("resnet18"), {3, 16, 16, kClasses}}};
   std::map<std::string, int> together;
   for (const auto& [name, network, input] : networks) {
-    for (const auto& step : network.make(input).steps)
+    for (const auto& step : network.make(input).layers)
       EXPECT_TRUE(step.keeps_shards_apart) << name << " " << step.name;
     for (const bool half : {false, true}) {
       for (const auto& [shards, samples] :

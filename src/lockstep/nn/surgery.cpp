@@ -33,7 +33,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', at) == std::string_view::npos;
 }
 
-[[noreturn]] void refuse(std::string message, std::string hint = {}) {
+[[noreturn]] void refuse_surgery(std::string message, std::string hint = {}) {
   throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint));
 }
 
@@ -47,9 +47,9 @@ Json& find_layer(Json& graph, const std::string& name) {
     if (known.back() == name) return layer;
   }
   const std::string found = nearest(name, known);
-  refuse("\"change\" names " + in_quotes(name) + ", which is no layer of its base",
-         found.empty() ? "lockstep network show lists a network's layers"
-                       : "did you mean " + in_quotes(found) + "?");
+  refuse_surgery("\"change\" names " + in_quotes(name) + ", which is no layer of its base",
+                 found.empty() ? "lockstep network show lists a network's layers"
+                               : "did you mean " + in_quotes(found) + "?");
 }
 
 // Names that went by the place in the list are written out, so that they stay when layers go.
@@ -77,21 +77,22 @@ size_t head_index(const LayerGraph& graph) {
   for (auto index = graph.order.rbegin(); index != graph.order.rend(); ++index) {
     if (outputs_option(*graph.layers[*index].type) != nullptr) return *index;
   }
-  refuse("it has no conv2d or linear layer that could be its head");
+  refuse_surgery("it has no conv2d or linear layer that could be its head");
 }
 
 LayerGraph graph_of(const Network& network) {
   if (network.spec().is_null())
-    refuse("network " + in_quotes(network.name()) + " is a module in C++, which has to bring its own head",
-           "give its module the classes of the data");
+    refuse_surgery(
+        "network " + in_quotes(network.name()) + " is a module in C++, which has to bring its own head",
+        "give its module the classes of the data");
   return read_graph(network.spec());
 }
 
 Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput& input, int64_t count) {
   const auto layer_count = static_cast<int64_t>(graph.order.size());
   if (count >= layer_count)
-    refuse("cannot drop " + std::to_string(count) + " layers of " + in_quotes(network.name()) + ": it has " +
-           std::to_string(layer_count));
+    refuse_surgery("cannot drop " + std::to_string(count) + " layers of " + in_quotes(network.name()) +
+                   ": it has " + std::to_string(layer_count));
   Surgery surgery;
   for (auto index = graph.order.end() - count; index != graph.order.end(); ++index)
     surgery.dropped.push_back(graph.layers[*index].name);
@@ -114,8 +115,8 @@ Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput
     last = name;
   };
   if (shape.size() == 2)
-    refuse("cannot put a new head after " + in_quotes(last) + ", which gives a sequence",
-           "drop more layers, or fewer");
+    refuse_surgery("cannot put a new head after " + in_quotes(last) + ", which gives a sequence",
+                   "drop more layers, or fewer");
   if (shape.size() == 3) {
     add("head.pool", {{"type", "global_average_pool"}});
     add("head.flatten", {{"type", "flatten"}});
@@ -139,22 +140,25 @@ Json with_changes_made(const Json& json) {
   if (!json.is_object() || !json.contains("base")) return json;
   for (const auto& [key, value] : json.items()) {
     if (key != "base" && key != "change" && key != "input" && key != "name")
-      refuse("a changed network has no entry " + in_quotes(key), "known are base, change, input, name");
+      refuse_surgery("a changed network has no entry " + in_quotes(key),
+                     "known are base, change, input, name");
   }
   const std::vector<std::string> known = builtin_network_names();
   const Json& base = json["base"];
   const auto found = std::find_if(builtin_networks().begin(), builtin_networks().end(),
                                   [&](const BuiltinNetwork& network) { return base == network.name; });
   if (found == builtin_networks().end())
-    refuse("\"base\" has to be a built-in network", "built in are " + join(known, ", "));
+    refuse_surgery("\"base\" has to be a built-in network", "built in are " + join(known, ", "));
   Json graph = found->graph();
   if (graph.is_array()) graph = Json{{"layers", graph}};
   const Json changes = json.value("change", Json::object());
   if (!changes.is_object())
-    refuse("\"change\" has to be an object of layers", "\"change\": {\"classifier.1\": {\"padding\": 1}}");
+    refuse_surgery("\"change\" has to be an object of layers",
+                   "\"change\": {\"classifier.1\": {\"padding\": 1}}");
   for (const auto& [name, options] : changes.items()) {
     Json& layer = find_layer(graph, name);
-    if (!options.is_object()) refuse("the change of " + in_quotes(name) + " has to be an object of options");
+    if (!options.is_object())
+      refuse_surgery("the change of " + in_quotes(name) + " has to be an object of options");
     for (const auto& [option, value] : options.items()) layer[option] = value;
   }
   for (const char* key : {"input", "name"}) {

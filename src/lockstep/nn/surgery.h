@@ -19,7 +19,7 @@ bool covers(const std::string& pattern, const std::string& name);
 /// own; any other JSON as it is. Throws invalid_option for an unknown base or layer.
 Json with_changes_made(const Json& json);
 
-/// What the weights of a layer graph expect of pictures, its "input": options of lockstep train by name. An
+/// What the weights of a layer graph expect of images, its "input": options of lockstep train by name. An
 /// empty object where it says nothing.
 Json expected_input(const Network& network);
 
@@ -32,8 +32,8 @@ struct Surgery {
 
 /// The network for input.classes: its last layer with learnables and a number of outputs (conv2d, linear)
 /// starts anew with as many as there are classes. With drop_layers above 0 instead, so many layers at the end
-/// of the evaluation are gone, and after the rest come a linear layer, and before it, where that is a
-/// picture, global average pooling: "head.linear". Throws invalid_option for C++ modules, and where what is
+/// of the evaluation are gone, and after the rest come a linear layer, and before it, where that is an
+/// image, global average pooling: "head.linear". Throws invalid_option for C++ modules, and where what is
 /// left has no single output.
 Surgery with_new_head(const Network& network, const NetworkInput& input, int64_t drop_layers = 0);
 

@@ -5,7 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
@@ -91,7 +91,7 @@ TEST(Surgery, FrozenLayersTakeNoGradientAndStayInEvaluation) {
   EXPECT_FALSE(modules["bn1"]->is_training());
   EXPECT_FALSE(modules["layer2.0.bn1"]->is_training());
   EXPECT_TRUE(modules["layer3.0.bn1"]->is_training());
-  const DirectConvolutions scope(true);
+  const kernels::DirectConvolutions scope(true);
   const at::Tensor before = instance.module->named_buffers()["layer1.0.bn1.running_mean"].clone();
   instance.forward(torch::rand({4, 3, 32, 32})).sum().backward();
   EXPECT_TRUE(at::equal(before, instance.module->named_buffers()["layer1.0.bn1.running_mean"]));
@@ -115,20 +115,20 @@ TEST(Surgery, TheFrozenPartEndsWhereOneTensorGoesOn) {
        }) {
     Instance instance = find_network(name).make({3, 64, 64, 5});
     freeze(instance, patterns);
-    const size_t end = frozen_steps(instance);
+    const size_t end = frozen_layers(instance);
     ASSERT_GT(end, 0U) << name;
-    EXPECT_EQ(instance.steps[end - 1].name, layer) << name;
+    EXPECT_EQ(instance.layers[end - 1].name, layer) << name;
     begin_training(instance);
     const torch::NoGradGuard no_grad;
-    const at::Tensor pictures = torch::rand({2, 3, 64, 64});
+    const at::Tensor images = torch::rand({2, 3, 64, 64});
     instance.module->eval();
-    const at::Tensor whole = instance.forward(pictures);
+    const at::Tensor whole = instance.forward(images);
     EXPECT_TRUE(at::equal(
-        instance.forward_part(instance.forward_part(pictures, 0, end), end, instance.steps.size()), whole))
+        instance.forward_part(instance.forward_part(images, 0, end), end, instance.layers.size()), whole))
         << name;
   }
   const Instance trained = find_network("resnet18").make({3, 64, 64, 5});
-  EXPECT_EQ(frozen_steps(trained), 0U);
+  EXPECT_EQ(frozen_layers(trained), 0U);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kMostExpansion =
     32;  // bytes of tensors for each byte of the file: weights do not compress further
-constexpr size_t kMostDimensions = 64;
+constexpr size_t kMostTorchDimensions = 64;
 constexpr int64_t kMostRepeatedBytes =
     int64_t{256} << 20;  // of all tensors of a file that are more numbers than their storage has
 
@@ -39,7 +39,7 @@ constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDoubl
                                               {"torch.ByteStorage", at::kByte},
                                               {"torch.BoolStorage", at::kBool}}};
 
-[[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
+[[noreturn]] void bad_torch_file(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good PyTorch file: " + reason,
               "save the weights alone, torch.save(model.state_dict(), FILE), or as safetensors");
 }
@@ -56,7 +56,7 @@ class Zip {
     zip_error_init_with_code(&error, code);
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
-    corrupt(path, reason);
+    bad_torch_file(path, reason);
   }
 
   uint64_t file_bytes() const { return file_bytes_; }
@@ -72,7 +72,7 @@ class Zip {
           (name.size() == kPickle.size() || name[name.size() - kPickle.size() - 1] == '/'))
         return std::string(name.substr(0, name.size() - kPickle.size()));
     }
-    corrupt(path_, "it is a zip without data.pkl");
+    bad_torch_file(path_, "it is a zip without data.pkl");
   }
 
   bool has(const std::string& name) const {
@@ -85,29 +85,32 @@ class Zip {
     zip_stat_init(&status);
     if (zip_stat(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW, &status) != 0 ||
         (status.valid & ZIP_STAT_SIZE) == 0)
-      corrupt(path_, "its entry " + in_quotes(name) + " is missing");
+      bad_torch_file(path_, "its entry " + in_quotes(name) + " is missing");
     if (status.size > most)
-      corrupt(path_, "its entry " + in_quotes(name) + " would have " + std::to_string(status.size) +
-                         " bytes, where at most " + std::to_string(most) + " are allowed");
+      bad_torch_file(path_, "its entry " + in_quotes(name) + " would have " + std::to_string(status.size) +
+                                " bytes, where at most " + std::to_string(most) + " are allowed");
     return status.size;
   }
 
   void read(const std::string& name, char* to, uint64_t bytes) const {
     const std::unique_ptr<zip_file_t, Closer> entry(zip_fopen(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW));
     if (entry == nullptr)
-      corrupt(path_, "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
+      bad_torch_file(path_,
+                     "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
     uint64_t done = 0;
     char beyond = 0;
     while (true) {  // to the end and no further, for there the checksum is compared
       const zip_int64_t got =
           zip_fread(entry.get(), done < bytes ? to + done : &beyond, done < bytes ? bytes - done : 1);
       if (got < 0)
-        corrupt(path_, "its entry " + in_quotes(name) + " is damaged: " + zip_file_strerror(entry.get()));
+        bad_torch_file(path_,
+                       "its entry " + in_quotes(name) + " is damaged: " + zip_file_strerror(entry.get()));
       if (got == 0) break;
       done += static_cast<uint64_t>(got);
       if (done > bytes) break;
     }
-    if (done != bytes) corrupt(path_, "its entry " + in_quotes(name) + " is not as long as the zip says");
+    if (done != bytes)
+      bad_torch_file(path_, "its entry " + in_quotes(name) + " is not as long as the zip says");
   }
 
   std::string text(const std::string& name, uint64_t most) const {
@@ -130,11 +133,12 @@ class TorchFile {
  public:
   explicit TorchFile(const std::filesystem::path& path) : path_(path), zip_(path), folder_(zip_.folder()) {
     const std::string order = folder_ + "byteorder";
-    if (zip_.has(order) && zip_.text(order, 16) != "little") corrupt(path_, "its numbers are big-endian");
+    if (zip_.has(order) && zip_.text(order, 16) != "little")
+      bad_torch_file(path_, "its numbers are big-endian");
     try {
       pickle_ = read_pickle(zip_.text(folder_ + "data.pkl", kMostPickleBytes));
     } catch (const PickleError& error) {
-      corrupt(path_, error.message);
+      bad_torch_file(path_, error.message);
     }
   }
 
@@ -145,13 +149,14 @@ class TorchFile {
     for (size_t i = 0; i < state.items.size(); i += 2) {
       const PickleValue& key = pickle_.at(state.items[i]);
       const PickleValue& value = pickle_.at(state.items[i + 1]);
-      if (key.kind != PickleValue::Kind::text) corrupt(path_, "a key of its state dict is no text");
+      if (key.kind != PickleValue::Kind::text) bad_torch_file(path_, "a key of its state dict is no text");
       if (key.text.size() > kMostKeyBytes)
-        corrupt(path_, "its entry " + in_quotes(key.text) + " has a name of " +
-                           std::to_string(key.text.size()) + " bytes");
-      if (!names.insert(key.text).second) corrupt(path_, "its entry " + in_quotes(key.text) + " comes twice");
+        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " has a name of " +
+                                  std::to_string(key.text.size()) + " bytes");
+      if (!names.insert(key.text).second)
+        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " comes twice");
       if (value.kind != PickleValue::Kind::tensor)
-        corrupt(path_, "its entry " + in_quotes(key.text) + " is no tensor");
+        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " is no tensor");
       file.tensors.emplace_back(key.text, tensor(key.text, value));
     }
     return file;
@@ -160,7 +165,7 @@ class TorchFile {
  private:
   const PickleValue& state_dict() const {
     const PickleValue& top = pickle_.at(pickle_.top);
-    if (top.kind != PickleValue::Kind::dict) corrupt(path_, "it holds no state dict");
+    if (top.kind != PickleValue::Kind::dict) bad_torch_file(path_, "it holds no state dict");
     for (const std::string_view name : {"state_dict", "model_state_dict", "model"}) {
       for (size_t i = 0; i < top.items.size(); i += 2) {
         const PickleValue& inner = pickle_.at(top.items[i + 1]);
@@ -174,8 +179,9 @@ class TorchFile {
     std::vector<int64_t> values;
     for (const uint32_t item : pickle_.at(tuple).items) {
       const PickleValue& value = pickle_.at(item);
-      if (value.kind != PickleValue::Kind::integer || value.integer < 0 || values.size() == kMostDimensions)
-        corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
+      if (value.kind != PickleValue::Kind::integer || value.integer < 0 ||
+          values.size() == kMostTorchDimensions)
+        bad_torch_file(path_, "tensor " + in_quotes(name) + " has a bad shape");
       values.push_back(value.integer);
     }
     return values;
@@ -186,7 +192,7 @@ class TorchFile {
     const int64_t offset = pickle_.at(value.items[1]).integer;
     const std::vector<int64_t> sizes = numbers(value.items[2], name), strides = numbers(value.items[3], name);
     if (sizes.size() != strides.size() || offset < 0)
-      corrupt(path_, "tensor " + in_quotes(name) + " has a bad shape");
+      bad_torch_file(path_, "tensor " + in_quotes(name) + " has a bad shape");
     int64_t count = 1, last = offset;
     bool too_large = false, empty = false;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -197,7 +203,7 @@ class TorchFile {
                    __builtin_add_overflow(last, reach, &last);
     }
     if (too_large || (empty ? offset > whole.numel() : last >= whole.numel()))
-      corrupt(path_, "tensor " + in_quotes(name) + " reaches over the end of its storage");
+      bad_torch_file(path_, "tensor " + in_quotes(name) + " reaches over the end of its storage");
     const at::Tensor view = whole.as_strided(sizes, strides, offset);
     return empty || count <= whole.numel() ? view : repeated(name, view);
   }
@@ -207,10 +213,11 @@ class TorchFile {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(view.numel(), static_cast<int64_t>(view.element_size()), &bytes) ||
         bytes > kMostRepeatedBytes - repeated_bytes_) {
-      corrupt(path_, "tensor " + in_quotes(name) +
-                         " repeats the numbers of its storage, as expand() does, and would have " +
-                         std::to_string(view.numel()) + " of them, where " +
-                         std::to_string(kMostRepeatedBytes >> 20) + " MB are allowed for all such tensors");
+      bad_torch_file(path_, "tensor " + in_quotes(name) +
+                                " repeats the numbers of its storage, as expand() does, and would have " +
+                                std::to_string(view.numel()) + " of them, where " +
+                                std::to_string(kMostRepeatedBytes >> 20) +
+                                " MB are allowed for all such tensors");
     }
     repeated_bytes_ += bytes;
     return view.contiguous();
@@ -221,7 +228,7 @@ class TorchFile {
     const std::string& key = pickle_.at(value.items[1]).text;
     if (const auto found = storages_.find(key); found != storages_.end()) {
       if (found->second.scalar_type() != type_of(value))
-        corrupt(path_, "its storage " + in_quotes(key) + " has two types");
+        bad_torch_file(path_, "its storage " + in_quotes(key) + " has two types");
       return found->second;
     }
     const at::ScalarType type = type_of(value);
@@ -229,8 +236,8 @@ class TorchFile {
     const uint64_t bytes = zip_.size_of(name, zip_.file_bytes() * kMostExpansion - read_bytes_);
     if (value.integer < 0 || bytes % c10::elementSize(type) != 0 ||
         bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
-      corrupt(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) +
-                         " bytes, and should have " + std::to_string(value.integer) + " numbers");
+      bad_torch_file(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) +
+                                " bytes, and should have " + std::to_string(value.integer) + " numbers");
     }
     read_bytes_ += bytes;
     at::Tensor whole = at::empty({value.integer}, type);

@@ -36,7 +36,7 @@ size_t fitting_tensors(const Network& network, const NamedTensors& tensors) {
         shapes.emplace(row.name + "." + tensor.name, tensor.shape);
     }
   } catch (const Error&) {
-    return 0;  // not for pictures
+    return 0;  // not for images
   }
   size_t known = 0, fitting = 0;
   for (const auto& [name, tensor] : tensors) {

@@ -9,7 +9,7 @@
 #include <torch/nn/modules.h>
 #include <torch/utils.h>
 
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
 
@@ -71,10 +71,10 @@ TEST(Zoo, TablesSayWhatIsBuilt) {
   }
 }
 
-std::vector<at::Tensor> logits_and_gradients(const Instance& instance, const at::Tensor& pictures) {
+std::vector<at::Tensor> logits_and_gradients(const Instance& instance, const at::Tensor& images) {
   instance.module->zero_grad();
-  const at::Tensor logits = instance.forward(pictures);
-  at::cross_entropy_loss(logits, torch::arange(pictures.size(0))).backward();
+  const at::Tensor logits = instance.forward(images);
+  at::cross_entropy_loss(logits, torch::arange(images.size(0))).backward();
   std::vector<at::Tensor> results{logits.detach()};
   for (const at::Tensor& parameter : instance.module->parameters())
     results.push_back(parameter.grad().clone());
@@ -92,10 +92,10 @@ TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
       if (module->as<torch::nn::Dropout>() != nullptr)
         module->eval();  // each side would draw its own numbers
     }
-    const at::Tensor pictures = torch::rand({5, 3, 67, 67});
-    const std::vector<at::Tensor> engine = logits_and_gradients(instance, pictures);
-    const DirectConvolutions scope(true);
-    const std::vector<at::Tensor> own = logits_and_gradients(instance, pictures);
+    const at::Tensor images = torch::rand({5, 3, 67, 67});
+    const std::vector<at::Tensor> engine = logits_and_gradients(instance, images);
+    const kernels::DirectConvolutions scope(true);
+    const std::vector<at::Tensor> own = logits_and_gradients(instance, images);
     for (size_t i = 0; i < own.size(); ++i) {
       // Rounding decides about some ReLUs, so single numbers may differ by more.
       EXPECT_LE((own[i] - engine[i]).norm().item<double>(), 5e-2 * engine[i].norm().item<double>() + 1e-5)
@@ -146,8 +146,8 @@ class HandWrittenResnet {
     for (const auto& [name, tensor] : state_of(module)) tensors_[name] = tensor;
   }
 
-  at::Tensor forward(const at::Tensor& pictures) {
-    at::Tensor x = torch::max_pool2d(torch::relu(norm(convolve(pictures, "conv1", 2, 3), "bn1")), 3, 2, 1);
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = torch::max_pool2d(torch::relu(norm(convolve(images, "conv1", 2, 3), "bn1")), 3, 2, 1);
     for (int stage = 1; stage <= 4; ++stage) {
       const std::string name = "layer" + std::to_string(stage);
       x = block(x, name + ".0", stage == 1 ? 1 : 2);
@@ -185,9 +185,9 @@ TEST(Zoo, Resnet18IsTheHandWrittenOne) {
   }
   instance.module->eval();
   const torch::NoGradGuard no_grad;
-  const at::Tensor pictures = torch::rand({2, 3, 40, 48});
-  EXPECT_TRUE(torch::allclose(instance.forward(pictures),
-                              HandWrittenResnet(*instance.module).forward(pictures), 1e-4, 1e-5));
+  const at::Tensor images = torch::rand({2, 3, 40, 48});
+  EXPECT_TRUE(torch::allclose(instance.forward(images), HandWrittenResnet(*instance.module).forward(images),
+                              1e-4, 1e-5));
 }
 
 TEST(Zoo, LenetIsTheSequentialWithTheSameWeights) {
@@ -198,20 +198,20 @@ TEST(Zoo, LenetIsTheSequentialWithTheSameWeights) {
   const Instance instance = find_network("lenet").make({});
   SafetensorsFile file{state_of(*instance.module), {}};
   load_state(*sequential, file, "lenet");
-  const at::Tensor pictures = torch::rand({4, 1, 28, 28});
-  EXPECT_TRUE(torch::allclose(instance.forward(pictures), sequential->forward(pictures), 1e-4, 1e-5));
+  const at::Tensor images = torch::rand({4, 1, 28, 28});
+  EXPECT_TRUE(torch::allclose(instance.forward(images), sequential->forward(images), 1e-4, 1e-5));
 }
 
-TEST(Zoo, TooSmallPicturesNameTheSmallestThatFits) {
+TEST(Zoo, TooSmallImagesNameTheSmallestThatFits) {
   const auto complaint_of = [](const char* name, const NetworkInput& input) {
     return error_of([&] { find_network(name).make(input); });
   };
   EXPECT_THAT(complaint_of("digits_cnn", {1, 4, 4, 10}),
-              HasSubstr("smallest square picture that fits this network is 5x5; the pictures are 4x4"));
+              HasSubstr("smallest square image that fits this network is 5x5; the images are 4x4"));
   EXPECT_THAT(complaint_of("lenet", {1, 8, 8, 10}),
-              HasSubstr("smallest square picture that fits this network is 16x16"));
+              HasSubstr("smallest square image that fits this network is 16x16"));
   EXPECT_THAT(complaint_of("squeezenet", {3, 8, 8, 10}),
-              HasSubstr("smallest square picture that fits this network is 21x21"));
+              HasSubstr("smallest square image that fits this network is 21x21"));
   EXPECT_EQ(complaint_of("resnet18", {3, 1, 1, 10}), "");
   EXPECT_EQ(complaint_of("squeezenet", {1, 28, 28, 10}), "");
 }

@@ -33,13 +33,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kBeat{250};
 
-struct Job {
+struct ProcessJob {
   Frame frame;
   int64_t call;
   std::stop_source stop;
   std::stop_source asked;  ///< to end by itself
   Credits credits;
-  explicit Job(Frame begin)
+  explicit ProcessJob(Frame begin)
       : frame(std::move(begin)),
         call(frame.header.at("call").get<int64_t>()),
         credits(frame.header.at("credits").get<int64_t>()) {
@@ -59,7 +59,7 @@ int64_t gpu_of(const Json& header) {
   return header.at("gpus").at(header.at("rank").get<size_t>()).get<int64_t>();
 }
 
-std::unique_ptr<comm::Communicator> communicator_for(Job& job) {
+std::unique_ptr<comm::Communicator> communicator_for(ProcessJob& job) {
   const Json& header = job.frame.header;
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
   if (header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
@@ -95,9 +95,9 @@ class ProcessWorker {
   void take_frames();
   void take_outbox();
   void obey(Frame frame);
-  std::shared_ptr<Job> next_job();
-  Frame perform(Job& job);
-  Packet run_task(Job& job, comm::Communicator& comm);
+  std::shared_ptr<ProcessJob> next_job();
+  Frame perform(ProcessJob& job);
+  Packet run_task(ProcessJob& job, comm::Communicator& comm);
   void send(Frame frame);
   void wake();
 
@@ -108,7 +108,7 @@ class ProcessWorker {
   const Descriptor wake_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Job>> jobs_;  ///< the first one is being done
+  std::deque<std::shared_ptr<ProcessJob>> jobs_;  ///< the first one is being done
   std::vector<Frame> outbox_;
   bool closing_ = false;   ///< the client said so
   bool finished_ = false;  ///< the main thread has nothing more to say
@@ -135,13 +135,13 @@ void ProcessWorker::run() {
   talking.join();
 }
 
-std::shared_ptr<Job> ProcessWorker::next_job() {
+std::shared_ptr<ProcessJob> ProcessWorker::next_job() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
   return jobs_.empty() ? nullptr : jobs_.front();
 }
 
-Frame ProcessWorker::perform(Job& job) {
+Frame ProcessWorker::perform(ProcessJob& job) {
   std::unique_ptr<comm::Communicator> comm;
   try {
     comm = communicator_for(job);
@@ -153,7 +153,7 @@ Frame ProcessWorker::perform(Job& job) {
   }
 }
 
-Packet ProcessWorker::run_task(Job& job, comm::Communicator& comm) {
+Packet ProcessWorker::run_task(ProcessJob& job, comm::Communicator& comm) {
   Json& header = job.frame.header;
   const auto deliver = [&](Packet packet) {
     job.credits.take(job.stop.get_token());
@@ -236,13 +236,13 @@ void ProcessWorker::take_frames() {
 void ProcessWorker::obey(Frame frame) {
   const auto kind = frame.header.at("kind").get<std::string>();
   const bool close = kind == "close";
-  std::vector<std::shared_ptr<Job>> meant;
+  std::vector<std::shared_ptr<ProcessJob>> meant;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& job : jobs_) {
       if (close || job->call == frame.header.at("call").get<int64_t>()) meant.push_back(job);
     }
-    if (kind == "begin") jobs_.push_back(std::make_shared<Job>(std::move(frame)));
+    if (kind == "begin") jobs_.push_back(std::make_shared<ProcessJob>(std::move(frame)));
     closing_ = closing_ || close;
     changed_.notify_all();
   }

@@ -1,4 +1,4 @@
-// What the tasks of one process share, such as pictures that were decoded.
+// What the tasks of one process share, such as images that were decoded.
 #pragma once
 
 #include <map>

@@ -23,13 +23,13 @@
 namespace lockstep::pool {
 namespace {
 
-struct Job {
+struct ThreadJob {
   Order order;
   std::stop_source stop;
   std::stop_source asked;  ///< to end by itself
   Credits credits;
   std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
-  explicit Job(Order given) : order(std::move(given)), credits(order.credits) {
+  explicit ThreadJob(Order given) : order(std::move(given)), credits(order.credits) {
     if (order.stop_asked) asked.request_stop();
   }
 };
@@ -58,16 +58,16 @@ class ThreadCrew : public Crew {
  private:
   struct Seat {
     std::thread thread;
-    std::shared_ptr<Job> job;  ///< given and not ended
-    bool fresh = false;        ///< given and not begun
+    std::shared_ptr<ThreadJob> job;  ///< given and not ended
+    bool fresh = false;              ///< given and not begun
   };
 
   void start_threads();
   void serve(size_t worker);
-  Outcome perform(size_t worker, Job& job);
-  std::unique_ptr<comm::Communicator> communicator_for(size_t worker, Job& job);
+  Outcome perform(size_t worker, ThreadJob& job);
+  std::unique_ptr<comm::Communicator> communicator_for(size_t worker, ThreadJob& job);
   std::shared_ptr<const comm::ThreadLinks> links_of(int64_t call);
-  std::shared_ptr<Job> job_of(size_t worker, int64_t call);
+  std::shared_ptr<ThreadJob> job_of(size_t worker, int64_t call);
 
   CrewListener& listener_;
   std::mutex mutex_;
@@ -92,12 +92,12 @@ void ThreadCrew::start_threads() {
 
 void ThreadCrew::begin(size_t worker, Order order) {
   const std::lock_guard lock(mutex_);
-  seats_[worker].job = std::make_shared<Job>(std::move(order));
+  seats_[worker].job = std::make_shared<ThreadJob>(std::move(order));
   seats_[worker].fresh = true;
   changed_.notify_all();
 }
 
-std::shared_ptr<Job> ThreadCrew::job_of(size_t worker, int64_t call) {
+std::shared_ptr<ThreadJob> ThreadCrew::job_of(size_t worker, int64_t call) {
   const std::lock_guard lock(mutex_);
   const auto& job = seats_[worker].job;
   return job != nullptr && job->order.call == call ? job : nullptr;
@@ -124,7 +124,7 @@ void ThreadCrew::serve(size_t worker) {
     changed_.wait(lock, [&] { return closing_ || seat.fresh; });
     if (!seat.fresh) return;
     seat.fresh = false;
-    const std::shared_ptr<Job> job = seat.job;
+    const std::shared_ptr<ThreadJob> job = seat.job;
     lock.unlock();
     Outcome outcome = perform(worker, *job);
     lock.lock();
@@ -143,7 +143,7 @@ std::shared_ptr<const comm::ThreadLinks> ThreadCrew::links_of(int64_t call) {
   return links;
 }
 
-std::unique_ptr<comm::Communicator> ThreadCrew::communicator_for(size_t worker, Job& job) {
+std::unique_ptr<comm::Communicator> ThreadCrew::communicator_for(size_t worker, ThreadJob& job) {
   const Order& order = job.order;
   const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
   if (order.group == nullptr) return comm::make_communicator(options);
@@ -154,7 +154,7 @@ std::unique_ptr<comm::Communicator> ThreadCrew::communicator_for(size_t worker, 
   return comm::make_gpu_communicator({std::move(host), job.links->link(order.rank, device)}, options);
 }
 
-Outcome ThreadCrew::perform(size_t worker, Job& job) {
+Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
   const Order& order = job.order;
   std::unique_ptr<comm::Communicator> comm;
   const auto deliver = [&](Packet packet) {
@@ -182,7 +182,7 @@ Outcome ThreadCrew::perform(size_t worker, Job& job) {
 }
 
 void ThreadCrew::close() {
-  std::vector<std::shared_ptr<Job>> jobs;
+  std::vector<std::shared_ptr<ThreadJob>> jobs;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;

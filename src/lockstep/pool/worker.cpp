@@ -12,11 +12,11 @@ Worker::Scope::Scope(const Worker& worker) { current_worker = &worker; }
 Worker::Scope::~Scope() { current_worker = nullptr; }
 
 void Worker::deliver(Packet packet) {
-  if (!place_.deliver) {
+  if (!membership_.deliver) {
     throw Error(ErrorCode::invalid_option, "this call has no DataQueue to send to",
                 "name one where the task is started, as in pool.spmd(task, input, {.queue = queue})");
   }
-  place_.deliver(std::move(packet));
+  membership_.deliver(std::move(packet));
 }
 
 }  // namespace lockstep::pool

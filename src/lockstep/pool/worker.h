@@ -20,7 +20,7 @@ namespace lockstep::pool {
 class Worker {
  public:
   /// What a pool gives each of its workers.
-  struct Place {
+  struct Membership {
     comm::Communicator& comm;
     std::stop_token stop{};
     std::stop_token asked{};  ///< to end by itself
@@ -30,39 +30,40 @@ class Worker {
     std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
     bool same_process = true;  ///< all ranks of the group are threads of this process
   };
-  explicit Worker(Place place) : place_(std::move(place)) {}
+  explicit Worker(Membership membership) : membership_(std::move(membership)) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  int64_t rank() const { return place_.comm.rank(); }
-  int64_t size() const { return place_.comm.size(); }
+  int64_t rank() const { return membership_.comm.rank(); }
+  int64_t size() const { return membership_.comm.size(); }
   /// Which part of the work is this rank's: part_of(total, size, rank), or a MiniBatchQueue's share.
-  Share share() const { return place_.comm.share(); }
+  Share share() const { return membership_.comm.share(); }
   /// Where every worker of the group has a GPU, tensors on these GPUs go from GPU to GPU.
-  comm::Communicator& comm() const { return place_.comm; }
+  comm::Communicator& comm() const { return membership_.comm; }
   /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at
   /// it now and then.
-  std::stop_token stop_token() const { return place_.stop; }
+  std::stop_token stop_token() const { return membership_.stop; }
   /// Whether the task is to end soon by itself and give its result: the client has asked
   /// (Future::ask_to_stop), or the stop is requested. Ranks of a group may see it in different steps; they
   /// agree by comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
-  bool stop_asked() const { return place_.asked.stop_requested() || place_.stop.stop_requested(); }
+  bool stop_asked() const { return membership_.asked.stop_requested() || membership_.stop.stop_requested(); }
   /// Requested when the client asks; not when the stop is.
-  std::stop_token asked_token() const { return place_.asked; }
+  std::stop_token asked_token() const { return membership_.asked; }
   /// The GPU of this worker (PoolOptions::gpus), else the CPU.
-  at::Device device() const { return place_.device; }
+  at::Device device() const { return membership_.device; }
   /// Which worker of the pool this is, on which machine, with which GPU: MATLAB's gpuDevice.
   WorkerInfo info() const {
-    return make_worker_info(place_.index, place_.device.is_cpu() ? -1 : int64_t{place_.device.index()});
+    return make_worker_info(membership_.index,
+                            membership_.device.is_cpu() ? -1 : int64_t{membership_.device.index()});
   }
 
   /// Whether all ranks of the group are threads of one process, which can then share what lies in memory.
-  bool same_process() const { return place_.same_process; }
+  bool same_process() const { return membership_.same_process; }
   /// The one object of this type that the tasks of this process share, made when it is first asked for. It
   /// lives as long as the pool.
   template <class T>
   std::shared_ptr<T> shared() const {
-    return place_.shared->get<T>();
+    return membership_.shared->get<T>();
   }
 
   /// The worker whose task the calling thread runs; null on any other thread, also on those that a task
@@ -88,7 +89,7 @@ class Worker {
  private:
   void deliver(Packet packet);
 
-  Place place_;
+  Membership membership_;
 };
 
 }  // namespace lockstep::pool

@@ -15,11 +15,11 @@ struct ReportMistake {
   std::string source;
   std::string truth;
   std::string answer;
-  double score = 0;          ///< of the answer
-  double truth_score = 0;    ///< of the true class
-  std::string picture_type;  ///< e.g. "image/png"
-  std::string picture;       ///< the file's bytes; empty: a table has the sample instead
-  bool tiny = false;         ///< so few pixels that each is shown as a square
+  double score = 0;        ///< of the answer
+  double truth_score = 0;  ///< of the true class
+  std::string image_type;  ///< e.g. "image/png"
+  std::string image;       ///< the file's bytes; empty: a table has the sample instead
+  bool tiny = false;       ///< so few pixels that each is shown as a square
 };
 
 /// How the network did on labelled samples.

@@ -40,12 +40,12 @@ const io::Event* last_of(const std::vector<io::Event>& events, std::string_view 
   return found;
 }
 
-std::string title_of(const History& history) {
+std::string page_title(const History& history) {
   if (history.network().empty()) return "run";
   return history.network() + (history.data().empty() ? "" : " on " + history.data());
 }
 
-std::string percent(double share) { return fixed(100 * share, 2) + "<small>&nbsp;%</small>"; }
+std::string small_percent(double share) { return fixed(100 * share, 2) + "<small>&nbsp;%</small>"; }
 
 // `value` is markup; nothing where a number is not known.
 std::string figure(std::string_view name, double number, const std::string& value,
@@ -64,13 +64,14 @@ std::string head_figures(const Report& report, const History& history) {
   const double seconds = io::number(said, "seconds");
   std::string text;
   if (report.judged)
-    text += figure("accuracy", report.judgement.accuracy, percent(report.judgement.accuracy),
+    text += figure("accuracy", report.judgement.accuracy, small_percent(report.judgement.accuracy),
                    "on " + report.judgement.samples + ", loss " + as_loss(report.judgement.loss));
-  if (!report.judged) text += figure("held-out accuracy", accuracy, percent(accuracy), "after the last step");
+  if (!report.judged)
+    text += figure("held-out accuracy", accuracy, small_percent(accuracy), "after the last step");
   const double best_step = io::number(said, "best_step");
-  text += figure("best held-out accuracy", best, percent(best),
+  text += figure("best held-out accuracy", best, small_percent(best),
                  best_step > 0 ? "at step " + with_commas(std::llround(best_step)) : "");
-  text += figure("test accuracy", test, percent(test));
+  text += figure("test accuracy", test, small_percent(test));
   text +=
       figure("time", seconds, escaped(as_duration(seconds)),
              with_commas(history.status().epoch) + (history.status().epoch == 1 ? " epoch, " : " epochs, ") +
@@ -83,7 +84,7 @@ std::string head(const Report& report, const History& history) {
   const io::Event* end = last_of(report.events, "end");
   const std::string state =
       end == nullptr ? "has not ended" : "ended: " + io::text(*end, "reason", "finished");
-  return "<header>\n<h1>" + name_text(title_of(history)) + "</h1>\n<p class=\"sub\">" +
+  return "<header>\n<h1>" + name_text(page_title(history)) + "</h1>\n<p class=\"sub\">" +
          name_text(report.run) + " · " + escaped(state) + "</p>\n" + head_figures(report, history) +
          "</header>\n";
 }
@@ -132,7 +133,7 @@ std::string plan_section(const Report& report) {
 std::string report_page(const Report& report) {
   History history;
   for (const io::Event& event : report.events) history.add(event);
-  std::string page = kHead + ("<title>" + escaped(title_of(history)) + "</title>\n<style>\n") +
+  std::string page = kHead + ("<title>" + escaped(page_title(history)) + "</title>\n<style>\n") +
                      std::string(report_style()) + "</style>\n</head>\n<body>\n<main>\n";
   page += head(report, history) + warnings(report);
   if (history.has_steps()) page += section("Curves", draw_curves(history, page_colours()));

@@ -32,8 +32,8 @@ Report two_classes() {
                          .answer = "dog",
                          .score = 0.987,
                          .truth_score = 0.013,
-                         .picture_type = "image/png",
-                         .picture = "pixels"}};
+                         .image_type = "image/png",
+                         .image = "pixels"}};
   return report;
 }
 
@@ -82,7 +82,7 @@ TEST(ReportPage, NamesAreNeverMarkup) {
   report.judgement.classes = {hostile, hostile};
   report.warnings = {hostile};
   for (std::string* text : {&report.judgement.mistakes[0].source, &report.judgement.mistakes[0].truth,
-                            &report.judgement.mistakes[0].answer, &report.judgement.mistakes[0].picture_type})
+                            &report.judgement.mistakes[0].answer, &report.judgement.mistakes[0].image_type})
     *text = hostile;
   for (io::Event& event : report.events) {
     if (event.kind == "plan")
@@ -91,8 +91,8 @@ TEST(ReportPage, NamesAreNeverMarkup) {
     if (event.kind == "message") event.values = {{"text", hostile}, {"level", "warning"}};
     if (event.kind == "end") event.values["reason"] = hostile;
   }
-  for (const bool picture : {true, false}) {
-    if (!picture) report.judgement.mistakes[0].picture.clear();
+  for (const bool image : {true, false}) {
+    if (!image) report.judgement.mistakes[0].image.clear();
     const std::string page = report_page(report);
     EXPECT_THAT(page, Not(HasSubstr("<script")));
     EXPECT_THAT(page, Not(HasSubstr("<img src")));

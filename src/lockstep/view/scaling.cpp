@@ -13,8 +13,8 @@ namespace {
 constexpr double kTop = 84;
 constexpr double kAccuracyHeight = 320;
 constexpr double kRateTop = kTop + kAccuracyHeight + 84;
-constexpr double kRateHeight = 200;
-constexpr double kHeight = kRateTop + kRateHeight + 56;
+constexpr double kPanelRateHeight = 200;
+constexpr double kHeight = kRateTop + kPanelRateHeight + 56;
 constexpr double kMinutes = 300;  // seconds from which on the axis is in minutes
 constexpr size_t kMostPlaces = 1000;
 // Of the smoothing window, in logged steps.
@@ -74,7 +74,7 @@ void draw_rates(Drawing& drawing, const std::vector<ScalingRun>& runs) {
   }
   Axis across{.low = 0, .high = most + 1, .ticks = {}, .digits = 0};
   for (const ScalingRun& run : runs) across.ticks.push_back(static_cast<double>(run.workers()));
-  const Panel panel{"rate-area", kRateTop, kRateHeight, across,
+  const Panel panel{"rate-area", kRateTop, kPanelRateHeight, across,
                     make_axis(0, highest > 0 ? highest * 1.08 : 1, 5, true)};
   draw_axes(drawing, panel, "images/s", true);
   drawing.path({{panel.across(0), panel.down(0)}, {panel.across(most), panel.down(each * most)}},

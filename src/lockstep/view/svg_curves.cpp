@@ -102,7 +102,7 @@ void draw_legend(Drawing& drawing, const History& history) {
   });
 }
 
-std::string title_of(const History& history) {
+std::string curves_title(const History& history) {
   if (history.network().empty()) return history.data().empty() ? "training" : history.data();
   return history.network() + (history.data().empty() ? "" : " on " + history.data());
 }
@@ -135,7 +135,7 @@ std::string draw_curves(const History& history, const PageColours& colours) {
   const Panel loss{"loss-area", loss_top, kPanelHeight, x, loss_axis(history, 6)};
 
   Drawing drawing(height, colours);
-  drawing.words(kPlotLeft, 36, Anchor::start, title_of(history), drawing.colours().ink, 18, true);
+  drawing.words(kPlotLeft, 36, Anchor::start, curves_title(history), drawing.colours().ink, 18, true);
   drawing.words(kPlotLeft, 58, Anchor::start, subtitle_of(history), drawing.colours().faint, 13);
   draw_legend(drawing, history);
   draw_epochs(drawing, accuracy, history, true);

@@ -16,7 +16,7 @@ namespace lockstep::view {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr auto kTrialsRedrawInterval = std::chrono::milliseconds(100);
 constexpr int kWidestName = 24;
 constexpr int kWidestCurve = 24;
 constexpr int kLeastFigures = 26;  // columns that the figures need beside name and curve
@@ -136,7 +136,7 @@ struct Trials::State {
   }
 
   void redraw_if_due() {
-    if (terminal.interactive() && Clock::now() - drawn >= kRedrawInterval) redraw();
+    if (terminal.interactive() && Clock::now() - drawn >= kTrialsRedrawInterval) redraw();
   }
 
   // A trial that was told to end is a line that stays.

@@ -82,7 +82,7 @@ class GlooCall {
   GlooCall(GlooLink& link, const WaitOptions& wait);
 
   /// Says what this rank does, with its data where they are few; hears the same of all, and compares.
-  void meet(const Announcement& own, const FlatList* few = nullptr);
+  void synchronize(const Announcement& own, const FlatList* few = nullptr);
   const Announcement& said(int64_t rank) const {
     return *reinterpret_cast<const Announcement*>(link_.message_of(rank));
   }

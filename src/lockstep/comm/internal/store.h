@@ -9,6 +9,7 @@
 #include "lockstep/comm/internal/meeting_store.h"
 #include "lockstep/comm/patience.h"
 #include "lockstep/comm/internal/secret_door.h"
+#include "lockstep/comm/internal/socket.h"
 #include "lockstep/comm/launcher.h"
 #include "lockstep/device/failure.h"
 
@@ -43,6 +44,10 @@ OpenStore open_store(const Launch& launch, Patience& patience);
 std::string name_of_rank(const Launch& launch);
 std::string who(const Launch& launch);
 std::string place_of(const Launch& launch);
+
+/// "rank 1 of 2 on node-b cannot <what> <place>: ...".
+Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
+             const std::string& hint);
 
 /// Of the ranks of a machine one tells: rank 0, else the first.
 Waiting waiting_of(const Launch& launch, Waiting waiting);

@@ -10,7 +10,7 @@
 namespace lockstep::data {
 
 /// In place on [C,H,W].
-void jitter_colors(std::span<uint8_t> picture, const PictureFormat& format, const ColorJitter& jitter,
+void jitter_colors(std::span<uint8_t> image, const ImageFormat& format, const ColorJitter& jitter,
                    Random random);
 
 }  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// The picture formats behind decode.h. To add one: a file with two such functions, and a line in the table of
+// The image formats behind decode.h. To add one: a file with two such functions, and a line in the table of
 // decode.cpp.
 #pragma once
 
@@ -13,22 +13,22 @@ namespace lockstep::data {
 /// A file that is about to be decoded, and must stay where it is until then.
 struct Decoding {
   int64_t bytes = 0;  ///< the most that `run` takes beside the file and what it gives
-  std::function<void(const Placement&)> run;
+  std::function<void(const PixelSink&)> run;
 };
 
 ImageSize png_size(const ByteWindow& bytes_at);
-void decode_png(std::string_view file, const Placement& placement);
+void decode_png(std::string_view file, const PixelSink& sink);
 ImageSize jpeg_size(const ByteWindow& bytes_at);
-void decode_jpeg(std::string_view file, const Placement& placement);
+void decode_jpeg(std::string_view file, const PixelSink& sink);
 ImageSize bmp_size(const ByteWindow& bytes_at);
-void decode_bmp(std::string_view file, const Placement& placement);
+void decode_bmp(std::string_view file, const PixelSink& sink);
 ImageSize pnm_size(const ByteWindow& bytes_at);
-void decode_pnm(std::string_view file, const Placement& placement);
+void decode_pnm(std::string_view file, const PixelSink& sink);
 ImageSize tiff_size(const ByteWindow& bytes_at);
-/// A pixel may have eight samples, and a tile may be larger than the picture. Throws DecodeError.
+/// A pixel may have eight samples, and a tile may be larger than the image. Throws DecodeError.
 Decoding open_tiff(std::string_view file);
 ImageSize webp_size(const ByteWindow& bytes_at);
-void decode_webp(std::string_view file, const Placement& placement);
+void decode_webp(std::string_view file, const PixelSink& sink);
 
 /// EXIF's tag Orientation, 1 where there is none; `bytes_at` counts from the TIFF header in which EXIF lies.
 int64_t exif_orientation(const ByteWindow& bytes_at);
@@ -48,7 +48,7 @@ void check_size(const ImageSize& size);
 /// "WebP ends at byte 20480"
 [[noreturn]] void ends_at(const char* format, size_t offset);
 
-/// Memory of this thread for pixels on their way, kept between pictures unless it is large. Valid until the
+/// Memory of this thread for pixels on their way, kept between images unless it is large. Valid until the
 /// thread's next call.
 std::span<uint8_t> scratch(size_t bytes);
 

@@ -40,8 +40,8 @@ Source open_csv(Files files, const SourceOptions& options);
 bool fits_image_folder(const Files& files);
 Source open_image_folder(Files files, const SourceOptions& options);
 
-/// Pictures of one size that lie decoded in memory, as IDX and CIFAR files give them.
-struct Pictures {
+/// Images of one size that lie decoded in memory, as IDX and CIFAR files give them.
+struct Images {
   std::string path;  ///< for source(): "path#17"
   ImageSize size;
   std::vector<uint8_t> pixels;  ///< [N,C,H,W]
@@ -51,7 +51,7 @@ struct Pictures {
 
 /// Makes the dataset, its labels matched to options.classes by name when there are any. Throws invalid_option
 /// for one class only or a class that is not among options.classes.
-Source source_of(Pictures pictures, std::string kind, const SourceOptions& options);
+Source source_of(Images images, std::string kind, const SourceOptions& options);
 
 /// For each of `found` its place in options.classes (`found` itself when those are empty). Throws
 /// invalid_option, with the nearest name, for one that is not there (-1 when options.unlabelled).

@@ -10,11 +10,11 @@ namespace {
 
 class FormatTaker : public PixelTaker {
  public:
-  FormatTaker(const PictureFormat& format, std::span<uint8_t> destination)
+  FormatTaker(const ImageFormat& format, std::span<uint8_t> destination)
       : format_(format), destination_(destination) {
     if (format.decode == Decode::gpu && format.jpeg_decoder == nullptr)
       throw Error(ErrorCode::invalid_option,
-                  "pictures are to be decoded on a GPU, and their format names no decoder",
+                  "images are to be decoded on a GPU, and their format names no decoder",
                   "device::gpu_library().jpeg_decoder has one");
   }
   Decode decode() const override { return format_.decode; }
@@ -23,7 +23,7 @@ class FormatTaker : public PixelTaker {
   void take(const Pixels& pixels) override { to_format(pixels, format_, destination_); }
 
  private:
-  const PictureFormat& format_;
+  const ImageFormat& format_;
   std::span<uint8_t> destination_;
 };
 
@@ -34,14 +34,14 @@ struct GivesLargePieceBack {
 
 }  // namespace
 
-void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
+void read_as(const Datastore& store, int64_t index, const ImageFormat& format,
              std::span<uint8_t> destination) {
   thread_local ThreadBuffer other;
   const GivesLargePieceBack at_end{other};
   std::optional<ImageSize> other_size;
   std::span<uint8_t> memory;
   FormatTaker taker(format, destination);
-  store.read_to(index, Placement(
+  store.read_to(index, PixelSink(
                            [&](const ImageSize& size) {
                              if (size == format.size()) return destination;
                              other_size = size;

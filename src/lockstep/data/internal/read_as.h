@@ -1,4 +1,4 @@
-// A stored picture in the format that is wanted.
+// A stored image in the format that is wanted.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace lockstep::data {
 
 /// Sample `index` in `format`, decoded as that says, into `destination` [C,H,W]; straight into it when the
-/// stored picture has the format's size. Any thread.
-void read_as(const Datastore& store, int64_t index, const PictureFormat& format,
+/// stored image has the format's size. Any thread.
+void read_as(const Datastore& store, int64_t index, const ImageFormat& format,
              std::span<uint8_t> destination);
 
 }  // namespace lockstep::data

@@ -35,7 +35,7 @@ Wide levels_of(Wide sum) {
 }
 
 // Interleaving the first half of the rows with the second, four times over, turns 16x16 bytes.
-void turn(Bytes16 (&rows)[16]) {
+void transpose(Bytes16 (&rows)[16]) {
   Bytes16 next[16];
   for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
@@ -66,15 +66,15 @@ void turn_in(const RowBlock& block) {
         rows[i] = load<Bytes16>(part);
       }
     }
-    turn(rows);
-    for (int64_t i = 0; i < 16; ++i) store(block.turned + (begin + i) * kLaneRows, rows[i]);
+    transpose(rows);
+    for (int64_t i = 0; i < 16; ++i) store(block.transposed + (begin + i) * kLaneRows, rows[i]);
   }
 }
 
 template <int64_t channels>
 void narrow_lanes(const RowBlock& block, const TapsView& columns, int64_t padded) {
   for (int64_t x = 0; x < columns.positions; ++x) {
-    const uint8_t* from = block.turned + (columns.firsts[x] - columns.base) * channels * kLaneRows;
+    const uint8_t* from = block.transposed + (columns.firsts[x] - columns.base) * channels * kLaneRows;
     const int32_t* weights = columns.weights + x * columns.stride;
     Wide sums[channels][kRegisters];
 #pragma GCC unroll 3
@@ -106,7 +106,7 @@ void turn_out(const RowBlock& block, int64_t padded) {
       Bytes16 rows[16];
       for (int64_t i = 0; i < 16; ++i)
         rows[i] = load<Bytes16>(block.narrowed + (c * padded + begin + i) * kLaneRows);
-      turn(rows);
+      transpose(rows);
       uint8_t* to = block.destination + c * block.destination_plane + begin;
       for (int64_t i = 0; i < block.rows; ++i) store(to + i * block.destination_row, rows[i]);
     }

@@ -31,7 +31,8 @@ struct RowBlock {
   uint8_t* destination = nullptr;  ///< the first row of the first channel
   int64_t destination_row = 0;
   int64_t destination_plane = 0;  ///< from one channel to the next
-  uint8_t* turned = nullptr;    ///< scratch: kLaneRows * round_up(source_pixels * channels, kLaneRows) bytes
+  uint8_t* transposed =
+      nullptr;                  ///< scratch: kLaneRows * round_up(source_pixels * channels, kLaneRows) bytes
   uint8_t* narrowed = nullptr;  ///< scratch: kLaneRows * channels * round_up(positions, kLaneRows) bytes
 };
 

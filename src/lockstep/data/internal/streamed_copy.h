@@ -13,7 +13,7 @@ namespace lockstep::data {
 /// Below this a mini-batch is still in a cache when it is used.
 constexpr size_t kStreamedBytes = size_t{64} << 10;
 
-/// Large pictures go past the caches: each line of the destination is written without being read from memory
+/// Large images go past the caches: each line of the destination is written without being read from memory
 /// first, a third of the traffic.
 inline void streamed_copy(const uint8_t* from, std::span<uint8_t> to) {
   if (to.size() < kStreamedBytes) {

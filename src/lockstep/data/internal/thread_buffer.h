@@ -1,4 +1,4 @@
-// Memory that a thread keeps from one picture to the next.
+// Memory that a thread keeps from one image to the next.
 #pragma once
 
 #include <cstddef>

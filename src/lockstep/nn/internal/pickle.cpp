@@ -27,12 +27,12 @@ bool is_storage(std::string_view name) {
   return std::find(kStorages.begin(), kStorages.end(), name) != kStorages.end();
 }
 
-[[noreturn]] void refuse(std::string message) { throw PickleError{std::move(message)}; }
+[[noreturn]] void refuse_pickle(std::string message) { throw PickleError{std::move(message)}; }
 
 [[noreturn]] void refuse_bad(const char* what) {
   std::string message = "its pickle has a bad ";
   message += what;
-  refuse(std::move(message));
+  refuse_pickle(std::move(message));
 }
 
 class Machine {
@@ -45,16 +45,16 @@ class Machine {
       if (code == '.') break;
       step(code);
     }
-    if (!rest_.empty()) refuse("bytes follow the end of its pickle");
+    if (!rest_.empty()) refuse_pickle("bytes follow the end of its pickle");
     if (stack_.size() != 1)
-      refuse("its pickle leaves " + std::to_string(stack_.size()) + " values where one is due");
+      refuse_pickle("its pickle leaves " + std::to_string(stack_.size()) + " values where one is due");
     pickle_.top = stack_.front();
     return std::move(pickle_);
   }
 
  private:
   std::string_view take(uint64_t count) {
-    if (count > rest_.size()) refuse("its pickle is cut off");
+    if (count > rest_.size()) refuse_pickle("its pickle is cut off");
     const std::string_view part = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return part;
@@ -70,7 +70,7 @@ class Machine {
 
   std::string line() {
     const size_t end = rest_.find('\n');
-    if (end == std::string_view::npos) refuse("its pickle is cut off");
+    if (end == std::string_view::npos) refuse_pickle("its pickle is cut off");
     const std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end + 1);
     return text;
@@ -80,8 +80,8 @@ class Machine {
   // somewhere.
   void count_stacking() {
     if (++stackings_ > kMostStackings)
-      refuse("its pickle has more than " + std::to_string(kMostStackings) +
-             " places that values are put into");
+      refuse_pickle("its pickle has more than " + std::to_string(kMostStackings) +
+                    " places that values are put into");
   }
 
   void stack(uint32_t number) {
@@ -91,7 +91,7 @@ class Machine {
 
   void push(PickleValue value) {
     if (pickle_.values.size() == kMostValues)
-      refuse("its pickle has more than " + std::to_string(kMostValues) + " values");
+      refuse_pickle("its pickle has more than " + std::to_string(kMostValues) + " values");
     stack(static_cast<uint32_t>(pickle_.values.size()));
     pickle_.values.push_back(std::move(value));
   }
@@ -100,7 +100,7 @@ class Machine {
 
   uint32_t pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
-      refuse("its pickle takes a value where there is none");
+      refuse_pickle("its pickle takes a value where there is none");
     const uint32_t top = stack_.back();
     stack_.pop_back();
     return top;
@@ -112,7 +112,7 @@ class Machine {
   }
 
   std::vector<uint32_t> pop_to_mark() {
-    if (marks_.empty()) refuse("its pickle takes a group of values that was not begun");
+    if (marks_.empty()) refuse_pickle("its pickle takes a group of values that was not begun");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<uint32_t> values(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -124,13 +124,13 @@ class Machine {
     const uint32_t top = pop();
     stack_.push_back(top);
     if (pickle_.values[top].kind != kind)
-      refuse(std::string("its pickle fills something that is no ") + what);
+      refuse_pickle(std::string("its pickle fills something that is no ") + what);
     return pickle_.values[top];
   }
 
   void append(Kind kind, const char* what, const std::vector<uint32_t>& values) {
     std::vector<uint32_t>& items = top_of(kind, what).items;
-    if (kind == Kind::dict && values.size() % 2 != 0) refuse("its pickle has a key without a value");
+    if (kind == Kind::dict && values.size() % 2 != 0) refuse_pickle("its pickle has a key without a value");
     items.insert(items.end(), values.begin(), values.end());
   }
 
@@ -143,7 +143,7 @@ class Machine {
   void global(const std::string& module, const std::string& name) {
     const std::string whole = module + "." + name;
     if (whole != kOrderedDict && whole != kTensor && whole != kParameter && !is_storage(whole)) {
-      refuse("it names " + in_quotes(whole) + ", which no state dict needs, and nothing of it is run");
+      refuse_pickle("it names " + in_quotes(whole) + ", which no state dict needs, and nothing of it is run");
     }
     push({.kind = Kind::global, .text = whole});
   }
@@ -160,9 +160,9 @@ class Machine {
     const PickleValue& id = pickle_.values[pop()];
     const std::string& type = item(id, 1, Kind::global, "storage").text;
     if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type))
-      refuse("its pickle has a bad storage");
+      refuse_pickle("its pickle has a bad storage");
     if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes)
-      refuse("its pickle has a storage whose key has " + std::to_string(bytes) + " bytes");
+      refuse_pickle("its pickle has a storage whose key has " + std::to_string(bytes) + " bytes");
     push({.kind = Kind::storage,
           .integer = item(id, 4, Kind::integer, "storage").integer,
           .items = {id.items[1], id.items[2]}});
@@ -175,9 +175,9 @@ class Machine {
     const PickleValue& arguments = pickle_.values[given];
     const PickleValue& called = pickle_.values[pop()];
     if (called.kind != Kind::global || arguments.kind != Kind::tuple)
-      refuse("its pickle calls something that is no function");
+      refuse_pickle("its pickle calls something that is no function");
     if (called.text == kOrderedDict) {
-      if (!arguments.items.empty()) refuse("its pickle has a bad OrderedDict");
+      if (!arguments.items.empty()) refuse_pickle("its pickle has a bad OrderedDict");
       push({.kind = Kind::dict});
     } else if (called.text == kParameter) {
       item(arguments, 0, Kind::tensor, "parameter");
@@ -189,13 +189,13 @@ class Machine {
       item(arguments, 3, Kind::tuple, "tensor");
       push({.kind = Kind::tensor, .items = {arguments.items.begin(), arguments.items.begin() + 4}});
     } else {
-      refuse("its pickle calls " + in_quotes(called.text));
+      refuse_pickle("its pickle calls " + in_quotes(called.text));
     }
   }
 
   void long_integer() {
     const auto count = number<uint8_t>();
-    if (count > 8) refuse("its pickle has an integer of " + std::to_string(count) + " bytes");
+    if (count > 8) refuse_pickle("its pickle has an integer of " + std::to_string(count) + " bytes");
     const std::string_view bytes = take(count);
     uint64_t value = count > 0 && (bytes.back() & 0x80) != 0 ? ~uint64_t{0} : 0;
     std::memcpy(&value, bytes.data(), count);
@@ -203,14 +203,14 @@ class Machine {
   }
 
   void remember(uint64_t place) {
-    if (stack_.empty()) refuse("its pickle keeps a value that is not there");
+    if (stack_.empty()) refuse_pickle("its pickle keeps a value that is not there");
     memo_[place] = stack_.back();
-    if (memo_.size() > pickle_.values.size()) refuse("its pickle keeps more values than it has");
+    if (memo_.size() > pickle_.values.size()) refuse_pickle("its pickle keeps more values than it has");
   }
 
   void recall(uint64_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) refuse("its pickle takes a value that it has not kept");
+    if (found == memo_.end()) refuse_pickle("its pickle takes a value that it has not kept");
     stack(found->second);
   }
 
@@ -218,7 +218,7 @@ class Machine {
     switch (code) {
       case 0x80:  // PROTO
         if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5)
-          refuse("its pickle is of protocol " + std::to_string(protocol));
+          refuse_pickle("its pickle is of protocol " + std::to_string(protocol));
         return;
       case 0x95:
         take(8);
@@ -295,7 +295,7 @@ class Machine {
       case 'b':
         return build();
       default:
-        refuse("its pickle has the operation " + std::to_string(code) + ", which no state dict needs");
+        refuse_pickle("its pickle has the operation " + std::to_string(code) + ", which no state dict needs");
     }
   }
 

@@ -20,7 +20,7 @@ inline std::string error_of(const std::function<void()>& work) {
   return "";
 }
 
-/// What a user is told about this network for pictures of `input`, or empty when it fits.
+/// What a user is told about this network for images of `input`, or empty when it fits.
 inline std::string complaint(const std::string& json, const NetworkInput& input = {}) {
   return error_of([&] { inspect_network(read_network(Json::parse(json), "net"), input); });
 }

@@ -10,8 +10,8 @@
 #include <torch/nn/modules/dropout.h>
 
 #include "lockstep/base/text.h"
-#include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/nn/fused/fused_dropout.h"
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/fused_dropout.h"
 
 namespace lockstep::nn {
 namespace {
@@ -75,9 +75,9 @@ LayerPlan plan_dropout(const Dropout& options, const std::vector<LayerInput>& in
   plan.build = [probability = options.probability](bool) {
     auto module = std::make_shared<torch::nn::DropoutImpl>(torch::nn::DropoutOptions(probability));
     return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
-                        const bool fused = module->is_training() && DirectConvolutions::enabled() &&
-                                           fits_fused_dropout(taken[0]);
-                        return fused ? fused_dropout(taken[0], module->options.p())
+                        const bool fused = module->is_training() && kernels::DirectConvolutions::enabled() &&
+                                           kernels::fits_fused_dropout(taken[0]);
+                        return fused ? kernels::fused_dropout(taken[0], module->options.p())
                                      : module->forward(taken[0]);
                       }};
   };

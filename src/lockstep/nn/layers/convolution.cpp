@@ -2,8 +2,8 @@
 
 #include <torch/nn/modules/conv.h>
 
-#include "lockstep/nn/direct/convolution_kernels.h"
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/convolution_kernels.h"
+#include "lockstep/kernels/direct_convolution.h"
 
 namespace lockstep::nn {
 namespace {
@@ -17,9 +17,9 @@ void check_groups(const Conv2d& options, const LayerInput& input) {
                "choose groups that divide both"};
 }
 
-bool is_direct(direct::ConvolutionShape shape, int64_t batch, bool half) {
+bool is_direct(kernels::ConvolutionShape shape, int64_t batch, bool half) {
   shape.batch = batch;
-  return half ? direct::is_worthwhile<direct::BFloat16>(shape) : direct::is_worthwhile<float>(shape);
+  return half ? kernels::is_worthwhile<kernels::BFloat16>(shape) : kernels::is_worthwhile<float>(shape);
 }
 
 std::string detail_of(const Conv2d& options, Pair kernel, Pair stride, Pair padding, Pair dilation) {
@@ -34,7 +34,7 @@ std::string detail_of(const Conv2d& options, Pair kernel, Pair stride, Pair padd
 }  // namespace
 
 LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inputs) {
-  const LayerInput& input = picture_input(inputs);
+  const LayerInput& input = image_input(inputs);
   if (options.filters == 0) throw Misfit{"needs \"filters\", the channels of its output", ""};
   if (options.kernel.empty())
     throw Misfit{"needs \"kernel\", the size of its window", "\"kernel\": 3, or [3, 5] for height and width"};
@@ -54,18 +54,18 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
   if (options.bias) plan.learnables.push_back({"bias", {options.filters}});
   const bool plain = dilation.height == 1 && dilation.width == 1 && options.groups == 1;
   const bool overlaps = padding.height < kernel.height && padding.width < kernel.width;
-  const direct::ConvolutionShape shape{0,
-                                       input.shape[0],
-                                       input.shape[1],
-                                       input.shape[2],
-                                       options.filters,
-                                       kernel.height,
-                                       kernel.width,
-                                       padding.height,
-                                       padding.width,
-                                       false,
-                                       stride.height,
-                                       stride.width};
+  const kernels::ConvolutionShape shape{0,
+                                        input.shape[0],
+                                        input.shape[1],
+                                        input.shape[2],
+                                        options.filters,
+                                        kernel.height,
+                                        kernel.width,
+                                        padding.height,
+                                        padding.width,
+                                        false,
+                                        stride.height,
+                                        stride.width};
   plan.runs_direct = [shape, possible = plain && overlaps](int64_t batch, bool half) {
     return possible && is_direct(shape, batch, half);
   };
@@ -83,8 +83,8 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
         .module = module,
         .forward = [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); },
         .forward_joined =
-            [module](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) {
-              return joined_convolution(*module, taken[0], joined);
+            [module](const std::vector<at::Tensor>& taken, const kernels::JoinedImages& joined) {
+              return kernels::joined_convolution(*module, taken[0], joined);
             }};
   };
   return plan;

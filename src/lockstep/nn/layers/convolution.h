@@ -1,4 +1,4 @@
-// Convolutions over pictures.
+// Convolutions over images.
 #pragma once
 
 #include "lockstep/nn/initializer.h"
@@ -21,7 +21,7 @@ struct Conv2d {
           between(1, 1e6));
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
     field("stride", self.stride, "steps of the window, 1 if not given", between(1, 1e4));
-    field("padding", self.padding, "zeros put around the picture, 0 if not given", between(0, 1e4));
+    field("padding", self.padding, "zeros put around the image, 0 if not given", between(0, 1e4));
     field("dilation", self.dilation, "distance between the window's points, 1 if not given", between(1, 1e4));
     field("groups", self.groups, "groups of channels that do not see each other", between(1, 1e6));
     field("bias", self.bias, "add a learned number to each channel");

@@ -2,7 +2,7 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "lockstep/nn/direct/direct_linear.h"
+#include "lockstep/kernels/direct_linear.h"
 #include "lockstep/nn/recurrence.h"
 
 namespace lockstep::nn {
@@ -31,7 +31,7 @@ LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inpu
     initialize(options.initializer, module->weight, module->bias);
     return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
                         return taken[0].dim() == 3 ? linear_of_steps(taken[0], module->weight, module->bias)
-                                                   : linear(*module, taken[0]);
+                                                   : kernels::linear(*module, taken[0]);
                       }};
   };
   return plan;

@@ -3,8 +3,8 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 
-#include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/nn/fused/fused_relu.h"
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/fused_relu.h"
 
 namespace lockstep::nn {
 namespace {
@@ -22,13 +22,15 @@ void check_several(const std::vector<LayerInput>& inputs) {
 }
 
 at::Tensor relu_of_sum(const std::vector<at::Tensor>& taken) {
-  return DirectConvolutions::enabled() && fits_fused_relu(taken) ? add_relu(taken[0], taken[1])
-                                                                 : at::add(taken[0], taken[1]).relu_();
+  return kernels::DirectConvolutions::enabled() && kernels::fits_fused_relu(taken)
+             ? kernels::add_relu(taken[0], taken[1])
+             : at::add(taken[0], taken[1]).relu_();
 }
 
 at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken, const at::Tensor& whole) {
-  return DirectConvolutions::enabled() && fits_concatenate_relu(taken, whole) ? concatenate_relu(taken, whole)
-                                                                              : at::cat(taken, 1).relu_();
+  return kernels::DirectConvolutions::enabled() && kernels::fits_concatenate_relu(taken, whole)
+             ? kernels::concatenate_relu(taken, whole)
+             : at::cat(taken, 1).relu_();
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inpu
         .module = nullptr,
         .forward = [](const std::vector<at::Tensor>& taken) { return relu_of_concatenation(taken, {}); },
         .forward_joined =
-            [](const std::vector<at::Tensor>& taken, const JoinedPictures& joined) {
+            [](const std::vector<at::Tensor>& taken, const kernels::JoinedImages& joined) {
               return relu_of_concatenation(taken, joined.whole);
             }};
   };

@@ -8,7 +8,7 @@ namespace lockstep::nn {
 /// The sum of inputs of one shape.
 LayerPlan plan_add(const NoOptions& options, const std::vector<LayerInput>& inputs);
 
-/// Pictures of one height and width, or features, one after the other along channels: [C1,H,W], [C2,H,W] ->
+/// Images of one height and width, or features, one after the other along channels: [C1,H,W], [C2,H,W] ->
 /// [C1+C2,H,W].
 LayerPlan plan_concatenate(const NoOptions& options, const std::vector<LayerInput>& inputs);
 

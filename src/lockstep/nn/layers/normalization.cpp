@@ -4,7 +4,7 @@
 #include <torch/nn/modules/normalization.h>
 
 #include "lockstep/base/text.h"
-#include "lockstep/nn/fused/fused_batch_norm.h"
+#include "lockstep/kernels/fused_batch_norm.h"
 
 namespace lockstep::nn {
 namespace {
@@ -21,10 +21,10 @@ BuiltLayer build_of_features(const BatchNorm& options, int64_t channels) {
   return {module, [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); }};
 }
 
-BuiltLayer build_of_pictures(const BatchNorm& options, int64_t channels, bool relu) {
+BuiltLayer build_of_images(const BatchNorm& options, int64_t channels, bool relu) {
   auto module = std::make_shared<torch::nn::BatchNorm2dImpl>(module_options(options, channels));
   return {module, [module, relu](const std::vector<at::Tensor>& taken) {
-            return batch_norm(*module, taken[0], relu);
+            return kernels::batch_norm(*module, taken[0], relu);
           }};
 }
 
@@ -33,21 +33,20 @@ BuiltLayer build_of_pictures(const BatchNorm& options, int64_t channels, bool re
 LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput>& inputs) {
   const LayerInput& input = timeless_input(inputs, "padding would count in its statistics");
   const int64_t channels = input.shape.front();
-  const bool pictures = input.shape.size() == 3;
-  LayerPlan plan{.output = input.shape, .output_is_reusable = true, .keeps_shards_apart = pictures};
+  const bool images = input.shape.size() == 3;
+  LayerPlan plan{.output = input.shape, .output_is_reusable = true, .keeps_shards_apart = images};
   if (options.affine) plan.learnables = {{"weight", {channels}}, {"bias", {channels}}};
   plan.states = {{"running_mean", {channels}}, {"running_var", {channels}}};
-  plan.build = [options, channels, pictures](bool) {
-    return pictures ? build_of_pictures(options, channels, false) : build_of_features(options, channels);
+  plan.build = [options, channels, images](bool) {
+    return images ? build_of_images(options, channels, false) : build_of_features(options, channels);
   };
-  if (pictures)
-    plan.build_with_relu = [options, channels] { return build_of_pictures(options, channels, true); };
+  if (images) plan.build_with_relu = [options, channels] { return build_of_images(options, channels, true); };
   return plan;
 }
 
 LayerPlan plan_local_response_norm(const LocalResponseNorm& options, const std::vector<LayerInput>& inputs) {
   LayerPlan plan{.detail = "over " + std::to_string(options.size) + " channels",
-                 .output = picture_input(inputs).shape};
+                 .output = image_input(inputs).shape};
   plan.build = [options](bool) {
     auto module =
         std::make_shared<torch::nn::LocalResponseNormImpl>(torch::nn::LocalResponseNormOptions(options.size)

@@ -6,9 +6,9 @@
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
 
-#include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/nn/direct/direct_pooling.h"
-#include "lockstep/nn/shards_together.h"
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_pooling.h"
+#include "lockstep/kernels/shards_together.h"
 
 namespace lockstep::nn {
 namespace {
@@ -48,15 +48,15 @@ std::array<int64_t, 2> array_of(Pair pair) { return {pair.height, pair.width}; }
 }  // namespace
 
 LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& inputs) {
-  const LayerInput& input = picture_input(inputs);
+  const LayerInput& input = image_input(inputs);
   const PoolWindows windows = windows_of(options);
   const Pair dilation = pair_of(options.dilation, "dilation", {1, 1});
   LayerPlan plan{
       .detail = detail_of(windows, options.ceil_mode), .keeps_shards_apart = true, .relu_may_precede = true};
-  const Window rows{windows.kernel.height, windows.stride.height, windows.padding.height, dilation.height,
-                    options.ceil_mode};
-  const Window columns{windows.kernel.width, windows.stride.width, windows.padding.width, dilation.width,
-                       options.ceil_mode};
+  const kernels::Window rows{windows.kernel.height, windows.stride.height, windows.padding.height,
+                             dilation.height, options.ceil_mode};
+  const kernels::Window columns{windows.kernel.width, windows.stride.width, windows.padding.width,
+                                dilation.width, options.ceil_mode};
   plan.output = windowed_shape(input, input.shape[0], rows, columns);
   const auto max_pool = [windows, dilation, ceil_mode = options.ceil_mode](const at::Tensor& tensor) {
     return at::max_pool2d(tensor, array_of(windows.kernel), array_of(windows.stride),
@@ -68,8 +68,8 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
   };
   plan.build_with_relu = [max_pool, rows, columns] {
     return BuiltLayer{nullptr, [=](const std::vector<at::Tensor>& taken) {
-                        const auto output = DirectConvolutions::enabled()
-                                                ? direct_max_pool(taken[0], rows, columns, true)
+                        const auto output = kernels::DirectConvolutions::enabled()
+                                                ? kernels::direct_max_pool(taken[0], rows, columns, true)
                                                 : std::nullopt;
                         return output ? *output : max_pool(taken[0]).relu_();
                       }};
@@ -78,7 +78,7 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
 }
 
 LayerPlan plan_average_pool(const AveragePool& options, const std::vector<LayerInput>& inputs) {
-  const LayerInput& input = picture_input(inputs);
+  const LayerInput& input = image_input(inputs);
   const PoolWindows windows = windows_of(options);
   LayerPlan plan{.detail = detail_of(windows, options.ceil_mode)};
   plan.output = windowed_shape(
@@ -98,12 +98,12 @@ LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options,
                                      const std::vector<LayerInput>& inputs) {
   const Pair size = pair_of(options.size, "size", {1, 1});
   LayerPlan plan{.detail = "to " + pair_text(size),
-                 .output = {picture_input(inputs).shape[0], size.height, size.width},
+                 .output = {image_input(inputs).shape[0], size.height, size.width},
                  .keeps_shards_apart = true};
   checked_count(plan.output, "an output");
   plan.build = [size](bool) {
     return BuiltLayer{nullptr, [size](const std::vector<at::Tensor>& taken) {
-                        return shard_by_shard(taken[0], [&](const at::Tensor& shard) {
+                        return kernels::shard_by_shard(taken[0], [&](const at::Tensor& shard) {
                           return at::adaptive_avg_pool2d(shard, array_of(size));
                         });
                       }};

@@ -1,4 +1,4 @@
-// Layers that make pictures smaller.
+// Layers that make images smaller.
 #pragma once
 
 #include "lockstep/nn/layer.h"
@@ -16,8 +16,7 @@ struct MaxPool {
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
     field("stride", self.stride, "steps of the window, the kernel if not given", between(1, 1e4));
     field("padding", self.padding,
-          "rows and columns put around the picture, at most half the kernel, 0 if not given",
-          between(0, 1e4));
+          "rows and columns put around the image, at most half the kernel, 0 if not given", between(0, 1e4));
     field("dilation", self.dilation, "distance between the window's points, 1 if not given", between(1, 1e4));
     field("ceil_mode", self.ceil_mode, "also windows that reach over the edge");
   };
@@ -33,7 +32,7 @@ struct AveragePool {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
     field("stride", self.stride, "steps of the window, the kernel if not given", between(1, 1e4));
-    field("padding", self.padding, "zeros put around the picture, at most half the kernel, 0 if not given",
+    field("padding", self.padding, "zeros put around the image, at most half the kernel, 0 if not given",
           between(0, 1e4));
     field("ceil_mode", self.ceil_mode, "also windows that reach over the edge");
   };

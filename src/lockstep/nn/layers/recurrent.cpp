@@ -47,9 +47,9 @@ std::vector<CellWeights> weights_of(const torch::nn::Module& module) {
 
 enum class Cell { lstm, gru };
 
-/// Output [b,H,T] or [b,H]. `carried` is h, and c of an LSTM, [b,layers,H].
+/// Output [b,H,T] or [b,H]. `hidden_state` is h, and c of an LSTM, [b,layers,H].
 at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, const at::Tensor& input,
-               const TimeSteps& times, std::vector<at::Tensor>& carried) {
+               const TimeSteps& times, std::vector<at::Tensor>& hidden_state) {
   // Sums over hundreds of time steps need float32's digits, and products of few rows gain nothing from fewer.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const std::vector<CellWeights> layers = weights_of(module);
@@ -59,24 +59,25 @@ at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, cons
                           .to(layers.front().input.scalar_type())
                           .permute({2, 0, 1})
                           .contiguous();
-  if (carried.empty())
-    carried.assign(cell == Cell::lstm ? 2 : 1, at::zeros({rows, static_cast<int64_t>(layers.size()), hidden},
-                                                         values.options().requires_grad(false)));
+  if (hidden_state.empty())
+    hidden_state.assign(cell == Cell::lstm ? 2 : 1,
+                        at::zeros({rows, static_cast<int64_t>(layers.size()), hidden},
+                                  values.options().requires_grad(false)));
   std::vector<at::Tensor> h, c;
   at::Tensor last;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto place = static_cast<int64_t>(i);
-    const at::Tensor begin = carried[0].select(1, place).contiguous();
+    const at::Tensor begin = hidden_state[0].select(1, place).contiguous();
     const Recurrence made = cell == Cell::lstm ? run_lstm(values, span.padding, layers[i], begin,
-                                                          carried[1].select(1, place).contiguous())
+                                                          hidden_state[1].select(1, place).contiguous())
                                                : run_gru(values, span.padding, layers[i], begin);
     values = made.outputs;
     last = made.h;
     h.push_back(made.h.detach());
     if (cell == Cell::lstm) c.push_back(made.c.detach());
   }
-  carried[0] = at::stack(h, 1);
-  if (cell == Cell::lstm) carried[1] = at::stack(c, 1);
+  hidden_state[0] = at::stack(h, 1);
+  if (cell == Cell::lstm) hidden_state[1] = at::stack(c, 1);
   if (mode == OutputMode::last) return last;
   const at::Tensor outputs = values.permute({1, 2, 0});
   return span.count == steps ? outputs
@@ -101,16 +102,16 @@ LayerPlan plan_recurrent(const Recurrent& options, const std::vector<LayerInput>
     plan.learnables.push_back({"bias_ih" + suffix, {gates * options.hidden}});
     plan.learnables.push_back({"bias_hh" + suffix, {gates * options.hidden}});
   }
-  plan.carried.push_back({"h", {options.layers, options.hidden}});
-  if (cell == Cell::lstm) plan.carried.push_back({"c", {options.layers, options.hidden}});
+  plan.hidden_state.push_back({"h", {options.layers, options.hidden}});
+  if (cell == Cell::lstm) plan.hidden_state.push_back({"c", {options.layers, options.hidden}});
   plan.build = [options, channels, cell](bool) {
     auto module =
         std::make_shared<Module>(ModuleOptions(channels, options.hidden).num_layers(options.layers));
     BuiltLayer built{.module = module};
-    built.forward_steps = [module, cell, mode = options.output](const at::Tensor& taken,
-                                                                const TimeSteps& times,
-                                                                std::vector<at::Tensor>& carried) {
-      return run(*module, cell, mode, taken, times, carried);
+    built.forward_sequence = [module, cell, mode = options.output](const at::Tensor& taken,
+                                                                   const TimeSteps& times,
+                                                                   std::vector<at::Tensor>& hidden_state) {
+      return run(*module, cell, mode, taken, times, hidden_state);
     };
     return built;
   };

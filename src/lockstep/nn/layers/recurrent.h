@@ -25,7 +25,7 @@ struct Recurrent {
 
 /// PyTorch's torch.nn.LSTM and torch.nn.GRU of one direction, without dropout: their arithmetic, names
 /// (weight_ih_l0 ...) and first weights. A padded time step changes no state and gives zeros. In bf16-mixed
-/// they run in float32. State carried between mini-batches: "h" [layers,hidden], and "c" of an LSTM.
+/// they run in float32. State hidden_state between mini-batches: "h" [layers,hidden], and "c" of an LSTM.
 LayerPlan plan_lstm(const Recurrent& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_gru(const Recurrent& options, const std::vector<LayerInput>& inputs);
 

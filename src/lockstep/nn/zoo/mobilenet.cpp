@@ -6,14 +6,15 @@
 namespace lockstep::nn {
 namespace {
 
-struct Convolution {
+struct MobileNetConvolution {
   int64_t filters;
   int64_t kernel;
   int64_t stride;
   int64_t groups;
 };
 
-void convolve(Json& layers, const std::string& name, const std::string& norm, const Convolution& options) {
+void convolve(Json& layers, const std::string& name, const std::string& norm,
+              const MobileNetConvolution& options) {
   layers.push_back({{"name", name},
                     {"type", "conv2d"},
                     {"filters", options.filters},
@@ -27,7 +28,7 @@ void convolve(Json& layers, const std::string& name, const std::string& norm, co
 }
 
 /// A convolution, batch norm and ReLU6: NAME.0, NAME.1, NAME.2.
-void activated(Json& layers, const std::string& name, const Convolution& options) {
+void activated(Json& layers, const std::string& name, const MobileNetConvolution& options) {
   convolve(layers, name + ".0", name + ".1", options);
   layers.push_back({{"name", name + ".2"}, {"type", "relu6"}});
 }

@@ -6,15 +6,15 @@
 namespace lockstep::nn {
 namespace {
 
-struct Convolution {
+struct ResnetConvolution {
   int64_t filters;
   int64_t kernel;
   int64_t stride;
   int64_t padding;
 };
 
-void convolve(Json& layers, const std::string& name, const Convolution& options, const std::string& norm,
-              const std::string& input) {
+void convolve(Json& layers, const std::string& name, const ResnetConvolution& options,
+              const std::string& norm, const std::string& input) {
   layers.push_back({{"name", name},
                     {"type", "conv2d"},
                     {"inputs", Json::array({input})},

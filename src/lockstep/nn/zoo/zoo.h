@@ -10,7 +10,7 @@ namespace lockstep::nn {
 Json alexnet();
 
 /// Krizhevsky et al. 2012 as in Caffe's bvlc_alexnet and MATLAB's alexnet: grouped convolutions, local
-/// response normalisation after the ReLU. For pictures of 227x227, the size that published weights need.
+/// response normalisation after the ReLU. For images of 227x227, the size that published weights need.
 Json alexnet_2012();
 
 /// Three convolutions with batch norm and one linear layer; named as a torch.nn.Sequential.

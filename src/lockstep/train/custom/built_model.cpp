@@ -10,17 +10,17 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/nn/direct/direct_convolution.h"
+#include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/custom/internal/model_parts.h"
-#include "lockstep/train/carried_states.h"
-#include "lockstep/train/number_type.h"
-#include "lockstep/train/placement.h"
-#include "lockstep/train/prepare.h"
-#include "lockstep/train/replica.h"
-#include "lockstep/train/sequence_data.h"
+#include "lockstep/train/step/hidden_states.h"
+#include "lockstep/train/options/number_type.h"
+#include "lockstep/train/options/placement.h"
+#include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/step/shard_runner.h"
+#include "lockstep/train/planning/sequence_data.h"
 
 namespace lockstep::train {
 namespace {
@@ -44,7 +44,7 @@ at::Tensor placed(const at::Tensor& input, const SharedWeights& weights) {
 }
 
 void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
-  if (parts.input.steps == 0 || !parts.instance.forward_sequences) {
+  if (parts.input.time_steps == 0 || !parts.instance.forward_sequences) {
     throw Error(ErrorCode::invalid_option, "the network takes no sequences",
                 "build it for a dataset of sequences; a module of one's own needs Tensor forward(const "
                 "nn::Sequences&)");
@@ -58,9 +58,10 @@ void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
 }
 
 // Empty: zeros.
-std::vector<at::Tensor> carried_into(const BuiltModel::Parts& parts, const data::Shard& shard,
-                                     const StreamStates& states) {
-  if (parts.instance.carried.empty() || !shard.continues.defined() || !shard.continues.any().item<bool>())
+std::vector<at::Tensor> hidden_states_into(const BuiltModel::Parts& parts, const data::Shard& shard,
+                                           const StreamStates& states) {
+  if (parts.instance.hidden_state.empty() || !shard.continues.defined() ||
+      !shard.continues.any().item<bool>())
     return {};
   const auto left = states.find(shard.index);
   if (left == states.end() || left->second.empty() || left->second.front().size(0) != shard.count) {
@@ -80,9 +81,9 @@ at::Tensor run(const BuiltModel::Parts& parts, const data::Shard& shard, StreamS
                           .lengths = shard.lengths,
                           .padded_left = shard.padded_left};
   if (states == nullptr) return parts.instance.forward_sequences(sequences).logits;
-  sequences.carried = carried_into(parts, shard, *states);
+  sequences.hidden_state = hidden_states_into(parts, shard, *states);
   nn::SequenceOutput output = parts.instance.forward_sequences(sequences);
-  (*states)[shard.index] = std::move(output.carried);
+  (*states)[shard.index] = std::move(output.hidden_state);
   return output.logits;
 }
 
@@ -104,7 +105,7 @@ at::Tensor BuiltModel::forward(const at::Tensor& input) const { return forward(d
 at::Tensor BuiltModel::forward(const at::Tensor& input, std::string_view format) const {
   check_labelled(format, input.sizes().vec(), "the input");
   const nn::NetworkInput& wanted = parts_->input;
-  const bool sequences = wanted.steps > 0;
+  const bool sequences = wanted.time_steps > 0;
   const at::Tensor samples = input.permute(dimension_order(format, sequences ? "BCT" : "BCSS"));
   const std::array<int64_t, 3> sizes{wanted.channels, wanted.height, wanted.width};
   const at::IntArrayRef fixed = at::IntArrayRef(sizes).slice(0, sequences ? 1 : 3),
@@ -112,7 +113,7 @@ at::Tensor BuiltModel::forward(const at::Tensor& input, std::string_view format)
   if (given != fixed) {
     throw Error(ErrorCode::invalid_option, "the input " + c10::str(input.sizes()) + " labelled \"" +
                                                std::string(format) + "\" is of " +
-                                               (sequences ? "sequences " : "pictures ") + c10::str(given) +
+                                               (sequences ? "sequences " : "images ") + c10::str(given) +
                                                (sequences ? " (channels)" : " (channels, height, width)") +
                                                ", and the network takes " + c10::str(fixed));
   }
@@ -129,7 +130,7 @@ at::Tensor BuiltModel::predict(const at::Tensor& input) const { return predict(d
 at::Tensor BuiltModel::predict(const data::Shard& shard, StreamStates* states) const {
   const torch::NoGradGuard no_grad;
   if (parts_->training) parts_->begin_evaluation();
-  const nn::DirectConvolutions convolutions(parts_->options.kernels == Kernels::auto_);
+  const kernels::DirectConvolutions convolutions(parts_->options.kernels == Kernels::auto_);
   const AutocastScope autocast(parts_->options.precision, parts_->weights.device().type(),
                                WeightCasts::renew);
   return run(*parts_, shard, states);
@@ -210,14 +211,14 @@ const nn::NetworkInput& BuiltModel::input() const { return parts_->input; }
 const nn::Instance& BuiltModel::instance() const { return parts_->instance; }
 
 nn::NetworkInput input_of(const data::Dataset& dataset) {
-  const data::PictureFormat format = data::format_of(dataset);
+  const data::ImageFormat format = data::format_of(dataset);
   if (format.kind == data::SampleKind::sequence) return sequence_input(dataset, format);
   return {format.channels, format.height, format.width, static_cast<int64_t>(dataset.classes().size())};
 }
 
-data::SharedPictures shared_pictures(const pool::Worker& worker) {
+data::SharedImages shared_images(const pool::Worker& worker) {
   const int64_t processes = worker.same_process() ? 1 : worker.size();
-  return {worker.shared<data::PictureShare>(), device::memory_limit() / 2 / processes};
+  return {worker.shared<data::ImageShare>(), device::memory_limit() / 2 / processes};
 }
 
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input,
@@ -237,7 +238,7 @@ BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::Net
   BatchNorms shard_statistics(instance, norms);
   return BuiltModel(std::make_shared<BuiltModel::Parts>(
       BuiltModel::Parts{network, input, options, instance, std::move(weights), std::move(norms),
-                        std::move(shard_statistics), shared_pictures(worker)}));
+                        std::move(shard_statistics), shared_images(worker)}));
 }
 
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const data::Dataset& dataset,

@@ -16,8 +16,8 @@
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/pool/worker.h"
-#include "lockstep/train/number_type.h"
-#include "lockstep/train/options.h"
+#include "lockstep/train/options/number_type.h"
+#include "lockstep/train/options/options.h"
 
 namespace lockstep::train {
 
@@ -34,9 +34,9 @@ struct BuildOptions {
 };
 
 /// Recurrent state from one piece of a stream to the next (data::stream_pieces): by a shard's index, what its
-/// samples left, [b,...] for each of nn::Instance::carried. One for each walk over the pieces in their order
-/// (Shuffle::never), in mini-batches of as many samples as there are slots: a shard then goes on with its own
-/// streams, on the same rank.
+/// samples left, [b,...] for each of nn::Instance::hidden_state. One for each walk over the pieces in their
+/// order (Shuffle::never), in mini-batches of as many samples as there are slots: a shard then goes on with
+/// its own streams, on the same rank.
 using StreamStates = std::map<int64_t, std::vector<at::Tensor>>;
 
 /// One rank's replica: weights of its own, that stay equal to the other ranks' because all make the same
@@ -92,14 +92,14 @@ class BuiltModel {
   std::shared_ptr<Parts> parts_;
 };
 
-/// What a network is given for these pictures or sequences: the size of data::format_of, and the dataset's
+/// What a network is given for these images or sequences: the size of data::format_of, and the dataset's
 /// classes.
 nn::NetworkInput input_of(const data::Dataset& dataset);
 
-/// For QueueOptions::shared: what the tasks of this worker's process keep of decoded pictures, together with
+/// For QueueOptions::shared: what the tasks of this worker's process keep of decoded images, together with
 /// those of fit. All of it takes no more than half the memory; of a group of several processes each has its
 /// part of that. Any thread may use what is returned.
-data::SharedPictures shared_pictures(const pool::Worker& worker);
+data::SharedImages shared_images(const pool::Worker& worker);
 
 /// Makes the network on every rank and gives all the weights of rank 0. Every rank calls it. Throws
 /// invalid_option as lockstep train does for a network with buffers that cannot be kept equal; corrupt_data,

@@ -13,7 +13,7 @@
 #include "lockstep/base/host.h"
 #include "lockstep/data/sequences.h"
 #include "lockstep/data/survey.h"
-#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/shard_sums.h"
 #include "lockstep/train/custom/test_loops.h"
@@ -25,7 +25,7 @@ namespace {
 using namespace test;
 using ::testing::HasSubstr;
 
-// Pictures in files, listed by their paths below a root.
+// Images in files, listed by their paths below a root.
 class Files : public Halves {
  public:
   Files(std::string root, std::vector<std::string> paths)
@@ -71,23 +71,23 @@ TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
 
 // In each epoch a worker has other samples, so each of them comes to all. Rank 1 reads when rank 0 has: no
 // two of them decode one sample at the same time.
-TEST(CustomLoop, WorkersThatShareTheirPicturesDecodeEachOnce) {
+TEST(CustomLoop, WorkersThatShareTheirImagesDecodeEachOnce) {
   const auto counted = std::make_shared<CountedHalves>(90);
   on_workers(2, [counted](pool::Worker& worker) {
     if (worker.rank() == 1) worker.comm().barrier();
     data::MiniBatchQueue queue(
         data::Dataset(counted), worker.share(),
-        {.mini_batch_size = 20, .order = {.seed = 7}, .epochs = 5, .shared = shared_pictures(worker)});
+        {.mini_batch_size = 20, .order = {.seed = 7}, .epochs = 5, .shared = shared_images(worker)});
     while (queue.next()) {
     }
     if (worker.rank() == 0) worker.comm().barrier();
-    worker.comm().barrier();  // pictures are there as long as rank 0's queue
+    worker.comm().barrier();  // images are there as long as rank 0's queue
     return 0;
   });
   EXPECT_EQ(counted->reads(), 90);
 }
 
-TEST(CustomLoop, SharedPicturesAndKeptValidationDataChangeNoBit) {
+TEST(CustomLoop, SharedImagesAndKeptValidationDataChangeNoBit) {
   const auto run = [](int64_t workers, bool share) {
     const data::Dataset images = halves(90);
     const auto held_out = std::make_shared<CountedHalves>(41);
@@ -95,14 +95,14 @@ TEST(CustomLoop, SharedPicturesAndKeptValidationDataChangeNoBit) {
       const BuiltModel model = build(worker, net(), images, {.seed = 3});
       Sgdm sgdm(model.parameters(), {.learning_rate = 0.02});
       data::QueueOptions options{.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3};
-      if (share) options.shared = shared_pictures(worker);
+      if (share) options.shared = shared_images(worker);
       std::vector<double> losses;
       for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
         sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
         if (batch.ends_epoch) losses.push_back(validate(model, data::Dataset(held_out), worker.comm()).loss);
       }
       const auto not_kept =
-          std::make_shared<const data::PictureSet>(halves(41), data::format_of(halves(41)), /*most_bytes=*/0);
+          std::make_shared<const data::ImageSet>(halves(41), data::format_of(halves(41)), /*most_bytes=*/0);
       EXPECT_EQ(validate(model, not_kept, worker.comm()).loss, losses.back());
       return std::pair(model.hash(), losses);
     });
@@ -116,14 +116,14 @@ TEST(CustomLoop, SharedPicturesAndKeptValidationDataChangeNoBit) {
 
 TEST(CustomLoop, AModelKeepsTheLastDatasetItWasValidatedOn) {
   on_workers(1, [](pool::Worker& worker) {
-    const data::PictureShare& share = *shared_pictures(worker).share;
-    constexpr int64_t kPictureBytes = 36;
+    const data::ImageShare& share = *shared_images(worker).share;
+    constexpr int64_t kImageBytes = 36;
     {
       const BuiltModel model = build(worker, net(), halves(41));
       accuracy(model, halves(41), worker.comm());
-      EXPECT_EQ(share.kept_bytes(), 41 * kPictureBytes);
+      EXPECT_EQ(share.kept_bytes(), 41 * kImageBytes);
       accuracy(model, halves(30), worker.comm());
-      EXPECT_EQ(share.kept_bytes(), 30 * kPictureBytes);
+      EXPECT_EQ(share.kept_bytes(), 30 * kImageBytes);
       EXPECT_THROW(accuracy(model, {}, worker.comm()), Error);
     }
     EXPECT_EQ(share.kept_bytes(), 0);
@@ -286,7 +286,7 @@ TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
             4);  // rank 0 takes 4 at a time of its 17 samples, the others 3 of 17 and of 16
 }
 
-TEST(CustomLoop, PicturesWithoutLabelsAreRefused) {
+TEST(CustomLoop, ImagesWithoutLabelsAreRefused) {
   class Unlabelled : public Halves {
    public:
     using Halves::Halves;
@@ -294,10 +294,10 @@ TEST(CustomLoop, PicturesWithoutLabelsAreRefused) {
   };
   EXPECT_THAT(error_on_workers(2,
                                [](pool::Worker& worker) {
-                                 const data::Dataset pictures(std::make_shared<Unlabelled>(40));
-                                 const BuiltModel model = build(worker, net(), pictures);
+                                 const data::Dataset images(std::make_shared<Unlabelled>(40));
+                                 const BuiltModel model = build(worker, net(), images);
                                  for (const auto& batch :
-                                      data::MiniBatchQueue(pictures, worker.share(), {.mini_batch_size = 20}))
+                                      data::MiniBatchQueue(images, worker.share(), {.mini_batch_size = 20}))
                                    loss_and_gradients(model, batch, loss_of(model));
                                }),
               HasSubstr("no target to learn from"));
@@ -483,13 +483,13 @@ TEST(CustomLoop, AQueueForEachEpochGivesTheBitsOfOneForAll) {
 TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
   on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), {1, 6, 8, 2});
-    const at::Tensor pictures = at::rand({5, 1, 6, 8});
-    const at::Tensor logits = model.predict(pictures);
+    const at::Tensor images = at::rand({5, 1, 6, 8});
+    const at::Tensor logits = model.predict(images);
     EXPECT_EQ(logits.sizes(), at::IntArrayRef({5, 2}));
-    EXPECT_EQ(model.forward(pictures.permute({2, 3, 1, 0}), "SSCB").sizes(), at::IntArrayRef({5, 2}));
-    EXPECT_TRUE(at::equal(model.predict(pictures), logits));  // a training pass has not moved the statistics
-    EXPECT_THROW(model.forward(pictures.permute({3, 2, 1, 0}), "SSCB"), Error);  // height and width changed
-    EXPECT_THROW(model.forward(pictures, "BCS"), Error);
+    EXPECT_EQ(model.forward(images.permute({2, 3, 1, 0}), "SSCB").sizes(), at::IntArrayRef({5, 2}));
+    EXPECT_TRUE(at::equal(model.predict(images), logits));  // a training pass has not moved the statistics
+    EXPECT_THROW(model.forward(images.permute({3, 2, 1, 0}), "SSCB"), Error);  // height and width changed
+    EXPECT_THROW(model.forward(images, "BCS"), Error);
     return 0;
   });
 }

@@ -11,7 +11,7 @@
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/kernels.h"
 #include "lockstep/train/custom/internal/model_parts.h"
-#include "lockstep/train/optimizer.h"
+#include "lockstep/train/update/optimizer.h"
 
 namespace lockstep::train {
 namespace {

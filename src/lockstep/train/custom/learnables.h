@@ -13,7 +13,7 @@
 #include "lockstep/base/describe.h"
 #include "lockstep/device/update_rule.h"
 #include "lockstep/train/custom/built_model.h"
-#include "lockstep/train/limits.h"
+#include "lockstep/train/options/limits.h"
 
 namespace lockstep::train {
 

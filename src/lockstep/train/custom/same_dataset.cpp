@@ -68,7 +68,7 @@ std::string root_of(const std::string& path, const std::string& other) {
   return names == 0 ? "" : path.substr(0, path.size() - names);
 }
 
-// What listings count of a picture's source: the path below the root, or the number in a file.
+// What listings count of an image's source: the path below the root, or the number in a file.
 std::string_view below(std::string_view root, std::string_view source) {
   const size_t mark = source.rfind('#');
   const bool numbered = mark != std::string_view::npos && mark + 1 < source.size() &&
@@ -79,10 +79,11 @@ std::string_view below(std::string_view root, std::string_view source) {
 
 uint64_t hash_of_sequence(const data::Datastore& store, int64_t index, uint64_t seed) {
   const std::vector<float> values = data::read_values(store, index);
-  return hash_of(std::as_bytes(std::span(values)), hash_of(std::as_bytes(store.step_labels(index)), seed));
+  return hash_of(std::as_bytes(std::span(values)),
+                 hash_of(std::as_bytes(store.time_step_labels(index)), seed));
 }
 
-// Of what listings count: of a picture where it lies, of a sequence its values; and the class.
+// Of what listings count: of an image where it lies, of a sequence its values; and the class.
 uint64_t hash_of_sample(const data::Dataset& dataset, int64_t index, const std::string& root) {
   const data::Datastore& store = dataset.store();
   const uint64_t of_class = hash_of(class_of(dataset, index));

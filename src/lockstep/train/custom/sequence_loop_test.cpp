@@ -32,7 +32,8 @@ data::Dataset waves(int64_t count, int64_t steps = 0, bool of_steps = false) {
                                               : 0.7f));
     }
     for (int64_t step = 0; of_steps && step < own; ++step)
-      sequence.step_labels.push_back(step + 1 == own ? -1 : sequence.values[static_cast<size_t>(step)] > 0);
+      sequence.time_step_labels.push_back(step + 1 == own ? -1
+                                                          : sequence.values[static_cast<size_t>(step)] > 0);
     sequences.push_back(std::move(sequence));
   }
   return data::make_sequences(2, {"low", "high"}, std::move(sequences));
@@ -69,7 +70,7 @@ TEST(CustomLoop, SequencesGiveTheSameBitsOnAnyNumberOfWorkers) {
 // The loss is the mean over the time steps that have a class, be the sequences whole or in pieces.
 TEST(CustomLoop, PiecesWithAClassForEachTimeStepCarryTheirStateOn) {
   const auto run = [](pool::Worker& worker) {
-    const data::Dataset pieces = data::stream_pieces(waves(20, 6, true), {.steps = 2, .slots = 10});
+    const data::Dataset pieces = data::stream_pieces(waves(20, 6, true), {.time_steps = 2, .slots = 10});
     const BuiltModel model = build(worker, small_lstm("sequence"), pieces, {.seed = 3});
     Adam adam(model.parameters(), {.learning_rate = 0.02});
     StreamStates states;
@@ -100,7 +101,7 @@ TEST(BuiltModel, LabelledSequencesArePermutedAndChecked) {
   on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model =
         build(worker, small_lstm(),
-              nn::NetworkInput{.channels = 2, .height = 1, .width = 1, .classes = 3, .steps = 7});
+              nn::NetworkInput{.channels = 2, .height = 1, .width = 1, .classes = 3, .time_steps = 7});
     const at::Tensor sequences = at::rand({5, 2, 9});
     EXPECT_TRUE(at::allclose(model.forward(sequences.permute({1, 0, 2}), "CBT"), model.predict(sequences)));
     EXPECT_THROW(model.forward(sequences, "CBT"), Error);  // five channels
@@ -108,9 +109,9 @@ TEST(BuiltModel, LabelledSequencesArePermutedAndChecked) {
     EXPECT_THROW(
         model.predict(data::Shard{.count = 2, .input = sequences, .lengths = at::full({2}, 9, at::kLong)}),
         Error);
-    const BuiltModel pictures = build(worker, net(), {1, 6, 8, 2});
+    const BuiltModel images = build(worker, net(), {1, 6, 8, 2});
     EXPECT_THROW(
-        pictures.predict(data::Shard{.count = 5, .input = sequences, .lengths = at::full({5}, 9, at::kLong)}),
+        images.predict(data::Shard{.count = 5, .input = sequences, .lengths = at::full({5}, 9, at::kLong)}),
         Error);
     EXPECT_THROW(validate(model, halves(20), worker.comm()), Error);
     return 0;
@@ -122,14 +123,14 @@ TEST(BuiltModel, PaddingOnEitherSideChangesNothingAndPiecesGoOnWhereTheLastEnded
     const BuiltModel model = build(worker, small_lstm(), waves(4));
     const auto last_logits = [&](const data::Dataset& dataset, data::PaddingSide padding,
                                  StreamStates* states) {
-      data::PictureFormat format = data::format_of(dataset);
+      data::ImageFormat format = data::format_of(dataset);
       format.padding = padding;
       at::Tensor logits;
       for (const auto& batch : data::MiniBatchQueue(dataset, {},
                                                     {.mini_batch_size = 4,
                                                     .shards = 1,
                                                     .order = {.shuffle = data::Shuffle::never},
-                                                    .pictures = format})) {
+                                                    .images = format})) {
         logits = model.predict(batch.shards.front(), states);
       }
       return logits;
@@ -141,7 +142,7 @@ TEST(BuiltModel, PaddingOnEitherSideChangesNothingAndPiecesGoOnWhereTheLastEnded
     EXPECT_TRUE(close(last_logits(waves(4), PaddingSide::right, nullptr),
                       last_logits(waves(4), PaddingSide::left, nullptr)));
     const at::Tensor whole = last_logits(waves(4, 6), PaddingSide::right, nullptr);
-    const data::Dataset pieces = data::stream_pieces(waves(4, 6), {.steps = 2, .slots = 4});
+    const data::Dataset pieces = data::stream_pieces(waves(4, 6), {.time_steps = 2, .slots = 4});
     StreamStates states;
     EXPECT_TRUE(close(last_logits(pieces, PaddingSide::right, &states), whole));
     EXPECT_FALSE(close(last_logits(pieces, PaddingSide::right, nullptr), whole));

@@ -8,11 +8,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
-#include "lockstep/nn/direct/direct_convolution.h"
-#include "lockstep/train/bad_loss.h"
-#include "lockstep/train/batch_norm.h"
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/train/step/bad_loss.h"
+#include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/custom/internal/model_parts.h"
-#include "lockstep/train/replica.h"
+#include "lockstep/train/step/shard_runner.h"
 
 namespace lockstep::train {
 namespace {
@@ -151,8 +151,8 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   if (batch.target_count == 0 && !batch.shards.empty() && !batch.shards.front().lengths.defined()) {
     throw Error(
         ErrorCode::invalid_option,
-        "a mini-batch of " + std::to_string(batch.global_count) + " pictures has no target to learn from",
-        "label the pictures; a data::Batch made by hand needs its target_count");
+        "a mini-batch of " + std::to_string(batch.global_count) + " images has no target to learn from",
+        "label the images; a data::Batch made by hand needs its target_count");
   }
   auto& parts = model.parts();
   const at::Device device = parts.weights.device();
@@ -162,7 +162,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   sums.gradients->leave_held();
   parts.begin_training();
   device::RandomScope random(device, 0);
-  const nn::DirectConvolutions convolutions(parts.options.kernels == Kernels::auto_);
+  const kernels::DirectConvolutions convolutions(parts.options.kernels == Kernels::auto_);
   std::vector<at::Tensor> measured;
   for (const data::Shard& shard : batch.shards) {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();

@@ -42,7 +42,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
 
 /// Of a whole mini-batch, equal on all ranks.
 struct MiniBatchSums {
-  double loss = 0;  ///< mean over data::Batch::target_count, which is the samples of pictures
+  double loss = 0;  ///< mean over data::Batch::target_count, which is the samples of images
   /// Of that mean, one for each learnable; later steps do not change them. None where skipped.
   std::vector<at::Tensor> gradients;
   int64_t count = 0;                   ///< samples

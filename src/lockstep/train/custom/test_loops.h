@@ -1,4 +1,4 @@
-// A small network on made-up pictures, and workers for it, for the tests of loops of one's own.
+// A small network on made-up images, and workers for it, for the tests of loops of one's own.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ class Halves : public data::Datastore {
   std::string source(int64_t index) const override { return "half " + std::to_string(index); }
   data::ImageSize image_size(int64_t) const override { return {1, 6, 6}; }
   uint64_t listing_hash() const override { return listing_; }
-  void read_to(int64_t index, const data::Placement& placement) const override {
-    const auto pixels = placement(image_size(index));
+  void read_to(int64_t index, const data::PixelSink& sink) const override {
+    const auto pixels = sink(image_size(index));
     uint32_t state = static_cast<uint32_t>(index) * 2654435761U + 1;
     for (size_t p = 0; p < pixels.size(); ++p) {
       state = state * 1664525U + 1013904223U;
@@ -50,9 +50,9 @@ class Halves : public data::Datastore {
 class CountedHalves : public Halves {
  public:
   using Halves::Halves;
-  void read_to(int64_t index, const data::Placement& placement) const override {
+  void read_to(int64_t index, const data::PixelSink& sink) const override {
     ++reads_;
-    Halves::read_to(index, placement);
+    Halves::read_to(index, sink);
   }
   int64_t reads() const { return reads_; }
 

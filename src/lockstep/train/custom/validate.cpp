@@ -9,7 +9,7 @@
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/train/custom/internal/model_parts.h"
-#include "lockstep/train/predict.h"
+#include "lockstep/train/inference/predict.h"
 
 namespace lockstep::train {
 namespace {
@@ -28,12 +28,12 @@ std::pair<at::Tensor, at::Tensor> labelled(const at::Tensor& logits, const at::T
 
 // Double [mini-batches * shards, 3], zeros but for this rank's rows: the sum of the losses, how many are
 // right, and of how many.
-at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::PictureSet>& pictures,
-                    Share share, const ValidationOptions& options) {
-  const int64_t rows = data::steps_per_epoch(pictures->size(), options.mini_batch_size) * options.shards;
+at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::ImageSet>& images, Share share,
+                    const ValidationOptions& options) {
+  const int64_t rows = data::steps_per_epoch(images->size(), options.mini_batch_size) * options.shards;
   const at::Tensor sums = at::zeros({rows, 3}, at::kDouble);
   auto values = sums.accessor<double, 2>();
-  data::MiniBatchQueue queue(pictures, share,
+  data::MiniBatchQueue queue(images, share,
                              {.mini_batch_size = options.mini_batch_size,
                               .shards = options.shards,
                               .order = {.shuffle = data::Shuffle::never}});
@@ -42,7 +42,7 @@ at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::P
   StreamStates states;
   while (const auto batch = queue.next()) {
     for (data::Shard shard : batch->shards) {
-      shard.input = data::to_input(shard.pictures, format);
+      shard.input = data::to_input(shard.images, format);
       const at::Tensor all = model.predict(shard, &states);
       const auto [logits, target] = labelled(all, shard.target.to(all.device()));
       if (target.numel() == 0) continue;
@@ -61,10 +61,10 @@ void check_samples(int64_t count) {
 
 }  // namespace
 
-Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures,
+Validation validate(const BuiltModel& model, std::shared_ptr<const data::ImageSet> images,
                     comm::Communicator& comm, const ValidationOptions& options) {
-  check_samples(pictures->size());
-  const at::Tensor sums = own_sums(model, pictures, comm.share(), options);
+  check_samples(images->size());
+  const at::Tensor sums = own_sums(model, images, comm.share(), options);
   comm.all_reduce({sums}, comm::Reduction::sum);  // one rank's number and zeros: exact
   auto values = sums.accessor<double, 2>();
   double loss = 0, correct = 0, count = 0;
@@ -75,16 +75,16 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::Picture
   }
   if (count == 0)
     throw Error(ErrorCode::invalid_option,
-                "none of the " + std::to_string(pictures->size()) + " samples to validate on has a class");
-  return {loss / count, correct / count, pictures->size()};
+                "none of the " + std::to_string(images->size()) + " samples to validate on has a class");
+  return {loss / count, correct / count, images->size()};
 }
 
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm,
                     const ValidationOptions& options) {
   check_samples(dataset.size());
-  const data::PictureFormat format = format_of(model.input());
+  const data::ImageFormat format = format_of(model.input());
   BuiltModel::Parts& parts = model.parts();
-  const auto& [share, most_bytes] = parts.pictures;
+  const auto& [share, most_bytes] = parts.images;
   const bool kept = dataset.size() <= most_bytes / kKeptPart / format.size().bytes();
   parts.validated = share->open(dataset, format, kept ? most_bytes : 0);
   return validate(model, parts.validated, comm, options);

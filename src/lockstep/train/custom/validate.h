@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/data/picture_set.h"
+#include "lockstep/data/image_set.h"
 #include "lockstep/train/custom/built_model.h"
 
 namespace lockstep::train {
@@ -28,10 +28,10 @@ struct Validation {
 
 /// Each rank computes its shards in evaluation mode; then the numbers of all are added. Pieces of streams
 /// (data::stream_pieces) carry their state on: the mini-batch size is then the slots. Throws invalid_option
-/// where nothing has a class. Every rank calls it. A dataset's pictures are decoded the first time and kept,
-/// among shared_pictures and in a quarter of its memory at most, until the model is validated on another
+/// where nothing has a class. Every rank calls it. A dataset's images are decoded the first time and kept,
+/// among shared_images and in a quarter of its memory at most, until the model is validated on another
 /// dataset or is gone.
-Validation validate(const BuiltModel& model, std::shared_ptr<const data::PictureSet> pictures,
+Validation validate(const BuiltModel& model, std::shared_ptr<const data::ImageSet> images,
                     comm::Communicator& comm, const ValidationOptions& options = {});
 Validation validate(const BuiltModel& model, const data::Dataset& dataset, comm::Communicator& comm,
                     const ValidationOptions& options = {});

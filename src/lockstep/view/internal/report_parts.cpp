@@ -93,9 +93,8 @@ std::string score_line(std::string_view kind, const std::string& name, double sc
 
 std::string mistake_card(const ReportMistake& mistake) {
   return "<figure><img" + std::string(mistake.tiny ? " class=\"tiny\"" : "") + " alt=\"" +
-         escaped(mistake.source) + "\" src=\"data:" + escaped(mistake.picture_type) + ";base64," +
-         as_base64(mistake.picture) + "\">\n<figcaption>" +
-         score_line("wrong", mistake.answer, mistake.score) +
+         escaped(mistake.source) + "\" src=\"data:" + escaped(mistake.image_type) + ";base64," +
+         as_base64(mistake.image) + "\">\n<figcaption>" + score_line("wrong", mistake.answer, mistake.score) +
          score_line("right", mistake.truth, mistake.truth_score) + "<div class=\"file\" title=\"" +
          escaped(mistake.source) + "\">" + name_text(mistake.source) + "</div></figcaption></figure>\n";
 }
@@ -231,10 +230,10 @@ std::string mistakes_section(const Judgement& judgement) {
                                 ? "The " + with_commas(shown) + " with the surest answers"
                                 : "The surest first";
   if (shown > 0) note += " " + which + "; ✗ is the answer with its score, ✓ the true class with its.";
-  const bool pictures = std::all_of(mistakes.begin(), mistakes.end(),
-                                    [](const ReportMistake& one) { return !one.picture.empty(); });
+  const bool images = std::all_of(mistakes.begin(), mistakes.end(),
+                                  [](const ReportMistake& one) { return !one.image.empty(); });
   std::string text;
-  if (pictures && !mistakes.empty()) {
+  if (images && !mistakes.empty()) {
     text = "<div class=\"gallery\">\n";
     for (const ReportMistake& one : mistakes) text += mistake_card(one);
     text += "</div>\n";

@@ -10,7 +10,7 @@
 namespace lockstep::view {
 namespace {
 
-constexpr int kWidestBar = 24;
+constexpr int kWidestTimingBar = 24;
 constexpr int kFiguresWidth = 36;  // of a row without its bar
 
 double median(std::vector<double> values) {
@@ -71,7 +71,7 @@ std::vector<Line> Timing::table(const io::Event& end, int columns, bool colour) 
   lines.push_back(Line(colour)
                       .add("a step's time", Tint::strong)
                       .add("  median of " + with_commas(step_count_), Tint::dim));
-  const int bar_width = std::clamp(columns - kFiguresWidth, 0, kWidestBar);
+  const int bar_width = std::clamp(columns - kFiguresWidth, 0, kWidestTimingBar);
   double sum_of_medians = 0;
   for (size_t part = 0; part < kStepParts.size(); ++part) {
     const double middle = median(kept_[part]);

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "lockstep/comm/shard_tree.h"
-#include "lockstep/train/batch_norm.h"
+#include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/custom/built_model.h"
-#include "lockstep/train/loss_scale.h"
-#include "lockstep/train/shared_weights.h"
+#include "lockstep/train/step/loss_scale.h"
+#include "lockstep/train/step/shared_weights.h"
 
 namespace lockstep::train {
 
@@ -19,9 +19,9 @@ struct BuiltModel::Parts {
   nn::Instance instance;
   SharedWeights weights;  ///< the parameters of `instance` alias them; running statistics are here
   std::vector<BatchNormInfo> norms;
-  BatchNorms shard_statistics;    ///< what the batch norms of `instance` saw last
-  data::SharedPictures pictures;  ///< of the process
-  std::shared_ptr<const data::PictureSet> validated =
+  BatchNorms shard_statistics;  ///< what the batch norms of `instance` saw last
+  data::SharedImages images;    ///< of the process
+  std::shared_ptr<const data::ImageSet> validated =
       {};  ///< the last dataset validated on, kept for the next time
   std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks =
       {};                     ///< kept, so that a step finds its memory again

@@ -1,0 +1,104 @@
+#include "lockstep/data/image_share.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/data/sources.h"
+#include "lockstep/data/test_folders.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr int64_t kPlenty = int64_t{1} << 30;
+constexpr ImageFormat kSmall{1, 8, 8};
+
+Dataset digits() { return open_source(test::digits_folder()).dataset; }
+
+std::vector<uint8_t> read(const ImageSet& images, int64_t index) {
+  std::vector<uint8_t> image(static_cast<size_t>(images.image_bytes()));
+  images.read(index, image);
+  return image;
+}
+
+TEST(ImageShare, EqualFoldersAndFormatsHaveOneSetWhileSomebodyUsesIt) {
+  ImageShare share;
+  auto first = share.open(digits(), kSmall, kPlenty);
+  auto second = share.open(digits(), kSmall, kPlenty);  // listed anew, in the same folder
+  EXPECT_EQ(first, second);
+  EXPECT_NE(share.open(digits(), {1, 9, 9}, kPlenty), first);
+  EXPECT_NE(share.open(digits().subset({1, 2}), kSmall, kPlenty),
+            share.open(digits().subset({2, 1}), kSmall, kPlenty));
+  EXPECT_EQ(share.open(digits().subset({1, 2}), kSmall, kPlenty)->size(), 2);
+  EXPECT_EQ(share.kept_bytes(), 10000 * 64);
+  first = nullptr;
+  EXPECT_EQ(share.kept_bytes(), 10000 * 64);
+  second = nullptr;
+  EXPECT_EQ(share.kept_bytes(), 0);
+}
+
+TEST(ImageShare, AllSetsTogetherKeepNoMoreThanAllowed) {
+  ImageShare share;
+  const int64_t room = 10000 * 64 + 100;
+  const auto first = share.open(digits(), kSmall, room);
+  EXPECT_TRUE(first->kept());
+  EXPECT_TRUE(share.open(digits(), kSmall, room)->kept()) << "counted once";
+  EXPECT_FALSE(share.open(digits(), {1, 9, 9}, room)->kept());
+  EXPECT_FALSE(share.open(digits().subset({1, 2}), kSmall, room)->kept());
+}
+
+TEST(ImageShare, OneThatKeepsNoneIsNotForWhoHasTheRoom) {
+  ImageShare share;
+  EXPECT_TRUE(share.keeps(digits(), kSmall, kPlenty));
+  const auto read_once = share.open(digits(), kSmall, 0);
+  EXPECT_FALSE(read_once->kept());
+  EXPECT_EQ(share.open(digits(), kSmall, 0), read_once);
+  EXPECT_TRUE(share.keeps(digits(), kSmall, kPlenty));
+  const auto kept = share.open(digits(), kSmall, kPlenty);
+  EXPECT_TRUE(kept->kept());
+  EXPECT_EQ(share.open(digits(), kSmall, 0), kept) << "what is there is better than asked for";
+  EXPECT_TRUE(share.keeps(digits(), kSmall, 0));
+  EXPECT_FALSE(share.keeps(digits(), {1, 9, 9}, kept->kept_bytes() + 1000)) << "the others in use count";
+}
+
+TEST(ImageShare, OneWithoutACacheIsNotForWhoHasOne) {
+  const test::TemporaryFolder folder;
+  ImageShare share;
+  const auto decodes = share.open(digits(), kSmall, 0);
+  const auto cache = open_image_cache(folder.path(), digits().store(), kSmall, CacheUse::make, kPlenty).cache;
+  ASSERT_NE(cache, nullptr);
+  const auto cached = share.open(digits(), kSmall, 0, cache);
+  EXPECT_EQ(cached->cache(), cache.get());
+}
+
+TEST(ImageShare, PartsReadWhatTheWholeKeeps) {
+  ImageShare share;
+  const Dataset whole = digits();
+  const auto images = share.open(whole, kSmall, kPlenty);
+  const auto [train, held_out] = digits().split(0.9, {.seed = 4});
+  const ImageSet part(held_out, images), plain(held_out, kSmall, 0);
+  EXPECT_EQ(part.size(), held_out.size());
+  EXPECT_TRUE(part.kept());
+  EXPECT_EQ(part.kept_bytes(), 0);
+  for (int64_t i = 0; i < part.size(); i += 37) {
+    EXPECT_EQ(read(part, i), read(plain, i));
+    EXPECT_EQ(part.label(i), plain.label(i));
+  }
+  EXPECT_THROW(ImageSet(whole.subset({1, 2}).subset({1}), images), Error);
+}
+
+TEST(ImageShare, ABadImageHasItsNumberInThePart) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"a/1.png", "a/2.png", "b/3.png", "b/4.png"}) folder.write(name, "no image");
+  const Dataset whole = open_source(folder.path()).dataset;
+  ImageShare share;
+  const ImageSet part(whole.subset({2, 3}), share.open(whole, kSmall, kPlenty));
+  try {
+    read(part, 1);
+    FAIL() << "a text was read as an image";
+  } catch (const BadImage& error) {
+    EXPECT_THAT(error.message(), testing::HasSubstr("4.png\" (sample 2 of 2)"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::data

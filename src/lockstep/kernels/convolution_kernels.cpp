@@ -1,0 +1,169 @@
+#include "lockstep/kernels/convolution_kernels.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "lockstep/kernels/internal/kernel_table.h"
+#include "lockstep/kernels/internal/processor.h"
+
+namespace lockstep::kernels {
+
+LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
+const ConvolutionKernels<BFloat16>& amx_convolution_kernels();
+
+bool prefers_wide_vectors() {
+  static const bool intel = __builtin_cpu_is("intel");
+  return intel;
+}
+
+namespace {
+
+// oneDNN pads channels to 16 at least, these kernels to 8.
+bool pads_less(int64_t channels) { return (channels + 15) / 16 * 2 > (channels + 7) / 8; }
+
+/// How many pairs of a place of the input and one of the output meet in one dimension.
+int64_t links_of(int64_t size, int64_t output, int64_t kernel, int64_t padding, int64_t stride) {
+  int64_t links = 0;
+  for (int64_t place = 0; place < output; ++place) {
+    const int64_t begin = place * stride - padding;
+    links += std::min(begin + kernel, size) - std::max<int64_t>(begin, 0);
+  }
+  return links;
+}
+
+// Of one channel and one filter; products with the padding do not count.
+int64_t products_of_image(const ConvolutionShape& shape) {
+  return links_of(shape.height, shape.output_height(), shape.kernel_height, shape.padding_height,
+                  shape.stride_height) *
+         links_of(shape.width, shape.output_width(), shape.kernel_width, shape.padding_width,
+                  shape.stride_width);
+}
+
+// Of 4 x 4 outputs.
+int64_t tiles_of_image(const ConvolutionShape& shape) {
+  return ((shape.output_height() + 3) / 4) * ((shape.output_width() + 3) / 4);
+}
+
+bool fits_winograd(const ConvolutionShape& shape) {
+  const bool kernel =
+      shape.kernel_height == shape.kernel_width && (shape.kernel_height == 3 || shape.kernel_height == 5);
+  return kernel && !shape.is_strided() && shape.channels >= 4 && shape.filters >= 4;
+}
+
+// A tile costs its 36 or 64 products of a channel and a filter also where little of it lies in the image,
+// as in images of 2x2.
+bool saves_half(const ConvolutionShape& shape) {
+  const int64_t side = shape.kernel_height + 3;
+  return products_of_image(shape) >= 2 * side * side * tiles_of_image(shape);
+}
+
+constexpr int64_t kFewPlaces = 64;  // of the input; above, its rows lie too far apart in memory
+
+// On one thread LibTorch gives smaller mini-batches of 1x1 kernels to MKL and not to oneDNN (use_mkldnn in
+// ATen's Convolution.cpp). A whole step of squeezenet in shards of 4 takes 9 % longer so, and one of
+// mobilenet_v2 10 %; of resnet50 as long.
+constexpr int64_t kLeastImagesOfOneDnn = 16;
+
+}  // namespace
+
+ConvolutionMethod method_of(const ConvolutionShape& shape) {
+  const bool many = shape.channels >= 8 && shape.filters >= 8;
+  const bool kernel = shape.kernel_height > 1 || shape.kernel_width > 1;
+  const bool small = shape.height * shape.width <= kFewPlaces;
+  if (fits_winograd(shape) && (!small || !many || saves_half(shape))) return ConvolutionMethod::winograd;
+  return many && ((small && kernel) || shape.is_strided()) ? ConvolutionMethod::places
+                                                           : ConvolutionMethod::direct;
+}
+
+namespace {
+
+LOCKSTEP_DEFINE_WIDEST(ConvolutionKernels, convolution_kernels, vector_kernels)
+
+// AMX puts the whole weight in its order, though a kernel over a single place meets little of it.
+const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
+  const bool single =
+      shape.output_height() * shape.output_width() == 1 && shape.kernel_height * shape.kernel_width > 1;
+  return single && method_of(shape) == ConvolutionMethod::places ? vector_kernels<BFloat16>()
+                                                                 : amx_convolution_kernels();
+}
+
+// Its sums go over 32 places in a line at once, and there a line has few that count.
+const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
+  const bool small = shape.height * shape.width <= kFewPlaces;
+  return small && method_of(shape) == ConvolutionMethod::places ? vector_kernels<BFloat16>()
+                                                                : amx_convolution_kernels();
+}
+
+constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
+    [](const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight, const BFloat16* bias,
+       const ConvolutionOutput<BFloat16>& output) {
+      kernels_for(shape).forward(shape, input, weight, bias, output);
+    },
+    [](const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* weight,
+       BFloat16* input_gradient) {
+      kernels_for(shape).input_gradient(shape, gradient, weight, input_gradient);
+    },
+    [](const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* input, float* weight_gradient,
+       float* bias_gradient) {
+      kernels_for_weights(shape).weight_gradient(shape, gradient, input, weight_gradient, bias_gradient);
+    }};
+
+}  // namespace
+
+template <>
+const ConvolutionKernels<float>& convolution_kernels<float>() {
+  return vector_kernels<float>();
+}
+
+template <>
+const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
+  return device::has_matrix_unit() ? kWithMatrixUnit : vector_kernels<BFloat16>();
+}
+
+// Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
+//   float     1->20 5x5 of 28x28:     0.11, -, 0.12       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37,
+//   -, 0.40     0.41, -, 0.48
+//             20->20 3x3 of 24x24:    0.30, 0.30, 0.30    0.94, 0.94, 1.01   3->64 3x3 of 32x32:      0.84,
+//             -, 0.86     0.69, -, 0.90 20->50 5x5 of 12x12:    0.17, 0.15, 0.22    0.68, 0.83, 0.70   20->20
+//             1x1 of 24x24:     0.10, 0.10, 0.14  0.18, 0.19, 0.25 64->64 3x3 of 32x32:    3.9, 3.9, 4.2
+//             10.7, 10.7, 12.5   20->20 7x7 of 24x24:     4.2, 4.2, 4.4     5.0, 5.1, 5.3 256->256 3x3 of
+//             4x4:    2.5, 2.1, 3.1       3.0, 3.3, 4.6      48->48 7x7 of
+//             14x14:     6.5, 6.6, 6.6     5.4, 5.6, 6.5 512->512 3x3 of
+//             4x4:    10.1, 10.2, 17.0    12.4, 10.0, 28.8   64->64 1x1 of
+//             32x32:     1.4, 1.3, 1.6     1.3, 1.4, 1.6
+//   bfloat16  1->20 5x5 of 28x28:     0.13, -, 0.14       0.21, -, 0.81      20->20 3x3 of 24x24:     0.32,
+//   0.32, 0.30  0.51, 0.51, 0.71
+//             20->50 5x5 of 12x12:    0.17, 0.15, 0.22    0.34, 0.50, 0.46   256->256 3x3 of
+//             8x8:     5.0, 5.0, 5.9     4.8, 4.8, 5.9
+// With AMX, bfloat16, all three passes on one core of an Intel Xeon of the fourth generation, ours against
+// oneDNN's (batches of 16 above the line, 4 below):
+//             20->20 3x3 of 24x24:      1.23   1.90                          20->50 5x5 of 12x12: 0.96   1.62
+//             (batches of 8) 64->64 3x3 of 32x32:      13.1   13.5                          64->64 1x1 of
+//             32x32:      2.2    2.3 64->64 3x3 of 8x8:        0.96   1.65                          256->256
+//             3x3 of 2x2:      4.8    12.1
+//             -------------------------------
+//             16->64 3x3 of 55x55:      2.6    3.0                           128->32 1x1 of
+//             55x55:     2.2    2.6 48->192 3x3 of 27x27:     2.9    6.0                           512->64
+//             1x1 of 13x13:     0.71   0.84
+template <class T>
+bool is_worthwhile(const ConvolutionShape& shape) {
+  constexpr bool kFloat = std::is_same_v<T, float>;
+  if (!kFloat && device::has_matrix_unit()) return true;  // the lower table
+  const ConvolutionMethod method = method_of(shape);
+  if (method == ConvolutionMethod::winograd) {
+    // It transforms all weights in each pass, for which there must be enough tiles.
+    return saves_half(shape) &&
+           shape.channels * shape.filters <= (kFloat ? 4096 : 512) * shape.batch * tiles_of_image(shape);
+  }
+  if (method == ConvolutionMethod::places) return shape.height * shape.width <= kFewPlaces;
+  if (shape.is_strided()) return false;
+  if (shape.channels == 1) return true;
+  if (!kFloat) return false;
+  if (shape.kernel_height == 1 && shape.kernel_width == 1 && shape.batch < kLeastImagesOfOneDnn) return true;
+  return shape.channels <= 3 ? shape.filters <= 32 : pads_less(shape.channels) && pads_less(shape.filters);
+}
+
+template bool is_worthwhile<float>(const ConvolutionShape& shape);
+template bool is_worthwhile<BFloat16>(const ConvolutionShape& shape);
+
+}  // namespace lockstep::kernels

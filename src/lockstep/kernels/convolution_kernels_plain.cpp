@@ -1,0 +1,2 @@
+#define LOCKSTEP_CONVOLUTION_KERNELS plain_convolution_kernels
+#include "lockstep/kernels/internal/convolution_kernels_body.h"

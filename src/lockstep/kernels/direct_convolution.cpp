@@ -1,0 +1,399 @@
+#include "lockstep/kernels/direct_convolution.h"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/ATen.h>
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/library.h>
+
+#include "lockstep/device/dispatch_scope.h"
+#include "lockstep/kernels/convolution_kernels.h"
+#include "lockstep/kernels/direct_linear.h"
+#include "lockstep/kernels/direct_pooling.h"
+#include "lockstep/kernels/memory_order.h"
+#include "lockstep/kernels/fused_batch_norm.h"
+#include "lockstep/kernels/fused_relu.h"
+#include "lockstep/kernels/first_derivative.h"
+#include "lockstep/kernels/internal/typed.h"
+#include "lockstep/kernels/shards_together.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using kernels::BFloat16;
+using kernels::ConvolutionShape;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+thread_local bool enabled_here = false;
+thread_local std::vector<at::Tensor>* row_copies_here = nullptr;
+
+/// Padding and stride: of height, then of width.
+using Steps = std::array<int64_t, 4>;
+
+ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, const Steps& steps) {
+  return {.batch = input.size(0),
+          .channels = input.size(1),
+          .height = input.size(2),
+          .width = input.size(3),
+          .filters = weight.size(0),
+          .kernel_height = weight.size(2),
+          .kernel_width = weight.size(3),
+          .padding_height = steps[0],
+          .padding_width = steps[1],
+          .weight_channels_last = !weight.is_contiguous(),
+          .stride_height = steps[2],
+          .stride_width = steps[3]};
+}
+
+/// Where a convolution's output [b,filters,H',W'] goes: into joined images, with a ReLU, or null for a
+/// tensor of its own.
+using Joined = const JoinedImages*;
+
+at::Tensor take_output(const ConvolutionShape& shape, const at::TensorOptions& options, Joined joined) {
+  const auto take = [&](int64_t channels) {
+    return at::empty({shape.batch, channels, shape.output_height(), shape.output_width()},
+                     options.memory_format(at::MemoryFormat::ChannelsLast));
+  };
+  if (joined == nullptr) return take(shape.filters);
+  if (!joined->whole.defined()) joined->whole = take(joined->channels);
+  const at::AutoDispatchBelowADInplaceOrView
+      unwatched;  // no view in the graph's eyes: nobody sees the whole before all parts are there
+  return joined->whole.narrow(1, joined->begin, shape.filters);
+}
+
+/// weight and bias are float32 also for bfloat16 images: they are rounded here, and their gradients are
+/// not.
+class Convolution : public torch::autograd::Function<Convolution> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const Steps& steps, Joined joined) {
+    const ConvolutionShape shape = shape_of(input, weight, steps);
+    const at::Tensor own_weight = weight.to(input.scalar_type());
+    const at::Tensor own_bias = bias ? bias->to(input.scalar_type()).contiguous() : at::Tensor();
+    const at::Tensor output = take_output(shape, input.options(), joined);
+    const int64_t step = joined == nullptr ? shape.filters : joined->channels;
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      kernels::convolution_kernels<T>().forward(shape, data<T>(input), data<T>(own_weight), data<T>(own_bias),
+                                                {data<T>(output), step, joined != nullptr});
+    });
+    context->save_for_backward({input, own_weight});
+    context->saved_data["steps"] = std::vector<int64_t>(steps.begin(), steps.end());
+    context->saved_data["bias"] = bias.has_value();
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& input = saved[0];
+    const at::Tensor& weight = saved[1];
+    const auto steps = context->saved_data["steps"].toIntVector();
+    const ConvolutionShape shape = shape_of(input, weight, {steps[0], steps[1], steps[2], steps[3]});
+    const at::Tensor gradient =
+        gradients[0].to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    const bool bias = context->saved_data["bias"].toBool();
+    at::Tensor input_gradient;
+    ParameterGradients sum;
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      if (context->needs_input_grad(1) || (bias && context->needs_input_grad(2)))
+        sum = parameter_gradients<T>(shape, gradient, input, weight, bias);
+      if (context->needs_input_grad(0)) {
+        input_gradient = at::empty_like(input, input.options(), at::MemoryFormat::ChannelsLast);
+        kernels::convolution_kernels<T>().input_gradient(shape, data<T>(gradient), data<T>(weight),
+                                                         data<T>(input_gradient));
+      }
+    });
+    return {input_gradient, sum.weight, sum.bias, at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  template <class T>
+  static ParameterGradients parameter_gradients(const ConvolutionShape& all, const at::Tensor& gradient,
+                                                const at::Tensor& input, const at::Tensor& weight,
+                                                bool bias) {
+    ConvolutionShape shape = all;
+    shape.batch = ShardsTogether::samples_of_each(all.batch);
+    const int64_t outputs = gradient.numel() / ShardsTogether::count(),
+                  inputs = input.numel() / ShardsTogether::count();
+    return tree_sum(0, ShardsTogether::count(), [&](int64_t shard) {
+      const auto options = weight.options().dtype(at::kFloat);
+      const ParameterGradients own{at::empty_like(weight, options),
+                                   bias ? at::empty({shape.filters}, options) : at::Tensor()};
+      kernels::convolution_kernels<T>().weight_gradient(shape, data<T>(gradient) + shard * outputs,
+                                                        data<T>(input) + shard * inputs,
+                                                        data<float>(own.weight), data<float>(own.bias));
+      return own;
+    });
+  }
+};
+
+/// What at::conv2d was called with.
+struct Call {
+  const at::Tensor& input;
+  const at::Tensor& weight;
+  const std::optional<at::Tensor>& bias;
+  c10::SymIntArrayRef stride;
+  c10::SymIntArrayRef padding;
+  c10::SymIntArrayRef dilation;
+  const c10::SymInt& groups;
+};
+
+bool are_all(c10::SymIntArrayRef values, int64_t wanted) {
+  return std::all_of(values.begin(), values.end(), [&](const c10::SymInt& value) { return value == wanted; });
+}
+
+bool has_fitting_layout(const Call& call) {
+  const auto is_dense = [](const at::Tensor& tensor) {
+    return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 &&
+         call.weight.scalar_type() == at::kFloat && is_dense(call.weight) && is_dense(call.input) &&
+         call.input.size(1) == call.weight.size(1) && call.groups == 1 && are_all(call.dilation, 1) &&
+         (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
+}
+
+// Whether a row or column of the kernel lies on padding wherever the kernel stands.
+bool has_idle_line(int64_t size, int64_t kernel, int64_t padding, int64_t stride, int64_t outputs) {
+  for (int64_t line = 0; line < kernel; ++line) {
+    bool is_idle = true;
+    for (int64_t output = 0; output < outputs && is_idle; ++output) {
+      const int64_t place = output * stride - padding + line;
+      is_idle = place < 0 || place >= size;
+    }
+    if (is_idle) return true;
+  }
+  return false;
+}
+
+// oneDNN 3.13 (LibTorch 2.15) leaves the gradient of such lines in bfloat16 as it finds the memory, where it
+// is to be 0.
+bool has_idle_lines(const ConvolutionShape& shape, const Steps& steps) {
+  return has_idle_line(shape.height, shape.kernel_height, steps[0], steps[2], shape.output_height()) ||
+         has_idle_line(shape.width, shape.kernel_width, steps[1], steps[3], shape.output_width());
+}
+
+/// Padding and stride when the kernels of this folder do this convolution in `type`.
+std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
+  if ((!enabled_here && type != at::kBFloat16) || (type != at::kFloat && type != at::kBFloat16) ||
+      !has_fitting_layout(call))
+    return std::nullopt;
+  const auto value = [](const c10::SymInt& number) { return number.guard_int(__FILE__, __LINE__); };
+  const Steps steps{value(call.padding.front()), value(call.padding.back()), value(call.stride.front()),
+                    value(call.stride.back())};
+  if (steps[0] < 0 || steps[1] < 0 || steps[0] >= call.weight.size(2) || steps[1] >= call.weight.size(3) ||
+      steps[2] < 1 || steps[3] < 1)
+    return std::nullopt;
+  ConvolutionShape shape = shape_of(call.input, call.weight, steps);
+  shape.batch = ShardsTogether::samples_of_each(shape.batch);
+  if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
+  if (type == at::kBFloat16 && has_idle_lines(shape, steps)) return steps;
+  if (!enabled_here) return std::nullopt;
+  const bool worthwhile =
+      type == at::kFloat ? kernels::is_worthwhile<float>(shape) : kernels::is_worthwhile<BFloat16>(shape);
+  return worthwhile ? std::optional(steps) : std::nullopt;
+}
+
+/// The type that the engine would compute in: autocast comes after this key.
+at::ScalarType type_of(const Call& call) {
+  const bool autocast = at::autocast::is_autocast_enabled(at::kCPU) &&
+                        (call.input.scalar_type() == at::kFloat || call.input.scalar_type() == at::kBFloat16);
+  if (autocast) return at::autocast::get_autocast_dtype(at::kCPU);
+  return call.input.scalar_type() == call.weight.scalar_type() ? call.input.scalar_type()
+                                                               : at::ScalarType::Undefined;
+}
+
+at::Tensor convolve(const Call& call, Joined joined) {
+  const auto& [input, weight, bias, stride, padding, dilation, groups] = call;
+  const at::ScalarType type = type_of(call);
+  const auto steps = steps_if_direct(call, type);
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  if (!steps) {
+    ShardsTogether::mix();
+    return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
+  }
+  const auto own_bias =
+      bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
+  const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps, joined);
+  if (joined != nullptr) return output;
+  // The engine's convolutions hand the order of memory on, and a module may count on it.
+  return input.is_contiguous(at::MemoryFormat::ChannelsLast) || !is_channels_last(output)
+             ? output
+             : channels_first(output);
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                  c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                  c10::SymInt groups) {
+  return convolve({input, weight, bias, stride, padding, dilation, groups}, nullptr);
+}
+
+at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto window = [&](auto part) {
+    return Window{part(kernel), part(stride.empty() ? kernel : stride), part(padding), part(dilation),
+                  ceil_mode};
+  };
+  if (enabled_here && !kernel.empty() && !padding.empty() && !dilation.empty()) {
+    const auto output = direct_max_pool(input, window([](at::IntArrayRef pair) { return pair.front(); }),
+                                        window([](at::IntArrayRef pair) { return pair.back(); }), false);
+    if (output) return *output;
+  }
+  return at::max_pool2d(input, kernel, stride, padding, dilation, ceil_mode);
+}
+
+at::Tensor relu(const at::Tensor& input) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  if (!enabled_here || !fits_fused_relu({input})) return at::relu(input);
+  const auto output = relu_of_batch_norm(input, false);
+  return output ? *output : fused_relu(input, false);
+}
+
+at::Tensor& relu_in_place(at::Tensor& input) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  if (!enabled_here || !fits_fused_relu({input})) return at::relu_(input);
+  if (!relu_of_batch_norm(input, true)) fused_relu(input, true);
+  return input;
+}
+
+at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
+                      const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
+                      const std::optional<at::Tensor>& running_variance, bool training, double momentum,
+                      double epsilon, bool cudnn_enabled) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto given = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
+  const auto output = fused_batch_norm(
+      input,
+      {given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training},
+      /*relu=*/false);
+  return output ? *output
+                : at::batch_norm(input, weight, bias, running_mean, running_variance, training, momentum,
+                                 epsilon, cudnn_enabled);
+}
+
+at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto output = direct_linear(input, weight, bias);
+  return output ? *output : at::linear(input, weight, bias);
+}
+
+// What modules of torch::nn make of a linear layer, with and without a bias: their weight comes transposed.
+at::Tensor addmm(const at::Tensor& bias, const at::Tensor& input, const at::Tensor& transposed,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const bool is_layer =
+      enabled_here && bias.dim() == 1 && transposed.dim() == 2 && beta.equal(1) && alpha.equal(1);
+  const auto output = is_layer ? direct_linear(input, transposed.t(), bias) : std::nullopt;
+  return output ? *output : at::addmm(bias, input, transposed, beta, alpha);
+}
+
+at::Tensor matmul(const at::Tensor& input, const at::Tensor& transposed) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const auto output = enabled_here && transposed.dim() == 2
+                          ? direct_linear(input, transposed.t(), std::nullopt)
+                          : std::nullopt;
+  return output ? *output : at::matmul(input, transposed);
+}
+
+at::Tensor copied_to_rows(const at::Tensor& images) {
+  at::Tensor copy = channels_first(images);
+  if (row_copies_here != nullptr) row_copies_here->push_back(copy);
+  return copy;
+}
+
+// Where no view of images stored channels last has these sizes, a copy of them in the engine's own order of
+// memory, of which there is one.
+at::Tensor viewable(const at::Tensor& input, c10::SymIntArrayRef sizes) {
+  if (!enabled_here || !is_channels_last(input)) return input;
+  const auto wanted = at::infer_size_dv(C10_AS_INTARRAYREF_SLOW(sizes), input.numel());
+  return at::detail::computeStride(input.sizes(), input.strides(), wanted) ? input : copied_to_rows(input);
+}
+
+at::Tensor view(const at::Tensor& input, c10::SymIntArrayRef sizes) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return viewable(input, sizes).view_symint(sizes);
+}
+
+at::Tensor reshape(const at::Tensor& input, c10::SymIntArrayRef sizes) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return at::reshape_symint(viewable(input, sizes), sizes);
+}
+
+at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const bool rows = enabled_here && is_channels_last(input) && first == 1 && (last == 3 || last == -1);
+  return at::flatten(rows ? copied_to_rows(input) : input, first, last);
+}
+
+// Registered once for the process and kept for its life; without the key included nothing reaches these
+// kernels.
+void intercept_operators() {
+  static torch::Library library = [] {
+    device::let_other_operators_pass();
+    torch::Library made(torch::Library::IMPL, "aten", device::kScopeKey, __FILE__, __LINE__);
+    made.impl("conv2d", &conv2d);
+    made.impl("max_pool2d", &max_pool2d);
+    made.impl("relu", &relu);
+    made.impl("relu_", &relu_in_place);
+    made.impl("batch_norm", &batch_norm);
+    made.impl("linear", &linear);
+    made.impl("addmm", &addmm);
+    made.impl("matmul", &matmul);
+    made.impl("view", &view);
+    made.impl("reshape", &reshape);
+    made.impl("flatten.using_ints", &flatten);
+    return made;
+  }();
+}
+
+}  // namespace
+
+at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input,
+                              const JoinedImages& joined) {
+  auto& options = module.options;
+  const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
+  if (!enabled_here || padding == nullptr) return module.forward(input);
+  const auto numbers = [](const torch::ExpandingArray<2>& pair) {
+    return c10::fromIntArrayRefSlow(at::IntArrayRef(*pair));
+  };
+  const c10::SymInt groups(options.groups());
+  const std::optional<at::Tensor> bias(module.bias);
+  return convolve({input, module.weight, bias, numbers(options.stride()), numbers(*padding),
+                   numbers(options.dilation()), groups},
+                  &joined);
+}
+
+struct DirectConvolutions::Included {
+  c10::impl::IncludeDispatchKeyGuard guard{device::kScopeKey};
+};
+
+DirectConvolutions::DirectConvolutions(bool enabled) : outer_(enabled_here) {
+  intercept_operators();
+  enabled_here = enabled;
+  included_ = std::make_unique<Included>();
+}
+
+DirectConvolutions::~DirectConvolutions() { enabled_here = outer_; }
+
+bool DirectConvolutions::enabled() { return enabled_here; }
+
+RowCopies::RowCopies() : outer_(row_copies_here) { row_copies_here = &copies_; }
+
+RowCopies::~RowCopies() { row_copies_here = outer_; }
+
+bool RowCopies::changed() const {
+  return std::any_of(copies_.begin(), copies_.end(),
+                     [](const at::Tensor& copy) { return copy._version() > 0; });
+}
+
+}  // namespace lockstep::kernels

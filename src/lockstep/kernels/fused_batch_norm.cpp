@@ -1,0 +1,297 @@
+#include "lockstep/kernels/fused_batch_norm.h"
+
+#include <cmath>
+#include <vector>
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/channel_kernels.h"
+#include "lockstep/kernels/fused_relu.h"
+#include "lockstep/kernels/first_derivative.h"
+#include "lockstep/kernels/internal/typed.h"
+#include "lockstep/kernels/shards_together.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+bool is_float_of(const at::Tensor& tensor, int64_t channels) {
+  return tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous() &&
+         tensor.numel() == channels;
+}
+
+bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
+  return DirectConvolutions::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 &&
+         input.is_cpu() && input.numel() > 0 &&
+         ShardsTogether::samples_of_each(input.numel()) > input.size(1) &&
+         (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
+         input.is_contiguous(at::MemoryFormat::ChannelsLast) && is_float_of(state.weight, input.size(1)) &&
+         is_float_of(state.bias, input.size(1)) && is_float_of(state.running_mean, input.size(1)) &&
+         is_float_of(state.running_variance, input.size(1));
+}
+
+/// What a shard is normalised by, float [channels] each, one after the other in a row of saved numbers.
+struct Normalization {
+  static constexpr int64_t kRows = 4;
+
+  float* scale;
+  float* shift;
+  float* mean;
+  float* inverse;  ///< 1 / deviation
+
+  Normalization(float* row, int64_t channels)
+      : scale(row), shift(scale + channels), mean(shift + channels), inverse(mean + channels) {}
+};
+
+class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias, const BatchNormState* state, bool relu) {
+    const Parts parts(input);
+    const int64_t channels = parts.channels;
+    const at::Tensor saved = at::empty({parts.shards, Normalization::kRows, channels}, at::kFloat);
+    std::vector<float> deviation(static_cast<size_t>(channels));
+    const at::Tensor output = at::empty_like(input);
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      const auto& kernels = kernels::channel_kernels<T>();
+      for (int64_t shard = 0; shard < parts.shards; ++shard) {
+        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
+        kernels.moments(parts.of<T>(input, shard), parts.rows, channels, mean, deviation.data());
+        for (int64_t c = 0; c < channels; ++c) {
+          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) +
+                                        static_cast<float>(state->epsilon));
+          scale[c] = data<float>(weight)[c] * inverse[c];
+          shift[c] = data<float>(bias)[c] - mean[c] * scale[c];
+        }
+        kernels.transform(parts.of<T>(input, shard), parts.rows, channels, scale, shift, relu,
+                          parts.of<T>(output, shard));
+        move_statistics(*state, mean, deviation, parts.rows);
+        ShardsTogether::keep_statistics(state->running_mean, state->running_variance);
+      }
+    });
+    context->set_materialize_grads(false);
+    context->save_for_backward({input, saved});
+    context->saved_data["weight"] = weight;
+    context->saved_data["bias"] = bias;
+    context->saved_data["relu"] = relu;
+    context->saved_data["ran"] = false;
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
+    context->saved_data["ran"] = true;
+    if (!gradients[0].defined()) return variable_list(kInputs);
+    const auto saved = context->get_saved_variables();
+    const Gradients all =
+        gradients_of(gradients[0], saved[0], saved[1], context->saved_data["relu"].toBool());
+    return {all.input, all.parameters.weight, all.parameters.bias, at::Tensor(), at::Tensor()};
+  }
+
+  struct Gradients {
+    at::Tensor input;
+    ParameterGradients parameters;
+  };
+
+  /// What forward made, without a ReLU; `saved` is what it kept of the normalization.
+  static at::Tensor output_of(const at::Tensor& input, const at::Tensor& saved) {
+    const Parts parts(input);
+    const at::Tensor output = at::empty_like(input);
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      for (int64_t shard = 0; shard < parts.shards; ++shard) {
+        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
+        kernels::channel_kernels<T>().transform(parts.of<T>(input, shard), parts.rows, parts.channels, scale,
+                                                shift, /*relu=*/false, parts.of<T>(output, shard));
+      }
+    });
+    return output;
+  }
+
+  /// Of what forward made with or without a ReLU.
+  static Gradients gradients_of(const at::Tensor& given, const at::Tensor& input, const at::Tensor& saved,
+                                bool relu) {
+    const Parts parts(input);
+    const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor input_gradient = at::empty_like(input);
+    const auto channels = static_cast<size_t>(parts.channels);
+    std::vector<float> products(channels), slope(channels), offset(channels);
+    ParameterGradients sum;
+    visit_type(input.scalar_type(), [&](auto type) {
+      using T = decltype(type);
+      const auto& kernels = kernels::channel_kernels<T>();
+      sum = tree_sum(0, parts.shards, [&](int64_t shard) {
+        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
+        const ParameterGradients own{at::empty({parts.channels}, at::kFloat),
+                                     at::empty({parts.channels}, at::kFloat)};
+        const T* own_gradient = parts.of<T>(gradient, shard);
+        const T* own_input = parts.of<T>(input, shard);
+        float* shifts = data<float>(own.bias);
+        kernels.gradient_sums(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, relu,
+                              shifts, products.data());
+        const auto count = static_cast<float>(parts.rows);
+        for (size_t c = 0; c < channels; ++c) {
+          data<float>(own.weight)[c] = products[c] * inverse[c];
+          slope[c] = -scale[c] * inverse[c] * inverse[c] * products[c] / count;
+          offset[c] = -scale[c] * shifts[c] / count;
+        }
+        kernels.input_gradient(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean,
+                               slope.data(), offset.data(), relu, parts.of<T>(input_gradient, shard));
+        return own;
+      });
+    });
+    return {input_gradient, sum};
+  }
+
+ private:
+  static constexpr size_t kInputs = 5;
+
+  // A batch, shard by shard.
+  struct Parts {
+    int64_t shards = ShardsTogether::count();
+    int64_t channels;
+    int64_t rows;  // of each
+
+    explicit Parts(const at::Tensor& batch)
+        : channels(batch.size(1)), rows(batch.numel() / channels / shards) {}
+
+    template <class T>
+    T* of(const at::Tensor& batch, int64_t shard) const {
+      return data<T>(batch) + shard * rows * channels;
+    }
+    Normalization normalization(const at::Tensor& saved, int64_t shard) const {
+      return {data<float>(saved) + shard * Normalization::kRows * channels, channels};
+    }
+  };
+
+  static void move_statistics(const BatchNormState& state, const float* mean,
+                              const std::vector<float>& deviation, int64_t rows) {
+    const auto keep = static_cast<float>(1 - state.momentum);
+    const auto take = static_cast<float>(state.momentum);
+    float* running_mean = data<float>(state.running_mean);
+    float* running_variance = data<float>(state.running_variance);
+    for (size_t c = 0; c < deviation.size(); ++c) {
+      running_mean[c] = keep * running_mean[c] + take * mean[c];
+      running_variance[c] = keep * running_variance[c] + take * (deviation[c] / static_cast<float>(rows - 1));
+    }
+  }
+};
+
+// Somebody asks for the gradient of what this batch norm made: a hook, or torch::autograd::grad.
+bool is_asked_for(torch::autograd::Node& norm) {
+  if (!norm.tensor_pre_hooks().empty() || !norm.retains_grad_hooks().empty() || !norm.pre_hooks().empty() ||
+      !norm.post_hooks().empty())
+    return true;
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  if (wanted == nullptr) return false;
+  const auto info = wanted->find(&norm);
+  return info != wanted->end() && info->second.captures_ != nullptr;
+}
+
+/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the
+/// batch norm's output still goes through its own backward, and where that output's gradient is asked for so
+/// does this.
+class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/,
+                            const at::Tensor& /*bias*/, const at::Tensor& normalized, const at::Tensor& saved,
+                            bool in_place) {
+    context->set_materialize_grads(false);
+    context->save_for_backward({input, saved});
+    if (in_place) context->mark_dirty({normalized});
+    return relu_into(normalized, in_place ? normalized : at::empty_like(normalized));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
+    const auto saved = context->get_saved_variables();
+    variable_list results(kInputs);
+    if (!gradients[0].defined()) return results;
+    if (is_asked_for(*torch::autograd::get_current_node()->next_edge(kNormalized).function)) {
+      results[kNormalized] =
+          at::threshold_backward(gradients[0], FusedBatchNorm::output_of(saved[0], saved[1]), 0);
+      return results;
+    }
+    const auto all = FusedBatchNorm::gradients_of(gradients[0], saved[0], saved[1], /*relu=*/true);
+    results[0] = all.input;
+    results[1] = all.parameters.weight;
+    results[2] = all.parameters.bias;
+    return results;
+  }
+
+ private:
+  static constexpr size_t kInputs = 6;
+  static constexpr size_t kNormalized = 3;
+};
+
+/// Without gradients, by the running statistics.
+at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool relu) {
+  const int64_t channels = input.size(1);
+  std::vector<float> scale(static_cast<size_t>(channels)), shift(static_cast<size_t>(channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    const auto i = static_cast<size_t>(c);
+    scale[i] = data<float>(state.weight)[c] /
+               std::sqrt(data<float>(state.running_variance)[c] + static_cast<float>(state.epsilon));
+    shift[i] = data<float>(state.bias)[c] - data<float>(state.running_mean)[c] * scale[i];
+  }
+  const at::Tensor output = at::empty_like(input);
+  visit_type(input.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    kernels::channel_kernels<T>().transform(data<T>(input), input.numel() / channels, channels, scale.data(),
+                                            shift.data(), relu, data<T>(output));
+  });
+  return output;
+}
+
+// As the module's own forward does.
+double next_momentum(torch::nn::BatchNorm2dImpl& module) {
+  if (module.is_training()) module.num_batches_tracked.add_(1);
+  return module.options.momentum().value_or(1.0 /
+                                            static_cast<double>(module.num_batches_tracked.item<int64_t>()));
+}
+
+at::Tensor normalized(const at::Tensor& input, const BatchNormState& state, bool relu) {
+  return state.training ? FusedBatchNorm::apply(input, state.weight, state.bias, &state, relu)
+                        : inference(state, input, relu);
+}
+
+}  // namespace
+
+std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchNormState& state, bool relu) {
+  return is_fusible(input, state) ? std::optional(normalized(input, state, relu)) : std::nullopt;
+}
+
+std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place) {
+  if (!at::GradMode::is_enabled()) return std::nullopt;
+  const auto function = output.grad_fn();  // which kind of pointer depends on LibTorch's version
+  auto* const node = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(function.get());
+  // Once its backward ran, what the batch norm saved may be gone; a changed output (without gradients, else
+  // it has another grad_fn) is not what it made.
+  if (node == nullptr || node->ctx_.saved_data.at("relu").toBool() ||
+      node->ctx_.saved_data.at("ran").toBool() || output._version() != 0)
+    return std::nullopt;
+  const auto saved = node->ctx_.get_saved_variables();
+  return ReluOfBatchNorm::apply(saved[0], node->ctx_.saved_data.at("weight").toTensor(),
+                                node->ctx_.saved_data.at("bias").toTensor(), output, saved[1], in_place);
+}
+
+at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu) {
+  BatchNormState state{module.weight,        module.bias,         module.running_mean, module.running_var, 0,
+                       module.options.eps(), module.is_training()};
+  if (is_fusible(input, state)) {
+    state.momentum = next_momentum(module);
+    return normalized(input, state, relu);
+  }
+  ShardsTogether::mix();
+  at::Tensor output = module.forward(input);
+  return relu ? output.relu_() : output;
+}
+
+}  // namespace lockstep::kernels

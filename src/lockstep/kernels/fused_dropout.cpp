@@ -1,0 +1,108 @@
+#include "lockstep/kernels/fused_dropout.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/kernels/first_derivative.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kChunk = 1024;  // numbers whose random bits are made at once
+constexpr int64_t kPerWord = 4;   // of 16 bits each
+constexpr double kLevels = 65536;
+
+// SplitMix64 (Steele, Lea, Flood 2014), by its place in the sequence.
+uint64_t random_word(uint64_t seed, uint64_t place) {
+  uint64_t value = seed + (place + 1) * 0x9E3779B97F4A7C15;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
+  return value ^ (value >> 31);
+}
+
+using Factors = std::array<float, kChunk>;
+
+// Whole chunks, so that the compiler's vectors need no rest.
+void make_factors(uint64_t seed, int64_t first_word, uint32_t kept, float scale, Factors& factors) {
+  std::array<uint16_t, kChunk> bits;
+  for (int64_t i = 0; i < kChunk / kPerWord; ++i) {
+    const uint64_t word = random_word(seed, static_cast<uint64_t>(first_word + i));
+    std::memcpy(bits.data() + i * kPerWord, &word, sizeof(word));
+  }
+  for (size_t i = 0; i < kChunk; ++i) factors[i] = bits[i] < kept ? scale : 0.0F;
+}
+
+template <class T>
+void drop(const T* from, T* to, int64_t count, uint64_t seed, double probability) {
+  const auto kept = static_cast<uint32_t>(std::lround((1 - probability) * kLevels));
+  const float scale = kept == 0 ? 0.0F : static_cast<float>(kLevels / kept);
+  Factors factors;
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    make_factors(seed, begin / kPerWord, kept, scale, factors);
+    if (begin + kChunk <= count) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < kChunk; ++i)
+        to[begin + i] = static_cast<T>(static_cast<float>(from[begin + i]) * factors[static_cast<size_t>(i)]);
+    } else {
+      for (int64_t i = 0; i < count - begin; ++i)
+        to[begin + i] = static_cast<T>(static_cast<float>(from[begin + i]) * factors[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+at::MemoryFormat format_of(const at::Tensor& tensor) {
+  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast)
+             ? at::MemoryFormat::ChannelsLast
+             : at::MemoryFormat::Contiguous;
+}
+
+at::Tensor dropped(const at::Tensor& input, int64_t seed, double probability) {
+  const at::Tensor output = at::empty_like(input);
+  const auto run = [&](auto type) {
+    using T = decltype(type);
+    drop(input.const_data_ptr<T>(), output.mutable_data_ptr<T>(), input.numel(), static_cast<uint64_t>(seed),
+         probability);
+  };
+  input.scalar_type() == at::kFloat ? run(float{}) : run(at::BFloat16{});
+  return output;
+}
+
+class Dropout : public torch::autograd::Function<Dropout> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, int64_t seed,
+                            double probability) {
+    context->saved_data["seed"] = seed;
+    context->saved_data["probability"] = probability;
+    context->saved_data["format"] = static_cast<int64_t>(format_of(input));
+    return dropped(input, seed, probability);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    check_first_derivative();
+    const auto format = static_cast<at::MemoryFormat>(context->saved_data["format"].toInt());
+    return {dropped(gradients[0].contiguous(format), context->saved_data["seed"].toInt(),
+                    context->saved_data["probability"].toDouble()),
+            at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool fits_fused_dropout(const at::Tensor& input) {
+  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
+         input.is_contiguous(format_of(input));
+}
+
+at::Tensor fused_dropout(const at::Tensor& input, double probability) {
+  const int64_t seed = at::empty({}, at::kLong).random_().item<int64_t>();  // from the scope's generator
+  return Dropout::apply(input, seed, probability);
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,135 @@
+// The text of the convolution kernels, compiled once per instruction set; LOCKSTEP_CONVOLUTION_KERNELS names
+// the function that returns them.
+#pragma once
+
+#include "lockstep/kernels/convolution_kernels.h"
+#include "lockstep/kernels/internal/direct.h"
+#include "lockstep/kernels/internal/places.h"
+#include "lockstep/kernels/internal/pointwise.h"
+#include "lockstep/kernels/internal/processor.h"
+#include "lockstep/kernels/internal/winograd.h"
+
+namespace lockstep::kernels {
+namespace {
+
+/// The convolution that gives the gradient by the input: channels and filters change places, and the kernel
+/// is turned by half a circle.
+ConvolutionShape reversed(const ConvolutionShape& shape) {
+  ConvolutionShape result = shape;
+  result.channels = shape.filters;
+  result.filters = shape.channels;
+  result.height = shape.output_height();
+  result.width = shape.output_width();
+  result.padding_height = shape.kernel_height - 1 - shape.padding_height;
+  result.padding_width = shape.kernel_width - 1 - shape.padding_width;
+  return result;
+}
+
+WeightMatrix reversed_weight(const ConvolutionShape& shape) {
+  WeightMatrix matrix = weight_by_channels(shape);
+  matrix.flipped = true;
+  return matrix;
+}
+
+/// work(lanes) with the vectors' width as a compile-time constant. The bits do not depend on it.
+template <class Work>
+void with_lanes(const ConvolutionShape& shape, Work&& work) {
+#if defined(__AVX512F__)
+  const auto pads_more = [](int64_t count) { return divided_up(count, 16) * 2 != divided_up(count, 8); };
+  if (!prefers_wide_vectors() && (pads_more(shape.channels) || pads_more(shape.filters)))
+    return work(std::integral_constant<int, 8>{});
+  work(std::integral_constant<int, 16>{});
+#elif defined(__AVX2__)
+  (void)shape;
+  work(std::integral_constant<int, 8>{});
+#else
+  (void)shape;
+  work(std::integral_constant<int, 4>{});
+#endif
+}
+
+bool is_pointwise(const ConvolutionShape& shape) {
+  return shape.kernel_height == 1 && shape.kernel_width == 1 && !shape.is_strided();
+}
+
+/// By tiles or as defined; `shape` may be a reversed one, so the method is the caller's.
+template <class T>
+void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight,
+              const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
+  with_lanes(shape, [&](auto lanes) {
+    if (is_pointwise(shape)) {
+      pointwise_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
+    } else if (method != ConvolutionMethod::winograd) {
+      direct_convolution<T, lanes>(shape, input, weight, matrix, bias, output);
+    } else if (shape.kernel_height == 3) {
+      winograd_convolution<T, lanes, 3>(shape, input, weight, matrix, bias, output);
+    } else {
+      winograd_convolution<T, lanes, 5>(shape, input, weight, matrix, bias, output);
+    }
+  });
+}
+
+template <class T>
+void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias,
+             const ConvolutionOutput<T>& output) {
+  const ConvolutionMethod method = method_of(shape);
+  const WeightMatrix matrix = weight_by_filters(shape);
+  if (method != ConvolutionMethod::places)
+    return convolve(shape, method, input, weight, matrix, bias, output);
+  const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(),
+                            shape.height * shape.width};
+  with_lanes(shape, [&](auto lanes) {
+    convolve_places<T, lanes>(shape, direction, input, weight, matrix, bias, output);
+  });
+}
+
+template <class T>
+void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
+  const ConvolutionMethod method = method_of(shape);
+  if (method == ConvolutionMethod::winograd && TileGrid(shape).count() < TileGrid(reversed(shape)).count()) {
+    return with_lanes(shape, [&](auto lanes) {
+      if (shape.kernel_height == 3)
+        return winograd_input_gradient<T, lanes, 3>(shape, gradient, weight, input_gradient);
+      winograd_input_gradient<T, lanes, 5>(shape, gradient, weight, input_gradient);
+    });
+  }
+  const T* no_bias = nullptr;
+  const ConvolutionOutput<T> output{input_gradient, shape.channels};
+  if (method != ConvolutionMethod::places && !shape.is_strided()) {
+    return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, output);
+  }
+  const Direction direction{&Link::input, &Link::output, shape.height * shape.width,
+                            shape.output_height() * shape.output_width()};
+  with_lanes(shape, [&](auto lanes) {
+    convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, output);
+  });
+}
+
+template <class T>
+void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient,
+                     float* bias_gradient) {
+  with_lanes(shape, [&](auto lanes) {
+    const ConvolutionMethod method = method_of(shape);
+    if (method == ConvolutionMethod::places) {
+      weight_gradient_of_places<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (is_pointwise(shape)) {
+      pointwise_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (method == ConvolutionMethod::direct) {
+      direct_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (shape.kernel_height == 3) {
+      winograd_weight_gradient<T, lanes, 3>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else {
+      winograd_weight_gradient<T, lanes, 5>(shape, gradient, input, weight_gradient, bias_gradient);
+    }
+  });
+}
+
+template <class T>
+constexpr ConvolutionKernels<T> kKernels{&forward<T>, &input_gradient<T>, &weight_gradient<T>};
+
+}  // namespace
+
+const ConvolutionKernels<float>& LOCKSTEP_CONVOLUTION_KERNELS(float) { return kKernels<float>; }
+const ConvolutionKernels<BFloat16>& LOCKSTEP_CONVOLUTION_KERNELS(BFloat16) { return kKernels<BFloat16>; }
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,264 @@
+// The text of the pooling kernels, compiled once per instruction set; LOCKSTEP_POOL_KERNELS names the
+// function that returns them.
+#pragma once
+
+#include <type_traits>
+
+#include "lockstep/kernels/pool_kernels.h"
+#include "lockstep/kernels/internal/vectors.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using Floats = Vector<kWidest>;
+typedef int32_t Integers __attribute__((vector_size(kWidest * 4)));
+typedef uint8_t Bytes __attribute__((vector_size(kWidest)));
+
+constexpr int32_t kCut = 255;  // the place of no point
+
+/// work(channel, count): whole vectors of the channels, their count a compile-time constant. The last one
+/// takes some channels a second time where they do not come out even, for work by parts costs several times
+/// as much; fewer channels than a vector has are one part.
+template <class Work>
+inline void each_vector(int64_t channels, Work&& work) {
+  int64_t c = 0;
+  for (; c + kWidest <= channels; c += kWidest) work(c, std::integral_constant<int, kWidest>{});
+  if (c == channels) return;
+  if (c == 0) return work(c, channels);
+  work(channels - kWidest, std::integral_constant<int, kWidest>{});
+}
+
+template <class T, class Count>
+inline Floats load_part(const T* source, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    return load_some<kWidest>(source, count);
+  } else {
+    return load<kWidest>(source);
+  }
+}
+
+template <class T, class Count>
+inline void store_part(Floats value, T* target, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    store_some<kWidest>(value, target, count);
+  } else {
+    store<kWidest>(value, target);
+  }
+}
+
+template <class T, class Count>
+inline void store_exact_part(Floats value, T* target, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    T values[kWidest];
+    store_exact<kWidest>(value, values);
+    copy_some<kWidest / 2>(values, target, count);
+  } else {
+    store_exact<kWidest>(value, target);
+  }
+}
+
+// __builtin_convertvector does these one number at a time; without the mask g++ 12 warns of a number that its
+// own header leaves open.
+#if defined(__AVX512F__)
+constexpr __mmask16 kAll = 0xffff;
+#endif
+
+inline Integers widen(const uint8_t* source) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Integers>(
+      _mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(source))));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Integers>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
+#else
+  return __builtin_convertvector(load_bytes<Bytes>(source), Integers);
+#endif
+}
+
+// Numbers of 0 to 255.
+inline void narrow(Integers value, uint8_t* target) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(target),
+                   _mm512_maskz_cvtepi32_epi8(kAll, reinterpret_cast<__m512i>(value)));
+#elif defined(__AVX2__)
+  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(value)),
+                high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(value), 1);
+  const __m128i halves = _mm_packus_epi32(low, high);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(target), _mm_packus_epi16(halves, halves));
+#else
+  const Bytes bytes = __builtin_convertvector(value, Bytes);
+  std::memcpy(target, &bytes, kWidest);
+#endif
+}
+
+template <class Count>
+inline Integers load_bytes_part(const uint8_t* source, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    uint8_t values[kWidest] = {};
+    copy_some<kWidest / 2>(source, values, count);
+    return widen(values);
+  } else {
+    return widen(source);
+  }
+}
+
+template <class Count>
+inline void store_bytes_part(Integers value, uint8_t* target, Count count) {
+  if constexpr (std::is_integral_v<Count>) {
+    uint8_t values[kWidest];
+    narrow(value, values);
+    copy_some<kWidest / 2>(values, target, count);
+  } else {
+    narrow(value, target);
+  }
+}
+
+/// The part of a window that lies in the image, in one dimension: points [begin, end) of it, the first at
+/// `origin` + begin.
+struct Span {
+  int64_t origin;
+  int64_t begin;
+  int64_t end;
+
+  Span(int64_t place, int64_t stride, int64_t padding, int64_t kernel, int64_t size)
+      : origin(place * stride - padding), begin(larger(0, -origin)), end(smaller(kernel, size - origin)) {}
+};
+
+template <class T>
+void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* largest) {
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    const T* image = input + n * shape.height * shape.width * shape.channels;
+    for (int64_t y = 0; y < shape.output_height; ++y) {
+      const Span rows(y, shape.stride_height, shape.padding_height, shape.kernel_height, shape.height);
+      for (int64_t x = 0; x < shape.output_width; ++x, output += shape.channels, largest += shape.channels) {
+        const Span columns(x, shape.stride_width, shape.padding_width, shape.kernel_width, shape.width);
+        const T* window = image + (rows.origin * shape.width + columns.origin) * shape.channels;
+        each_vector(shape.channels, [&](int64_t c, auto count) {
+          const auto at = [&](int64_t ky, int64_t kx) {
+            return load_part(window + (ky * shape.width + kx) * shape.channels + c, count);
+          };
+          Floats best = at(rows.begin, columns.begin);
+          Integers place = Integers{} + static_cast<int32_t>(rows.begin * shape.kernel_width + columns.begin);
+          for (int64_t ky = rows.begin; ky < rows.end; ++ky) {
+            for (int64_t kx = columns.begin; kx < columns.end; ++kx) {
+              const Floats value = at(ky, kx);
+              const Integers better = (value > best) | (value != value);
+              best = better ? value : best;
+              place = better ? Integers{} + static_cast<int32_t>(ky * shape.kernel_width + kx) : place;
+            }
+          }
+          if (shape.relu) {
+            place = best <= 0.0F ? Integers{} + kCut : place;
+            best = best <= 0.0F ? Floats{} : best;
+          }
+          store_exact_part(best, output + c, count);
+          store_bytes_part(place, largest + c, count);
+        });
+      }
+    }
+  }
+}
+
+/// The windows [begin, end) that a place of the input lies in, in one dimension; from place to place, from 0
+/// on, without a division.
+class Cover {
+ public:
+  Cover(int64_t stride, int64_t padding, int64_t kernel, int64_t windows)
+      : stride_(stride),
+        windows_(windows),
+        end_(padding / stride + 1),
+        until_next_begins_(stride - padding % stride),
+        until_first_ends_(kernel - padding) {}
+
+  int64_t begin() const { return begin_; }
+  int64_t end() const { return smaller(windows_, end_); }
+
+  void go_on() {
+    if (--until_next_begins_ == 0) {
+      ++end_;
+      until_next_begins_ = stride_;
+    }
+    if (--until_first_ends_ == 0) {
+      ++begin_;
+      until_first_ends_ = stride_;
+    }
+  }
+
+ private:
+  int64_t stride_;
+  int64_t windows_;
+  int64_t begin_ = 0;
+  int64_t end_;
+  int64_t until_next_begins_;
+  int64_t until_first_ends_;
+};
+
+/// Whether each place of the input lies in one window.
+inline bool is_divided(const PoolShape& shape) {
+  return shape.padding_height == 0 && shape.padding_width == 0 &&
+         shape.kernel_height == shape.stride_height && shape.kernel_width == shape.stride_width &&
+         shape.height == shape.output_height * shape.kernel_height &&
+         shape.width == shape.output_width * shape.kernel_width;
+}
+
+/// Where is_divided: a window's gradient and place are read once. Adding zero makes -0 the sum's 0.
+template <class T>
+void divided_gradient(const PoolShape& shape, const T* gradient, const uint8_t* largest, T* input_gradient) {
+  const int64_t row = shape.width * shape.channels;
+  for (int64_t y = 0; y < shape.batch * shape.output_height;
+       ++y, input_gradient += shape.kernel_height * row) {
+    for (int64_t x = 0; x < shape.output_width; ++x, gradient += shape.channels, largest += shape.channels) {
+      T* window = input_gradient + x * shape.kernel_width * shape.channels;
+      each_vector(shape.channels, [&](int64_t c, auto count) {
+        const Integers place = load_bytes_part(largest + c, count);
+        const Floats value = load_part(gradient + c, count) + Floats{};
+        for (int64_t ky = 0; ky < shape.kernel_height; ++ky) {
+          for (int64_t kx = 0; kx < shape.kernel_width; ++kx) {
+            store_exact_part(place == static_cast<int32_t>(ky * shape.kernel_width + kx) ? value : Floats{},
+                             window + ky * row + kx * shape.channels + c, count);
+          }
+        }
+      });
+    }
+  }
+}
+
+template <class T>
+void max_pool_gradient(const PoolShape& shape, const T* gradient, const uint8_t* largest, T* input_gradient) {
+  if (is_divided(shape)) return divided_gradient(shape, gradient, largest, input_gradient);
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    const int64_t first = n * shape.output_height * shape.output_width;
+    Cover rows(shape.stride_height, shape.padding_height, shape.kernel_height, shape.output_height);
+    for (int64_t row = 0; row < shape.height; ++row, rows.go_on()) {
+      Cover columns(shape.stride_width, shape.padding_width, shape.kernel_width, shape.output_width);
+      for (int64_t column = 0; column < shape.width;
+           ++column, input_gradient += shape.channels, columns.go_on()) {
+        each_vector(shape.channels, [&](int64_t c, auto count) {
+          Floats sum{};
+          for (int64_t y = rows.begin(); y < rows.end(); ++y) {
+            const int64_t ky = row + shape.padding_height - y * shape.stride_height;
+            for (int64_t x = columns.begin(); x < columns.end(); ++x) {
+              const int64_t place = (first + y * shape.output_width + x) * shape.channels + c;
+              const int64_t point =
+                  ky * shape.kernel_width + column + shape.padding_width - x * shape.stride_width;
+              sum += load_bytes_part(largest + place, count) == static_cast<int32_t>(point)
+                         ? load_part(gradient + place, count)
+                         : Floats{};
+            }
+          }
+          store_part(sum, input_gradient + c, count);
+        });
+      }
+    }
+  }
+}
+
+template <class T>
+constexpr PoolKernels<T> kKernels{&max_pool<T>, &max_pool_gradient<T>};
+
+}  // namespace
+
+const PoolKernels<float>& LOCKSTEP_POOL_KERNELS(float) { return kKernels<float>; }
+const PoolKernels<BFloat16>& LOCKSTEP_POOL_KERNELS(BFloat16) { return kKernels<BFloat16>; }
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,9 @@
+#include "lockstep/kernels/linear_kernels.h"
+
+#include "lockstep/kernels/internal/kernel_table.h"
+
+namespace lockstep::kernels {
+
+LOCKSTEP_CHOOSE_KERNELS(LinearKernels, linear_kernels)
+
+}  // namespace lockstep::kernels

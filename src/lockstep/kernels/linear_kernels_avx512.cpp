@@ -1,0 +1,2 @@
+#define LOCKSTEP_LINEAR_KERNELS avx512_linear_kernels
+#include "lockstep/kernels/internal/linear_kernels_body.h"

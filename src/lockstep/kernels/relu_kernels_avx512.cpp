@@ -1,0 +1,2 @@
+#define LOCKSTEP_RELU_KERNELS avx512_relu_kernels
+#include "lockstep/kernels/internal/relu_kernels_body.h"

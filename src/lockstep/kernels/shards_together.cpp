@@ -1,0 +1,58 @@
+#include "lockstep/kernels/shards_together.h"
+
+#include <utility>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::kernels {
+namespace {
+
+thread_local ShardsTogether* innermost_together = nullptr;
+
+}  // namespace
+
+ShardsTogether::ShardsTogether(int64_t count)
+    : count_(count), outer_(std::exchange(innermost_together, this)) {}
+
+ShardsTogether::~ShardsTogether() { innermost_together = outer_; }
+
+int64_t ShardsTogether::count() { return innermost_together == nullptr ? 1 : innermost_together->count_; }
+
+void ShardsTogether::mix() {
+  if (innermost_together == nullptr) return;
+  innermost_together->mixed_ = true;
+  if (innermost_together->count_ > 1)
+    throw Error(ErrorCode::internal, "a layer that takes one shard at a time was given " +
+                                         std::to_string(innermost_together->count_));
+}
+
+void ShardsTogether::keep_statistics(const at::Tensor& running_mean, const at::Tensor& running_variance) {
+  if (count() == 1) return;
+  innermost_together->keep(running_mean);
+  innermost_together->keep(running_variance);
+}
+
+void ShardsTogether::keep(const at::Tensor& buffer) {
+  Statistics& statistics = statistics_[buffer.const_data_ptr()];
+  if (!statistics.rows.defined()) statistics.rows = at::empty({count_, buffer.numel()}, buffer.options());
+  statistics.rows[statistics.kept++].copy_(buffer);
+}
+
+at::Tensor shard_by_shard(const at::Tensor& batch,
+                          const std::function<at::Tensor(const at::Tensor& shard)>& run) {
+  const int64_t count = ShardsTogether::count();
+  if (count == 1) return run(batch);
+  std::vector<at::Tensor> results = batch.chunk(count);
+  for (at::Tensor& shard : results) shard = run(shard);
+  return at::cat(results);
+}
+
+ParameterGradients& ParameterGradients::operator+=(const ParameterGradients& other) {
+  if (weight.defined()) weight.add_(other.weight);
+  if (bias.defined()) bias.add_(other.bias);
+  return *this;
+}
+
+}  // namespace lockstep::kernels

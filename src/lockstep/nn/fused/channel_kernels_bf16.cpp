@@ -1,3 +1,0 @@
-// For processors that round to bfloat16 in one instruction.
-#define LOCKSTEP_CHANNEL_KERNELS bf16_channel_kernels
-#include "lockstep/nn/fused/channel_kernels_body.h"

@@ -1,0 +1,66 @@
+// Where runs look for decoded images on the disk (--cache), and how they get there.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/cache_folder.h"
+#include "lockstep/data/image_cache.h"
+#include "lockstep/data/image_set.h"
+#include "lockstep/train/options/training_request.h"
+#include "lockstep/train/options/options.h"
+
+namespace lockstep::train {
+
+/// The cache of the datastore that `dataset` is chosen from, as --cache and --cache-size say; `folder` is
+/// where the images are (a folder, an archive or an address), empty when nobody knows. --cache auto takes
+/// what `lockstep cache` made in the folder itself, or what it or a run made in
+/// $XDG_CACHE_HOME/lockstep/images (~/.cache), and makes nothing here; nor does CacheUse::read.
+data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder,
+                             const data::ImageFormat& format, const Options& options, data::CacheUse use);
+
+/// What came of a cache that a run makes without being asked: with --cache auto, where images would be
+/// decoded again in every epoch.
+struct AutomaticCache {
+  std::shared_ptr<const data::RecordFile> cache = nullptr;
+  bool wanted = false;      ///< with CacheUse::read: training would make it
+  std::string reason = {};  ///< where it is, or would be, and in what room; or why there is none
+};
+
+/// In $XDG_CACHE_HOME/lockstep/images, in the room that data::CacheFolder finds within --cache-size. What
+/// keeps it from being made is a reason and no error.
+AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::ImageFormat& format,
+                                    const Options& options, data::CacheUse use);
+
+/// Why there can be no file of so many bytes of these images, or of what is made from them, among those
+/// that runs make by themselves; empty: there can, as far as one can tell before.
+std::string automatic_obstacle(const data::Datastore& store, int64_t bytes, const Options& options);
+
+/// Such a file. What keeps it from being made is a refusal and no error.
+data::CacheFolder::Found open_automatic_file(const std::string& name, const data::RecordsKey& key,
+                                             const Options& options);
+
+/// --cache-size in bytes.
+int64_t cache_bytes(const Options& options);
+
+/// How many bytes, and of how many, in words.
+std::string automatic_room(int64_t bytes, const Options& options);
+
+/// What `lockstep cache` made of one folder, archive or store.
+struct CacheReport {
+  std::filesystem::path file;
+  data::ImageFormat format;
+  int64_t images = 0;
+  int64_t bytes = 0;  ///< of the file
+  std::vector<data::BadSample> bad = {};
+};
+
+/// Decodes the images of request.folder and of --validation and --test for a run with these options, all
+/// cores at once, into caches that such runs then use; what is there already is only checked. Throws
+/// invalid_option for data that are not cached and for too small a --cache-size, io, and corrupt_data for a
+/// bad image without --on-bad-sample skip.
+std::vector<CacheReport> make_caches(const TrainingRequest& request, const Options& options);
+
+}  // namespace lockstep::train

@@ -1,0 +1,97 @@
+#include "lockstep/train/cache/resident_images.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/failure.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kShare = 0.25;            // of what is free on the GPU: the step wants the rest
+constexpr int64_t kGroupBytes = 64 << 20;  // that are read before they travel
+
+// Why their images are made on the host in every epoch, or not at all; empty: they are not.
+std::string obstacle(const Plan& plan, const Options& options) {
+  if (plan.format.kind == data::SampleKind::sequence) return "sequences lie on the host";
+  if (data::Augment::parse(options.augment).any()) return "--augment changes the images on the host";
+  if (plan.keep_features) return "what the frozen layers give is kept in place of images";
+  return {};
+}
+
+}  // namespace
+
+int64_t resident_bytes(const Plan& plan) {
+  return (plan.train_count + plan.validation_count) * plan.format.size().bytes();
+}
+
+ResidentChoice choose_resident(const Plan& plan, const Options& options, int64_t free_bytes) {
+  if (plan.device == "cpu") return {};
+  if (options.resident == Resident::off) return {false, "--resident off"};
+  const std::string against = obstacle(plan, options);
+  const std::string takes = as_bytes(resident_bytes(plan));
+  if (options.resident == Resident::on) {
+    if (!against.empty())
+      throw Error(ErrorCode::invalid_option, "--resident on cannot be: " + against, "leave out one of them");
+    return {true, "asked for; " + takes};
+  }
+  if (!against.empty()) return {false, against};
+  const bool fits = static_cast<double>(resident_bytes(plan)) <= kShare * static_cast<double>(free_bytes);
+  return {fits, takes + (fits ? ", within " : ", more than ") + shortest(kShare) + " of the " +
+                    as_bytes(free_bytes) + " that are free there (--resident)"};
+}
+
+ResidentImages::ResidentImages(std::shared_ptr<const data::ImageSet> images, at::Device device)
+    : images_(std::move(images)),
+      kept_(at::empty({images_->size(), images_->image_bytes()},
+                      at::TensorOptions(at::kByte).device(device))) {}
+
+void ResidentImages::load(int64_t threads, const std::stop_token& stop) {
+  const int64_t count = images_->size(), bytes = images_->image_bytes();
+  const int64_t group = std::clamp<int64_t>(kGroupBytes / bytes, 1, std::max<int64_t>(1, count));
+  const at::Tensor host = at::empty({group, bytes}, at::kByte);
+  for (int64_t first = 0; first < count && !stop.stop_requested(); first += group) {
+    const int64_t size = std::min(group, count - first);
+    data::for_each_sample(size, std::max(threads, images_->parallel_reads()), [&](int64_t i) {
+      images_->read(first + i, {host.mutable_data_ptr<uint8_t>() + i * bytes, static_cast<size_t>(bytes)});
+    });
+    kept_.narrow(0, first, size).copy_(host.narrow(0, 0, size));
+  }
+}
+
+void ResidentImages::fill(std::vector<data::Shard>& shards) const {
+  if (shards.empty()) return;
+  int64_t count = 0;
+  for (const data::Shard& shard : shards) count += shard.count;
+  // A worker's shards lie one after the other in memory, and their images do so again.
+  const at::Tensor places =
+      shards.front().samples.as_strided({count}, {1}).to(kept_.device(), /*non_blocking=*/true);
+  const data::ImageFormat& format = images_->format();
+  const at::Tensor all =
+      kept_.index_select(0, places).view({count, format.channels, format.height, format.width});
+  for (int64_t begin = 0; data::Shard & shard : shards) {
+    shard.images = all.narrow(0, begin, shard.count);
+    shard.samples = at::Tensor();
+    begin += shard.count;
+  }
+}
+
+std::vector<ResidentImages> take_resident(const std::vector<std::shared_ptr<const data::ImageSet>>& sets,
+                                          at::Device device, Resident asked,
+                                          const std::function<void(std::string)>& warn) {
+  std::vector<ResidentImages> taken;
+  try {
+    for (const auto& set : sets) taken.emplace_back(set, device);
+  } catch (...) {
+    const Error error = device::error_of(std::current_exception());
+    if (asked == Resident::on) throw error;
+    warn("the images stay on the host, for the GPU did not take them: " + error.message());
+    return {};
+  }
+  return taken;
+}
+
+}  // namespace lockstep::train

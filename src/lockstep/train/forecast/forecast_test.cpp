@@ -1,0 +1,200 @@
+#include "lockstep/train/forecast/forecast.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// 10 ms a shard, 8 shards of 16 samples; all else is cheap until a test says otherwise.
+struct Case {
+  Plan plan;
+  Options options;
+  StepCosts costs;
+  ForecastOptions asked;
+
+  Case() {
+    plan.train_count = 12'800;
+    plan.mini_batch_size = 128;
+    plan.steps_per_epoch = 100;
+    plan.validate_every = 100;
+    plan.max_epochs = 10;
+    plan.total_steps = 1'000;
+    plan.learned_count = 1'000'000;
+    costs.cores = 16;
+    costs.shard_samples = 16;
+    costs.shard.assign(16, 0.010);
+    costs.exchange.assign(16, 0.0001);
+    costs.first_read = 1e-5;
+    costs.copy = 1e-7;
+    costs.gradient_bytes = 4'000'000;
+    asked.forecast = {1, 2, 3, 4, 8};
+  }
+  Forecast make() const { return make_forecast(plan, options, costs, asked); }
+};
+
+TEST(Forecast, WorkersOwnWholeShards) {
+  const Forecast forecast = Case().make();
+  ASSERT_EQ(forecast.rows.size(), 5U);
+  const std::vector<double> shards_in_turn{8, 4, 3, 2, 1};
+  for (size_t i = 0; i < forecast.rows.size(); ++i)
+    EXPECT_NEAR(forecast.rows[i].compute, 0.010 * shards_in_turn[i], 1e-12) << forecast.rows[i].workers;
+  EXPECT_NEAR(forecast.rows[2].speed_up, 8.0 / 3, 0.01);
+  EXPECT_NEAR(forecast.rows[2].efficiency, 8.0 / 9, 0.01);
+  EXPECT_THAT(forecast.rows[2].advice, HasSubstr("--shards 9"));
+  EXPECT_EQ(forecast.rows[0].bottleneck, "compute");
+  EXPECT_THAT(forecast.warnings, IsEmpty());
+  for (const ForecastRow& row : forecast.rows) {
+    EXPECT_FALSE(row.assumed);
+    EXPECT_NEAR(row.run, row.first_epoch + 9 * row.later_epoch, 1e-9);
+  }
+}
+
+TEST(Forecast, MoreWorkersThanShardsGainNothing) {
+  Case c;
+  c.asked.forecast = {16, 8};
+  const Forecast forecast = c.make();
+  EXPECT_EQ(forecast.rows.front().workers, 8);
+  EXPECT_NEAR(forecast.rows[1].images_per_second, forecast.rows[0].images_per_second, 1);
+  EXPECT_THAT(forecast.rows[1].advice, HasSubstr("--shards 16"));
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 16: more than the 8 shards")));
+}
+
+TEST(Forecast, CoresThatAreNotHereAreAssumed) {
+  Case c;
+  c.costs.cores = 2;
+  c.costs.shard.resize(2);
+  c.costs.exchange.resize(2);
+  const Forecast forecast = c.make();
+  EXPECT_FALSE(forecast.rows[1].assumed);
+  EXPECT_TRUE(forecast.rows[3].assumed);
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 3, 4, 8: this machine has 2 cores")));
+  EXPECT_GT(forecast.rows[4].exchange, forecast.rows[1].exchange) << "memory is not faster for more cores";
+}
+
+TEST(Forecast, DecodingThatIsSlowerThanComputingIsNamed) {
+  Case c;
+  c.costs.first_read = c.costs.later_read = 0.020;
+  c.costs.later_from = ReadFrom::decode;
+  const Forecast forecast = c.make();
+  for (const ForecastRow& row : forecast.rows) {
+    EXPECT_EQ(row.bottleneck, "decode") << row.workers;
+    EXPECT_THAT(row.advice, HasSubstr("lockstep cache"));
+    EXPECT_THAT(row.advice, HasSubstr("--decode fast"));
+    EXPECT_GE(row.step, row.read);
+  }
+}
+
+TEST(Forecast, ImagesThatAreKeptAreDecodedInTheFirstEpochOnly) {
+  Case c;
+  c.costs.first_read = 0.020;
+  const ForecastRow row = c.make().rows.front();
+  EXPECT_EQ(row.bottleneck, "compute");
+  EXPECT_GT(row.first_epoch, 2 * row.later_epoch);
+}
+
+TEST(Forecast, WithoutASpareCoreReadingTakesTimeFromComputing) {
+  Case c;
+  c.costs.cores = 1;
+  c.costs.shard.resize(1);
+  c.costs.exchange.resize(1);
+  c.costs.first_read = 0.0005;
+  c.asked.forecast = {1};
+  const ForecastRow one_core = c.make().rows.front();
+  c.costs.cores = 2;
+  const ForecastRow two_cores = c.make().rows.front();
+  EXPECT_NEAR(one_core.first_epoch - two_cores.first_epoch, 12'800 * 0.0005, 0.1);
+}
+
+TEST(Forecast, ANetworkThatIsSlowerThanComputingIsNamed) {
+  Case c;
+  c.asked.forecast = {4, 8};
+  c.asked.workers_per_machine = 4;
+  c.asked.network_bandwidth = 0.1;
+  const Forecast forecast = c.make();
+  EXPECT_EQ(forecast.rows[0].machines, 1);
+  EXPECT_EQ(forecast.rows[1].machines, 2);
+  EXPECT_EQ(forecast.rows[1].bottleneck, "exchange");
+  EXPECT_THAT(forecast.rows[1].advice, HasSubstr("--exchange bf16"));
+  EXPECT_THAT(forecast.warnings,
+              Contains(HasSubstr("workers 8: the exchange takes longer than the computing")));
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 8: several machines")));
+  // Two ranks with one node each: a slice of it there, and a finished slice; 3 messages in turn.
+  c.options.overlap = false;
+  EXPECT_NEAR(c.make().rows[1].exchange, 4e6 / (0.1e9 / 8) + 3 * 50e-6 + 0.0001, 1e-9);
+  c.asked.network_bandwidth = 1000;
+  EXPECT_EQ(c.make().rows[1].bottleneck, "compute");
+}
+
+TEST(Forecast, FasterWorkersTakeMoreShards) {
+  Case c;
+  c.asked.forecast = {2};
+  c.asked.worker_speeds = {100, 33};
+  const Forecast forecast = c.make();
+  EXPECT_NEAR(forecast.rows[0].compute, 0.010 / 0.33 * 2, 1e-9)
+      << "six shards of the fast one, two of the slow one";
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("unequal speed (--worker-speeds)")));
+  EXPECT_TRUE(forecast.rows[0].assumed);
+  EXPECT_THAT(forecast.warnings, Not(Contains(HasSubstr("are assumed")))) << "the cores are here";
+  c.asked.workers_per_machine = 1;
+  EXPECT_NEAR(c.make().rows[0].compute, 0.010 / 0.33 * 4, 1e-9) << "between machines nobody takes over";
+}
+
+TEST(Forecast, SpeedsThatWereMeasuredAreNoAssumption) {
+  Case c;
+  c.asked.worker_speeds = {100, 100, 80};
+  const Forecast forecast = c.make();
+  EXPECT_FALSE(forecast.rows[1].assumed);
+  EXPECT_TRUE(forecast.rows[2].assumed);
+}
+
+TEST(Forecast, OneGpuIsMeasuredAndMoreAreAssumed) {
+  Case c;
+  c.plan.device = "cuda";
+  c.plan.devices = {0, 1};
+  c.costs.shard.resize(1);
+  c.costs.exchange.resize(1);
+  c.asked.forecast = {1, 2, 4};
+  const Forecast forecast = c.make();
+  EXPECT_FALSE(forecast.rows[0].assumed);
+  EXPECT_TRUE(forecast.rows[1].assumed);
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 2, 4: one GPU was measured")));
+}
+
+TEST(Forecast, MoreThanEightGpusAreWorthAWord) {
+  Case c;
+  c.plan.device = "cuda";
+  c.plan.devices = {0};
+  c.plan.shards = 16;
+  c.asked.forecast = {1, 8};
+  EXPECT_THAT(c.make().warnings, Not(Contains(HasSubstr("more than 8 GPUs"))));
+  c.asked.forecast = {16};
+  EXPECT_THAT(c.make().warnings, Contains(HasSubstr("more than 8 GPUs")));
+}
+
+TEST(Forecast, AMiniBatchThatGrowsWithTheWorkersKeepsThemBusy) {
+  Case c;
+  c.options.scale_with_workers = ScaleWithWorkers::batch;
+  c.plan.workers = 1;
+  const Forecast forecast = c.make();
+  EXPECT_EQ(forecast.rows[4].mini_batch_size, 1024);
+  EXPECT_FALSE(forecast.rows[0].assumed);
+  EXPECT_TRUE(forecast.rows[4].assumed) << "shards of that size were not measured";
+  EXPECT_NEAR(forecast.rows[4].step, forecast.rows[0].step, 0.001);
+}
+
+TEST(Forecast, AveragingModeIsRefused) {
+  Case c;
+  c.options.exchange = ExchangeKind::average;
+  EXPECT_THROW(c.make(), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,74 @@
+#include "lockstep/train/inference/held_out.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/io/run_folder.h"
+#include "lockstep/train/run/run_files.h"
+
+namespace lockstep::train {
+namespace {
+
+std::string folder_of_run(const std::vector<io::Event>& events) {
+  std::string folder;
+  for (const io::Event& event : events) {
+    if (event.kind == "plan") folder = io::text(event, "folder");
+  }
+  return folder;
+}
+
+// Without what training left out.
+data::Dataset open(const std::string& path, const Options& options, const Model& model) {
+  const data::Dataset dataset =
+      data::open_source(
+          path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes})
+          .dataset;
+  return readable_samples(dataset, model, options.on_bad_sample).first;
+}
+
+HeldOut whole(const std::string& path, const char* kind, const Options& options, const Model& model) {
+  const data::Dataset dataset = open(path, options, model);
+  return {dataset, with_commas(dataset.size()) + " " + kind + " " + noun_of(model) + " of " + path};
+}
+
+HeldOut split_off(const std::string& path, const Manifest& manifest, const Model& model) {
+  const data::Dataset dataset = open(path, manifest.options, model);
+  HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
+  held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
+  if (manifest.plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash())) {
+    held_out.warnings.push_back("\"" + path +
+                                "\" lists other files than it did when the run began, so some of those that "
+                                "are judged here may have been trained on");
+  }
+  return held_out;
+}
+
+}  // namespace
+
+HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events,
+                        const Model& model) {
+  const auto manifest = read_manifest(io::RunPaths{run_folder}.options());
+  if (!manifest)
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
+                "name a folder that lockstep train wrote");
+  const Options& options = manifest->options;
+  const std::string folder = folder_of_run(events);
+  const char* const hint = "name labelled images, FOLDER";
+  if (!options.validation.empty()) return whole(options.validation, "held-out", options, model);
+  if (holds_out(options) && !folder.empty()) return split_off(folder, *manifest, model);
+  if (!options.test.empty()) return whole(options.test, "test", options, model);
+  throw Error(ErrorCode::not_found,
+              folder.empty() ? "the run does not say where its images are" : "the run held out no images",
+              hint);
+}
+
+int64_t trained_on(const Model& model, const data::Dataset& dataset) {
+  if (dataset.empty() || model.weights.empty()) return 0;
+  const auto manifest = read_manifest(io::RunPaths{model.weights.parent_path()}.options());
+  if (!manifest || manifest->plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash()))
+    return 0;
+  return manifest->plan.value("train_count", int64_t{0});
+}
+
+}  // namespace lockstep::train

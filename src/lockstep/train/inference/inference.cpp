@@ -1,0 +1,120 @@
+#include "lockstep/train/inference/inference.h"
+
+#include <optional>
+
+#include <ATen/Parallel.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/comm/thread_group.h"
+#include "lockstep/data/centre.h"
+#include "lockstep/device/isa.h"
+#include "lockstep/device/memory.h"
+#include "lockstep/nn/state.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/step/batch_norm.h"
+#include "lockstep/train/options/number_type.h"
+#include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/loop/ranks.h"
+#include "lockstep/train/step/shared_weights.h"
+
+namespace lockstep::train {
+namespace {
+
+int64_t parameter_count(const nn::Instance& instance) {
+  int64_t count = 0;
+  for (const auto& parameter : instance.module->parameters()) count += parameter.numel();
+  return count;
+}
+
+nn::SafetensorsFile weights_of(const Model& model) {
+  return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}};
+}
+
+// A rank with other samples or another model would put its scores where others belong.
+void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& dataset) {
+  const std::string first = dataset.size() > 0 ? dataset.store().source(0) : "none";
+  own.update({{"images", dataset.size()},
+              {"listing", dataset.size() > 0 ? as_hex(dataset.store().listing_hash()) : "none"}});
+  const Json rank_0 = broadcast_json(comm, {{"own", own}, {"first", first}});
+  compare_with_rank_0(comm, own, rank_0["own"], first, rank_0["first"].get<std::string>());
+}
+
+}  // namespace
+
+void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options,
+                    size_t feature_steps, const Together& together, const ShardWork& work) {
+  check_values(options);
+  device::keep_freed_memory();
+  const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
+  nn::load_state(*prototype.module, weights_of(model),
+                 model.weights.empty() ? model.network.name() : model.weights.string());
+  const int64_t shards = options.shards > 0
+                             ? options.shards
+                             : default_shards(parameter_count(prototype), options.mini_batch_size);
+  const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
+  const auto type = number_type(options.precision);
+  const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
+  compare_ranks(together.comm,
+                {{"shards", shards},
+                 {"mini-batch", options.mini_batch_size},
+                 {"weights", as_hex(weights.hash())},
+                 {"arithmetic", device::arithmetic_fingerprint(placement.devices)}},
+                dataset);
+  const auto norms = probe_batch_norms(prototype, model.input);
+  data::ImageFormat format = format_of(model);
+  if (model.decode == data::Decode::gpu && !placement.devices.empty()) {
+    format.decode = data::Decode::gpu;
+    format.jpeg_decoder = open_jpeg_decoder(placement);
+  }
+  const data::Dataset fitted =
+      model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format, model.resize_to);
+  const auto images = std::make_shared<const data::ImageSet>(fitted, format, /*most_bytes=*/0);
+
+  comm::ThreadGroup group(placement.workers / together.comm.size());
+  group.run([&](Share thread) {
+    at::set_num_threads(1);
+    const at::Device device =
+        placement.devices.empty() || together.ranks.grouped
+            ? weights.device()
+            : open_device(placement.device,
+                          placement.devices[static_cast<size_t>(owner_of(
+                              thread.size, static_cast<int64_t>(placement.devices.size()), thread.rank))]);
+    nn::Instance instance = thread.rank == 0 ? prototype : seeded_instance(model.network, model.input, 0);
+    std::optional<SharedWeights> own;  // on another GPU than the first
+    if (device != weights.device()) {
+      nn::load_state(*instance.module, weights_of(model),
+                     model.weights.empty() ? model.network.name() : model.weights.string());
+      own.emplace(instance, type, device);
+    } else if (thread.rank != 0) {
+      weights.alias(instance);
+    }
+    ShardRunner runner(instance, own ? *own : weights, norms,
+                       {.format = {type, device, model.mean, model.deviation},
+                        .precision = options.precision,
+                        .kernels = options.kernels,
+                        .padded_left = model.padding == data::PaddingSide::left,
+                        .frozen_layers = feature_steps});
+    runner.begin_evaluation();
+    const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
+    data::MiniBatchQueue queue(images, all,
+                               {.mini_batch_size = options.mini_batch_size,
+                                .shards = shards,
+                                .ranks = together.comm.size(),
+                                .order = {.shuffle = data::Shuffle::never},
+                                .pinned = device.is_cuda()});
+    while (const auto batch = queue.next(together.stop)) {
+      for (const data::Shard& shard : batch->shards) {
+        work(runner, shard,
+             batch->cursor.step * options.mini_batch_size +
+                 part_of(batch->global_count, batch->shard_count, shard.index).begin);
+        if (together.done) together.done(shard.count);
+      }
+    }
+  });
+  if (together.stop.stop_requested())
+    throw Error(ErrorCode::cancelled, "stopped before all samples were done");
+}
+
+}  // namespace lockstep::train

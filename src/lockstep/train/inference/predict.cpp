@@ -1,0 +1,292 @@
+#include "lockstep/train/inference/predict.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/device/failure.h"
+#include "lockstep/device/inventory.h"
+#include "lockstep/io/run_folder.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/options/image_size.h"
+#include "lockstep/train/inference/inference.h"
+#include "lockstep/train/options/normalization.h"
+#include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/step/first_instance.h"
+#include "lockstep/train/loop/ranks.h"
+#include "lockstep/train/run/run_files.h"
+
+namespace lockstep::train {
+
+Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::Network& own) {
+  const io::RunPaths paths{run_folder};
+  const auto manifest = read_manifest(paths.options());
+  if (!manifest)
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
+                "name a folder that lockstep train wrote");
+  if (manifest->network.is_null() && own.empty())
+    throw Error(ErrorCode::invalid_option,
+                "the run's network is a C++ module, which only its own program can make",
+                "name it: train::model_of_run(folder, \"last\", network)");
+  const Json& plan = manifest->plan;
+  Model model;
+  try {
+    model.network = manifest->network.is_null()
+                        ? own
+                        : nn::read_network(manifest->network, plan.at("network").get<std::string>());
+    model.input = {plan.at("channels").get<int64_t>(), plan.at("height").get<int64_t>(),
+                   plan.at("width").get<int64_t>(), static_cast<int64_t>(plan.at("classes").size())};
+    model.input.time_steps = plan.value("time_steps", int64_t{0});
+    model.input.labels_time_steps = plan.value("labels_steps", false);
+    model.padding = manifest->options.sequence_padding;
+    model.classes = plan.at("classes").get<std::vector<std::string>>();
+    Options used;
+    set_field(used, "resize", plan.value("resize", field_text(manifest->options, "resize")));
+    model.resize = used.resize;
+    model.resize_to = plan.value("resize_to", std::vector<int64_t>());
+    model.decode = manifest->options.decode;
+    model.mean = plan.at("mean").get<std::vector<double>>();
+    model.deviation = plan.at("deviation").get<std::vector<double>>();
+  } catch (const Json::exception&) {
+    throw Error(ErrorCode::corrupt_data, "\"" + paths.options().string() + "\" is damaged");
+  }
+  return model;
+}
+
+Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights,
+                   const nn::Network& own) {
+  const io::RunPaths paths{run_folder};
+  Model model = untrained_model_of_run(run_folder, own);
+  model.weights = weights == "best" ? paths.best_weights() : paths.weights();
+  if (std::filesystem::exists(model.weights)) return model;
+  throw Error(
+      ErrorCode::not_found,
+      "the run in \"" + run_folder.string() + "\" has no " + model.weights.filename().string() + " yet",
+      "let it finish: lockstep train FOLDER --output " + run_folder.string() + " --resume");
+}
+
+namespace {
+
+// Where the graph leaves the number open, the file has it.
+int64_t class_count(const nn::Network& network, const nn::SafetensorsFile& file) {
+  const std::string name = nn::head_of(network) + ".weight";
+  for (const auto& [tensor_name, tensor] : file.tensors) {
+    if (tensor_name == name && tensor.dim() > 0 && tensor.size(0) >= 1) return tensor.size(0);
+  }
+  throw Error(ErrorCode::corrupt_data,
+              "the weights are not of network \"" + network.name() + "\": there is no \"" + name + "\"",
+              "name the network that they are of");
+}
+
+}  // namespace
+
+Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
+  Options options = with_expected_input(use.options, network, use.given);
+  options.weights = use.weights.string();
+  if (options.image_size == "auto") {
+    throw Error(ErrorCode::invalid_option,
+                "nothing says what size of images the weights in \"" + options.weights + "\" are for",
+                "--image-size HxW, or a network file with \"input\"; docs/networks.md has it");
+  }
+  check_weights_are_there(network, options);
+  const nn::SafetensorsFile file = nn::read_weights(use.weights);
+  Model model;
+  model.network = network;
+  const auto [height, width] = parse_size("image-size", options.image_size);
+  model.input = {options.color == Color::grey ? 1 : 3, height, width, class_count(network, file)};
+  model.classes = use.classes;
+  while (use.classes.empty() && static_cast<int64_t>(model.classes.size()) < model.input.classes)
+    model.classes.push_back(std::to_string(model.classes.size()));
+  if (static_cast<int64_t>(model.classes.size()) != model.input.classes) {
+    throw Error(ErrorCode::invalid_option, "the weights tell " + std::to_string(model.input.classes) +
+                                               " classes apart, and " + std::to_string(model.classes.size()) +
+                                               " names are given");
+  }
+  model.resize = options.resize;
+  if (!options.resize_to.empty()) {
+    const auto [larger_height, larger_width] = parse_size("resize-to", options.resize_to);
+    model.resize_to = {larger_height, larger_width};
+  }
+  if (options.normalize == "mean-std")
+    throw Error(ErrorCode::invalid_option,
+                "--normalize mean-std is measured on training data, and there are none",
+                "say the numbers that the weights were trained with");
+  const Normalization normalization = parse_normalization(options.normalize, model.input.channels);
+  model.mean = normalization.mean;
+  model.deviation = normalization.deviation;
+  model.state = file.tensors;
+  model.weights = use.weights;
+  return model;
+}
+
+std::string noun_of(const Model& model) { return model.input.time_steps > 0 ? "sequences" : "images"; }
+
+data::ImageFormat format_of(const Model& model) {
+  data::ImageFormat format = format_of(model.input);
+  format.resize = model.resize;
+  if (format.kind == data::SampleKind::sequence) {
+    format.padding = model.padding;
+  } else {
+    format.decode = model.decode == data::Decode::gpu ? data::Decode::exact : model.decode;
+  }
+  return format;
+}
+
+data::ImageFormat format_of(const nn::NetworkInput& input) {
+  if (input.time_steps == 0)
+    return {.channels = input.channels, .height = input.height, .width = input.width};
+  return {
+      .channels = input.channels, .height = 1, .width = input.time_steps, .kind = data::SampleKind::sequence};
+}
+
+std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset,
+                                                                        const Model& model,
+                                                                        data::OnBadSample on_bad_sample) {
+  if (on_bad_sample != data::OnBadSample::skip || dataset.store().kind() != data::SampleKind::image)
+    return {dataset, {}};
+  return data::without_bad_samples(dataset, format_of(model), device::inspect().cores);
+}
+
+namespace {
+
+// A row for each sample that this process has computed: its place and its scores.
+at::Tensor rows_of(const std::vector<Prediction>& predictions, int64_t classes) {
+  const int64_t count = std::count_if(predictions.begin(), predictions.end(),
+                                      [](const Prediction& one) { return !one.scores.empty(); });
+  const at::Tensor rows = at::empty({count, 1 + classes}, at::kDouble);
+  double* row = rows.mutable_data_ptr<double>();
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    if (predictions[i].scores.empty()) continue;
+    *row = static_cast<double>(i);
+    row = std::copy(predictions[i].scores.begin(), predictions[i].scores.end(), row + 1);
+  }
+  return rows;
+}
+
+// Brings the ranks' scores together. Rank 0 has its own already, where only it gets the others'.
+void gather_scores(std::vector<Prediction>& predictions, int64_t classes, const Together& together) {
+  const comm::WaitOptions wait{.timeout = comm::kAsLongAsItTakes, .stop = together.stop};
+  const at::Tensor own = !together.for_all && together.gets_all() ? at::empty({0, 1 + classes}, at::kDouble)
+                                                                  : rows_of(predictions, classes);
+  for (const at::Tensor& rows :
+       together.for_all ? together.comm.all_gather(own, wait) : together.comm.gather(own, 0, wait)) {
+    for (int64_t i = 0; i < rows.size(0); ++i) {
+      const double* row = rows.const_data_ptr<double>() + i * (1 + classes);
+      predictions[static_cast<size_t>(*row)].scores.assign(row + 1, row + 1 + classes);
+    }
+  }
+}
+
+std::vector<Prediction> predict_together(const Model& model, const data::Dataset& dataset,
+                                         const Options& options, const Together& together) {
+  if (model.input.labels_time_steps)
+    throw Error(ErrorCode::invalid_option,
+                "the network gives a class at each time step, and predictions are one for each sample",
+                "run its forward_sequences from C++");
+  std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
+  for_each_shard(model, dataset, options, /*feature_steps=*/0, together,
+                 [&](ShardRunner& runner, const data::Shard& shard, int64_t first) {
+                   at::Tensor logits;
+                   runner.evaluate(shard, &logits);
+                   const at::Tensor scores = at::softmax(logits, 1, at::kDouble).contiguous();
+                   if (scores.size(1) != model.input.classes)
+                     throw Error(ErrorCode::invalid_option,
+                                 "the network gives " + std::to_string(scores.size(1)) + " scores for " +
+                                     std::to_string(model.input.classes) + " classes");
+                   for (int64_t i = 0; i < shard.count; ++i) {
+                     const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
+                     predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));
+                   }
+                 });
+  gather_scores(predictions, model.input.classes, together);
+  if (!together.gets_all()) return {};
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    Prediction& prediction = predictions[i];
+    prediction.label =
+        std::max_element(prediction.scores.begin(), prediction.scores.end()) - prediction.scores.begin();
+    prediction.target = dataset.store().label(static_cast<int64_t>(i));
+    prediction.source = dataset.store().source(static_cast<int64_t>(i));
+  }
+  return predictions;
+}
+
+std::vector<Prediction> predict_over(const Model& model, const data::Dataset& dataset, const Options& options,
+                                     const Together& together) {
+  try {
+    return predict_together(model, dataset, options, together);
+  } catch (...) {
+    together.comm.abort(device::error_of(std::current_exception()));
+    throw;
+  }
+}
+
+std::vector<Prediction> predict_alone(const Model& model, const data::Dataset& dataset,
+                                      const Options& options, std::stop_token stop) {
+  const auto alone = comm::make_communicator();
+  return predict_over(model, dataset, options, {.comm = *alone, .ranks = {}, .stop = std::move(stop)});
+}
+
+}  // namespace
+
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+                                std::stop_token stop) {
+  const pool::Worker* worker = pool::Worker::current();
+  if (worker == nullptr) return predict_alone(model, dataset, options, std::move(stop));
+  const EitherStop either(std::move(stop), worker->stop_token());
+  if (worker->same_process()) {
+    const Options own = worker->size() == 1 ? options : with_gpus(options, gpus_of_group(*worker));
+    return once_for_group(*worker, "predict",
+                          [&] { return predict_alone(model, dataset, own, either.token()); });
+  }
+  return predict_over(model, dataset, options,
+                      {.comm = worker->comm(),
+                       .ranks = ranks_of(worker->comm(), 0),
+                       .for_all = true,
+                       .stop = either.token()});
+}
+
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+                                SamplesDone done) {
+  const auto alone = comm::make_communicator();
+  return predict_over(model, dataset, options, {.comm = *alone, .done = std::move(done)});
+}
+
+std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+                                comm::Communicator& comm, int64_t rank_here) {
+  return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm, rank_here)});
+}
+
+Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes) {
+  Evaluation evaluation;
+  evaluation.confusion.assign(classes.size(), std::vector<int64_t>(classes.size()));
+  int64_t correct = 0;
+  for (const Prediction& prediction : predictions) {
+    if (prediction.target < 0) continue;
+    ++evaluation.samples;
+    correct += prediction.target == prediction.label;
+    ++evaluation.confusion[static_cast<size_t>(prediction.target)][static_cast<size_t>(prediction.label)];
+    evaluation.loss -= std::log(std::max(prediction.scores[static_cast<size_t>(prediction.target)], 1e-300));
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, evaluation.samples));
+  evaluation.loss /= count;
+  evaluation.accuracy = static_cast<double>(correct) / count;
+  return evaluation;
+}
+
+std::vector<size_t> mistakes(const std::vector<Prediction>& predictions) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    if (predictions[i].target >= 0 && predictions[i].target != predictions[i].label) places.push_back(i);
+  }
+  const auto score = [&](size_t place) {
+    return predictions[place].scores[static_cast<size_t>(predictions[place].label)];
+  };
+  std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return score(a) > score(b); });
+  return places;
+}
+
+}  // namespace lockstep::train

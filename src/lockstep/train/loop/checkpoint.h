@@ -1,0 +1,161 @@
+// Checkpoints of a run: written off the training thread into a temporary folder, synced, renamed, then marked
+// DONE. A folder without DONE does not exist for readers, so a kill at any moment leaves the last complete
+// one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/bounded_queue.h"
+#include "lockstep/base/describe.h"
+#include "lockstep/nn/safetensors.h"
+#include "lockstep/train/options/limits.h"
+#include "lockstep/train/step/loss_scale.h"
+
+namespace lockstep::train {
+
+/// Where a run stands, beside weights and optimizer state. Everything random is a pure function of seed and
+/// step.
+struct RunState {
+  int64_t step = 0;  ///< optimizer steps done
+  double best_accuracy = -1;
+  double best_loss = 0;
+  int64_t best_step = 0;
+  int64_t first_step = 0;     ///< Plan::first_step
+  int64_t first_epoch = 0;    ///< Plan::first_epoch
+  int64_t averaged_step = 0;  ///< after which all replicas became their average, the last time
+  int64_t validations_since_best = 0;
+  int64_t validated_step = 0;       ///< of the last validation
+  double validation_accuracy = -1;  ///< of the last validation; -1 before the first
+  double validation_loss = 0;
+  double seconds = 0;  ///< of training, all attempts
+  int64_t pieces =
+      0;  ///< that each shard is computed in, which grow where memory runs out; 0: as --accumulate says
+  double loss_scale = LossScale{}.factor;  ///< of the next step, in fp16-mixed; these three are a LossScale
+  int64_t loss_scale_steps = 0;
+  int64_t skipped_steps = 0;
+  std::string finished;       ///< why the run ended for good; empty while it can go on
+  double test_accuracy = -1;  ///< at the end; -1 before it, and without test data
+  double test_loss = 0;
+  std::string weights_hash{};       ///< of the tensors in model.safetensors; empty before there is one
+  std::string best_weights_hash{};  ///< of those in best.safetensors
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("step", self.step, "", between(0, kMostSteps));
+    field("best-accuracy", self.best_accuracy, "");
+    field("best-loss", self.best_loss, "");
+    field("best-step", self.best_step, "", between(0, kMostSteps));
+    field("first-step", self.first_step, "", between(0, kMostSteps));
+    field("first-epoch", self.first_epoch, "", between(0, kMostSteps));
+    field("averaged-step", self.averaged_step, "", between(0, kMostSteps));
+    field("validations-since-best", self.validations_since_best, "", between(0, kMostSteps));
+    field("validated-step", self.validated_step, "", between(0, kMostSteps));
+    field("validation-accuracy", self.validation_accuracy, "");
+    field("validation-loss", self.validation_loss, "");
+    field("seconds", self.seconds, "");
+    field("pieces", self.pieces, "", between(0, kMostSamples));
+    field("loss-scale", self.loss_scale, "");
+    field("loss-scale-steps", self.loss_scale_steps, "", between(0, kMostSteps));
+    field("skipped-steps", self.skipped_steps, "", between(0, kMostSteps));
+    field("finished", self.finished, "");
+    field("test-accuracy", self.test_accuracy, "");
+    field("test-loss", self.test_loss, "");
+    field("weights-hash", self.weights_hash, "");
+    field("best-weights-hash", self.best_weights_hash, "");
+  };
+
+  LossScale scale() const { return {loss_scale, loss_scale_steps, skipped_steps}; }
+  void set_scale(const LossScale& scale) {
+    loss_scale = scale.factor;
+    loss_scale_steps = scale.steps;
+    skipped_steps = scale.skipped;
+  }
+};
+
+/// Copies, so that training goes on while they are written.
+struct Snapshot {
+  RunState state;
+  Json fingerprint;  ///< options, plan and arithmetic that a resume compares
+  nn::NamedTensors weights;
+  nn::NamedTensors optimizer;
+  bool checkpoint = true;  ///< write a checkpoint folder
+  bool best = false;       ///< write best.safetensors
+};
+
+/// Where a training stands that several calls of fit make, each of which goes on where the one before ended
+/// (TrainingRequest::standing).
+struct Standing {
+  Snapshot snapshot;             ///< at the end of the last one; without weights before the first
+  std::filesystem::path output;  ///< the run folder of all
+  bool more_passes = false;  ///< said by who calls: the next call belongs to this one, so that its last step
+                             ///< is one like any other, without an average of its own
+  bool begun() const { return !snapshot.weights.empty(); }
+};
+
+struct Checkpoint {
+  std::filesystem::path folder;
+  RunState state;
+  Json fingerprint;
+  Json hashes;  ///< of the tensors in each file
+};
+
+/// RUN/checkpoints/step-00000071
+std::filesystem::path checkpoint_folder(const std::filesystem::path& run, int64_t step);
+
+/// The latest complete checkpoint; nothing when there is none. Throws corrupt_data when its manifest is
+/// damaged.
+std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
+
+/// The tensors in one of a checkpoint's files. Throws corrupt_data when they are not those that were written.
+nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
+
+/// What identifies tensors in a checkpoint's manifest and state. On the CPU.
+std::string tensors_hash(const nn::NamedTensors& tensors);
+
+/// What speaks against the tensors of a weights file, a sentence: they are not those that the run saved
+/// there, which its last checkpoint knows. Empty where nothing does.
+///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended, however it did
+///   (others may be newer than the last checkpoint), or a file of a checkpoint
+std::string weights_doubt(const std::filesystem::path& file, const nn::NamedTensors& weights);
+
+/// Removes what a kill left half-written. Called with the run's lock held.
+void remove_unfinished(const std::filesystem::path& run);
+
+/// Writes one checkpoint now, removes older ones once it is complete, and gives its folder.
+std::filesystem::path write_checkpoint(const std::filesystem::path& run, const Snapshot& snapshot);
+
+/// One thread that writes snapshots. submit() and others are called by rank 0 only.
+class CheckpointWriter {
+ public:
+  /// `done(snapshot, folder, seconds)` is called on the writer's thread after each.
+  using Done = std::function<void(const Snapshot&, const std::filesystem::path&, double)>;
+  CheckpointWriter(std::filesystem::path run, Done done);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  bool busy() const;
+  /// Waits while an earlier one is being written. Rethrows what an earlier one met.
+  void submit(Snapshot snapshot);
+  /// Waits for all; rethrows what one met.
+  void finish();
+
+ private:
+  void work();
+  void rethrow();
+
+  std::filesystem::path run_;
+  Done done_;
+  BoundedQueue<Snapshot> queue_{1};
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  int64_t pending_ = 0;
+  std::exception_ptr error_;
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::train

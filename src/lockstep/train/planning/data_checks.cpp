@@ -1,0 +1,88 @@
+#include "lockstep/train/planning/data_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::train {
+namespace {
+
+struct OptionOfKind {
+  const char* name;
+  data::SampleKind kind;
+  const char* holds_anyway = nullptr;  ///< a value that says what is so for the other kind
+};
+constexpr auto kImage = data::SampleKind::image;
+constexpr auto kSequence = data::SampleKind::sequence;
+// All others are for both kinds.
+constexpr std::array<OptionOfKind, 12> kOptionsOfKind{{
+    {"image-size", kImage},
+    {"resize", kImage},
+    {"resize-to", kImage},
+    {"color", kImage},
+    {"decode", kImage},
+    {"augment", kImage},
+    {"cache", kImage, "off"},
+    {"cache-size", kImage},
+    {"sequence-padding", kSequence},
+    {"sequence-length", kSequence},
+    {"tbptt-length", kSequence},
+    {"sort-by-length", kSequence},
+}};
+
+const char* noun(data::SampleKind kind) { return kind == kImage ? "images" : "sequences"; }
+
+std::vector<int64_t> counts_of_labels(const data::Dataset& dataset) {
+  std::vector<int64_t> counts(dataset.classes().size());
+  for (int64_t i = 0; i < dataset.size(); ++i) ++counts.at(static_cast<size_t>(dataset.store().label(i)));
+  return counts;
+}
+
+std::string first_reason(const data::Dataset& whole, int64_t label, const std::vector<data::BadSample>& bad) {
+  for (int64_t i = 0; i < whole.size(); ++i) {
+    if (whole.store().label(i) != label) continue;
+    const std::string source = whole.store().source(i);
+    const auto found = std::find_if(bad.begin(), bad.end(),
+                                    [&](const data::BadSample& sample) { return sample.source == source; });
+    return "\"" + source + "\": " + (found == bad.end() ? "" : found->reason);
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_kind_of_data(const Options& options, data::SampleKind kind) {
+  const Options defaults;
+  for (const OptionOfKind& option : kOptionsOfKind) {
+    const std::string value = field_text(options, option.name);
+    if (option.kind == kind || value == field_text(defaults, option.name)) continue;
+    if (option.holds_anyway != nullptr && value == option.holds_anyway) continue;
+    throw Error(ErrorCode::invalid_option,
+                "--" + std::string(option.name) + " " + value + " is for " + noun(option.kind) +
+                    ", and the data are " + noun(kind),
+                "leave it out");
+  }
+}
+
+void check_classes_left(const data::Dataset& whole, const data::Dataset& left,
+                        const std::vector<data::BadSample>& bad) {
+  const std::vector<int64_t> before = counts_of_labels(whole),
+                             after =
+                                 left.empty() ? std::vector<int64_t>(before.size()) : counts_of_labels(left);
+  for (size_t label = 0; label < before.size(); ++label) {
+    if (before[label] == 0 || after[label] > 0) continue;
+    const std::string count =
+        before[label] == 1 ? "the one image" : "none of the " + with_commas(before[label]) + " images";
+    throw Error(ErrorCode::corrupt_data,
+                count + " of class \"" + whole.classes()[label] + "\" " +
+                    (before[label] == 1 ? "cannot" : "can") + " be read; the first is " +
+                    first_reason(whole, static_cast<int64_t>(label), bad),
+                "put images that can be read into the class's folder, or remove the folder: then the class "
+                "is left out");
+  }
+}
+
+}  // namespace lockstep::train

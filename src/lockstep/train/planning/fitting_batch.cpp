@@ -1,0 +1,178 @@
+#include "lockstep/train/planning/fitting_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <ATen/Parallel.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
+#include "lockstep/base/text.h"
+#include "lockstep/comm/thread_group.h"
+#include "lockstep/device/gpu.h"
+#include "lockstep/device/tensor_meter.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/train/options/number_type.h"
+#include "lockstep/train/update/optimizer.h"
+#include "lockstep/train/options/placement.h"
+#include "lockstep/train/step/shard_probe.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kFewSamples = 4,
+                  kManySamples = 16;  // of the shards that are measured, in each piece of an accumulation
+constexpr int64_t kFewestSteps = 10;  // an epoch
+// Of what --memory-share leaves, and of a GPU: scratch of libraries, fragments, and the program itself need
+// the rest.
+constexpr double kUsed = 0.8;
+// What a process holds for shards over what their tensors count: kernels' scratch that is no tensor, and
+// fragments. squeezenet at 64x64 with 8 shards at once grew by 865 MB from 16 samples to 512, where tensors
+// count for about half of that.
+constexpr double kBeyondTensors = 2;
+
+// Replicas have mini-batches of their own.
+int64_t filled(int64_t shards, const Options& options, int64_t samples) {
+  return options.exchange == ExchangeKind::average ? shards : used_shards(shards, samples);
+}
+
+int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
+  return filled(options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples), options,
+                samples);
+}
+
+}  // namespace
+
+ShardMemory measure_shard_memory(const nn::Network& network, const Plan& given, const Options& options) {
+  Plan plan = given;
+  plan.precision = options.precision == Precision::auto_ ? Precision::single : options.precision;
+  double few = 0, many = 0;
+  comm::ThreadGroup(1).run([&](Share) {
+    at::set_num_threads(1);
+    device::TensorMeter meter;
+    const ShardProbe probe(network, plan, options);
+    const std::unique_ptr<ShardRunner> runner = probe.make_runner();
+    const auto most_of = [&](int64_t samples) {
+      const data::Shard shard = made_up_shard(plan, samples * options.accumulate, plan.input.time_steps);
+      const int64_t before = meter.now();
+      meter.take_most();
+      probe.train(*runner, shard);
+      return static_cast<double>(meter.take_most() - before);
+    };
+    most_of(kFewSamples);  // gradients and what modules keep are there from now on
+    few = most_of(kFewSamples);
+    many = most_of(kManySamples);
+  });
+  const double each =
+      std::max(0.0, many - few) / static_cast<double>((kManySamples - kFewSamples) * options.accumulate);
+  return {std::max(0.0, few - each * static_cast<double>(kFewSamples * options.accumulate)), each};
+}
+
+double step_memory(const Plan& plan, const Options& options, const ShardMemory& shard, int64_t samples) {
+  const bool averages = options.exchange == ExchangeKind::average, on_gpu = plan.device != "cpu";
+  const int64_t shards = shards_of(plan, options, samples);
+  const double in_shard = averages ? static_cast<double>(samples)
+                                   : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
+  const int64_t at_once = on_gpu ? 1 : shards;
+  const double vector = static_cast<double>(plan.learned_count * number_bytes(options.precision));
+  const double gradients = static_cast<double>(at_once) * vector;
+  // Sums of shards: a buffer for each on a CPU, as many as the tree is deep on a GPU.
+  const double nodes =
+      vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1 : static_cast<double>(shards));
+  const double weights = static_cast<double>(plan.parameter_count * number_bytes(options.precision)) +
+                         vector * static_cast<double>(resolve_rule(options).state_count() + 1) *
+                             static_cast<double>(averages ? shards : 1);
+  const double image = static_cast<double>(plan.format.kind == data::SampleKind::sequence
+                                               ? 4 * plan.input.channels * plan.input.time_steps
+                                               : plan.format.size().bytes());
+  const double read_ahead =
+      on_gpu ? 0 : static_cast<double>(plan.read_ahead + 2) * image * in_shard * static_cast<double>(shards);
+  return weights + nodes + gradients + read_ahead +
+         kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);
+}
+
+double least_step_memory(const Plan& plan, const Options& options, const nn::Network& network,
+                         double ranks_share) {
+  if (plan.format.kind == data::SampleKind::sequence) return 0;
+  const double images = static_cast<double>(plan.mini_batch_size * plan.format.size().bytes());
+  double kept = 0;  // of one sample
+  if (!network.spec().is_null() && plan.learned_count == plan.parameter_count) {
+    std::map<std::string, double> sizes{
+        {"input", static_cast<double>(plan.input.channels * plan.input.height * plan.input.width)}};
+    std::set<std::string> read;
+    for (const nn::LayerRow& row : nn::inspect_network(network, plan.input).rows) {
+      sizes[row.name] = static_cast<double>(c10::multiply_integers(row.shape));
+      const bool has_weights =
+          std::any_of(row.learnables.begin(), row.learnables.end(),
+                      [](const nn::LayerTensor& tensor) { return tensor.shape.size() > 1; });
+      if (has_weights) read.insert(row.inputs.begin(), row.inputs.end());
+    }
+    for (const std::string& name : read) kept += sizes[name];
+  }
+  const bool half = is_mixed(options.precision) || options.precision == Precision::auto_;
+  const int64_t shards = filled(plan.shards, options, plan.mini_batch_size);
+  const double at_once = static_cast<double>(plan.mini_batch_size / shards / options.accumulate *
+                                             std::min(plan.workers, shards));
+  return ranks_share *
+         (images + at_once * kept * (half ? 2.0 : static_cast<double>(number_bytes(options.precision))));
+}
+
+void check_step_memory(const Plan& plan, const Options& options, const nn::Network& network,
+                       double ranks_share, const device::Inventory& inventory) {
+  if (plan.device != "cpu") return;
+  const double least = least_step_memory(plan, options, network, ranks_share);
+  if (least <= static_cast<double>(inventory.memory_bytes)) return;
+  throw Error(ErrorCode::out_of_memory,
+              "a step takes at least " + as_bytes(static_cast<int64_t>(least)) +
+                  " of memory, and this machine has " + as_bytes(inventory.memory_bytes) + ": " +
+                  std::to_string(plan.mini_batch_size) + " images of " + std::to_string(plan.format.height) +
+                  "x" + std::to_string(plan.format.width) + " in a mini-batch, " +
+                  std::to_string(plan.shards) + " shards, " + std::to_string(plan.workers) +
+                  (plan.workers == 1 ? " worker" : " workers"),
+              "a smaller --image-size or --mini-batch-size, more --shards, or --accumulate");
+}
+
+MemoryBudget memory_budget(const Plan& plan, const Options& options, const device::Inventory& inventory) {
+  if (plan.device != "cpu") {
+    const device::GpuMemory memory = device::gpu_library().memory(plan.gpu);
+    return {kUsed * static_cast<double>(memory.free),
+            fixed(kUsed, 1) + " of the " + as_bytes(memory.free) + " that are free on the GPU"};
+  }
+  const double share = kUsed * (1 - options.memory_share);
+  return {share * static_cast<double>(inventory.free_memory_bytes),
+          fixed(share, 2) + " of the " + as_bytes(inventory.free_memory_bytes) +
+              " that are free; --memory-share has the rest"};
+}
+
+FittingBatch fitting_batch(const Plan& plan, const Options& options, const ShardMemory& shard,
+                           double budget) {
+  const auto bytes = [&](int64_t samples) {
+    return as_bytes(static_cast<int64_t>(step_memory(plan, options, shard, samples)));
+  };
+  if (step_memory(plan, options, shard, 1) > budget) {
+    throw Error(ErrorCode::out_of_memory,
+                "--mini-batch-size auto finds none that fits: a step of one sample takes " + bytes(1) +
+                    ", and training may take " + as_bytes(static_cast<int64_t>(budget)),
+                "smaller images, --shards 1, or a smaller --memory-share");
+  }
+  const auto leaves_steps = [&](int64_t samples) {
+    const int64_t replicas =
+        options.exchange == ExchangeKind::average ? shards_of(plan, options, samples) : 1;
+    return samples * replicas * kFewestSteps <= plan.train_count;
+  };
+  int64_t samples = 1;
+  while (leaves_steps(samples * 2) && step_memory(plan, options, shard, samples * 2) <= budget) samples *= 2;
+  const std::string twice = !leaves_steps(samples * 2)
+                                ? "leave an epoch fewer than " + std::to_string(kFewestSteps) + " steps"
+                                : "take " + bytes(samples * 2);
+  // The number of workers must not matter, for the mini-batch decides the weights.
+  const int64_t shards = shards_of(plan, options, samples);
+  const std::string most = plan.device == "cpu" && shards > 1 ? " with its " + std::to_string(shards) +
+                                                                    " shards at once, less with fewer workers"
+                                                              : "";
+  return {samples, "auto: a step takes about " + bytes(samples) + most + "; twice as many would " + twice};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,113 @@
+#include "lockstep/train/planning/precision_probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/train/loop/training.h"
+#include "lockstep/train/step/first_instance.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kFewestProbeSteps = 10;
+constexpr int64_t kMostProbeSteps = 60;
+constexpr double kProbeSeconds = 4;  // about, for each precision
+constexpr int64_t kMostHeldOut = 2000;
+constexpr double kLeastGain = 1.1;  // below it a trial so short cannot tell
+
+std::shared_ptr<const data::ImageSet> part_of_held_out(const data::Dataset& held_out,
+                                                       const data::ImageFormat& format) {
+  std::vector<int64_t> indices;
+  const int64_t stride = divided_up(held_out.size(), kMostHeldOut);
+  for (int64_t i = 0; i < held_out.size(); i += stride) indices.push_back(i);
+  return std::make_shared<const data::ImageSet>(held_out.subset(std::move(indices)), format,
+                                                /*most_bytes=*/0);
+}
+
+class Trial {
+ public:
+  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks,
+        std::stop_token stop)
+      : prepared_(prepared),
+        options_(options),
+        workers_(std::max<int64_t>(1, prepared.plan.workers / ranks)),
+        stop_(std::move(stop)),
+        held_out_(part_of_held_out(held_out, prepared.plan.format)) {
+    options_.max_time = 0;
+  }
+
+  PrecisionProbe run(Precision precision, int64_t steps) {
+    Plan plan = prepared_.plan;
+    plan.precision = precision;
+    plan.patience = 0;
+    plan.keep_features = plan.resident = plan.cuda_graphs = false;  // a few steps do not need them all
+    if (plan.device != "cpu") plan.workers = workers_;
+    plan.max_epochs = divided_up(steps, plan.steps_per_epoch);
+    plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
+    const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
+    Training training({.plan = plan,
+                       .options = options_,
+                       .network = prepared_.network,
+                       .train = prepared_.train,
+                       .validation = held_out_,
+                       .stop = stop_,
+                       .comm = *alone},
+                      first_instance(prepared_.network, plan.input, options_,
+                                     {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));
+    if (training.run() == EndReason::stopped)
+      throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
+    return {training.images_per_second(), training.state().validation_accuracy};
+  }
+
+  /// After float32 has gone through the same steps: what is corrupt now is not the data but the loss.
+  PrecisionProbe run_half(int64_t steps) {
+    try {
+      return run(Precision::bf16_mixed, steps);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt_data) throw;
+      return {0, std::numeric_limits<double>::quiet_NaN()};
+    }
+  }
+
+  int64_t held_out_count() const { return held_out_->size(); }
+
+ private:
+  const Prepared& prepared_;
+  Options options_;
+  const int64_t workers_;  // of this GPU
+  std::stop_token stop_;
+  std::shared_ptr<const data::ImageSet> held_out_;
+};
+
+}  // namespace
+
+PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionProbe& half, int64_t held_out) {
+  if (std::isnan(half.accuracy)) return {Precision::single, "in bf16-mixed the loss became NaN or infinite"};
+  if (!(single.images_per_second > 0)) return {Precision::single, "float32's speed could not be measured"};
+  const double gain = half.images_per_second / single.images_per_second;
+  const double error = std::sqrt(single.accuracy * (1 - single.accuracy) / static_cast<double>(held_out));
+  const bool faster = gain >= kLeastGain, as_good = half.accuracy >= single.accuracy - error;
+  return {faster && as_good ? Precision::bf16_mixed : Precision::single,
+          "bf16-mixed is " + fixed(gain, 2) + " times as fast" +
+              (!faster   ? ", which is too little"
+               : as_good ? " and as accurate"
+                         : ", but less accurate") +
+              ": held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
+}
+
+PrecisionChoice try_precisions(const Prepared& prepared, const Options& options,
+                               const data::Dataset& held_out, int64_t ranks, std::stop_token stop) {
+  Trial trial(prepared, options, held_out, ranks, std::move(stop));
+  const double speed = trial.run(Precision::single, 3).images_per_second;
+  const double fitting = kProbeSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);
+  const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestProbeSteps, kMostProbeSteps);
+  const PrecisionProbe single = trial.run(Precision::single, steps), half = trial.run_half(steps);
+  PrecisionChoice choice = choose_precision(single, half, trial.held_out_count());
+  choice.reason += "; a trial of " + std::to_string(steps) + " steps";
+  return choice;
+}
+
+}  // namespace lockstep::train

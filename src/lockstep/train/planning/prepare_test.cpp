@@ -1,0 +1,111 @@
+#include "lockstep/train/planning/prepare.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/device/inventory.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::HasSubstr;
+
+// Grey images of 30x40, no two of them alike.
+class Slopes : public data::Datastore {
+ public:
+  int64_t size() const override { return 24; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  int64_t label(int64_t index) const override { return index % 2; }
+  std::string source(int64_t index) const override { return "#" + std::to_string(index); }
+  data::ImageSize image_size(int64_t) const override { return {1, 30, 40}; }
+  void read_to(int64_t index, const data::PixelSink& placement) const override {
+    int64_t pixel = 0;
+    for (uint8_t& level : placement({1, 30, 40})) level = static_cast<uint8_t>(pixel++ / 8 + 4 * index);
+  }
+  uint64_t listing_hash() const override { return 1; }
+
+ private:
+  std::vector<std::string> classes_{"even", "odd"};
+};
+
+Options options_with(const char* augment, const char* resize_to) {
+  Options options;
+  options.network = "mlp";
+  options.image_size = "8x9";
+  options.resize_to = resize_to;
+  options.augment = augment;
+  return options;
+}
+
+Prepared prepared_with(const Options& options) {
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<Slopes>());
+  return prepare(request, options, /*dry=*/true);
+}
+
+std::vector<std::vector<uint8_t>> all_of(const data::ImageSet& images) {
+  std::vector<std::vector<uint8_t>> all;
+  for (int64_t i = 0; i < images.size(); ++i) {
+    all.emplace_back(static_cast<size_t>(images.image_bytes()));
+    images.read(i, all.back());
+  }
+  return all;
+}
+
+TEST(Prepare, RandomPartsAreOfLargerTrainingImagesAndOthersAreCentres) {
+  const data::ImageSize small{1, 8, 9}, larger{1, 12, 16};
+  const Prepared centres = prepared_with(options_with("flip", "12x16"));
+  EXPECT_EQ(centres.train->format().size(), small);
+  EXPECT_TRUE(queue_cut(centres.plan, options_with("flip", "12x16")).empty());
+  for (const char* augment : {"random-crop", "random-resized-crop,flip"}) {
+    const Options options = options_with(augment, "12x16");
+    const Prepared parts = prepared_with(options);
+    EXPECT_EQ(queue_cut(parts.plan, options), (std::vector<int64_t>{8, 9}));
+    EXPECT_EQ(parts.train->format().size(), larger);
+    EXPECT_EQ(parts.plan.format.size(), small);
+    EXPECT_EQ(parts.train->size(), centres.train->size());
+    ASSERT_NE(parts.validation, nullptr);
+    EXPECT_EQ(all_of(*parts.validation), all_of(*centres.validation));
+    const auto line = std::find_if(parts.plan.lines.begin(), parts.plan.lines.end(),
+                                   [](const PlanLine& one) { return one.name == "image size"; });
+    ASSERT_TRUE(line != parts.plan.lines.end());
+    EXPECT_THAT(line->reason, HasSubstr("random parts of images fitted to 12x16"));
+  }
+  EXPECT_EQ(prepared_with(options_with("random-resized-crop", "")).train->format().size(), small);
+}
+
+TEST(Prepare, HeldOutImagesThatFitOnlyWithoutTheOthersAreToldOf) {
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<Slopes>());
+  request.validation = data::Dataset(std::make_shared<Slopes>());
+  Options options = options_with("none", "");
+  const auto one_set = static_cast<double>(request.dataset.size() * 8 * 9);
+  for (const double sets : {2.5, 1.5}) {
+    options.memory_share = sets * one_set / static_cast<double>(device::inspect().memory_bytes);
+    const Prepared prepared = prepare(request, options, /*dry=*/true);
+    EXPECT_TRUE(prepared.train->kept());
+    EXPECT_EQ(prepared.validation->kept(), sets > 2);
+    const testing::Matcher<std::vector<std::string>> told =
+        testing::Contains(HasSubstr("every validation decodes all held-out images again"));
+    EXPECT_THAT(prepared.notes, sets > 2 ? testing::Not(told) : told);
+  }
+}
+
+TEST(Prepare, RandomCropNeedsLargerImages) {
+  const auto refusal = [](const char* resize_to) -> std::string {
+    try {
+      prepared_with(options_with("random-crop", resize_to));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("there is no --resize-to"));
+  EXPECT_THAT(refusal("7x16"), HasSubstr("an image of 8x9 cannot be cut out of one of 7x16"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,269 @@
+#include "lockstep/train/run/run_files.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/data/decode.h"
+#include "lockstep/data/sequences.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kMostManifestBytes = 64 << 20;
+constexpr int64_t kMostAmount = int64_t{1}
+                                << 40;  // sums and products with it stay far from what a number can hold
+
+[[noreturn]] void damaged(const std::filesystem::path& path, const std::string& reason) {
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: " + reason,
+              "put back a copy of it, or start a new run with another --output");
+}
+
+Json parsed(const std::filesystem::path& path) {
+  try {
+    return parse_json(read_file(path, kMostManifestBytes));
+  } catch (const JsonError& error) {
+    damaged(path, error.what());
+  }
+}
+
+int64_t whole_number(const Json& plan, const std::string& name, const std::filesystem::path& path) {
+  const auto found = plan.find(name);
+  if (found == plan.end() || !found->is_number_integer())
+    damaged(path, "its plan has no whole number \"" + name + "\"");
+  return found->get<int64_t>();
+}
+
+bool is_image(int64_t height, int64_t width) {
+  return height >= 1 && width >= 1 && height <= data::kMostPixels / width;
+}
+
+bool is_image(const Json& size) {
+  return size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer() &&
+         is_image(size[0].get<int64_t>(), size[1].get<int64_t>());
+}
+
+// By these numbers memory is taken and filled.
+void check_plan(const Json& plan, const std::filesystem::path& path) {
+  if (!plan.is_object()) damaged(path, "its plan is no JSON object");
+  const auto number = [&](const char* name) { return whole_number(plan, name, path); };
+  const int64_t channels = number("channels"), height = number("height"), width = number("width");
+  const std::string size =
+      std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
+  if (const int64_t steps = plan.contains("time_steps") ? number("time_steps") : 0; steps != 0) {
+    const bool good = height == 1 && width == 1 && channels >= 1 && steps >= 1 &&
+                      channels <= data::kMostSequenceNumbers / steps;
+    if (!good)
+      damaged(path, "its plan has samples of " + size + " (channels, height, width) with " +
+                        std::to_string(steps) + " time steps, which no sequences are");
+  } else if ((channels != 1 && channels != 3) || !is_image(height, width)) {
+    damaged(path, "its plan has samples of " + size + " (channels, height, width), which no images are");
+  }
+  const Json larger = plan.value("resize_to", Json::array());
+  if (!larger.is_array() || (!larger.empty() && !is_image(larger)))
+    damaged(path, "\"resize_to\" of its plan is neither empty nor the height and width of an image");
+  for (const char* name : {"mini_batch_size", "shards"}) {
+    if (const int64_t amount = number(name); amount < 1 || amount > kMostAmount)
+      damaged(path, std::string("\"") + name + "\" of its plan is " + std::to_string(amount));
+  }
+}
+
+}  // namespace
+
+void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared) {
+  const Json manifest{{"format", 1},
+                      {"options", lockstep::to_json(options)},
+                      {"plan", to_json(prepared.plan)},
+                      {"network", prepared.network.spec()}};
+  write_file_atomic(path, manifest.dump(1) + "\n");
+}
+
+void write_listing(const std::filesystem::path& path, const Prepared& prepared) {
+  std::string text;
+  for (const auto& [part, images] :
+       {std::pair("train", prepared.train), std::pair("validation", prepared.validation),
+        std::pair("test", prepared.test)}) {
+    if (images == nullptr) continue;
+    const data::Datastore& store = images->dataset().store();
+    for (int64_t i = 0; i < store.size(); ++i) {
+      text += Json{part, store.classes()[static_cast<size_t>(store.label(i))], store.source(i)}.dump(
+                  -1, ' ', false, Json::error_handler_t::replace) +
+              "\n";
+    }
+  }
+  write_file_atomic(path, text);
+}
+
+std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const Json json = parsed(path);
+  if (!json.is_object() || !json.contains("options") || !json.contains("plan") || !json.contains("network")) {
+    damaged(path, "it does not hold the options of a run");
+  }
+  check_plan(json["plan"], path);
+  Manifest manifest{{}, json["plan"], json["network"]};
+  read_json(json["options"], manifest.options, "\"" + path.string() + "\"");
+  return manifest;
+}
+
+const std::vector<std::string>& options_free_at_resume() {
+  static const std::vector<std::string> names{"execution",
+                                              "workers",
+                                              "devices",
+                                              "memory-share",
+                                              "cache",
+                                              "cache-size",
+                                              "prefetch",
+                                              "resident",
+                                              "cuda-graphs",
+                                              "overlap",
+                                              "on-out-of-memory",
+                                              "report-score-after-averaging",
+                                              "max-time",
+                                              "patience",
+                                              "checkpoint-every",
+                                              "hash-every",
+                                              "output",
+                                              "resume",
+                                              "plot",
+                                              "timing",
+                                              "verbose"};
+  return names;
+}
+
+namespace {
+
+// What to do about an option that must stay as it was.
+std::string fixed_hint(const std::string& name, const Options& asked) {
+  std::string free;
+  for (const std::string& one : options_free_at_resume()) {
+    if (one != "output" && one != "resume") free += (free.empty() ? "--" : ", --") + one;
+  }
+  const bool longer = name == "max-steps" || name == "max-epochs";
+  return "leave it out, or start a new run with another --output" +
+         (longer ? ", from these weights once they are there: --weights " +
+                       (std::filesystem::path(asked.output) / "model.safetensors").string()
+                 : std::string()) +
+         "; only these may change: " + free + " (docs/run-folder.md, \"Resume\")";
+}
+
+bool is_free(const std::string& name) {
+  const auto& free = options_free_at_resume();
+  return std::find(free.begin(), free.end(), name) != free.end();
+}
+
+}  // namespace
+
+bool same_training(const Options& a, const Options& b) {
+  const std::vector<std::string> names = field_names<Options>();
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return is_free(name) || field_text(a, name) == field_text(b, name);
+  });
+}
+
+Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given,
+                        Change change) {
+  Options options = run;
+  const Options defaults;
+  // Another place, and no word about GPUs: those of the run are not meant.
+  if (asked.execution != defaults.execution ||
+      std::find(given.begin(), given.end(), "execution") != given.end())
+    options.devices = asked.devices;
+  for (const std::string& name : field_names<Options>()) {
+    const std::string wanted = field_text(asked, name);
+    const std::string had = field_text(run, name);
+    const bool is_given =
+        wanted != field_text(defaults, name) || std::find(given.begin(), given.end(), name) != given.end();
+    if (wanted == had || !is_given) continue;
+    if (change == Change::refused && !is_free(name)) {
+      throw Error(ErrorCode::invalid_option,
+                  "--" + name + " " + wanted + " differs from the run's " +
+                      (had.empty() ? "empty value" : had) + ", and must not change at resume",
+                  fixed_hint(name, asked));
+    }
+    set_field(options, name, wanted);
+  }
+  // These say what is wanted now, also when it is the default.
+  options.output = asked.output;
+  options.resume = asked.resume;
+  options.plot = asked.plot;
+  options.timing = asked.timing;
+  options.verbose = asked.verbose;
+  options.report_score_after_averaging = asked.report_score_after_averaging;
+  options.max_time = asked.max_time;
+  return options;
+}
+
+namespace {
+
+bool ranks_decide(ExchangeKind exchange) {
+  return exchange == ExchangeKind::bf16 || exchange == ExchangeKind::fp16 ||
+         exchange == ExchangeKind::powersgd;
+}
+
+}  // namespace
+
+Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ranks) {
+  const Plan& plan = prepared.plan;
+  Json json{{"network", plan.network},
+            {"layers", as_hex(hash_of(prepared.network.spec().dump()))},
+            {"parameters", plan.parameter_count},
+            {"classes", plan.classes},
+            {"images", plan.train_count},
+            {"held-out images", plan.validation_count},
+            {"listing", as_hex(plan.listing_hash)},
+            {"held-out listing", as_hex(plan.validation_listing_hash)},
+            {"shards", plan.shards},
+            {"precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)]},
+            {"mini-batch", plan.mini_batch_size},
+            {"learning rate", plan.learning_rate},
+            {"steps", plan.total_steps}};
+  const auto& free = options_free_at_resume();
+  const Json asked = lockstep::to_json(options);
+  for (const auto& [name, value] : asked.items()) {
+    if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
+  }
+  if (ranks_decide(options.exchange)) json["number of ranks"] = ranks;
+  if (plan.sampler_replicas > 0) json["replicas of the sampler"] = plan.sampler_replicas;
+  if (const std::vector<int64_t> part = queue_cut(plan, options); !part.empty())
+    json["part cut out of larger images"] = part;
+  json["arithmetic"] = plan.fingerprint;
+  return json;
+}
+
+std::string hint_for(const std::string& name, const Json& checkpoint, const Json& here) {
+  if (name == "number of ranks" && checkpoint.contains(name))
+    return "start " + checkpoint[name].dump() + " ranks again (lockstep run -n " + checkpoint[name].dump() +
+           "), or start a new run with another --output";
+  if (!name.ends_with("images") && !name.ends_with("listing")) return "start a new run with another --output";
+  const char* folder =
+      checkpoint.value("listing", Json()) == here.value("listing", Json()) ? "validation" : "training";
+  return std::string("the ") + folder + " folder has changed since; restore it, or start a new run";
+}
+
+std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
+  std::string warning;
+  const Json defaults = lockstep::to_json(Options{});
+  for (const auto& [name, value] : here.items()) {
+    // A run that was begun before there was an option has its default.
+    const bool is_new = !checkpoint.contains(name) && name.starts_with("--");
+    const Json before = is_new ? defaults.value(name.substr(2), Json()) : checkpoint.value(name, Json());
+    if (before == value) continue;
+    if (name == "arithmetic") {
+      warning = "the arithmetic differs from the checkpoint's, so the weights' bits may: was " +
+                before.dump() + ", is " + value.dump();
+      continue;
+    }
+    const auto shown = [](const Json& json) {
+      return json.dump().size() > 200 ? as_hex(hash_of(json.dump())) : json.dump();
+    };
+    throw Error(ErrorCode::invalid_option,
+                "the checkpoint is of another run: its " + name + " was " + shown(before) + " and is now " +
+                    shown(value),
+                hint_for(name, checkpoint, here));
+  }
+  return warning;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,206 @@
+#include "lockstep/train/step/batch_norm.h"
+
+#include <algorithm>
+#include <map>
+
+#include <ATen/record_function.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/freeze.h"
+
+namespace lockstep::train {
+namespace {
+
+// BatchNorm1d, 2d and 3d share their options and buffers but no common non-template base that is public.
+template <class F>
+bool visit_batch_norm(torch::nn::Module& module, F&& visit) {
+  const auto try_as = [&]<class M>(M* candidate) {
+    if (candidate == nullptr) return false;
+    if (candidate->options.track_running_stats()) visit(*candidate);
+    return true;
+  };
+  return try_as(dynamic_cast<torch::nn::BatchNorm2dImpl*>(&module)) ||
+         try_as(dynamic_cast<torch::nn::BatchNorm1dImpl*>(&module)) ||
+         try_as(dynamic_cast<torch::nn::BatchNorm3dImpl*>(&module));
+}
+
+template <class F>
+void for_each_batch_norm(const nn::Instance& instance, F&& visit) {
+  for (const auto& item : instance.module->named_modules("", true)) {
+    if (std::find(instance.held.begin(), instance.held.end(), item.value()) != instance.held.end()) continue;
+    visit_batch_norm(*item.value(), [&](auto& norm) { visit(item.key(), norm); });
+  }
+}
+
+// While set: for each running-mean buffer that a batch norm is called with, how many values of each channel
+// it saw.
+thread_local std::map<const void*, int64_t>* watched = nullptr;
+
+std::unique_ptr<at::ObserverContext> note_batch_norm(const at::RecordFunction& call) {
+  if (watched == nullptr || std::string_view(call.name()) != "aten::batch_norm") return nullptr;
+  const auto inputs = call.inputs();
+  if (inputs.size() > 3 && inputs[0].isTensor() && inputs[3].isTensor() && inputs[3].toTensor().defined()) {
+    const at::Tensor& input = inputs[0].toTensor();
+    (*watched)[inputs[3].toTensor().const_data_ptr()] = input.numel() / input.size(1);
+  }
+  return nullptr;
+}
+
+std::map<const void*, int64_t> elements_seen(const nn::Instance& instance, const at::Tensor& images) {
+  std::map<const void*, int64_t> elements;
+  watched = &elements;
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&note_batch_norm).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  try {
+    const at::NoGradGuard no_grad;
+    instance.forward(images);
+  } catch (...) {
+    at::removeCallback(handle);
+    watched = nullptr;
+    throw;
+  }
+  at::removeCallback(handle);
+  watched = nullptr;
+  return elements;
+}
+
+}  // namespace
+
+Moments pooled(const Moments& left, const Moments& right) {
+  if (left.count == 0) return right;
+  if (right.count == 0) return left;
+  Moments sum;
+  sum.count = left.count + right.count;
+  sum.mean.resize(left.mean.size());
+  sum.deviation.resize(left.mean.size());
+  for (size_t c = 0; c < left.mean.size(); ++c) {
+    const double delta = right.mean[c] - left.mean[c];
+    sum.mean[c] = left.mean[c] + delta * (right.count / sum.count);
+    sum.deviation[c] =
+        left.deviation[c] + right.deviation[c] + delta * delta * (left.count * right.count / sum.count);
+  }
+  return sum;
+}
+
+Moments averaged(const Moments& left, const Moments& right) {
+  if (left.count == 0) return right;
+  if (right.count == 0) return left;
+  Moments mean{left.count + right.count, left.mean, left.deviation};
+  const double part = right.count / mean.count;
+  for (size_t c = 0; c < mean.mean.size(); ++c) {
+    mean.mean[c] = (1 - part) * left.mean[c] + part * right.mean[c];
+    const double variance =
+        (1 - part) * left.deviation[c] / (left.count - 1) + part * right.deviation[c] / (right.count - 1);
+    mean.deviation[c] = variance * (mean.count - 1);
+  }
+  return mean;
+}
+
+std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input) {
+  constexpr int64_t kSamples = 2;
+  const at::Tensor first = *instance.module->parameters().begin();
+  std::map<std::string, at::Tensor> before;
+  for (const auto& item : instance.module->named_buffers()) before[item.key()] = item.value().clone();
+  nn::begin_training(instance);
+  const std::vector<int64_t> image{kSamples, input.channels, input.height, input.width},
+      sequence{kSamples, input.channels, std::min(input.time_steps, kSamples)};
+  const auto elements = elements_seen(
+      instance,
+      at::rand(input.time_steps > 0 ? sequence : image, first.options().device(at::kCPU).requires_grad(false))
+          .to(first.device()));
+
+  std::vector<BatchNormInfo> info;
+  std::map<std::string, bool> known;
+  for_each_batch_norm(instance, [&](const std::string& name, auto& norm) {
+    const auto seen = elements.find(norm.running_mean.const_data_ptr());
+    if (seen == elements.end())
+      throw Error(ErrorCode::invalid_option, "batch norm \"" + name + "\" is not used in forward",
+                  "remove it from the network");
+    info.push_back({name, norm.running_mean.numel(), norm.options.momentum().value_or(0.0),
+                    !norm.options.momentum().has_value(), seen->second / kSamples});
+    for (const char* buffer : {"running_mean", "running_var", "num_batches_tracked"})
+      known[name.empty() ? buffer : name + "." + buffer] = true;
+  });
+  for (const auto& item : instance.module->named_buffers()) {
+    if (!known.contains(item.key()) && !at::equal(before[item.key()], item.value())) {
+      throw Error(ErrorCode::invalid_option,
+                  "buffer \"" + item.key() +
+                      "\" changes in forward, and only batch norms' statistics can be kept equal for any "
+                      "number of workers",
+                  "keep such state outside the network, or make it a parameter");
+    }
+    at::Tensor value = item.value();
+    value.copy_(before[item.key()]);
+  }
+  return info;
+}
+
+BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info)
+    : info_(info), instance_(instance) {
+  for_each_batch_norm(instance, [&](const std::string&, auto& norm) {
+    norm.options.momentum(1.0);
+    means_.push_back(norm.running_mean);
+    variances_.push_back(norm.running_var);
+  });
+}
+
+at::Tensor BatchNorms::statistics() const {
+  return values_of([](const at::Tensor& buffer) { return buffer; });
+}
+
+at::Tensor BatchNorms::statistics(const kernels::ShardsTogether& together, int64_t shard) const {
+  return values_of([&](const at::Tensor& buffer) { return together.statistics(buffer)[shard]; });
+}
+
+at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_shard) const {
+  if (means_.empty()) return {};
+  std::vector<at::Tensor> all;
+  for (size_t i = 0; i < means_.size(); ++i) {
+    all.push_back(of_shard(means_[i]));
+    all.push_back(of_shard(variances_[i]));
+  }
+  return at::cat(all).to(at::kDouble);
+}
+
+std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
+                                  int64_t samples) {
+  std::vector<Moments> all;
+  for (const BatchNormInfo& norm : info) {
+    const auto count = static_cast<double>(samples * norm.elements_per_sample);
+    const double* variance = statistics + norm.channels;
+    Moments moments{count, {statistics, variance}, {variance, variance + norm.channels}};
+    for (double& deviation : moments.deviation) deviation *= count - 1;
+    all.push_back(std::move(moments));
+    statistics += 2 * norm.channels;
+  }
+  return all;
+}
+
+void BatchNorms::load(const SharedWeights& weights) const {
+  const at::NoGradGuard no_grad;
+  for (const auto& item : instance_.module->named_buffers()) {
+    at::Tensor value = item.value();
+    value.copy_(weights.buffer(item.key()));
+  }
+}
+
+void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
+                   const std::vector<Moments>& all) {
+  for (size_t i = 0; i < info.size(); ++i) {
+    const std::string prefix = info[i].name.empty() ? "" : info[i].name + ".";
+    at::Tensor batches = weights.buffer(prefix + "num_batches_tracked");
+    batches.add_(1);
+    const double momentum =
+        info[i].cumulative ? 1.0 / static_cast<double>(batches.item<int64_t>()) : info[i].momentum;
+    const auto move = [&](const at::Tensor& running, const std::vector<double>& values, double divisor) {
+      const at::Tensor batch = at::tensor(values, at::kDouble).div_(divisor);
+      at::Tensor master = running;
+      master.copy_(running.to(at::kCPU, at::kDouble).mul_(1 - momentum).add_(batch, momentum));
+    };
+    move(weights.buffer(prefix + "running_mean"), all[i].mean, 1);
+    move(weights.buffer(prefix + "running_var"), all[i].deviation, all[i].count - 1);
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,52 @@
+#include "lockstep/train/step/first_instance.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/step/learning.h"
+
+namespace lockstep::train {
+
+nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options,
+                            const nn::LoadOptions& load) {
+  nn::Instance instance = trainable_instance(network, input, options);
+  if (options.weights.empty()) return instance;
+  check_weights_are_there(network, options);
+  const nn::SafetensorsFile file = nn::read_weights(options.weights);
+  with_context([&] { return "for network \"" + network.name() + "\""; },
+               [&] { nn::load_state(*instance.module, file, options.weights, load); });
+  return instance;
+}
+
+void check_weights_are_there(const nn::Network& network, const Options& options) {
+  if (std::filesystem::exists(options.weights)) return;
+  const std::string where = nn::where_weights_are(network.name());
+  throw Error(ErrorCode::not_found, "there is no file of weights \"" + options.weights + "\"",
+              where.empty() ? "check the path" : "check the path; " + where);
+}
+
+Options with_expected_input(const Options& options, const nn::Network& network,
+                            const std::vector<std::string>& given) {
+  Options filled = options;
+  const Options defaults;
+  const Json expected = nn::expected_input(network);
+  for (const auto& [name, value] : expected.items()) {
+    const bool known = name == "image-size" || name == "resize" || name == "resize-to" || name == "color" ||
+                       name == "normalize";
+    if (!known)
+      throw Error(ErrorCode::invalid_option,
+                  "\"input\" of network \"" + network.name() + "\" has no entry \"" + name + "\"",
+                  "known are image-size, resize, resize-to, color, normalize");
+    const bool asked = std::find(given.begin(), given.end(), name) != given.end() ||
+                       field_text(options, name) != field_text(defaults, name);
+    if (!asked) set_field(filled, name, value.get<std::string>());
+  }
+  return filled;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,25 @@
+// What of a network is learned, and how fast: --freeze, --learning-rate-factors and the new head's own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options/options.h"
+
+namespace lockstep::train {
+
+/// A new instance whose first weights are a function of the seed, with what options.freeze says frozen.
+nn::Instance trainable_instance(const nn::Network& network, const nn::NetworkInput& input,
+                                const Options& options);
+
+/// The names of what is learned, in the order of SharedWeights' slots.
+std::vector<std::string> learnables_of(const nn::Instance& instance);
+
+/// A factor for each of the learnables, by their names. Layers in `fresh` have MATLAB's for new ones, 10 for
+/// weights and 20 for biases, unless options.learning_rate_factors says other. Throws invalid_option for a
+/// text that is no list of factors, and for a pattern that covers no learnable.
+std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables, const Options& options,
+                                          const std::vector<std::string>& fresh);
+
+}  // namespace lockstep::train

@@ -1,0 +1,101 @@
+#include "lockstep/train/step/learning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/train/update/optimizer.h"
+#include "lockstep/train/step/shared_weights.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr nn::NetworkInput kInput{1, 12, 12, 4};
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+double factor_of(const SharedWeights& weights, const std::vector<double>& factors, const std::string& name) {
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (weights.slots()[i].name == name) return factors[i];
+  }
+  return -1;
+}
+
+TEST(Learning, FactorsGoByPatternAndTheLastOneCounts) {
+  Options options;
+  options.learning_rate_factors = "0=3,*.bias=2,1.*=0.5";
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kInput, options);
+  const SharedWeights weights(instance, at::kFloat, at::kCPU);
+  const auto factors = learning_rate_factors(learnables_of(instance), options, {"10"});
+  EXPECT_EQ(factor_of(weights, factors, "0.weight"), 3);
+  EXPECT_EQ(factor_of(weights, factors, "0.bias"), 2);
+  EXPECT_EQ(factor_of(weights, factors, "1.bias"), 0.5);
+  EXPECT_EQ(factor_of(weights, factors, "3.weight"), 1);
+  EXPECT_EQ(factor_of(weights, factors, "10.weight"), 10);
+  EXPECT_EQ(factor_of(weights, factors, "10.bias"), 2);
+  for (const char* bad : {"0", "0=", "=3", "0=-1", "0=x", "0=1,"}) {
+    options.learning_rate_factors = bad;
+    EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }),
+                HasSubstr("must be PATTERN=FACTOR"))
+        << bad;
+  }
+  options.learning_rate_factors = "nothing=2";
+  EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }),
+              HasSubstr("learns nothing that \"nothing\""));
+}
+
+TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
+  Options options;
+  options.freeze = "0,1,10.bias";
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kInput, options);
+  const at::Tensor frozen = instance.module->named_parameters()["0.weight"].detach().clone();
+  const SharedWeights weights(instance, at::kFloat, at::kCPU);
+  EXPECT_EQ(weights.slots().front().name, "3.weight");
+  EXPECT_EQ(weights.slots().back().name, "10.weight");
+  EXPECT_TRUE(at::equal(weights.buffer("0.weight"), frozen));
+  EXPECT_EQ(instance.module->named_parameters()["0.weight"].const_data_ptr(),
+            weights.buffer("0.weight").const_data_ptr());
+  EXPECT_EQ(weights.state().size(), 14U + 9U);
+  options.freeze = "*";
+  EXPECT_THAT(error_of([&] {
+                SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), kInput, options),
+                                  at::kFloat, at::kCPU);
+              }),
+              HasSubstr("all its parameters are frozen"));
+}
+
+// Whatever range a worker updates, every element moves with its own rate.
+TEST(Learning, FactorsMultiplyTheRateOfEachElement) {
+  Options options;
+  options.learning_rate_factors = "0.bias=10,3=0";
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kInput, options);
+  SharedWeights weights(instance, at::kFloat, at::kCPU);
+  const auto factors = learning_rate_factors(learnables_of(instance), options, {});
+  device::UpdateRule rule{.kind = device::UpdateKind::sgdm};
+  const Optimizer optimizer(rule, weights, rate_parts(weights, factors));
+  const at::Tensor before = weights.flat().clone();
+  const std::vector<float> gradient(static_cast<size_t>(weights.element_count()), 1.0F);
+  for (int64_t begin = 0; begin < weights.element_count(); begin += 333) {
+    optimizer.update<float>(optimizer.rule_at(0, 0.5), weights, gradient.data() + begin, begin,
+                            std::min<int64_t>(333, weights.element_count() - begin));
+  }
+  const auto moved = weights.views(before - weights.flat());
+  for (size_t i = 0; i < moved.size(); ++i)
+    EXPECT_TRUE(at::allclose(moved[i], at::full_like(moved[i], 0.5 * factors[i]), 1e-4, 1e-5))
+        << weights.slots()[i].name;
+}
+
+}  // namespace
+}  // namespace lockstep::train

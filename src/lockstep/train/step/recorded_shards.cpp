@@ -1,0 +1,80 @@
+#include "lockstep/train/step/recorded_shards.h"
+
+#include <algorithm>
+#include <exception>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/data/transform.h"
+#include "lockstep/device/failure.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kRehearsals = 3;  // as PyTorch's make_graphed_callables does
+constexpr size_t kMostSizes = 2;    // a full mini-batch has no more
+
+}  // namespace
+
+std::string recording_obstacle(const Plan& plan, const Options& options,
+                               const std::vector<nn::GraphLayer>& steps, int64_t ranks) {
+  if (plan.device == "cpu") return "there is no GPU in use";
+  if (plan.format.kind == data::SampleKind::sequence) return "sequences have lengths of their own";
+  if (options.exchange == ExchangeKind::average) return "replicas have weights of their own";
+  if (plan.workers > ranks) return "several workers share a GPU";
+  if (options.accumulate > 1) return "--accumulate cuts shards into pieces";
+  if (plan.keep_features) return "what the frozen layers give is kept";
+  if (data::Augment::parse(options.augment).mixup > 0) return "mixup has two targets for each image";
+  if (steps.empty()) return "a module of one's own may read from the GPU in the middle of a step";
+  const auto random =
+      std::find_if(steps.begin(), steps.end(), [](const nn::GraphLayer& step) { return step.random; });
+  return random == steps.end() ? "" : "layer \"" + random->name + "\" draws random numbers";
+}
+
+RecordedShards::RecordedShards(RecordingOptions options, Work work)
+    : options_(std::move(options)), work_(std::move(work)) {}
+
+RecordedShards::Size* RecordedShards::size_for(const at::Tensor& input) {
+  if (!is_on()) return nullptr;
+  const auto known = sizes_.find(input.size(0));
+  if (known != sizes_.end())
+    return known->second.pass.input.sizes() == input.sizes() ? &known->second : nullptr;
+  if (sizes_.size() == kMostSizes) return nullptr;
+  const at::ScalarType wide = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  Size& size = sizes_[input.size(0)];
+  size.pass.input = at::empty_like(input);
+  size.pass.target = at::empty({input.size(0)}, input.options().dtype(at::kLong));
+  size.pass.scale = at::empty({}, input.options().dtype(wide));
+  size.graph = options_.make_graph();
+  return &size;
+}
+
+const RecordedPass* RecordedShards::run(const at::Tensor& input, const at::Tensor& target, double scale) {
+  Size* size = size_for(input);
+  if (size == nullptr) return nullptr;
+  RecordedPass& pass = size->pass;
+  pass.input.copy_(input);
+  pass.target.copy_(target, /*non_blocking=*/true);
+  pass.scale.fill_(scale);
+  const auto work = [this, &pass] { work_(pass); };
+  if (size->runs < kRehearsals) {
+    size->graph->rehearse(work);
+  } else {
+    try {
+      if (size->runs == kRehearsals) size->graph->record(work);
+    } catch (...) {
+      if (options_.warn)
+        options_.warn(
+            "--cuda-graphs does nothing from here on, for shards of " + std::to_string(input.size(0)) +
+            " samples could not be recorded: " + device::error_of(std::current_exception()).message());
+      options_.make_graph = {};
+      sizes_.clear();
+      return nullptr;
+    }
+    size->graph->replay();
+  }
+  ++size->runs;
+  return &pass;
+}
+
+}  // namespace lockstep::train

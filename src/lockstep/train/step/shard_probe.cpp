@@ -1,0 +1,74 @@
+#include "lockstep/train/step/shard_probe.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/device/random_scope.h"
+#include "lockstep/train/step/learning.h"
+#include "lockstep/train/options/number_type.h"
+#include "lockstep/train/options/placement.h"
+
+namespace lockstep::train {
+namespace {
+
+// Reads back what a device gave, which waits for it.
+void wait_for(std::vector<ShardResult> results, int64_t pieces, const std::vector<BatchNormInfo>& norms) {
+  const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
+  reduce_results(results, static_cast<int64_t>(results.size()), pieces, norms, *alone);
+}
+
+}  // namespace
+
+data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps) {
+  const device::RandomScope random(at::kCPU, 0);
+  const bool sequences = plan.format.kind == data::SampleKind::sequence;
+  data::Shard shard{.count = samples};
+  const std::vector<int64_t> labels = sequences && plan.input.labels_time_steps
+                                          ? std::vector<int64_t>{samples, steps}
+                                          : std::vector<int64_t>{samples};
+  shard.target = at::randint(plan.input.classes, labels, at::kLong);
+  if (sequences) {
+    shard.images = at::randn({samples, plan.format.channels, steps});
+    shard.lengths = at::full({samples}, steps, at::kLong);
+  } else {
+    shard.images =
+        at::randint(256, {samples, plan.format.channels, plan.format.height, plan.format.width}, at::kByte);
+  }
+  return shard;
+}
+
+ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const Options& options)
+    : ShardProbe(network, plan, options, trainable_instance(network, plan.input, options)) {}
+
+ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const Options& options,
+                       const nn::Instance& prototype)
+    : network_(network),
+      plan_(plan),
+      options_(options),
+      learnables_(learnables_of(prototype)),
+      weights_(prototype, number_type(plan.precision), open_device(plan.device, plan.gpu)),
+      norms_(probe_batch_norms(prototype, plan.input)) {}
+
+std::unique_ptr<ShardRunner> ShardProbe::make_runner() const {
+  const nn::Instance instance = trainable_instance(network_, plan_.input, options_);
+  weights_.alias(instance);
+  return std::make_unique<ShardRunner>(instance, weights_, norms_, shard_runner_options(plan_, options_));
+}
+
+ShardResult ShardProbe::train(ShardRunner& runner, const data::Shard& shard) const {
+  const ShardResult result = runner.train(shard, std::max<int64_t>(1, target_count(shard)), /*step=*/0);
+  wait_for({result}, options_.accumulate, norms_);
+  return result;
+}
+
+void ShardProbe::train_together(ShardRunner& runner, const data::Shard& joined, int64_t shards) const {
+  wait_for(runner.train_together(joined, shards, joined.count), options_.accumulate, norms_);
+}
+
+void ShardProbe::evaluate(ShardRunner& runner, const data::Shard& shard) const {
+  wait_for({runner.evaluate(shard)}, 1, {});
+}
+
+}  // namespace lockstep::train

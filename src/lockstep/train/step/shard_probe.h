@@ -1,0 +1,52 @@
+// Shards of made-up samples, run as training runs its own, for the sake of their time and memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/shard_runner.h"
+#include "lockstep/train/step/shared_weights.h"
+
+namespace lockstep::train {
+
+/// `samples` samples of the plan's shape, with random values and classes. steps: time steps of sequences.
+data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps = 0);
+
+/// New weights of a run's network, and replicas that compute shards with them. The plan's input, device,
+/// precision and frozen_layers are read.
+class ShardProbe {
+ public:
+  ShardProbe(const nn::Network& network, const Plan& plan, const Options& options);
+
+  SharedWeights& weights() { return weights_; }
+  const std::vector<std::string>& learnables() const { return learnables_; }
+
+  /// A runner for the calling thread. Any thread.
+  std::unique_ptr<ShardRunner> make_runner() const;
+
+  /// Forward and backward, until a device is done with them.
+  ShardResult train(ShardRunner& runner, const data::Shard& shard) const;
+  /// The same of several shards of equal size in one; where ShardRunner::most_together allows it.
+  void train_together(ShardRunner& runner, const data::Shard& joined, int64_t shards) const;
+  /// Forward in evaluation mode, after ShardRunner::begin_evaluation.
+  void evaluate(ShardRunner& runner, const data::Shard& shard) const;
+
+ private:
+  ShardProbe(const nn::Network& network, const Plan& plan, const Options& options,
+             const nn::Instance& prototype);
+
+  const nn::Network& network_;
+  const Plan& plan_;
+  const Options& options_;
+  std::vector<std::string> learnables_;
+  SharedWeights weights_;
+  std::vector<BatchNormInfo> norms_;
+};
+
+}  // namespace lockstep::train

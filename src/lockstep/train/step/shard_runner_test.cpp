@@ -1,0 +1,149 @@
+#include "lockstep/train/step/shard_runner.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/module.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr nn::NetworkInput kInput{1, 28, 28, 10};
+
+// A network with a replica that trains it.
+struct Trained {
+  explicit Trained(const std::string& network, ShardRunnerOptions options = {})
+      : Trained(nn::find_network(network), options) {}
+  explicit Trained(const nn::Network& network, ShardRunnerOptions options = {})
+      : instance(seeded_instance(network, kInput, 1)),
+        weights(instance, at::kFloat, at::kCPU),
+        norms(probe_batch_norms(instance, kInput)),
+        runner(instance, weights, norms, options) {}
+
+  // Loss, correct samples and batch norms' statistics of each shard.
+  std::vector<ShardResult> reduced(std::vector<ShardResult> results) const {
+    reduce_results(results, static_cast<int64_t>(results.size()), /*pieces=*/1, norms,
+                   *comm::make_communicator());
+    return results;
+  }
+
+  nn::Instance instance;
+  SharedWeights weights;
+  std::vector<BatchNormInfo> norms;
+  ShardRunner runner;
+};
+
+std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
+  const at::Tensor images = at::randint(256, {count * samples, 1, 28, 28}, at::kByte),
+                   target = at::randint(10, {count * samples}, at::kLong);
+  std::vector<data::Shard> shards;
+  for (int64_t i = 0; i < count; ++i)
+    shards.push_back({.index = i,
+                      .images = images.narrow(0, i * samples, samples),
+                      .target = target.narrow(0, i * samples, samples),
+                      .count = samples});
+  return shards;
+}
+
+TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
+  at::set_num_threads(1);
+  for (const char* name : {"lenet", "digits_cnn"}) {
+    Trained trained(name);
+    const std::vector<data::Shard> shards = shards_of(4, 8);
+    EXPECT_EQ(trained.runner.most_together(8), 1) << "before one was trained";
+    std::vector<ShardResult> alone;
+    std::vector<std::vector<at::Tensor>> gradients;
+    for (const data::Shard& shard : shards) {
+      alone.push_back(trained.runner.train(shard, 32, /*step=*/0));
+      gradients.push_back(trained.runner.gradients());
+    }
+    ASSERT_EQ(trained.runner.most_together(8), 8) << name;
+    const std::vector<ShardResult> expected = trained.reduced(alone),
+                                   ours = trained.reduced(
+                                       trained.runner.train_together(data::joined(shards), 4, 32));
+    ASSERT_EQ(ours.size(), expected.size());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_EQ(ours[i].loss, expected[i].loss);
+      EXPECT_EQ(ours[i].correct, expected[i].correct);
+      EXPECT_EQ(ours[i].targets, expected[i].targets);
+      ASSERT_EQ(ours[i].moments.size(), expected[i].moments.size());
+      for (size_t m = 0; m < ours[i].moments.size(); ++m) {
+        EXPECT_EQ(ours[i].moments[m].mean, expected[i].moments[m].mean);
+        EXPECT_EQ(ours[i].moments[m].deviation, expected[i].moments[m].deviation);
+      }
+    }
+    const std::vector<at::Tensor> sums = trained.runner.gradients();
+    for (size_t p = 0; p < sums.size(); ++p) {
+      EXPECT_TRUE(
+          at::equal(sums[p], (gradients[0][p] + gradients[1][p]) + (gradients[2][p] + gradients[3][p])))
+          << name << " " << trained.weights.slots()[p].name;
+    }
+  }
+}
+
+TEST(ShardRunner, OneShardAtATimeWhereLayersAreRandomOrTheEngineComputes) {
+  at::set_num_threads(1);
+  const auto most_together = [](Trained trained, int64_t samples) {
+    trained.runner.train(shards_of(1, samples).front(), samples, /*step=*/0);
+    return trained.runner.most_together(samples);
+  };
+  EXPECT_EQ(most_together(Trained("squeezenet"), 2), 1);
+  EXPECT_EQ(most_together(Trained("lenet", {.kernels = Kernels::engine}), 8), 1);
+  EXPECT_EQ(most_together(Trained("lenet", {.accumulate = 2}), 8), 1);
+  EXPECT_EQ(most_together(Trained("digits_cnn"), 100), 1) << "one alone is enough";
+}
+
+/// One weight, used twice; between the uses something happens that is none of the module's business.
+struct TwiceImpl : torch::nn::Module {
+  torch::nn::Conv2d same{nullptr};
+  torch::nn::Linear last{nullptr};
+  std::function<void()> between = [] {};
+
+  explicit TwiceImpl(const nn::NetworkInput& input) {
+    same = register_module("same", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 1, 5).padding(2)));
+    last = register_module("last", torch::nn::Linear(input.height * input.width, input.classes));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor first = at::relu(same(images));
+    between();
+    return last(at::relu(same(first)).flatten(1));
+  }
+};
+TORCH_MODULE(Twice);
+
+TEST(ShardRunner, AWeightThatAModuleUsesTwiceHasTheSameGradientBesideAnotherTraining) {
+  at::set_num_threads(1);
+  const std::vector<data::Shard> shards = shards_of(1, 64);
+  const auto gradient = [&](const std::function<void(TwiceImpl&)>& change) {
+    Trained trained(nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }),
+                    {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+    change(dynamic_cast<TwiceImpl&>(*trained.instance.module));
+    trained.runner.train(shards[0], 64, /*step=*/0);
+    return trained.runner.gradients()[0].clone();
+  };
+  const at::Tensor alone = gradient([](TwiceImpl&) {});
+  EXPECT_GT(alone.abs().max().item<float>(), 0);
+  EXPECT_TRUE(
+      at::equal(gradient([](TwiceImpl& module) { module.between = AutocastScope::forget_casts; }), alone))
+      << "another training made a step";
+}
+
+TEST(ShardRunner, IsGoneWithItsWeights) {
+  for (const char* name : {"lenet", "digits_cnn"}) {
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight(at::Tensor().getIntrusivePtr());
+    {
+      Trained trained(name, {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+      trained.runner.train(shards_of(1, 8)[0], 8, /*step=*/0);
+      weight = decltype(weight)(trained.instance.module->parameters().front().getIntrusivePtr());
+    }
+    EXPECT_TRUE(weight.expired()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train

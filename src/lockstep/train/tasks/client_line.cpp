@@ -1,0 +1,64 @@
+#include "lockstep/train/tasks/client_line.h"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kName = "the line to the client";
+constexpr int kLook = 50;  // milliseconds, for the end of the call
+
+}  // namespace
+
+ClientLine::ClientLine() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", kName);
+  read_ = Descriptor(ends[0]);  // kept open, so that a word to nobody is no error
+  write_ = Descriptor(ends[1]);
+}
+
+std::string ClientLine::path() const {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(read_.get());
+}
+
+void ClientLine::say(char word) const {
+  while (::write(write_.get(), &word, 1) < 0 && errno == EINTR) {
+  }
+}
+
+RankLine::RankLine(const std::string& path)
+    : file_(path, O_RDONLY | O_NONBLOCK, kName),
+      listener_([this](const std::stop_token& end) { listen(end); }) {}
+
+void RankLine::listen(const std::stop_token& end) {
+  pollfd wait{file_.get(), POLLIN, 0};
+  while (!end.stop_requested()) {
+    if (::poll(&wait, 1, kLook) <= 0) continue;
+    char word = 0;
+    const ssize_t got = ::read(file_.get(), &word, 1);
+    if (got == 0) return;  // the client is gone, and its workers go too
+    if (got < 0) continue;
+    if (word == 's') stop_.request_stop();
+    if (word == 'e') enough_.request_stop();
+    if (word != 'y' && word != 'n') continue;
+    const std::lock_guard lock(mutex_);
+    answer_ = word == 'n' ? io::Control::stop : io::Control::go;
+    changed_.notify_all();
+  }
+}
+
+io::Control RankLine::answer(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, stop, [&] { return answer_.has_value(); });
+  const io::Control answer = answer_.value_or(io::Control::go);
+  answer_.reset();
+  return answer;
+}
+
+}  // namespace lockstep::train

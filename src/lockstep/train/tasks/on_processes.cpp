@@ -1,0 +1,298 @@
+#include "lockstep/train/tasks/on_processes.h"
+
+#include <exception>
+#include <mutex>
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/shared_dataset.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/pool/run.h"
+#include "lockstep/train/tasks/client_line.h"
+#include "lockstep/train/inference/layer_outputs.h"
+#include "lockstep/train/tasks/run.h"
+#include "lockstep/view/views.h"
+
+namespace lockstep::train {
+namespace {
+
+// An event on its way to the client.
+struct Said {
+  std::string event{};
+  bool observed = false;  // the rank waits for an answer
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("event", self.event, "as a line of the event log");
+    field("observed", self.observed, "");
+  };
+};
+
+Options options_in(const ProcessOrder& order) {
+  Options options;
+  read_json(Json::parse(order.options), options, "the client's options");
+  return options;
+}
+
+std::string text_of(Options options) {
+  options.workers = 0;  // the ranks are the workers
+  return lockstep::to_json(options).dump();
+}
+
+// Of fit, which makes the weights itself.
+TrainedNetwork as_order(const nn::Network& network) {
+  TrainedNetwork order;
+  if (network.empty()) return order;
+  order.name = network.name();
+  order.graph = network.spec().is_null() ? "" : network.spec().dump();
+  return order;
+}
+
+void tell(pool::Worker& worker, const io::Event& event, bool observed) {
+  try {
+    worker.send(Said{io::to_line(event), observed});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;  // the call was stopped meanwhile, and nobody listens
+  }
+}
+
+ProcessAnswer answer_of(const Result& result) {
+  return {.reason = result.reason,
+          .accuracy = result.accuracy,
+          .best_accuracy = result.best_accuracy,
+          .test_accuracy = result.test_accuracy,
+          .loss = result.loss,
+          .steps = result.steps,
+          .epochs = result.epochs,
+          .seconds = result.seconds,
+          .images_per_second = result.images_per_second,
+          .output = result.output.string(),
+          .weights = result.weights.string()};
+}
+
+ProcessAnswer fit_here(pool::Worker& worker, const ProcessOrder& order, const nn::Network& own) {
+  TrainingRequest request;
+  request.folder = order.folder;
+  request.dataset = data::open_shared(order.dataset);
+  request.validation = data::open_shared(order.validation);
+  request.test = data::open_shared(order.test);
+  request.given = order.given;
+  if (!order.network.name.empty())
+    request.network = order.network.graph.empty()
+                          ? own
+                          : nn::read_network(Json::parse(order.network.graph), order.network.name);
+  std::optional<RankLine> line;
+  if (worker.rank() == 0) {
+    line.emplace(order.line);
+    request.stop = line->stop();
+    request.enough = line->enough();
+    if (order.heard)
+      request.listener = [&](const io::Event& event) { tell(worker, event, /*observed=*/false); };
+    if (order.observed)
+      request.observer = [&](const io::Event& event) {
+        tell(worker, event, /*observed=*/true);
+        return line->answer(worker.stop_token());
+      };
+  }
+  return answer_of(fit(request, options_in(order)));
+}
+
+at::Tensor scores_of(const std::vector<Prediction>& predictions, int64_t classes) {
+  const at::Tensor scores = at::empty({static_cast<int64_t>(predictions.size()), classes}, at::kDouble);
+  double* row = scores.mutable_data_ptr<double>();
+  for (const Prediction& one : predictions) row = std::copy(one.scores.begin(), one.scores.end(), row);
+  return scores;
+}
+
+// A lone thread may have its own view on the terminal; the client draws for all.
+class Listeners {
+ public:
+  Listeners(const TrainingRequest& request, const Options& options, const ClientLine& line)
+      : request_(request), line_(line) {
+    if (request.console)
+      view_ = view::progress(stdout, {.plot = options.plot,
+                                      .timing = options.timing,
+                                      .verbose = options.verbose,
+                                      .averages = options.report_score_after_averaging});
+  }
+  bool hear() const { return view_ != nullptr || request_.listener != nullptr; }
+  // On the queue's thread. Rank 0 waits for an answer to each observed event, also after a failure, which
+  // ends the run.
+  void take(const Said& said) {
+    const std::lock_guard lock(mutex_);
+    io::Control answer = io::Control::stop;
+    try {
+      if (failure_ == nullptr) answer = tell(said);
+    } catch (...) {
+      failure_ = std::current_exception();
+      line_.stop();
+    }
+    if (said.observed) line_.answer(answer);
+  }
+  // After the run, however it ended: throws what a listener has thrown.
+  void rethrow() const {
+    const std::lock_guard lock(mutex_);
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+  void finish() {
+    if (view_ != nullptr) view_->finish();
+  }
+
+ private:
+  io::Control tell(const Said& said) {
+    const io::Event event = io::from_line(said.event);
+    if (said.observed) return request_.observer(event);
+    if (view_ != nullptr) view_->show(event);
+    if (request_.listener) request_.listener(event);
+    return io::Control::go;
+  }
+
+  const TrainingRequest& request_;
+  const ClientLine& line_;
+  std::unique_ptr<view::View> view_;
+  mutable std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+// The task of a C++ module has the module's name.
+pool::Future<ProcessAnswer> start(const pool::Pool& pool, const ProcessOrder& order,
+                                  const pool::CallOptions& options) {
+  pool::CallOptions all = options;
+  if (all.workers == 0) all.workers = pool.size();
+  const bool is_module = !order.network.name.empty() && order.network.graph.empty();
+  if (is_module) return pool.parfeval(pool::Task<do_builtin_order>{order.network.name}, order, all);
+  return pool.parfeval(kOrderTask, order, all);
+}
+
+ProcessAnswer result_of(const pool::Future<ProcessAnswer>& future, const ProcessOrder& order) {
+  try {
+    return future.get();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found || error.message().find("there is no task") == std::string::npos)
+      throw;
+    const bool is_module = !order.network.name.empty() && order.network.graph.empty();
+    throw Error(ErrorCode::invalid_option,
+                is_module ? "the processes of the pool cannot make the network \"" + order.network.name +
+                                "\", which is a C++ module"
+                          : "the processes of the pool cannot train or predict for their client",
+                is_module ? "list train::network_task<make>(\"" + order.network.name +
+                                "\") where main calls lockstep::run(argc, argv, {tasks}, client)"
+                          : "call lockstep::run in main, and not pool::run");
+  }
+}
+
+at::Tensor values_of(const pool::Pool& pool, const ProcessOrder& order, const Options& options,
+                     const std::stop_token& stop) {
+  const auto future = start(pool, order, {.workers = options.workers});
+  const std::stop_callback cancel(stop, [&] { future.cancel(); });
+  at::Tensor values = result_of(future, order).values;
+  return values;
+}
+
+}  // namespace
+
+ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn::Network& own) {
+  if (order.kind == OrderKind::fit) return fit_here(worker, order, own);
+  const data::Dataset dataset = data::open_shared(order.dataset);
+  const Model model = model_of(order.network, own);
+  ProcessAnswer answer;
+  if (order.kind == OrderKind::predict) {
+    answer.values = scores_of(predict(model, dataset, options_in(order)), model.input.classes);
+  } else {
+    answer.values = layer_outputs(model, order.layer, dataset, options_in(order));
+  }
+  if (worker.rank() > 0) answer.values = at::Tensor();  // all have the same, and the client takes rank 0's
+  return answer;
+}
+
+ProcessAnswer do_builtin_order(pool::Worker& worker, const ProcessOrder& order) {
+  return do_order(worker, order);
+}
+
+int run_program(int argc, char** argv, pool::TaskTable tasks,
+                const std::function<int(pool::Session&)>& client) {
+  tasks.emplace_back(kOrderTask);
+  return pool::run_program(argc, argv, tasks, client);
+}
+
+Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, const Options& options) {
+  if (request.stream != nullptr || request.standing != nullptr)
+    throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot train on a pool of processes",
+                "open a pool of threads, or leave out --execution parallel");
+  const data::SharedDataset dataset(request.dataset), validation(request.validation), test(request.test);
+  const ClientLine line;
+  Listeners listeners(request, options, line);
+  const pool::DataQueue<Said> queue([&](const Said& said) { listeners.take(said); });
+  const ProcessOrder order{.kind = OrderKind::fit,
+                           .options = text_of(options),
+                           .folder = request.folder.string(),
+                           .dataset = dataset.path(),
+                           .validation = validation.path(),
+                           .test = test.path(),
+                           .given = request.given,
+                           .line = line.path(),
+                           .observed = request.observer != nullptr,
+                           .heard = listeners.hear(),
+                           .layer = {},
+                           .network = as_order(request.network)};
+  const auto future = start(pool, order, {.workers = options.workers, .queue = queue});
+  const std::stop_callback stop(request.stop, [&] { line.stop(); });
+  const std::stop_callback enough(request.enough, [&] { line.enough(); });
+  ProcessAnswer answer;
+  try {
+    answer = result_of(future, order);
+  } catch (...) {
+    listeners.rethrow();
+    throw;
+  }
+  listeners.rethrow();
+  listeners.finish();
+  return {.reason = answer.reason,
+          .accuracy = answer.accuracy,
+          .best_accuracy = answer.best_accuracy,
+          .test_accuracy = answer.test_accuracy,
+          .loss = answer.loss,
+          .steps = answer.steps,
+          .epochs = answer.epochs,
+          .seconds = answer.seconds,
+          .images_per_second = answer.images_per_second,
+          .output = answer.output,
+          .weights = answer.weights};
+}
+
+std::vector<Prediction> predict_on_processes(const pool::Pool& pool, const Model& model,
+                                             const data::Dataset& dataset, const Options& options,
+                                             const std::stop_token& stop) {
+  const data::SharedDataset shared(dataset);
+  const ProcessOrder order{.kind = OrderKind::predict,
+                           .options = text_of(options),
+                           .dataset = shared.path(),
+                           .network = trained_network(model)};
+  const at::Tensor scores = values_of(pool, order, options, stop);
+  std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    const auto sample = static_cast<int64_t>(i);
+    const double* row = scores.const_data_ptr<double>() + sample * scores.size(1);
+    predictions[i] = {.source = dataset.store().source(sample),
+                      .label = std::max_element(row, row + scores.size(1)) - row,
+                      .target = dataset.store().label(sample),
+                      .scores = {row, row + scores.size(1)}};
+  }
+  return predictions;
+}
+
+at::Tensor layer_outputs_on_processes(const pool::Pool& pool, const Model& model, const std::string& layer,
+                                      const data::Dataset& dataset, const Options& options,
+                                      const std::stop_token& stop) {
+  const data::SharedDataset shared(dataset);
+  const ProcessOrder order{.kind = OrderKind::layer,
+                           .options = text_of(options),
+                           .dataset = shared.path(),
+                           .layer = layer,
+                           .network = trained_network(model)};
+  return values_of(pool, order, options, stop);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,114 @@
+#include "lockstep/train/update/bucket_exchange.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train {
+
+BucketExchange::BucketExchange(comm::Communicator& comm, const std::vector<comm::NodeStack>& stacks,
+                               Options options)
+    : comm_(comm), stacks_(stacks), options_(std::move(options)), ready_(options_.buckets.size()) {
+  thread_ = std::thread([this] { serve(); });
+}
+
+// Whoever destroys this in the middle of a step has aborted the group before, so no exchange waits.
+BucketExchange::~BucketExchange() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void BucketExchange::begin(int64_t shard_count) {
+  const std::lock_guard lock(mutex_);
+  shard_count_ = shard_count;
+}
+
+void BucketExchange::ready(size_t bucket) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (++ready_[bucket] < options_.workers) return;
+  }
+  changed_.notify_all();
+}
+
+std::vector<comm::Node> BucketExchange::finish() {
+  const auto now = Clock::now();
+  std::unique_lock lock(mutex_);
+  const bool begun = ready_.front() == options_.workers;
+  if (!begun) {
+    ended_ = options_.agree();
+    if (!ended_) throw Error(ErrorCode::internal, "a worker left out shards of a step that goes on");
+  }
+  changed_.wait(lock, [&] { return done_ || !begun; });
+  if (error_) std::rethrow_exception(error_);
+  hidden_seconds_ = 0;
+  for (const Span& span : spans_)
+    hidden_seconds_ +=
+        std::max(0.0, std::chrono::duration<double>(std::min(span.end, now) - span.begin).count());
+  const bool ended = ended_;
+  reset();
+  changed_.notify_all();
+  return ended ? std::vector<comm::Node>{} : std::vector<comm::Node>{{{0, shard_count_}, sum_}};
+}
+
+void BucketExchange::reset() {
+  std::fill(ready_.begin(), ready_.end(), 0);
+  spans_.clear();
+  done_ = ended_ = false;
+}
+
+void BucketExchange::serve() {
+  at::set_num_threads(1);
+  while (wait_for(0)) {
+    try {
+      exchange_step();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+    }
+    std::unique_lock lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !done_ || closing_; });
+  }
+}
+
+// False when there is nothing more to do.
+bool BucketExchange::wait_for(size_t bucket) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return closing_ || ready_[bucket] == options_.workers; });
+  return !closing_;
+}
+
+void BucketExchange::exchange_step() {
+  if (options_.agree()) {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    return;
+  }
+  for (size_t bucket = 0; bucket < options_.buckets.size() && wait_for(bucket); ++bucket)
+    exchange(options_.buckets[bucket]);
+}
+
+void BucketExchange::exchange(Range bucket) {
+  const auto start = Clock::now();
+  std::vector<comm::Node> nodes;
+  for (const comm::NodeStack& stack : stacks_) {
+    for (const comm::Node& node : stack.nodes())
+      nodes.push_back({node.shards, node.sum.narrow(0, bucket.begin, bucket.count())});
+  }
+  const at::Tensor part = comm::finish_whole(comm_.exchange_nodes(nodes, shard_count_), shard_count_);
+  if (!sum_.defined()) sum_ = at::empty({options_.buckets.front().end}, part.options());
+  sum_.narrow(0, bucket.begin, bucket.count()).copy_(part);
+  const std::lock_guard lock(mutex_);
+  spans_.push_back({start, Clock::now()});
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,115 @@
+#include "lockstep/train/update/exchange.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/buckets.h"
+
+namespace lockstep::train {
+
+Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights,
+                   const Optimizer& optimizer, ExchangeOptions options)
+    : comm_(comm),
+      way_(std::move(options.way)),
+      weights_(weights),
+      agree_(std::move(options.agree)),
+      in_place_(options.in_place && weights.device().is_cpu() && weights.type() == at::kFloat),
+      progress_(static_cast<size_t>(group.size())),
+      updater_(make_updater(group, weights, optimizer, options.gradient_clip, options.not_finite)) {
+  for (int64_t thread = 0; thread < group.size(); ++thread)
+    stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
+  if (!options.overlap || !weights.device().is_cpu()) return;
+  std::vector<int64_t> starts;
+  for (const ParameterSlot& slot : weights.slots()) starts.push_back(slot.offset);
+  const std::vector<Range> buckets = comm::cut_buckets(
+      starts, weights.element_count(), comm::measure_bucket(comm, weights.type(), weights.element_count()));
+  if (buckets.size() == 1) return;
+  bucket_sizes_.resize(buckets.size());
+  for (const int64_t start : starts) {
+    const auto bucket = std::find_if(buckets.begin(), buckets.end(),
+                                     [&](Range range) { return range.begin <= start && start < range.end; });
+    bucket_of_.push_back(static_cast<size_t>(bucket - buckets.begin()));
+    ++bucket_sizes_[bucket_of_.back()];
+  }
+  beside_ = std::make_unique<BucketExchange>(
+      comm, stacks_, BucketExchange::Options{.buckets = buckets, .workers = group.size(), .agree = agree_});
+}
+
+void Exchange::begin(Share thread, int64_t own_count, int64_t shard_count) {
+  stacks_[static_cast<size_t>(thread.rank)].begin(shard_count);
+  if (beside_ == nullptr) return;
+  progress_[static_cast<size_t>(thread.rank)] = {
+      .shards_left = own_count, .taken = std::vector<bool>(bucket_of_.size()), .left = bucket_sizes_};
+  beside_->begin(shard_count);
+  for (size_t bucket = 0; bucket < bucket_sizes_.size() && own_count == 0; ++bucket) beside_->ready(bucket);
+}
+
+std::unique_ptr<kernels::GradientTarget> Exchange::begin_in_place(Share thread, Range node) {
+  if (!in_place_) return nullptr;
+  const comm::NodeStack::Destination place = stacks_[static_cast<size_t>(thread.rank)].begin_node(node);
+  return std::make_unique<kernels::GradientTarget>(weights_.flat(), place.buffer, place.add);
+}
+
+void Exchange::take(Share thread, Range node, const std::vector<at::Tensor>& gradients,
+                    const kernels::GradientTarget* written) {
+  comm::NodeStack& stack = stacks_[static_cast<size_t>(thread.rank)];
+  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  if (!progress.early) {
+    if (written == nullptr) stack.begin_node(node);
+    stack.take_part(Range{0, weights_.element_count()}, [&](const at::Tensor& buffer, bool add) {
+      weights_.put(gradients, buffer, add, written);
+    });
+    stack.end_node();
+    progress.shards_left -= node.count();
+    return;
+  }
+  for (size_t parameter = gradients.size(); parameter-- > 0;) {
+    if (!progress.taken[parameter]) take_parameter(thread, parameter, gradients[parameter]);
+  }
+  stack.end_node();
+}
+
+bool Exchange::begin_early(Share thread, Range node) {
+  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  if (beside_ == nullptr || progress.shards_left != node.count()) return false;
+  stacks_[static_cast<size_t>(thread.rank)].begin_node(node);
+  return progress.early = true;
+}
+
+void Exchange::take_early(Share thread, size_t parameter, const at::Tensor& gradient) {
+  if (progress_[static_cast<size_t>(thread.rank)].taken[parameter])
+    throw Error(
+        ErrorCode::invalid_option,
+        "backward went twice through the parameter \"" + weights_.slots()[parameter].name + "\" in one pass",
+        "--overlap=false takes its gradient when both are done");
+  take_parameter(thread, parameter, gradient);
+}
+
+void Exchange::take_parameter(Share thread, size_t parameter, const at::Tensor& gradient) {
+  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  stacks_[static_cast<size_t>(thread.rank)].take_part(
+      weights_.elements_of(parameter),
+      [&](const at::Tensor& part, bool add) { weights_.put(parameter, gradient, part, add); });
+  progress.taken[parameter] = true;
+  const size_t bucket = bucket_of_[parameter];
+  if (--progress.left[bucket] == 0) beside_->ready(bucket);
+}
+
+void Exchange::synchronize(int64_t shard_count) {
+  nodes_.clear();  // so that the last sum's memory can be used again
+  if (beside_ != nullptr) {
+    nodes_ = beside_->finish();
+    return;
+  }
+  if (agree_()) return;
+  std::vector<comm::Node> nodes;
+  for (const comm::NodeStack& stack : stacks_)
+    nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
+  nodes_ = way_->exchange(nodes, shard_count);
+}
+
+void Exchange::step(Share thread, int64_t shard_count, const device::UpdateRule& rule) {
+  updater_->step(thread, nodes_, shard_count, rule);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,82 @@
+// The optimizer's state, one flat tensor per kind of value, and the rule of each step.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/data/datastore.h"
+#include "lockstep/device/update_rule.h"
+#include "lockstep/nn/safetensors.h"
+#include "lockstep/train/options/options.h"
+#include "lockstep/train/step/shared_weights.h"
+
+namespace lockstep::train {
+
+/// What the user's optimizer options resolve to; the same for every step but for the rate and the
+/// corrections.
+device::UpdateRule resolve_rule(const Options& options);
+
+/// The rule with Adam's corrections for step `step` (from 0).
+device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
+
+/// The rate used when the user gives none. Recurrent networks, which have no batch norm, barely move at the
+/// one that images are given.
+double default_learning_rate(const Options& options, data::SampleKind samples);
+
+/// Elements of the flat buffers whose rate is multiplied by the same factor.
+struct RatePart {
+  int64_t end = 0;  ///< the first element of the next part
+  double factor = 1;
+};
+
+/// One factor for each slot, with the padding after it; neighbours with the same factor in one part. Empty
+/// where all factors are 1.
+std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors);
+
+/// Keeps state beside the weights; update() may be called at once by several threads for different ranges.
+class Optimizer {
+ public:
+  Optimizer(device::UpdateRule rule, const SharedWeights& weights, std::vector<RatePart> parts = {});
+
+  const device::UpdateRule& rule() const { return rule_; }
+  const std::vector<RatePart>& parts() const { return parts_; }
+
+  /// Calls work(rule, begin, count) for the parts of elements [begin, begin + count), each with its own rate.
+  template <class Work>
+  void each_part(const device::UpdateRule& rule, int64_t begin, int64_t count, Work&& work) const {
+    const int64_t end = begin + count;
+    for (const RatePart& part : parts_) {
+      if (part.end <= begin) continue;
+      device::UpdateRule own = rule;
+      own.learning_rate *= part.factor;
+      work(own, begin, std::min(part.end, end) - begin);
+      begin = part.end;
+      if (begin >= end) return;
+    }
+    if (begin < end) work(rule, begin, end - begin);
+  }
+
+  /// The rule for step `step` (from 0) at this learning rate.
+  device::UpdateRule rule_at(int64_t step, double learning_rate) const;
+
+  /// Elements [begin, begin + count) of the flat buffers on the CPU; `gradient` points at the first of them.
+  template <class T>
+  void update(const device::UpdateRule& rule, const SharedWeights& weights, const T* gradient, int64_t begin,
+              int64_t count) const;
+
+  /// The state as it is stored: "NAME.first", "NAME.second" per parameter; views of the live tensors.
+  nn::NamedTensors state(const SharedWeights& weights) const;
+  const std::vector<at::Tensor>& flat() const { return state_; }
+  /// The i-th kind of value, flat; undefined when the rule keeps no such.
+  at::Tensor value(size_t i) const { return i < state_.size() ? state_[i] : at::Tensor(); }
+
+ private:
+  device::UpdateRule rule_;
+  std::vector<RatePart> parts_;
+  std::vector<at::Tensor> state_;
+};
+
+}  // namespace lockstep::train

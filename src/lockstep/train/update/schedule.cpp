@@ -1,0 +1,32 @@
+#include "lockstep/train/update/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace lockstep::train {
+
+int64_t Schedule::epoch_of(int64_t step) const {
+  return first_epoch + (steps_per_epoch == 0 ? 0 : (step - first_step) / steps_per_epoch);
+}
+
+double Schedule::at(int64_t step) const {
+  double rate = learning_rate;
+  switch (kind) {
+    case ScheduleKind::constant:
+      break;
+    case ScheduleKind::piecewise:
+      rate *= std::pow(drop_factor, static_cast<double>(epoch_of(step) / drop_period));
+      break;
+    case ScheduleKind::cosine: {
+      const double share = static_cast<double>(std::min(step, total_steps)) /
+                           static_cast<double>(std::max<int64_t>(1, total_steps));
+      rate *= 0.5 * (1 + std::cos(std::numbers::pi * share));
+      break;
+    }
+  }
+  if (step < warmup_steps) rate *= static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+  return rate;
+}
+
+}  // namespace lockstep::train
