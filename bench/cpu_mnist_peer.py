@@ -43,7 +43,7 @@ def train(model, images, labels, recipe):
                                 nesterov=recipe["nesterov"], foreach=True)
     ranks = dist.get_world_size()
     own_size = recipe["mini-batch-size"] // ranks
-    total, step, images = recipe["max-steps"], 0, 0
+    total, step, trained = recipe["max-steps"], 0, 0
     most = int(recipe["augment"].removeprefix("shift="))
     order = torch.Generator().manual_seed(torch.initial_seed())  # the same on all ranks
     torch.manual_seed(torch.initial_seed() + 1 + dist.get_rank())
@@ -51,14 +51,14 @@ def train(model, images, labels, recipe):
         own = torch.randperm(len(labels), generator=order)[dist.get_rank()::ranks]
         for batch in own.split(own_size)[:total - step]:
             optimizer.param_groups[0]["lr"] = rate_at(recipe, step, total)
-            step, images = step + 1, images + len(batch) * ranks
+            step, trained = step + 1, trained + len(batch) * ranks
             optimizer.zero_grad()
             inputs = shifted(images[batch], most).float().div_(255).to(memory_format=LAYOUT)
             with torch.autocast("cpu", torch.bfloat16, enabled=recipe["precision"] == "bf16-mixed"):
                 logits = parallel(inputs)
             nn.functional.cross_entropy(logits.float(), labels[batch]).backward()
             optimizer.step()
-    return images
+    return trained
 
 
 def accuracy(model, images, labels):
@@ -79,12 +79,12 @@ def main():
     dist.init_process_group("gloo")
     recipe = json.loads((HERE / "mnist-99-options.json").read_text())
     model = peer.from_graph(HERE / "mnist-99.json", SHAPE).to(memory_format=LAYOUT)
-    images = train(model, *read(options.mnist, "train"), recipe)
+    trained = train(model, *read(options.mnist, "train"), recipe)
     if dist.get_rank() == 0:
         options.output.mkdir(parents=True)
         save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, options.output / "model.safetensors")
         right = accuracy(model, *read(options.mnist, "t10k"))
-        result = {"accuracy": right, "images": images, "flops": peer.training_flops(model, SHAPE), "layout": "channels_last"}
+        result = {"accuracy": right, "images": trained, "flops": peer.training_flops(model, SHAPE), "layout": "channels_last"}
         (options.output / "result.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 

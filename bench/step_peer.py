@@ -83,7 +83,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9, weight_decay=1e-4, foreach=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * len(loader))
     first_step = None
-    images = 0
+    trained = 0
     for epoch in range(options.epochs):
         sampler.set_epoch(epoch)
         for images, labels in loader:
@@ -98,12 +98,12 @@ def main():
             if first_step is None:
                 first_step = time.time()
             else:
-                images += len(labels) * dist.get_world_size()
+                trained += len(labels) * dist.get_world_size()
     last_step = time.time()
     if dist.get_rank() == 0:
         options.output.mkdir(parents=True)
         save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, options.output / "model.safetensors")
-        (options.output / "times.json").write_text(json.dumps({"first_step": first_step, "last_step": last_step, "images": images, "loss": loss.item()}))
+        (options.output / "times.json").write_text(json.dumps({"first_step": first_step, "last_step": last_step, "images": trained, "loss": loss.item()}))
     dist.destroy_process_group()
 
 

@@ -49,9 +49,9 @@ class Corners : public data::Datastore {
   int64_t label(int64_t index) const override { return index % 4; }
   std::string source(int64_t index) const override { return "corner " + std::to_string(index); }
   data::ImageSize image_size(int64_t) const override { return {1, 8, 8}; }
-  void read_to(int64_t index, const data::Placement& placement) const override {
+  void read_to(int64_t index, const data::PixelSink& sink) const override {
     ++reads;
-    const auto pixels = placement({1, 8, 8});
+    const auto pixels = sink({1, 8, 8});
     for (size_t i = 0; i < pixels.size(); ++i)
       pixels[i] = static_cast<uint8_t>((static_cast<size_t>(index) * 31 + i * 7) % 90);
     const size_t first = (index % 2 == 1 ? 4U : 0U) + (index % 4 >= 2 ? 32U : 0U);
@@ -367,7 +367,7 @@ class FitOnPool : public testing::Test {
     train::fit(nn::find_network("mlp"), corners(64), options_of(trial(run, seed)));
   }
 
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& folder_ = temporary_.path();
 };
 

@@ -37,9 +37,9 @@ class Corners : public data::Datastore {
   std::string source(int64_t index) const override { return "corner " + std::to_string(index); }
   data::ImageSize image_size(int64_t) const override { return {1, kSide, kSide}; }
   uint64_t listing_hash() const override { return seed_; }
-  void read_to(int64_t index, const data::Placement& placement) const override {
+  void read_to(int64_t index, const data::PixelSink& sink) const override {
     if (on_read_) on_read_(index);
-    const auto pixels = placement(image_size(index));
+    const auto pixels = sink(image_size(index));
     uint32_t state = (static_cast<uint32_t>(index) + seed_) * 2654435761U;
     for (uint8_t& pixel : pixels)
       pixel = static_cast<uint8_t>((state = state * 1664525U + 1013904223U) >> 25);
@@ -142,7 +142,7 @@ class FitTest : public ::testing::Test {
     EXPECT_EQ(bytes(a, "best.safetensors"), bytes(b, "best.safetensors"));
   }
 
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& folder_ = temporary_.path();
 };
 

@@ -42,8 +42,8 @@ class MarkedCorners : public data::Datastore {
   std::string source(int64_t index) const override { return "corner " + std::to_string(index); }
   data::ImageSize image_size(int64_t) const override { return {1, kSide, kSide}; }
   uint64_t listing_hash() const override { return 1; }
-  void read_to(int64_t index, const data::Placement& placement) const override {
-    const auto pixels = placement(image_size(index));
+  void read_to(int64_t index, const data::PixelSink& sink) const override {
+    const auto pixels = sink(image_size(index));
     uint32_t state = static_cast<uint32_t>(index + 1) * 2654435761U;
     for (uint8_t& pixel : pixels)
       pixel = static_cast<uint8_t>((state = state * 1664525U + 1013904223U) >> 25);
@@ -193,7 +193,7 @@ class OutOfMemory : public testing::Test {
     return splits;
   }
 
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& folder_ = temporary_.path();
 };
 

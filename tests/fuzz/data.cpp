@@ -63,7 +63,7 @@ void read_image(const char* name, std::string_view input) {
   if (input.size() % 7 < 4) {
     decode(name, input, place);
   } else {
-    decode(name, input, Placement(place, &taker));
+    decode(name, input, PixelSink(place, &taker));
   }
   const bool differs = !memory.empty() && found != told;
   if (!refused.empty() || differs)
@@ -158,7 +158,7 @@ class Three : public Datastore {
   int64_t label(int64_t) const override { return 0; }
   std::string source(int64_t) const override { return "three"; }
   ImageSize image_size(int64_t) const override { return {1, 2, 2}; }
-  void read_to(int64_t, const Placement&) const override {}
+  void read_to(int64_t, const PixelSink&) const override {}
   uint64_t listing_hash() const override { return 1; }
   uint64_t content_hash() const override { return 1; }
   std::string identity() const override { return "three"; }

@@ -204,7 +204,7 @@ bool fuzz(const Reader& reader, const Settings& settings) {
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   auto& shared = *new (memory) Shared;
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("cannot fork");

@@ -52,7 +52,7 @@ Image read(const std::string& path, const ImageFormat& format) {
     return image;
   }
   Taker taker(format);
-  decode(path, file, Placement(memory, &taker));
+  decode(path, file, PixelSink(memory, &taker));
   if (!image.pixels.empty()) return to_format(image, format);
   return {format.channels, format.height, format.width, std::move(taker.pixels)};
 }

@@ -192,7 +192,7 @@ TEST(File, AtomicWriteLeavesTheOldFileWhenItFails) {
 }
 
 TEST(File, LinksAndDevicesStayWhatTheyAre) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   const std::filesystem::path link = folder.path() / "link", device = folder.path() / "device";
   folder.write("file", "old");
   std::filesystem::create_symlink("file", link);
@@ -208,7 +208,7 @@ TEST(File, LinksAndDevicesStayWhatTheyAre) {
 }
 
 TEST(File, APipeInAFolderIsNotWaitedFor) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder.path() / "x.png").c_str(), 0600), 0);
   EXPECT_NE(error_of([&] { read_file(folder.path() / "x.png"); }).find("is a pipe and no file"),
             std::string::npos);

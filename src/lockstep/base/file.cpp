@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,6 +64,13 @@ std::filesystem::path behind_links(std::filesystem::path path) {
 }
 
 }  // namespace
+
+std::string first_line_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
 
 void write_aside(const std::filesystem::path& asked,
                  const std::function<void(const std::filesystem::path& neighbour)>& write) {

@@ -12,6 +12,9 @@ namespace lockstep {
 /// The whole file. Throws not_found, io, or corrupt_data when it is larger than `most_bytes`.
 std::string read_file(const std::filesystem::path& path, int64_t most_bytes = int64_t{1} << 40);
 
+/// The first line of a small file of the kernel's, without its end; empty where it cannot be read.
+std::string first_line_of(const std::filesystem::path& path);
+
 /// `write` makes and syncs a file at the path that it is given, a neighbour, which is then renamed over
 /// `path`, or over the file that a link there leads to; syncs the folder. On a throw `path` is as it was, and
 /// the neighbour gone. A device or a pipe is written to as it is.

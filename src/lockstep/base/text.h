@@ -58,4 +58,7 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
+/// Up to the first line break.
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 }  // namespace lockstep

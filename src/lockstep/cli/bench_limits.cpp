@@ -129,14 +129,14 @@ std::vector<Limit> find_limits(int64_t cores, const std::string& only) {
   return limits;
 }
 
-std::string as_text(const std::vector<Limit>& limits, int64_t cores) {
+std::string limits_text(const std::vector<Limit>& limits, int64_t cores) {
   std::vector<std::vector<std::string>> rows{{"limit", "one core", with_commas(cores) + " cores", "unit"}};
   for (const Limit& limit : limits)
     rows.push_back({limit.name, fixed(limit.one, 1), fixed(limit.all, 1), limit.unit});
   return in_columns(rows, "lrrl");
 }
 
-Json as_json(const std::vector<Limit>& limits, int64_t cores) {
+Json limits_json(const std::vector<Limit>& limits, int64_t cores) {
   constexpr std::array<const char*, 3> kUnits{"plain", "avx2", "avx512"};
   Json json{{"cores", cores}, {"vector_unit", kUnits[static_cast<size_t>(device::vector_unit())]}};
   for (const Limit& limit : limits)
@@ -151,8 +151,8 @@ std::vector<FieldInfo> bench_limits_fields() { return fields_of<LimitChoice>() +
 int run_bench_limits(const Call& call, Console& console) {
   const int64_t cores = device::inspect().cores;
   const std::vector<Limit> limits = find_limits(cores, settings_of<LimitChoice>(call).only);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(limits, cores).dump(2) + "\n"
-                                                   : as_text(limits, cores));
+  console.print(settings_of<JsonOutput>(call).json ? limits_json(limits, cores).dump(2) + "\n"
+                                                   : limits_text(limits, cores));
   return 0;
 }
 

@@ -1,7 +1,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/train/cache/image_caches.h"
+#include "lockstep/train/planning/make_caches.h"
 
 namespace lockstep::cli {
 

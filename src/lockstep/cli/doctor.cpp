@@ -62,7 +62,7 @@ std::vector<std::string> advice(const device::Inventory& inventory) {
   return lines;
 }
 
-std::string as_text(const device::Inventory& inventory, int width) {
+std::string inventory_text(const device::Inventory& inventory, int width) {
   std::vector<std::vector<std::string>> rows{
       {"processor", inventory.processor},
       {"cores", std::to_string(inventory.cores) +
@@ -89,7 +89,7 @@ std::string as_text(const device::Inventory& inventory, int width) {
   return text;
 }
 
-Json as_json(const device::Inventory& inventory) {
+Json inventory_json(const device::Inventory& inventory) {
   Json json{{"processor", inventory.processor},       {"cores", inventory.cores},
             {"cores_online", inventory.cores_online}, {"cores_reason", inventory.cores_reason},
             {"vector_units", inventory.vector_units}, {"memory_bytes", inventory.memory_bytes}};
@@ -112,8 +112,8 @@ std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }
 
 int run_doctor(const Call& call, Console& console) {
   const device::Inventory inventory = device::inspect();
-  console.print(settings_of<JsonOutput>(call).json ? as_json(inventory).dump(2) + "\n"
-                                                   : as_text(inventory, console.table_width()));
+  console.print(settings_of<JsonOutput>(call).json ? inventory_json(inventory).dump(2) + "\n"
+                                                   : inventory_text(inventory, console.table_width()));
   return 0;
 }
 

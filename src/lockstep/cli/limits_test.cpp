@@ -89,7 +89,7 @@ class Limits : public testing::Test {
     }
   }
   std::string images() const { return (folder_.path() / "images").string(); }
-  test::TemporaryFolder folder_;
+  lockstep::test::TemporaryFolder folder_;
 };
 
 TEST_F(Limits, EveryNumberHasALeastAndAGreatest) {

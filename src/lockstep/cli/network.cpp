@@ -129,7 +129,7 @@ std::string classes_text(const std::vector<std::string>& classes) {
 }
 
 // On a terminal the table is cut where it would be folded; elsewhere its lines stay whole.
-std::string as_text(const Shown& shown, const nn::NetworkTable& table, int width) {
+std::string network_text(const Shown& shown, const nn::NetworkTable& table, int width) {
   const std::string head =
       shown.network.name() + ", input " + input_text(shown.input) + "\n" + classes_text(shown.classes) + "\n";
   const std::string whole = nn::network_table_text(table);
@@ -141,7 +141,7 @@ std::string as_text(const Shown& shown, const nn::NetworkTable& table, int width
          wrap(nn::network_totals_text(table), width, 0);
 }
 
-Json as_json(const Shown& shown, const nn::NetworkTable& table) {
+Json network_json(const Shown& shown, const nn::NetworkTable& table) {
   const nn::NetworkInput& input = shown.input;
   Json json{{"name", shown.network.name()},
             {"input",
@@ -182,8 +182,8 @@ std::vector<FieldInfo> network_show_fields() { return fields_of<InputChoice>() +
 int run_network_show(const Call& call, Console& console) {
   const Shown shown = shown_by(call);
   const nn::NetworkTable table = nn::inspect_network(shown.network, shown.input);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(shown, table).dump(2) + "\n"
-                                                   : as_text(shown, table, console.table_width()));
+  console.print(settings_of<JsonOutput>(call).json ? network_json(shown, table).dump(2) + "\n"
+                                                   : network_text(shown, table, console.table_width()));
   return 0;
 }
 

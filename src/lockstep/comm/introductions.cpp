@@ -6,6 +6,7 @@
 #include <functional>
 #include <unistd.h>
 
+#include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
@@ -17,13 +18,6 @@ namespace {
 constexpr const char* kRoster = "roster";
 constexpr const char* kMet = "met";  // the session that all ranks have seen
 constexpr size_t kRandomBytes = 16;
-
-std::string first_line_of(const char* file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
 
 // Equal for processes that can open each other's files in /proc.
 Json machine() {

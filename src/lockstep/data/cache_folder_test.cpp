@@ -33,7 +33,7 @@ class CacheFolderTest : public testing::Test {
   }
   static bool is_there(const std::filesystem::path& path) { return std::filesystem::exists(path); }
 
-  const test::TemporaryFolder folder_;
+  const lockstep::test::TemporaryFolder folder_;
   const std::filesystem::path caches_ = folder_.path() / "caches";
 };
 

@@ -172,7 +172,7 @@ TEST(Decode, LargeImagesOfSeveralThreadsAreThoseOfOne) {
 }
 
 TEST(StoredSize, AgreesWithDecodingAndReadsOverLargeSegments) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   std::string jpeg = bytes_of(test::kJpegGrey);
   const std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(65533, 'x');
   jpeg.insert(2, comment + comment);
@@ -363,7 +363,7 @@ TEST(Decode, DamagedFilesNeverCrash) {
 }
 
 TEST(Decode, DamagedPhotosNeverCrash) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   test::unpack(test::test_data("plants-jpg.tar"), folder.path(), "plants/Kiwi");
   uint64_t seed = 100;
   for (const auto& item : std::filesystem::directory_iterator(folder.path() / "plants/Kiwi")) {

@@ -79,7 +79,7 @@ class CacheTest : public testing::Test {
     return count;
   }
 
-  const test::TemporaryFolder folder_;
+  const lockstep::test::TemporaryFolder folder_;
 };
 
 TEST_F(CacheTest, GivesWhatDecodingGivesAndIsFoundAgain) {
@@ -193,7 +193,7 @@ TEST_F(CacheTest, RecordsThatWereGoodMayVanish) {
 }
 
 TEST(BusErrorDeathTest, OfOthersEndTheProcessAsEver) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   folder.write("file", std::string(10'000, 'x'));
   const OpenFile file(folder.path() / "file", O_RDONLY);
   const MappedFile mapped(file.get(), 10'000, file.path());

@@ -9,6 +9,7 @@
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_images.h"
+#include "lockstep/data/test_reads.h"
 
 namespace lockstep::data {
 namespace {
@@ -16,34 +17,28 @@ namespace {
 using test::bytes_of;
 using testing::HasSubstr;
 
-std::vector<uint8_t> read(const ImageSet& images, int64_t index) {
-  std::vector<uint8_t> image(static_cast<size_t>(images.image_bytes()));
-  images.read(index, image);
-  return image;
-}
-
 TEST(ImageSet, GivesTheSameWhetherItKeepsOrNot) {
   const Dataset digits = open_source(test::digits_folder()).dataset;
   const ImageSet keeping(digits, {1, 28, 28}, int64_t{1} << 30), reading(digits, {1, 28, 28}, 1000);
   EXPECT_TRUE(keeping.kept());
   EXPECT_FALSE(reading.kept());
   for (int64_t i = 0; i < 10000; i += 97) {
-    const auto image = read(reading, i);
+    const auto image = test::read(reading, i);
     EXPECT_EQ(image, digits.store().read(i).pixels);
-    EXPECT_EQ(read(keeping, i), image);
-    EXPECT_EQ(read(keeping, i), image);
+    EXPECT_EQ(test::read(keeping, i), image);
+    EXPECT_EQ(test::read(keeping, i), image);
   }
 }
 
 TEST(ImageSet, ConvertsWhateverComes) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   folder.write("a/1.png", bytes_of(test::kColour8));
   folder.write("b/1.jpg", bytes_of(test::kJpegGrey));
   const Dataset dataset = open_source(folder.path()).dataset;
   const ImageFormat format{3, 6, 7, Resize::pad};
   const ImageSet images(dataset, format, 1 << 20);
   for (int64_t i = 0; i < 2; ++i)
-    EXPECT_EQ(read(images, i), to_format(dataset.store().read(i), format).pixels);
+    EXPECT_EQ(test::read(images, i), to_format(dataset.store().read(i), format).pixels);
 }
 
 TEST(ImageSet, ManyReadersAtOnceGetWholeImages) {
@@ -57,14 +52,14 @@ TEST(ImageSet, ManyReadersAtOnceGetWholeImages) {
     for (int reader = 0; reader < 4; ++reader) {
       readers.emplace_back([&] {
         for (int64_t i = 0; i < digits.size(); ++i)
-          EXPECT_EQ(read(images, i), expected[static_cast<size_t>(i)]);
+          EXPECT_EQ(test::read(images, i), expected[static_cast<size_t>(i)]);
       });
     }
   }
 }
 
 TEST(ImageSet, BadSamplesAreNumberedAndNamed) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   folder.write("a/1.png", bytes_of(test::kGrey8));
   folder.write("a/2.jpg", bytes_of(test::kJpegColour).substr(0, 250));
   folder.write("b/1.png", bytes_of(test::kJpegColour));
@@ -73,7 +68,7 @@ TEST(ImageSet, BadSamplesAreNumberedAndNamed) {
     const ImageSet images(dataset, {1, 3, 5}, most_bytes);
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
-        read(images, 1);
+        test::read(images, 1);
         FAIL();
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
@@ -81,7 +76,7 @@ TEST(ImageSet, BadSamplesAreNumberedAndNamed) {
         EXPECT_EQ(error.hint(), "remove the file, or set --on-bad-sample skip");
       }
     }
-    EXPECT_EQ(read(images, 0).size(), 15u);
+    EXPECT_EQ(test::read(images, 0).size(), 15u);
   }
   const auto [good, bad] = without_bad_samples(dataset, {1, 3, 5}, 3);
   EXPECT_EQ(good.size(), 1);

@@ -5,6 +5,7 @@
 
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
+#include "lockstep/data/test_reads.h"
 
 namespace lockstep::data {
 namespace {
@@ -13,12 +14,6 @@ constexpr int64_t kPlenty = int64_t{1} << 30;
 constexpr ImageFormat kSmall{1, 8, 8};
 
 Dataset digits() { return open_source(test::digits_folder()).dataset; }
-
-std::vector<uint8_t> read(const ImageSet& images, int64_t index) {
-  std::vector<uint8_t> image(static_cast<size_t>(images.image_bytes()));
-  images.read(index, image);
-  return image;
-}
 
 TEST(ImageShare, EqualFoldersAndFormatsHaveOneSetWhileSomebodyUsesIt) {
   ImageShare share;
@@ -61,7 +56,7 @@ TEST(ImageShare, OneThatKeepsNoneIsNotForWhoHasTheRoom) {
 }
 
 TEST(ImageShare, OneWithoutACacheIsNotForWhoHasOne) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   ImageShare share;
   const auto decodes = share.open(digits(), kSmall, 0);
   const auto cache = open_image_cache(folder.path(), digits().store(), kSmall, CacheUse::make, kPlenty).cache;
@@ -80,20 +75,20 @@ TEST(ImageShare, PartsReadWhatTheWholeKeeps) {
   EXPECT_TRUE(part.kept());
   EXPECT_EQ(part.kept_bytes(), 0);
   for (int64_t i = 0; i < part.size(); i += 37) {
-    EXPECT_EQ(read(part, i), read(plain, i));
+    EXPECT_EQ(test::read(part, i), test::read(plain, i));
     EXPECT_EQ(part.label(i), plain.label(i));
   }
   EXPECT_THROW(ImageSet(whole.subset({1, 2}).subset({1}), images), Error);
 }
 
 TEST(ImageShare, ABadImageHasItsNumberInThePart) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   for (const char* name : {"a/1.png", "a/2.png", "b/3.png", "b/4.png"}) folder.write(name, "no image");
   const Dataset whole = open_source(folder.path()).dataset;
   ImageShare share;
   const ImageSet part(whole.subset({2, 3}), share.open(whole, kSmall, kPlenty));
   try {
-    read(part, 1);
+    test::read(part, 1);
     FAIL() << "a text was read as an image";
   } catch (const BadImage& error) {
     EXPECT_THAT(error.message(), testing::HasSubstr("4.png\" (sample 2 of 2)"));

@@ -232,7 +232,7 @@ TEST(JpegDecoder, AFormatThatWantsOneMustNameIt) {
 }
 
 TEST(JpegDecoder, ItsImagesHaveACacheOfTheirOwn) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   for (const char* name : {"photos/a/1.jpg", "photos/b/2.jpg"})
     folder.write(name, bytes_of(test::kJpegColour));
   const Dataset photos = open_source((folder.path() / "photos").string(), {}).dataset;

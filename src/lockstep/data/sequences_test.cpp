@@ -15,7 +15,7 @@
 namespace lockstep::data {
 namespace {
 
-using test::TemporaryFolder;
+using lockstep::test::TemporaryFolder;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -47,7 +47,7 @@ void write_image(const std::filesystem::path& path, char level) {
 }
 
 TEST(SharedDataset, AFolderIsOpenedAgainWithTheSamplesThatWereChosen) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   for (int i = 0; i < 5; ++i)
     write_image(folder.path() / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".pgm"),
                 static_cast<char>('a' + i));
@@ -59,7 +59,7 @@ TEST(SharedDataset, AFolderIsOpenedAgainWithTheSamplesThatWereChosen) {
 }
 
 TEST(SharedDataset, AFolderThatChangedIsRefused) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   for (const char* name : {"a", "b"}) write_image(folder.path() / name / "0.pgm", 'x');
   const SharedDataset shared(ImageFolder(folder.path()));
   write_image(folder.path() / "b" / "1.pgm", 'x');

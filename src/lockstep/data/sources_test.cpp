@@ -14,8 +14,8 @@
 namespace lockstep::data {
 namespace {
 
+using lockstep::test::TemporaryFolder;
 using test::bytes_of;
-using test::TemporaryFolder;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

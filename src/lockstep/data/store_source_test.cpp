@@ -19,8 +19,8 @@
 namespace lockstep::data {
 namespace {
 
+using lockstep::test::TemporaryFolder;
 using test::bytes_of;
-using test::TemporaryFolder;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -54,7 +54,7 @@ TEST(ImageArchive, IsTheFolderThatWasPacked) {
   }
 }
 
-std::string failure(const std::filesystem::path& path, const SourceOptions& options = {}) {
+std::string store_failure(const std::filesystem::path& path, const SourceOptions& options = {}) {
   try {
     open_source(path, options);
   } catch (const Error& error) {
@@ -176,13 +176,13 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
   const auto said = [&](const std::string& name, const std::string& bytes, const std::string& where) {
     folder.write("in/" + name, bytes);
     pack(folder.path() / "in", archive);
-    return failure(archive / where);
+    return store_failure(archive / where);
   };
   const std::string images = "idx/train-images-idx3-ubyte", labels = "idx/train-labels-idx1-ubyte",
                     start = archive.string() + "/";
   EXPECT_THAT(said(images, idx_file({3, 2, 2}, "aaaabbbbcccc"), "idx"),
               HasSubstr("open \"" + start + labels + "\": No such file"));
-  EXPECT_THAT(failure(archive / images), HasSubstr("open \"" + start + labels + "\": No such file"));
+  EXPECT_THAT(store_failure(archive / images), HasSubstr("open \"" + start + labels + "\": No such file"));
   EXPECT_THAT(said(labels, idx_file({2}, {4, 9}), "idx"),
               HasSubstr("cannot read \"" + start + labels + "\": it has 2 labels for 3 images"));
   EXPECT_THAT(said(images, idx_file({0xffffffff, 10000, 10000}, "aaaa"), "idx"),
@@ -197,8 +197,8 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
               HasSubstr("cannot read \"" + start + "a.ts\", line 4: \"x\" is no finite number"));
   EXPECT_THAT(said("csv/a/1.csv", "1,2\n3\n", "csv"),
               HasSubstr("cannot read \"" + start + "csv/a/1.csv\", line 2"));
-  EXPECT_THAT(failure(archive / "none.ts"), HasSubstr("holds no folder \"none.ts\""));
-  EXPECT_THAT(failure(archive / "idx/t10k-images-idx3-ubyte"),
+  EXPECT_THAT(store_failure(archive / "none.ts"), HasSubstr("holds no folder \"none.ts\""));
+  EXPECT_THAT(store_failure(archive / "idx/t10k-images-idx3-ubyte"),
               HasSubstr("holds no folder \"idx/t10k-images-idx3-ubyte\""));
 
   const std::string packed = read_file(test::test_data("mnist/t10k-images-idx3-ubyte.gz"));
@@ -220,11 +220,13 @@ TEST(EveryKind, AFolderOrALinkNamedAsAFileIsNone) {
         "' .");
   for (const char* root : {"in", "x.tar"}) {
     EXPECT_EQ(open_source(folder.path() / root / "a.ts").dataset.size(), 2) << root;
-    EXPECT_THAT(failure(folder.path() / root / "idx"), HasSubstr("train-images-idx3-ubyte\": not a file"))
+    EXPECT_THAT(store_failure(folder.path() / root / "idx"),
+                HasSubstr("train-images-idx3-ubyte\": not a file"))
         << root;
   }
-  EXPECT_THAT(failure(folder.path() / "x.tar/link"), HasSubstr("train-images-idx3-ubyte\": not a file"));
-  EXPECT_THAT(failure(folder.path() / "in/link"), HasSubstr("train-images-idx3-ubyte\": No such file"));
+  EXPECT_THAT(store_failure(folder.path() / "x.tar/link"),
+              HasSubstr("train-images-idx3-ubyte\": not a file"));
+  EXPECT_THAT(store_failure(folder.path() / "in/link"), HasSubstr("train-images-idx3-ubyte\": No such file"));
 }
 
 TEST(EveryKind, DamagedInAnArchiveNeverCrashes) {
@@ -239,7 +241,7 @@ TEST(EveryKind, DamagedInAnArchiveNeverCrashes) {
     for (int i = 0; i < 4; ++i) bad[random.below(bad.size())] = static_cast<char>(random.next());
     if (random.below(3) == 0) bad.resize(random.below(bad.size()));
     const auto archive = folder.write("x.tar", bad);
-    for (const std::string& where : kPlaces) opened += failure((archive / where).string()).empty();
+    for (const std::string& where : kPlaces) opened += store_failure((archive / where).string()).empty();
   }
   EXPECT_GT(opened, 100);
 }
@@ -252,7 +254,7 @@ TEST(DataFiles, BesideEachOtherAreReadWithoutTheFoldersBesideThem) {
   std::filesystem::create_directory(idx / "below");
   std::filesystem::create_directory_symlink(idx, idx / "below/loop");  // a listing of which is refused
   EXPECT_EQ(open_source(idx).dataset.store().listing_hash(), hash);
-  EXPECT_THAT(failure(folder.path() / "in"), HasSubstr("leads back"));
+  EXPECT_THAT(store_failure(folder.path() / "in"), HasSubstr("leads back"));
 }
 
 TEST(DataFiles, AreNamedAsTheyWereGiven) {
@@ -263,12 +265,12 @@ TEST(DataFiles, AreNamedAsTheyWereGiven) {
   const std::string first = open_source("t10k-images-idx3-ubyte").dataset.store().source(0),
                     beside = open_source(".").dataset.store().source(0);
   std::filesystem::remove("t10k-labels-idx1-ubyte.gz");
-  const std::string missing = failure("t10k-images-idx3-ubyte");
+  const std::string missing = store_failure("t10k-images-idx3-ubyte");
   std::filesystem::current_path(before);
   EXPECT_EQ(first, "t10k-images-idx3-ubyte#0");
   EXPECT_EQ(beside, "./train-images-idx3-ubyte.gz#0");
   EXPECT_THAT(missing, HasSubstr("cannot open \"t10k-labels-idx1-ubyte\": No such file"));
-  EXPECT_THAT(failure(""), HasSubstr("cannot open \"\": No such file"));
+  EXPECT_THAT(store_failure(""), HasSubstr("cannot open \"\": No such file"));
 }
 
 // The images of another dataset behind a wait, as over a network. Counts how many wait at once.

@@ -288,21 +288,21 @@ TEST(Augment, ErasingClearsARectangle) {
 
 TEST(Augment, JitterChangesWhatItNames) {
   const Image image = pattern(3, 6, 7);
-  for (const auto& image : changed(Augment::parse("color-jitter=0.5/0/0/0"), image, 20)) {
+  for (const auto& changed_image : changed(Augment::parse("color-jitter=0.5/0/0/0"), image, 20)) {
     // Brightness is one factor for all levels that stay under 255.
-    for (size_t i = 0; i < image.size(); ++i) {
-      for (size_t j = 0; j < image.size(); ++j)
-        EXPECT_TRUE(image.pixels[i] > image.pixels[j] || image[i] <= image[j]);
+    for (size_t i = 0; i < changed_image.size(); ++i) {
+      for (size_t j = 0; j < changed_image.size(); ++j)
+        EXPECT_TRUE(image.pixels[i] > image.pixels[j] || changed_image[i] <= changed_image[j]);
     }
   }
-  for (const auto& image : changed(Augment::parse("color-jitter=0/0/0/0.5"), image, 20)) {
-    // A transposed hue keeps each pixel's largest and smallest level, but for rounding.
+  for (const auto& changed_image : changed(Augment::parse("color-jitter=0/0/0/0.5"), image, 20)) {
+    // A rotated hue keeps each pixel's largest and smallest level, but for rounding.
     for (size_t i = 0; i < 42; ++i) {
       const auto range = [&](const std::vector<uint8_t>& pixels) {
         return std::minmax({int{pixels[i]}, int{pixels[i + 42]}, int{pixels[i + 84]}});
       };
-      EXPECT_NEAR(range(image).first, range(image.pixels).first, 1);
-      EXPECT_NEAR(range(image).second, range(image.pixels).second, 1);
+      EXPECT_NEAR(range(changed_image).first, range(image.pixels).first, 1);
+      EXPECT_NEAR(range(changed_image).second, range(image.pixels).second, 1);
     }
   }
   const Image grey = pattern(1, 6, 7);

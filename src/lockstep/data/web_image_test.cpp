@@ -40,9 +40,9 @@ Dataset slopes(int64_t channels, int64_t height, int64_t width) {
   return Dataset(std::make_shared<OneImage>(std::move(image)));
 }
 
-Image decoded(const WebImage& image) {
+Image decoded(const WebImage& web) {
   Image image;
-  decode(image.type == "image/png" ? "a.png" : "a.jpg", image.bytes, PixelSink([&](const ImageSize& size) {
+  decode(web.type == "image/png" ? "a.png" : "a.jpg", web.bytes, PixelSink([&](const ImageSize& size) {
            image = {size.channels, size.height, size.width,
                     std::vector<uint8_t>(static_cast<size_t>(size.bytes()))};
            return std::span<uint8_t>(image.pixels);
@@ -53,9 +53,9 @@ Image decoded(const WebImage& image) {
 TEST(WebImage, TinyOnesAreKeptPixelForPixel) {
   for (const int64_t channels : {1, 3}) {
     const Dataset dataset = slopes(channels, 28, 20);
-    const WebImage image = web_image(dataset, 0, 160);
-    EXPECT_EQ(image.type, "image/png");
-    const Image image = decoded(image);
+    const WebImage web = web_image(dataset, 0, 160);
+    EXPECT_EQ(web.type, "image/png");
+    const Image image = decoded(web);
     EXPECT_EQ(image.channels, channels);
     EXPECT_EQ(image.pixels, dataset.store().read(0).pixels);
   }
@@ -63,10 +63,10 @@ TEST(WebImage, TinyOnesAreKeptPixelForPixel) {
 
 TEST(WebImage, LargeOnesBecomeSmallJpegsOfTheSameShape) {
   for (const int64_t channels : {1, 3}) {
-    const WebImage image = web_image(slopes(channels, 300, 600), 0, 160);
-    EXPECT_EQ(image.type, "image/jpeg");
-    EXPECT_LT(image.bytes.size(), 20'000U);
-    const Image image = decoded(image);
+    const WebImage web = web_image(slopes(channels, 300, 600), 0, 160);
+    EXPECT_EQ(web.type, "image/jpeg");
+    EXPECT_LT(web.bytes.size(), 20'000U);
+    const Image image = decoded(web);
     EXPECT_EQ(image.height, 80);
     EXPECT_EQ(image.width, 160);
     EXPECT_EQ(image.channels, channels);

@@ -1,4 +1,5 @@
 #include "lockstep/device/failure.h"
+#include "lockstep/base/text.h"
 
 #include <filesystem>
 #include <new>
@@ -9,8 +10,6 @@
 
 namespace lockstep::device {
 namespace {
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 Error out_of_memory() {
   return {ErrorCode::out_of_memory, "out of memory",

@@ -5,13 +5,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/plug_in.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::device {
 namespace {
 
 constexpr const char* kFileName = "liblockstep_cuda.so";
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 GpuState none(std::string note, std::string hint) {
   return {.gpus = {}, .note = std::move(note), .hint = std::move(hint), .library = nullptr};

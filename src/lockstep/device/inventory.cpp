@@ -9,18 +9,12 @@
 #include <tuple>
 #include <unistd.h>
 
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/gpu.h"
 
 namespace lockstep::device {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
@@ -56,12 +50,12 @@ std::optional<double> cpu_quota() {
     if (quota > 0 && period > 0 && (!least || quota / period < *least)) least = quota / period;
   };
   for (const std::string& folder : control_groups("cpu")) {
-    const auto parts = split(first_line(folder + "/cpu.max"), ' ');
+    const auto parts = split(first_line_of(folder + "/cpu.max"), ' ');
     if (parts.size() == 2 && parts[0] != "max")
       consider(std::atof(parts[0].c_str()), std::atof(parts[1].c_str()));
-    const std::string quota = first_line(folder + "/cpu.cfs_quota_us");
+    const std::string quota = first_line_of(folder + "/cpu.cfs_quota_us");
     if (!quota.empty())
-      consider(std::atof(quota.c_str()), std::atof(first_line(folder + "/cpu.cfs_period_us").c_str()));
+      consider(std::atof(quota.c_str()), std::atof(first_line_of(folder + "/cpu.cfs_period_us").c_str()));
   }
   return least;
 }
@@ -87,7 +81,7 @@ int64_t free_memory(int64_t limit) {
     for (const auto& [most, used, cached] :
          {std::tuple("/memory.max", "/memory.current", "inactive_file"),
           std::tuple("/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file")}) {
-      const std::string allowed = first_line(folder + most), held = first_line(folder + used);
+      const std::string allowed = first_line_of(folder + most), held = first_line_of(folder + used);
       if (allowed.empty() || allowed == "max" || held.empty()) continue;
       least = std::min<int64_t>(least, std::atoll(allowed.c_str()) - std::atoll(held.c_str()) +
                                            number_after(folder + "/memory.stat", cached));
@@ -116,7 +110,7 @@ int64_t memory_limit() {
   int64_t least = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   for (const std::string& folder : control_groups("memory")) {
     for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
-      const std::string text = first_line(folder + name);
+      const std::string text = first_line_of(folder + name);
       if (!text.empty() && text != "max") least = std::min<int64_t>(least, std::atoll(text.c_str()));
     }
   }

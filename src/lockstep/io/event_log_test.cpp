@@ -52,14 +52,14 @@ class EventLogTest : public testing::Test {
     return "";
   }
 
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& run_ = temporary_.path();
 };
 
 TEST_F(EventLogTest, RefusesStepsThatAreNoCounts) {
   for (const char* step : {"-1", "-9223372036854775808", "9223372036854775807", "18446744073709551615",
                            "1e300", "1.5", "true", "\"1\""}) {
-    const test::TemporaryFolder folder;
+    const lockstep::test::TemporaryFolder folder;
     std::filesystem::create_directories(folder.path() / "events");
     std::ofstream(folder.path() / "events" / "rank-0-attempt-0.jsonl")
         << R"({"kind":"step","step":)" << step << "}\n{\"kind\":\"step\",\"step\":2}\n";

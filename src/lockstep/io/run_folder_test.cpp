@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 class RunFolderTest : public testing::Test {
  protected:
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& root_ = temporary_.path();
 };
 

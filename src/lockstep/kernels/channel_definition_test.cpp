@@ -19,10 +19,8 @@
 
 namespace lockstep::kernels {
 
-namespace fused {
 LOCKSTEP_DECLARE_KERNELS(ChannelKernels, channel_kernels)
 const ChannelKernels<BFloat16>& bf16_channel_kernels(BFloat16);
-}  // namespace fused
 
 namespace {
 

@@ -77,20 +77,20 @@ ConvolutionMethod method_of(const ConvolutionShape& shape) {
 
 namespace {
 
-LOCKSTEP_DEFINE_WIDEST(ConvolutionKernels, convolution_kernels, vector_kernels)
+LOCKSTEP_DEFINE_WIDEST(ConvolutionKernels, convolution_kernels, vector_convolution_kernels)
 
 // AMX puts the whole weight in its order, though a kernel over a single place meets little of it.
 const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
   const bool single =
       shape.output_height() * shape.output_width() == 1 && shape.kernel_height * shape.kernel_width > 1;
-  return single && method_of(shape) == ConvolutionMethod::places ? vector_kernels<BFloat16>()
+  return single && method_of(shape) == ConvolutionMethod::places ? vector_convolution_kernels<BFloat16>()
                                                                  : amx_convolution_kernels();
 }
 
 // Its sums go over 32 places in a line at once, and there a line has few that count.
 const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
   const bool small = shape.height * shape.width <= kFewPlaces;
-  return small && method_of(shape) == ConvolutionMethod::places ? vector_kernels<BFloat16>()
+  return small && method_of(shape) == ConvolutionMethod::places ? vector_convolution_kernels<BFloat16>()
                                                                 : amx_convolution_kernels();
 }
 
@@ -112,12 +112,12 @@ constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
 
 template <>
 const ConvolutionKernels<float>& convolution_kernels<float>() {
-  return vector_kernels<float>();
+  return vector_convolution_kernels<float>();
 }
 
 template <>
 const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
-  return device::has_matrix_unit() ? kWithMatrixUnit : vector_kernels<BFloat16>();
+  return device::has_matrix_unit() ? kWithMatrixUnit : vector_convolution_kernels<BFloat16>();
 }
 
 // Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.

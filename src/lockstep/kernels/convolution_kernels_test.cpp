@@ -219,7 +219,7 @@ struct Results {
 
 /// The slope of sum(gradient * output) along each number of one part of the case. Sums of products are
 /// straight lines in each, so any step gives it.
-std::vector<double> slopes(const Case<double>& c, std::vector<double> Case<double>::*part) {
+std::vector<double> convolution_slopes(const Case<double>& c, std::vector<double> Case<double>::*part) {
   Case<double> moved = c;
   std::vector<double> result;
   for (double& value : moved.*part) {
@@ -241,11 +241,11 @@ TEST(ConvolutionKernels, TheDefinitionsGradientsAreItsSlopes) {
                                         ConvolutionShape{1, 2, 5, 4, 3, 3, 2, 0, 1, true, 2, 1}}) {
     const Case<double> c(shape);
     const Reference<double> reference(c);
-    EXPECT_THAT(slopes(c, &Case<double>::input),
+    EXPECT_THAT(convolution_slopes(c, &Case<double>::input),
                 testing::Pointwise(testing::DoubleNear(1e-10), reference.input_gradient.value));
-    EXPECT_THAT(slopes(c, &Case<double>::weight),
+    EXPECT_THAT(convolution_slopes(c, &Case<double>::weight),
                 testing::Pointwise(testing::DoubleNear(1e-10), reference.weight_gradient.value));
-    EXPECT_THAT(slopes(c, &Case<double>::bias),
+    EXPECT_THAT(convolution_slopes(c, &Case<double>::bias),
                 testing::Pointwise(testing::DoubleNear(1e-10), reference.bias_gradient.value));
   }
 }

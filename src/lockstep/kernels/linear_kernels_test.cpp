@@ -17,7 +17,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-Values random_values(int64_t count, uint32_t seed) {
+Values random_numbers(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
   Values result(static_cast<size_t>(count));
@@ -25,27 +25,27 @@ Values random_values(int64_t count, uint32_t seed) {
   return result;
 }
 
-struct Results {
+struct KernelResults {
   Values output, input_gradient, weight_gradient, bias_gradient;
 };
 
-struct Case {
+struct KernelCase {
   LinearShape shape;
   Values input, weight, bias, gradient;
 
-  explicit Case(const LinearShape& s)
+  explicit KernelCase(const LinearShape& s)
       : shape(s),
-        input(random_values(s.batch * s.features, 1)),
-        weight(random_values(s.outputs * s.features, 2)),
-        bias(random_values(s.outputs, 3)),
-        gradient(random_values(s.batch * s.outputs, 4)) {}
+        input(random_numbers(s.batch * s.features, 1)),
+        weight(random_numbers(s.outputs * s.features, 2)),
+        bias(random_numbers(s.outputs, 3)),
+        gradient(random_numbers(s.batch * s.outputs, 4)) {}
 
-  Results empty() const {
+  KernelResults empty() const {
     return {Values(gradient.size()), Values(input.size()), Values(weight.size()), Values(bias.size())};
   }
 
-  Results by(const LinearKernels<float>& kernels) const {
-    Results results = empty();
+  KernelResults by(const LinearKernels<float>& kernels) const {
+    KernelResults results = empty();
     kernels.forward(shape, input.data(), weight.data(), bias.data(), results.output.data());
     kernels.input_gradient(shape, gradient.data(), weight.data(), results.input_gradient.data());
     kernels.weight_gradient(shape, gradient.data(), input.data(), results.weight_gradient.data());
@@ -60,8 +60,8 @@ struct Case {
     EXPECT_EQ(sum, wanted);
   }
 
-  Results by_definition() const {
-    Results results = empty();
+  KernelResults by_definition() const {
+    KernelResults results = empty();
     const auto at = [](auto& values, int64_t row, int64_t columns, int64_t column) -> auto& {
       return values[static_cast<size_t>(row * columns + column)];
     };
@@ -102,11 +102,11 @@ TEST(LinearKernels, FollowTheDefinitionInEverySet) {
   for (const int64_t batch : {1, 3, 4, 8, 13}) {
     for (const int64_t features : {1, 5, 16, 47, 48, 97, 131, 433}) {
       for (const int64_t outputs : {1, 4, 7, 10, 16, 21}) {
-        const Case c({batch, features, outputs});
-        const Results wanted = c.by_definition();
+        const KernelCase c({batch, features, outputs});
+        const KernelResults wanted = c.by_definition();
         for (const Set& set : sets) {
           if (!set.present) continue;
-          const Results ours = c.by(*set.kernels);
+          const KernelResults ours = c.by(*set.kernels);
           const std::string what = set.name + ": " + std::to_string(batch) + " " + std::to_string(features) +
                                    " " + std::to_string(outputs);
           expect_near(ours.output, wanted.output, what + " output");

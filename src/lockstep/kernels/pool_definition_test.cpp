@@ -20,9 +20,7 @@
 
 namespace lockstep::kernels {
 
-namespace direct {
 LOCKSTEP_DECLARE_KERNELS(PoolKernels, pool_kernels)
-}  // namespace direct
 
 namespace {
 

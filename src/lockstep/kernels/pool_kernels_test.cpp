@@ -12,17 +12,15 @@
 
 namespace lockstep::kernels {
 
-namespace direct {
 LOCKSTEP_DECLARE_KERNELS(PoolKernels, pool_kernels)
-}  // namespace direct
 
 namespace {
 
-struct Passes {
+struct PoolPasses {
   at::Tensor output, gradient;
 };
 
-Passes passes(const torch::nn::MaxPool2dOptions& options, const at::Tensor& input) {
+PoolPasses passes(const torch::nn::MaxPool2dOptions& options, const at::Tensor& input) {
   const at::Tensor leaf = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_();
   const at::Tensor output = torch::nn::MaxPool2d(options)->forward(leaf);
   torch::manual_seed(3);
@@ -32,9 +30,9 @@ Passes passes(const torch::nn::MaxPool2dOptions& options, const at::Tensor& inpu
 
 void compare(const torch::nn::MaxPool2dOptions& options, const at::Tensor& input) {
   const at::Tensor ordered = input.contiguous(at::MemoryFormat::ChannelsLast);
-  const Passes engine = passes(options, ordered);
+  const PoolPasses engine = passes(options, ordered);
   const DirectConvolutions scope(true);
-  const Passes ours = passes(options, ordered);
+  const PoolPasses ours = passes(options, ordered);
   SCOPED_TRACE(c10::str(input.sizes(), " ", input.scalar_type()));
   EXPECT_TRUE(at::equal(ours.output, engine.output));
   EXPECT_EQ(ours.gradient.scalar_type(), engine.gradient.scalar_type());
@@ -65,7 +63,7 @@ TEST(PoolKernels, TakeTheFirstOfEqualsAndKeepNaN) {
   at::Tensor input = at::ones({1, 4, 4, 4});
   input.select(3, 1).select(2, 0).fill_(std::numeric_limits<float>::quiet_NaN());
   const DirectConvolutions scope(true);
-  const Passes ours =
+  const PoolPasses ours =
       passes(torch::nn::MaxPool2dOptions(2), input.contiguous(at::MemoryFormat::ChannelsLast));
   EXPECT_EQ(ours.output.isnan().sum().item<int64_t>(), 4);
   EXPECT_TRUE(ours.gradient.select(2, 2).select(2, 2).ne(0).all().item<bool>());

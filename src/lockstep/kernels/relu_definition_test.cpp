@@ -18,9 +18,7 @@
 
 namespace lockstep::kernels {
 
-namespace fused {
 LOCKSTEP_DECLARE_KERNELS(ReluKernels, relu_kernels)
-}  // namespace fused
 
 namespace {
 

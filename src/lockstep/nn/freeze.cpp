@@ -62,17 +62,17 @@ size_t frozen_layers(const Instance& instance) {
   size_t end = 0;
   bool has_weights = false;
   for (size_t i = 0; i < instance.layers.size(); ++i) {
-    const GraphLayer& step = instance.layers[i];
-    const auto* module = modules.find(step.name);
+    const InstanceLayer& layer = instance.layers[i];
+    const auto* module = modules.find(layer.name);
     const bool held = module != nullptr &&
                       std::find(instance.held.begin(), instance.held.end(), *module) != instance.held.end();
     const bool learns = std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {
-      return item.value().requires_grad() && is_at_or_below(item.key(), step.name);
+      return item.value().requires_grad() && is_at_or_below(item.key(), layer.name);
     });
     const bool changes = !held && module != nullptr && !(*module)->buffers().empty();
-    if (learns || changes || (step.random && !held)) break;
+    if (learns || changes || (layer.random && !held)) break;
     has_weights = has_weights || (module != nullptr && !(*module)->parameters().empty());
-    if (step.ends_part && has_weights) end = i + 1;
+    if (layer.ends_part && has_weights) end = i + 1;
   }
   return instance.forward_part && end < instance.layers.size() ? end : 0;
 }

@@ -287,23 +287,23 @@ std::vector<HiddenState> hidden_states_of(const LayerGraph& graph, const GraphPl
   return all;
 }
 
-std::vector<GraphLayer> graph_layers(const LayerGraph& graph, const GraphPlan& plan) {
+std::vector<InstanceLayer> instance_layers(const LayerGraph& graph, const GraphPlan& plan) {
   std::vector<size_t> place(graph.layers.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
-  // For each step, the first of the steps from before that a later one takes from; 0 stands for the network's
-  // input, i + 1 for step i.
+  // For each layer, the first of the layers before it that a later one takes from; 0 stands for the network's
+  // input, i + 1 for layer i.
   std::vector<size_t> earliest(graph.order.size() + 1, graph.order.size() + 1);
   for (size_t i = graph.order.size(); i-- > 0;) {
     earliest[i] = earliest[i + 1];
     for (const size_t input : graph.layers[graph.order[i]].inputs)
       earliest[i] = std::min(earliest[i], input == kInputIndex ? 0 : place[input] + 1);
   }
-  std::vector<GraphLayer> steps;
+  std::vector<InstanceLayer> layers;
   for (size_t i = 0; i < graph.order.size(); ++i) {
-    steps.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random,
-                     plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
+    layers.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random,
+                      plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
   }
-  return steps;
+  return layers;
 }
 
 }  // namespace
@@ -323,7 +323,7 @@ Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t obse
           [network](const at::Tensor& images) { return network->forward(images); },
           [network](const Sequences& sequences) { return network->forward_sequences(sequences); },
           hidden_states_of(graph, plan),
-          graph_layers(graph, plan),
+          instance_layers(graph, plan),
           [network](const at::Tensor& input, size_t begin, size_t end) {
             return network->forward_part(input, begin, end);
           }};

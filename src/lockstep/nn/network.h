@@ -55,7 +55,7 @@ struct HiddenState {
 };
 
 /// A layer of a layer graph's instance, in the order of evaluation.
-struct GraphLayer {
+struct InstanceLayer {
   std::string name;
   bool random = false;  ///< in training it draws random numbers
   bool keeps_shards_apart =
@@ -71,7 +71,7 @@ struct Instance {
   std::function<SequenceOutput(const Sequences&)> forward_sequences =
       {};  ///< empty: the network takes no sequences
   std::vector<HiddenState> hidden_state = {};
-  std::vector<GraphLayer> layers = {};  ///< empty: a module of the user's own
+  std::vector<InstanceLayer> layers = {};  ///< empty: a module of the user's own
   /// Of a layer graph of images: the layers layers[begin] to layers[end - 1], on the output of the one
   /// before.
   std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};

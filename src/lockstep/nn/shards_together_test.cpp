@@ -137,7 +137,7 @@ bool compare(const Network& network, const NetworkInput& input, int64_t shards, 
   return true;
 }
 
-TEST(kernels::ShardsTogether, GiveTheBitsOfOneAfterTheOther) {
+TEST(ShardsTogether, GiveTheBitsOfOneAfterTheOther) {
   torch::manual_seed(11);
   const Network mixture = read_network(Json::parse(kMixture), "net");
   const std::vector<std::tuple<std::string, Network, NetworkInput>> networks{

@@ -75,7 +75,7 @@ class TorchFile : public testing::Test {
     return error_of([&] { read_torch_file(path); });
   }
 
-  test::TemporaryFolder folder_;
+  lockstep::test::TemporaryFolder folder_;
 };
 
 TEST_F(TorchFile, TensorsComeOutStoredAndCompressed) {

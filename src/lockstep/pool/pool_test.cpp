@@ -86,7 +86,7 @@ TEST_P(AnyPool, ParforThrowsTheFirstFailure) {
 
 TEST_P(AnyPool, ResultsInTheOrderOfFinishing) {
   const Pool three = pool(3);
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   const std::vector<std::string> names{"first", "second", "third"};
   std::vector<Future<Signal>> futures;
   for (const std::string& name : names) futures.push_back(three.parfeval(await_task, {folder.path() / name}));

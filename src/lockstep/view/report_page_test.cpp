@@ -45,7 +45,7 @@ std::string body_of(const std::string& page) {
   return body;
 }
 
-int64_t count_of(const std::string& text, const std::string& part) {
+int64_t count_in_page(const std::string& text, const std::string& part) {
   int64_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
@@ -71,7 +71,7 @@ TEST(ReportPage, LoadsNothingAndRunsNothing) {
   EXPECT_THAT(page, Not(HasSubstr("@import")));
   const std::string body = body_of(page);
   EXPECT_THAT(body, Not(HasSubstr("http")));
-  EXPECT_EQ(count_of(body, "src="), count_of(body, "src=\"data:image/"));
+  EXPECT_EQ(count_in_page(body, "src="), count_in_page(body, "src=\"data:image/"));
 }
 
 TEST(ReportPage, NamesAreNeverMarkup) {
@@ -100,7 +100,8 @@ TEST(ReportPage, NamesAreNeverMarkup) {
     EXPECT_EQ(std::count(page.begin(), page.end(), '\xFF'), 0);
     EXPECT_EQ(std::count(page.begin(), page.end(), '\x1B'), 0);
     // Each < of the page begins one of our own tags.
-    EXPECT_EQ(count_of(body_of(page), "onerror"), count_of(body_of(page), "src=x onerror=alert(1)&gt;"));
+    EXPECT_EQ(count_in_page(body_of(page), "onerror"),
+              count_in_page(body_of(page), "src=x onerror=alert(1)&gt;"));
   }
 }
 

@@ -28,7 +28,7 @@ class SvgTest : public testing::Test {
     return read_file(run_ / "curves.svg");
   }
 
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& run_ = temporary_.path();
 };
 

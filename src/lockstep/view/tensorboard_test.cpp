@@ -44,7 +44,7 @@ std::vector<std::string> records_of(const std::string& bytes) {
 }
 
 TEST(TensorBoard, FilesAreWholeRecords) {
-  const test::TemporaryFolder temporary;
+  const lockstep::test::TemporaryFolder temporary;
   const std::filesystem::path& run = temporary.path();
   {
     const auto view = tensorboard(run, 0);

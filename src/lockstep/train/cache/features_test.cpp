@@ -72,7 +72,7 @@ class FeaturesTest : public testing::Test {
     return all_rows(features);
   }
 
-  const test::TemporaryFolder folder_;
+  const lockstep::test::TemporaryFolder folder_;
   nn::Instance instance_;
   SharedWeights weights_;
   std::vector<BatchNormInfo> norms_;

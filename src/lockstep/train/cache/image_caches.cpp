@@ -34,6 +34,8 @@ std::filesystem::path place_of(const std::string& source, const Options& options
   return options.cache == "auto" ? usual_place(source) : std::filesystem::path(options.cache);
 }
 
+}  // namespace
+
 CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
                        const data::ImageFormat& format, const Options& options) {
   const std::filesystem::path place = place_of(folder, options);
@@ -61,8 +63,6 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
     throw data::BadImage(report.bad.front().source, report.bad.front().reason);
   return report;
 }
-
-}  // namespace
 
 int64_t cache_bytes(const Options& options) {
   constexpr int64_t kMost = int64_t{1} << 62;
@@ -125,24 +125,6 @@ AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::Im
   auto found = open_automatic_file(data::image_cache_name(key), key, options);
   if (found.file == nullptr) return {.reason = std::move(found.refusal)};
   return {.cache = std::move(found.file), .reason = "for later epochs and runs; " + room};
-}
-
-std::vector<CacheReport> make_caches(const TrainingRequest& request, const Options& options) {
-  if (options.cache == "off")
-    throw Error(ErrorCode::invalid_option, "--cache off leaves nothing to make",
-                "leave it out, or name a folder");
-  Options only_look = options;
-  only_look.cache = "off";
-  const Prepared prepared = prepare(request, only_look, /*dry=*/true);
-  const data::ImageFormat& format = prepared.plan.format;
-  std::vector<CacheReport> reports{make_cache(data::root_of(prepared.train->dataset()),
-                                              request.folder.string(), prepared.train->format(), options)};
-  if (!options.validation.empty())
-    reports.push_back(
-        make_cache(data::root_of(prepared.validation->dataset()), options.validation, format, options));
-  if (!options.test.empty())
-    reports.push_back(make_cache(data::root_of(prepared.test->dataset()), options.test, format, options));
-  return reports;
 }
 
 }  // namespace lockstep::train

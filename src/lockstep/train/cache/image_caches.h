@@ -57,10 +57,11 @@ struct CacheReport {
   std::vector<data::BadSample> bad = {};
 };
 
-/// Decodes the images of request.folder and of --validation and --test for a run with these options, all
-/// cores at once, into caches that such runs then use; what is there already is only checked. Throws
-/// invalid_option for data that are not cached and for too small a --cache-size, io, and corrupt_data for a
-/// bad image without --on-bad-sample skip.
-std::vector<CacheReport> make_caches(const TrainingRequest& request, const Options& options);
+/// Decodes the images of `dataset`, which lie in `folder`, all cores at once, into the cache that runs with
+/// these options then use; what is there already is only checked. Throws invalid_option for data that are not
+/// cached and for too small a --cache-size, io, and corrupt_data for a bad image without --on-bad-sample
+/// skip.
+CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
+                       const data::ImageFormat& format, const Options& options);
 
 }  // namespace lockstep::train

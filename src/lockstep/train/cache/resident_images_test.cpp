@@ -12,13 +12,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kCount = 53;
+constexpr int64_t kResidentCount = 53;
 
 // Coloured images of 5x7, no two of them alike; one of them may be broken.
-class Slopes : public data::Datastore {
+class ResidentSlopes : public data::Datastore {
  public:
-  explicit Slopes(int64_t broken = -1) : broken_(broken) {}
-  int64_t size() const override { return kCount; }
+  explicit ResidentSlopes(int64_t broken = -1) : broken_(broken) {}
+  int64_t size() const override { return kResidentCount; }
   const std::vector<std::string>& classes() const override { return classes_; }
   int64_t label(int64_t index) const override { return index % 2; }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
@@ -36,7 +36,7 @@ class Slopes : public data::Datastore {
 };
 
 std::shared_ptr<const data::ImageSet> images(int64_t broken = -1) {
-  return std::make_shared<const data::ImageSet>(data::Dataset(std::make_shared<Slopes>(broken)),
+  return std::make_shared<const data::ImageSet>(data::Dataset(std::make_shared<ResidentSlopes>(broken)),
                                                 data::ImageFormat{.channels = 3, .height = 5, .width = 7},
                                                 /*most_bytes=*/0);
 }
@@ -50,7 +50,7 @@ ResidentImages loaded(const std::shared_ptr<const data::ImageSet>& set) {
 TEST(ResidentImages, MiniBatchesAreThoseOfTheQueueForEveryWorker) {
   const auto set = images();
   const ResidentImages resident = loaded(set);
-  EXPECT_EQ(resident.bytes(), kCount * 3 * 5 * 7);
+  EXPECT_EQ(resident.bytes(), kResidentCount * 3 * 5 * 7);
   for (const int64_t workers : {1, 3}) {
     int64_t samples = 0;
     for (int64_t rank = 0; rank < workers; ++rank) {
@@ -73,7 +73,7 @@ TEST(ResidentImages, MiniBatchesAreThoseOfTheQueueForEveryWorker) {
       }
       EXPECT_FALSE(places.next());
     }
-    EXPECT_EQ(samples, 2 * kCount);  // the last mini-batch of an epoch has 5
+    EXPECT_EQ(samples, 2 * kResidentCount);  // the last mini-batch of an epoch has 5
   }
 }
 

@@ -18,7 +18,7 @@
 #include "lockstep/train/step/hidden_states.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/placement.h"
-#include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/step/first_instance.h"
 #include "lockstep/train/step/shard_runner.h"
 #include "lockstep/train/planning/sequence_data.h"
 

@@ -33,7 +33,7 @@ struct TrainedNetwork {
   int64_t channels = 1;
   int64_t height = 28;
   int64_t width = 28;
-  int64_t steps = 0;
+  int64_t time_steps = 0;
   bool labels_time_steps = false;
   data::PaddingSide padding = data::PaddingSide::right;
   data::Resize resize = data::Resize::stretch;
@@ -49,8 +49,8 @@ struct TrainedNetwork {
     field("channels", self.channels, "of its images");
     field("height", self.height, "");
     field("width", self.width, "");
-    field("steps", self.steps, "of the longest of its sequences; 0: it takes images");
-    field("labels_steps", self.labels_time_steps, "whether each time step has a class");
+    field("time_steps", self.time_steps, "of the longest of its sequences; 0: it takes images");
+    field("labels_time_steps", self.labels_time_steps, "whether each time step has a class");
     field("padding", self.padding, "where sequences are padded");
     field("resize", self.resize, "how images of another size are fitted");
     field("resize_to", self.resize_to, "height and width before the centre is cut out; empty: it is not");

@@ -45,10 +45,10 @@ double time_of_deal(std::vector<int64_t> left, const std::vector<double>& second
 }
 
 // One number of workers.
-class Model {
+class CostModel {
  public:
-  Model(const Plan& plan, const Options& options, const StepCosts& costs, const ForecastOptions& asked,
-        int64_t workers)
+  CostModel(const Plan& plan, const Options& options, const StepCosts& costs, const ForecastOptions& asked,
+            int64_t workers)
       : plan_(plan), options_(options), costs_(costs), asked_(asked), workers_(workers) {
     const int64_t each =
         asked.workers_per_machine > 0 ? std::min(asked.workers_per_machine, workers) : workers;
@@ -310,12 +310,12 @@ Forecast make_forecast(const Plan& plan, const Options& options, const StepCosts
                 "leave out one of them");
   }
   Forecast forecast{.costs = costs, .rows = {}, .warnings = {}};
-  const double alone = Model(plan, options, costs, asked, 1).row().images_per_second;
+  const double alone = CostModel(plan, options, costs, asked, 1).row().images_per_second;
   std::vector<int64_t> counts = asked.forecast;
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   for (const int64_t workers : counts) {
-    ForecastRow row = Model(plan, options, costs, asked, workers).row();
+    ForecastRow row = CostModel(plan, options, costs, asked, workers).row();
     row.speed_up = row.images_per_second / alone;
     row.efficiency = row.speed_up / static_cast<double>(workers);
     forecast.rows.push_back(std::move(row));

@@ -5,6 +5,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/io/run_folder.h"
+#include "lockstep/train/planning/split.h"
 #include "lockstep/train/run/run_files.h"
 
 namespace lockstep::train {

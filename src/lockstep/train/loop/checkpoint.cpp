@@ -174,7 +174,7 @@ fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
   make_folders(folder);
   nn::write_safetensors(folder / "model.safetensors", snapshot.weights);
   nn::write_safetensors(folder / "optimizer.safetensors", snapshot.optimizer);
-  Json manifest{{"state", to_json(snapshot.state)},
+  Json manifest{{"state", lockstep::to_json(snapshot.state)},
                 {"fingerprint", snapshot.fingerprint},
                 {"tensors",
                  {{"model.safetensors", tensors_hash(snapshot.weights)},

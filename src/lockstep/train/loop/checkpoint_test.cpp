@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(Checkpoint, ReadsBackWhatItWrote) {
-  const test::TemporaryFolder run;
+  const lockstep::test::TemporaryFolder run;
   Snapshot snapshot;
   snapshot.state.step = 3;
   snapshot.state.best_loss = 0.1;
@@ -28,7 +28,7 @@ TEST(Checkpoint, ReadsBackWhatItWrote) {
 }
 
 TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
-  const test::TemporaryFolder run;
+  const lockstep::test::TemporaryFolder run;
   Snapshot snapshot;
   snapshot.fingerprint = Json::object();
   snapshot.weights = {{"w", at::ones({2})}};
@@ -51,7 +51,7 @@ TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
 
 // The manifest is written again to compare its hash, by recursion.
 TEST(Checkpoint, AManifestNestedTooDeepIsDamaged) {
-  const test::TemporaryFolder run;
+  const lockstep::test::TemporaryFolder run;
   run.write("checkpoints/step-00000001/manifest.json", std::string(500'000, '[') + std::string(500'000, ']'));
   run.write("checkpoints/step-00000001/DONE", "");
   try {

@@ -69,7 +69,7 @@ AveragingOptions averaging_options(const TrainingSetup& setup) {
           .gradient_clip = options.gradient_clip};
 }
 
-// Nothing is hidden_state unless sequences come in pieces.
+// No hidden state is kept unless sequences come in pieces.
 HiddenStates hidden_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
   return plan.tbptt_length > 0 ? HiddenStates(instance.hidden_state, plan.mini_batch_size, weights.flat())
                                : HiddenStates();

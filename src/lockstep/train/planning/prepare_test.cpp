@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 // Grey images of 30x40, no two of them alike.
-class Slopes : public data::Datastore {
+class PreparedSlopes : public data::Datastore {
  public:
   int64_t size() const override { return 24; }
   const std::vector<std::string>& classes() const override { return classes_; }
@@ -42,7 +42,7 @@ Options options_with(const char* augment, const char* resize_to) {
 
 Prepared prepared_with(const Options& options) {
   TrainingRequest request;
-  request.dataset = data::Dataset(std::make_shared<Slopes>());
+  request.dataset = data::Dataset(std::make_shared<PreparedSlopes>());
   return prepare(request, options, /*dry=*/true);
 }
 
@@ -79,8 +79,8 @@ TEST(Prepare, RandomPartsAreOfLargerTrainingImagesAndOthersAreCentres) {
 
 TEST(Prepare, HeldOutImagesThatFitOnlyWithoutTheOthersAreToldOf) {
   TrainingRequest request;
-  request.dataset = data::Dataset(std::make_shared<Slopes>());
-  request.validation = data::Dataset(std::make_shared<Slopes>());
+  request.dataset = data::Dataset(std::make_shared<PreparedSlopes>());
+  request.validation = data::Dataset(std::make_shared<PreparedSlopes>());
   Options options = options_with("none", "");
   const auto one_set = static_cast<double>(request.dataset.size() * 8 * 9);
   for (const double sets : {2.5, 1.5}) {

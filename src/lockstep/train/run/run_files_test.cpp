@@ -40,7 +40,7 @@ class RunFiles : public testing::Test {
     return "";
   }
 
-  const test::TemporaryFolder folder_;
+  const lockstep::test::TemporaryFolder folder_;
 };
 
 TEST_F(RunFiles, PlansThatRunsHaveAreRead) {

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/step/learning.h"
 

@@ -44,7 +44,8 @@ void HiddenStates::collect(comm::Communicator& comm, Range slots) {
 
 nn::NamedTensors HiddenStates::state() const {
   nn::NamedTensors state;
-  for (size_t i = 0; i < now_.size(); ++i) state.emplace_back("hidden_state." + parts_[i].name, now_[i]);
+  for (size_t i = 0; i < now_.size(); ++i)
+    state.emplace_back("carried." + parts_[i].name, now_[i]);  // the name in checkpoints
   return state;
 }
 

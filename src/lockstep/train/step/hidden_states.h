@@ -27,7 +27,7 @@ class HiddenStates {
   HiddenStates(std::vector<nn::HiddenState> parts, int64_t slots, const at::Tensor& like);
 
   /// What a shard whose first sample stands at slot `first` begins with: [b,...] for each part, zeros where a
-  /// sequence begins anew. Empty when nothing is hidden_state.
+  /// sequence begins anew. Empty when there is no hidden state.
   std::vector<at::Tensor> rows(const data::Shard& shard, int64_t first) const;
   void put(int64_t first, const std::vector<at::Tensor>& rows);
   /// The step is made: what was put counts. Called by one thread while no other is in rows() or put().

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr nn::NetworkInput kInput{1, 12, 12, 4};
+constexpr nn::NetworkInput kLearningInput{1, 12, 12, 4};
 
 std::string error_of(const std::function<void()>& work) {
   try {
@@ -36,7 +36,7 @@ double factor_of(const SharedWeights& weights, const std::vector<double>& factor
 TEST(Learning, FactorsGoByPatternAndTheLastOneCounts) {
   Options options;
   options.learning_rate_factors = "0=3,*.bias=2,1.*=0.5";
-  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kInput, options);
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options);
   const SharedWeights weights(instance, at::kFloat, at::kCPU);
   const auto factors = learning_rate_factors(learnables_of(instance), options, {"10"});
   EXPECT_EQ(factor_of(weights, factors, "0.weight"), 3);
@@ -59,7 +59,7 @@ TEST(Learning, FactorsGoByPatternAndTheLastOneCounts) {
 TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
   Options options;
   options.freeze = "0,1,10.bias";
-  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kInput, options);
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options);
   const at::Tensor frozen = instance.module->named_parameters()["0.weight"].detach().clone();
   const SharedWeights weights(instance, at::kFloat, at::kCPU);
   EXPECT_EQ(weights.slots().front().name, "3.weight");
@@ -70,7 +70,7 @@ TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
   EXPECT_EQ(weights.state().size(), 14U + 9U);
   options.freeze = "*";
   EXPECT_THAT(error_of([&] {
-                SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), kInput, options),
+                SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options),
                                   at::kFloat, at::kCPU);
               }),
               HasSubstr("all its parameters are frozen"));
@@ -80,7 +80,7 @@ TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
 TEST(Learning, FactorsMultiplyTheRateOfEachElement) {
   Options options;
   options.learning_rate_factors = "0.bias=10,3=0";
-  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kInput, options);
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options);
   SharedWeights weights(instance, at::kFloat, at::kCPU);
   const auto factors = learning_rate_factors(learnables_of(instance), options, {});
   device::UpdateRule rule{.kind = device::UpdateKind::sgdm};

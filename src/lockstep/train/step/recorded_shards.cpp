@@ -17,7 +17,7 @@ constexpr size_t kMostSizes = 2;    // a full mini-batch has no more
 }  // namespace
 
 std::string recording_obstacle(const Plan& plan, const Options& options,
-                               const std::vector<nn::GraphLayer>& steps, int64_t ranks) {
+                               const std::vector<nn::InstanceLayer>& steps, int64_t ranks) {
   if (plan.device == "cpu") return "there is no GPU in use";
   if (plan.format.kind == data::SampleKind::sequence) return "sequences have lengths of their own";
   if (options.exchange == ExchangeKind::average) return "replicas have weights of their own";
@@ -27,7 +27,7 @@ std::string recording_obstacle(const Plan& plan, const Options& options,
   if (data::Augment::parse(options.augment).mixup > 0) return "mixup has two targets for each image";
   if (steps.empty()) return "a module of one's own may read from the GPU in the middle of a step";
   const auto random =
-      std::find_if(steps.begin(), steps.end(), [](const nn::GraphLayer& step) { return step.random; });
+      std::find_if(steps.begin(), steps.end(), [](const nn::InstanceLayer& step) { return step.random; });
   return random == steps.end() ? "" : "layer \"" + random->name + "\" draws random numbers";
 }
 

@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr nn::NetworkInput kInput{1, 28, 28, 10};
+constexpr nn::NetworkInput kRecordedInput{1, 28, 28, 10};
 
 // Notes what is asked of it.
 class Noted : public device::RepeatedWork {
@@ -45,9 +45,9 @@ class Noted : public device::RepeatedWork {
 
 struct Trained {
   explicit Trained(const std::string& network, ShardRunnerOptions options = {})
-      : instance(seeded_instance(nn::find_network(network), kInput, 1)),
+      : instance(seeded_instance(nn::find_network(network), kRecordedInput, 1)),
         weights(instance, at::kFloat, at::kCPU),
-        norms(probe_batch_norms(instance, kInput)),
+        norms(probe_batch_norms(instance, kRecordedInput)),
         runner(instance, weights, norms, options) {}
 
   nn::Instance instance;
@@ -158,27 +158,27 @@ TEST(RecordedShards, ARecordingThatFailsIsSaidOnceAndCostsNoResult) {
 TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
   Plan plan;
   plan.device = "cuda";
-  const std::vector<nn::GraphLayer> steps{{.name = "conv"}, {.name = "relu"}};
-  EXPECT_EQ(recording_obstacle(plan, {}, steps, 1), "");
+  const std::vector<nn::InstanceLayer> layers{{.name = "conv"}, {.name = "relu"}};
+  EXPECT_EQ(recording_obstacle(plan, {}, layers, 1), "");
   EXPECT_THAT(recording_obstacle(plan, {}, {{.name = "conv"}, {.name = "drop", .random = true}}, 1),
               HasSubstr("layer \"drop\" draws random numbers"));
   EXPECT_THAT(recording_obstacle(plan, {}, {}, 1), HasSubstr("a module of one's own"));
   plan.workers = 2;
-  EXPECT_THAT(recording_obstacle(plan, {}, steps, 1), HasSubstr("several workers share a GPU"));
-  EXPECT_EQ(recording_obstacle(plan, {}, steps, 2), "");
+  EXPECT_THAT(recording_obstacle(plan, {}, layers, 1), HasSubstr("several workers share a GPU"));
+  EXPECT_EQ(recording_obstacle(plan, {}, layers, 2), "");
   Options options;
   options.accumulate = 2;
-  EXPECT_THAT(recording_obstacle(plan, options, steps, 2), HasSubstr("--accumulate"));
+  EXPECT_THAT(recording_obstacle(plan, options, layers, 2), HasSubstr("--accumulate"));
   options = {};
   options.augment = "flip,mixup";
-  EXPECT_THAT(recording_obstacle(plan, options, steps, 2), HasSubstr("mixup"));
+  EXPECT_THAT(recording_obstacle(plan, options, layers, 2), HasSubstr("mixup"));
   options = {};
   options.exchange = ExchangeKind::average;
-  EXPECT_THAT(recording_obstacle(plan, options, steps, 2), HasSubstr("replicas"));
+  EXPECT_THAT(recording_obstacle(plan, options, layers, 2), HasSubstr("replicas"));
   plan.format.kind = data::SampleKind::sequence;
-  EXPECT_THAT(recording_obstacle(plan, {}, steps, 2), HasSubstr("sequences"));
+  EXPECT_THAT(recording_obstacle(plan, {}, layers, 2), HasSubstr("sequences"));
   plan.device = "cpu";
-  EXPECT_THAT(recording_obstacle(plan, {}, steps, 2), HasSubstr("no GPU"));
+  EXPECT_THAT(recording_obstacle(plan, {}, layers, 2), HasSubstr("no GPU"));
 }
 
 }  // namespace

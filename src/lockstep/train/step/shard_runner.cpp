@@ -112,8 +112,9 @@ Loss training_loss(const at::Tensor& logits, const at::Tensor& target, const dat
 
 bool layers_keep_apart(const nn::Instance& instance) {
   return !instance.layers.empty() &&
-         std::all_of(instance.layers.begin(), instance.layers.end(),
-                     [](const nn::GraphLayer& step) { return step.keeps_shards_apart && !step.random; });
+         std::all_of(instance.layers.begin(), instance.layers.end(), [](const nn::InstanceLayer& layer) {
+           return layer.keeps_shards_apart && !layer.random;
+         });
 }
 
 // As at::argmax: the first of the largest, and a NaN is larger than all.

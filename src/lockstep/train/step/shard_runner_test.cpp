@@ -13,16 +13,16 @@
 namespace lockstep::train {
 namespace {
 
-constexpr nn::NetworkInput kInput{1, 28, 28, 10};
+constexpr nn::NetworkInput kRunnerInput{1, 28, 28, 10};
 
 // A network with a replica that trains it.
-struct Trained {
-  explicit Trained(const std::string& network, ShardRunnerOptions options = {})
-      : Trained(nn::find_network(network), options) {}
-  explicit Trained(const nn::Network& network, ShardRunnerOptions options = {})
-      : instance(seeded_instance(network, kInput, 1)),
+struct TrainedNetworkCopy {
+  explicit TrainedNetworkCopy(const std::string& network, ShardRunnerOptions options = {})
+      : TrainedNetworkCopy(nn::find_network(network), options) {}
+  explicit TrainedNetworkCopy(const nn::Network& network, ShardRunnerOptions options = {})
+      : instance(seeded_instance(network, kRunnerInput, 1)),
         weights(instance, at::kFloat, at::kCPU),
-        norms(probe_batch_norms(instance, kInput)),
+        norms(probe_batch_norms(instance, kRunnerInput)),
         runner(instance, weights, norms, options) {}
 
   // Loss, correct samples and batch norms' statistics of each shard.
@@ -53,7 +53,7 @@ std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
 TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
   at::set_num_threads(1);
   for (const char* name : {"lenet", "digits_cnn"}) {
-    Trained trained(name);
+    TrainedNetworkCopy trained(name);
     const std::vector<data::Shard> shards = shards_of(4, 8);
     EXPECT_EQ(trained.runner.most_together(8), 1) << "before one was trained";
     std::vector<ShardResult> alone;
@@ -88,14 +88,14 @@ TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
 
 TEST(ShardRunner, OneShardAtATimeWhereLayersAreRandomOrTheEngineComputes) {
   at::set_num_threads(1);
-  const auto most_together = [](Trained trained, int64_t samples) {
+  const auto most_together = [](TrainedNetworkCopy trained, int64_t samples) {
     trained.runner.train(shards_of(1, samples).front(), samples, /*step=*/0);
     return trained.runner.most_together(samples);
   };
-  EXPECT_EQ(most_together(Trained("squeezenet"), 2), 1);
-  EXPECT_EQ(most_together(Trained("lenet", {.kernels = Kernels::engine}), 8), 1);
-  EXPECT_EQ(most_together(Trained("lenet", {.accumulate = 2}), 8), 1);
-  EXPECT_EQ(most_together(Trained("digits_cnn"), 100), 1) << "one alone is enough";
+  EXPECT_EQ(most_together(TrainedNetworkCopy("squeezenet"), 2), 1);
+  EXPECT_EQ(most_together(TrainedNetworkCopy("lenet", {.kernels = Kernels::engine}), 8), 1);
+  EXPECT_EQ(most_together(TrainedNetworkCopy("lenet", {.accumulate = 2}), 8), 1);
+  EXPECT_EQ(most_together(TrainedNetworkCopy("digits_cnn"), 100), 1) << "one alone is enough";
 }
 
 /// One weight, used twice; between the uses something happens that is none of the module's business.
@@ -120,8 +120,9 @@ TEST(ShardRunner, AWeightThatAModuleUsesTwiceHasTheSameGradientBesideAnotherTrai
   at::set_num_threads(1);
   const std::vector<data::Shard> shards = shards_of(1, 64);
   const auto gradient = [&](const std::function<void(TwiceImpl&)>& change) {
-    Trained trained(nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }),
-                    {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+    TrainedNetworkCopy trained(
+        nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }),
+        {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
     change(dynamic_cast<TwiceImpl&>(*trained.instance.module));
     trained.runner.train(shards[0], 64, /*step=*/0);
     return trained.runner.gradients()[0].clone();
@@ -137,7 +138,7 @@ TEST(ShardRunner, IsGoneWithItsWeights) {
   for (const char* name : {"lenet", "digits_cnn"}) {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight(at::Tensor().getIntrusivePtr());
     {
-      Trained trained(name, {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
+      TrainedNetworkCopy trained(name, {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
       trained.runner.train(shards_of(1, 8)[0], 8, /*step=*/0);
       weight = decltype(weight)(trained.instance.module->parameters().front().getIntrusivePtr());
     }

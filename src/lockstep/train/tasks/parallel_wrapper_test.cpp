@@ -64,7 +64,7 @@ class ParallelWrapperTest : public ::testing::Test {
     return read_file(folder_ / run / "model.safetensors", 1 << 24);
   }
 
-  const test::TemporaryFolder temporary_{};
+  const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& folder_ = temporary_.path();
 };
 

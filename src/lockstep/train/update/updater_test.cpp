@@ -42,14 +42,15 @@ nn::Instance network() {
 constexpr int64_t kShards = 5;
 
 // What is done to the gradients of all steps.
-struct Scaled {
+struct ScaledUpdate {
   double factor = 1;
   NotFinite not_finite = NotFinite::update;
   double last = 0;  // added to the last element of the last shard
 };
 
 // Three steps of `workers` threads; the gradients are the same for any number of them.
-at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options, const Scaled& scaled = {}) {
+at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options,
+                   const ScaledUpdate& scaled = {}) {
   const nn::Instance instance = network();
   SharedWeights weights(instance, at::kFloat, at::kCPU);
   const Optimizer optimizer(resolve_rule(options), weights);
