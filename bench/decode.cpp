@@ -80,7 +80,7 @@ class InMemory : public Datastore {
   std::string source(int64_t index) const override { return files_.store().source(index); }
   ImageSize image_size(int64_t index) const override { return files_.store().image_size(index); }
   void read_to(int64_t index, const PixelSink& sink) const override {
-    data::decode(source(index), bytes_[static_cast<size_t>(index)], placement);
+    data::decode(source(index), bytes_[static_cast<size_t>(index)], sink);
   }
   uint64_t listing_hash() const override { return files_.store().listing_hash(); }
 

@@ -28,7 +28,7 @@ struct Options {
   bool loud = false;
   std::string name = "x";
   Colour colour = Colour::red;
-  std::vector<int64_t> devices;
+  std::vector<int64_t> devices{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("First");
     field("rate", self.rate, "step size", above(0));

@@ -26,17 +26,18 @@ constexpr int64_t kHeaderBytes = 4096;
 constexpr std::array<char, 16> kMagic{"lockstep cache\n"};
 constexpr uint64_t kVersion = 3;  // of the file's form
 
-struct Header {
-  std::array<char, 16> magic = kMagic;
-  uint64_t version = kVersion;
-  RecordsKey key;
-  friend bool operator==(const Header&, const Header&) = default;
-};
-static_assert(std::has_unique_object_representations_v<Header>);
-
 int64_t with_checksum(int64_t record_bytes) { return record_bytes + static_cast<int64_t>(sizeof(uint64_t)); }
 
 }  // namespace
+
+/// What a file begins with.
+struct RecordFileHeader {
+  std::array<char, 16> magic = kMagic;
+  uint64_t version = kVersion;
+  RecordsKey key;
+  friend bool operator==(const RecordFileHeader&, const RecordFileHeader&) = default;
+};
+static_assert(std::has_unique_object_representations_v<RecordFileHeader>);
 
 int64_t RecordsKey::file_bytes() const { return kHeaderBytes + count * with_checksum(record_bytes); }
 
@@ -44,10 +45,10 @@ struct RecordFile::Opened {
   std::filesystem::path path;
   int descriptor = -1;
   bool writable = false;
-  Header header;
+  RecordFileHeader header;
 
   // Nothing (descriptor -1) when there is no file of this header and full length.
-  static Opened find(const std::filesystem::path& path, const Header& header) {
+  static Opened find(const std::filesystem::path& path, const RecordFileHeader& header) {
     // A pipe in its place would have who only may read it wait for a writer.
     Opened file{path, ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK), true, header};
     if (file.descriptor < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
@@ -56,7 +57,7 @@ struct RecordFile::Opened {
     }
     if (file.descriptor < 0) return file;
     struct stat status {};
-    Header found;
+    RecordFileHeader found;
     const bool fits =
         ::fstat(file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_size == header.key.file_bytes() &&
@@ -72,7 +73,7 @@ struct RecordFile::Opened {
 
   // In a neighbour first, which then gets the name; where another process was quicker with the same key, its
   // file is taken.
-  static Opened make(const std::filesystem::path& path, const Header& header) {
+  static Opened make(const std::filesystem::path& path, const RecordFileHeader& header) {
     make_folders(path.parent_path());
     std::string neighbour = path.string() + ".new-XXXXXX";
     const int descriptor = ::mkostemp(neighbour.data(), O_CLOEXEC);

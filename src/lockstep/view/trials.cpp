@@ -21,11 +21,6 @@ constexpr int kWidestName = 24;
 constexpr int kWidestCurve = 24;
 constexpr int kLeastFigures = 26;  // columns that the figures need beside name and curve
 
-struct Trial {
-  std::string name;
-  History history;
-};
-
 // One character for each stretch of steps: how high its last accuracy is, from 0 to 1.
 Line curve_of(const History& history, int width, bool colour) {
   static constexpr std::array<const char*, 8> kHeights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -88,36 +83,42 @@ std::string end_in_words(const io::Event& event, const History& history) {
 
 }  // namespace
 
+/// A trial as its line shows it.
+struct ShownTrial {
+  std::string name;
+  History history;
+};
+
 struct Trials::State {
   explicit State(std::FILE* out) : terminal(out) {}
 
   Terminal terminal;
-  std::vector<Trial> running;  // in the order in which they began
+  std::vector<ShownTrial> running;  // in the order in which they began
   int name_width = 0;
   Clock::time_point drawn{};
 
-  Trial& trial_named(const std::string& name) {
-    const auto found =
-        std::find_if(running.begin(), running.end(), [&](const Trial& trial) { return trial.name == name; });
+  ShownTrial& trial_named(const std::string& name) {
+    const auto found = std::find_if(running.begin(), running.end(),
+                                    [&](const ShownTrial& trial) { return trial.name == name; });
     if (found != running.end()) return *found;
     name_width = std::max(name_width, width_of(shortened(name)));
     running.push_back({name, {}});
     return running.back();
   }
 
-  Line head(const Trial& trial) const {
+  Line head(const ShownTrial& trial) const {
     Line line(terminal.colour());
     return line.add(padded_right(shortened(trial.name), name_width), Tint::strong).space(2);
   }
 
-  Line with_curve(const Trial& trial) const {
+  Line with_curve(const ShownTrial& trial) const {
     Line line = head(trial);
     const int curve = std::min(kWidestCurve, terminal.size().columns - 1 - line.width() - 2 - kLeastFigures);
     if (curve >= 4) line.append(curve_of(trial.history, curve, terminal.colour())).space(2);
     return line;
   }
 
-  Line progress_line(const Trial& trial) const {
+  Line progress_line(const ShownTrial& trial) const {
     Line line = with_curve(trial);
     return line.append(
         status_bar(trial.history.status(), terminal.size().columns - line.width(), terminal.colour()));
@@ -140,10 +141,10 @@ struct Trials::State {
   }
 
   // A trial that was told to end is a line that stays.
-  void end(const Trial& ended, const io::Event& event) {
+  void end(const ShownTrial& ended, const io::Event& event) {
     const std::string words = end_in_words(event, ended.history);
     const Line line = terminal.interactive() ? with_curve(ended).add(words) : head(ended).add(words);
-    std::erase_if(running, [name = ended.name](const Trial& trial) { return trial.name == name; });
+    std::erase_if(running, [name = ended.name](const ShownTrial& trial) { return trial.name == name; });
     if (!terminal.interactive()) return terminal.print(line);
     terminal.erase_block();
     terminal.print(line);
@@ -160,7 +161,7 @@ Trials::~Trials() {
 
 void Trials::show(const std::string& name, const io::Event& event) {
   State& state = *state_;
-  Trial& trial = state.trial_named(name);
+  ShownTrial& trial = state.trial_named(name);
   trial.history.add(event);
   if (event.kind == "end") return state.end(trial, event);
   if (event.kind == "validation" && !state.terminal.interactive())
