@@ -4,6 +4,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # Not CMake's property, which gives programs -fpie: one flag for all lets all share one precompiled header.
 add_compile_options(-fPIC)
+# LibTorch's macros leave the file's name in the program: from the project's folder on, wherever that is.
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
