@@ -1,4 +1,4 @@
-"""What the benches of `lockstep bench` share: their bars, the limits of the machine, and the form of a result."""
+"""What the benches of `lockstep bench` share: their targets, the limits of the machine, and the form of a result."""
 
 import dataclasses
 import json
@@ -100,7 +100,7 @@ def judged(name, figures):
         bar = bars.pop(figure, None)
         if bar:
             holds.append(bar.holds(value))
-        rows.append([figure, f"{value:,.2f}", bar.text() if bar else "", ("holds" if holds[-1] else "**no**") if bar else ""])
+        rows.append([figure, f"{value:,.2f}", bar.text() if bar else "", ("yes" if holds[-1] else "**no**") if bar else ""])
     holds += [False] * len(bars)
     rows += [[figure, "not measured", bar.text(), "**no**"] for figure, bar in bars.items()]
     return rows, holds
@@ -114,7 +114,7 @@ def last_line(name, result):
     for figure, form in words.items():
         if figure in result.figures:
             value, bar = result.figures[figure], bars.get(figure)
-            parts.append(form.format(value) + (f" ({bar.text()} wanted: {'holds' if bar.holds(value) else '**no**'})" if bar else ""))
+            parts.append(form.format(value) + (f" (target: {bar.text()}, {'met' if bar.holds(value) else '**missed**'})" if bar else ""))
     return f"{name}: {'; '.join(parts)}" if parts else ""
 
 
@@ -126,6 +126,6 @@ def run_one(name, bench, options):
     rows, holds = judged(name, result.figures)
     text = f"\n## {name}\n\n{bench.summary}. {result.trials}; {loads}; {result.spread}; {time.time() - start:.0f} s in all.\n\n{result.tables}"
     if rows:
-        text += "\n" + common.table(["figure", "is", "wanted", ""], rows)
+        text += "\n" + common.table(["figure", "measured", "target", "met"], rows)
     last = last_line(name, result)
     return text + (f"\n{last}\n" if last else ""), holds
