@@ -65,6 +65,48 @@ TEST(Describe, TextAndJsonReadBackWhatTheyWrote) {
   EXPECT_EQ(fields_of<Options>()[4].type, "red|green");
 }
 
+struct Part {
+  int64_t count = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) { field("count", self.count); };
+};
+
+struct Whole {
+  Part part;
+  std::vector<Part> parts;
+  std::vector<std::string> names;
+  std::vector<double> shares;
+  std::optional<double> limit;
+  std::optional<Part> spare;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("part", self.part);
+    field("parts", self.parts);
+    field("names", self.names);
+    field("shares", self.shares);
+    field("limit", self.limit);
+    field("spare", self.spare);
+  };
+};
+
+TEST(Describe, JsonHasStructsListsAndWhatMayBeAbsent) {
+  const Whole written{{3}, {{1}, {2}}, {"a", "b"}, {0.25, 1e300}, {}, Part{7}};
+  const Json json = to_json(written);
+  EXPECT_EQ(json, Json::parse(R"({"part": {"count": 3}, "parts": [{"count": 1}, {"count": 2}],
+                                  "names": ["a", "b"], "shares": [0.25, 1e300], "spare": {"count": 7}})"));
+  Whole read;
+  read.parts.resize(5);
+  read_json(json, read, "file");
+  EXPECT_EQ(to_json(read), json);
+  EXPECT_EQ(read.parts.size(), 2U);
+  EXPECT_FALSE(read.limit.has_value());
+  read_json(Json{{"limit", 0.5}}, read, "file");
+  EXPECT_EQ(read.limit, 0.5);
+  for (const char* bad : {R"({"part": 3})", R"({"part": {"counts": 3}})", R"({"part": {"count": 3.5}})",
+                          R"({"parts": {"count": 3}})", R"({"parts": [3]})", R"({"names": "a"})",
+                          R"({"names": [1]})", R"({"shares": ["a"]})", R"({"limit": []})"}) {
+    EXPECT_THROW(read_json(Json::parse(bad), read, "file"), Error) << bad;
+  }
+}
+
 TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
   Options options;
   EXPECT_NE(error_of([&] { set_field(options, "epoch", "1"); }).find("did you mean --epochs?"),

@@ -124,6 +124,24 @@ void read(std::string_view name, const Json& json, Limits limits, std::vector<in
   value = std::move(numbers);
 }
 
+void read(std::string_view name, const Json& json, Limits limits, std::vector<double>& value) {
+  check_list(name, json);
+  std::vector<double> numbers;
+  for (const Json& item : json) read(name, item, limits, numbers.emplace_back());
+  value = std::move(numbers);
+}
+
+void read(std::string_view name, const Json& json, Limits, std::vector<std::string>& value) {
+  check_list(name, json);
+  std::vector<std::string> texts;
+  for (const Json& item : json) texts.push_back(text_in(name, item));
+  value = std::move(texts);
+}
+
+void check_list(std::string_view name, const Json& json) {
+  if (!json.is_array()) bad_value(name, json.dump(), "a list");
+}
+
 size_t parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& choices) {
   for (size_t i = 0; i < choices.size(); ++i) {
     if (choices[i] == text) return i;

@@ -11,13 +11,15 @@
 // A number on a command line has a least and a greatest value: what is larger could overflow where it is
 // multiplied. A test goes over all commands. A call with one text, field("Data"), starts a section. A field
 // is bool, int64_t, double, std::string, std::vector<int64_t> or an enum with `constexpr auto
-// enum_names(Enum)`, an array of its names in order.
+// enum_names(Enum)`, an array of its names in order. JSON alone also takes a described struct (an object),
+// std::vector of texts, numbers or described structs, and std::optional (absent when empty).
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -67,6 +69,16 @@ struct FieldInfo {
   std::string alias() const { return limits.alias == nullptr ? "" : limits.alias; }
 };
 
+template <class T>
+concept Described = requires {
+  T::describe;
+};
+
+template <Described T>
+Json to_json(const T& options);
+template <Described T>
+std::vector<std::string> read_json(const Json& json, T& options, std::string_view where);
+
 namespace describe_detail {
 
 inline bool is_called(std::string_view name, const char* field, const Limits& limits) {
@@ -101,6 +113,9 @@ void read(std::string_view name, const Json& json, Limits limits, int64_t& value
 void read(std::string_view name, const Json& json, Limits limits, double& value);
 void read(std::string_view name, const Json& json, Limits limits, std::string& value);
 void read(std::string_view name, const Json& json, Limits limits, std::vector<int64_t>& value);
+void read(std::string_view name, const Json& json, Limits limits, std::vector<double>& value);
+void read(std::string_view name, const Json& json, Limits limits, std::vector<std::string>& value);
+void check_list(std::string_view name, const Json& json);
 size_t parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& choices);
 [[noreturn]] void unknown_field(std::string_view name, const std::vector<std::string>& known);
 [[noreturn]] void no_options();
@@ -155,11 +170,47 @@ void from_text(std::string_view name, std::string_view text, Limits limits, T& v
 }
 
 template <class T>
+struct ElementOf {};
+template <class T>
+struct ElementOf<std::optional<T>> {
+  using Optional = T;
+};
+template <Described T>
+struct ElementOf<std::vector<T>> {
+  using Struct = T;
+};
+
+template <class T>
 void from_json(std::string_view name, const Json& json, Limits limits, T& value) {
   if constexpr (std::is_enum_v<T>) {
     value = static_cast<T>(parse_choice(name, text_in(name, json), choices_of<T>()));
+  } else if constexpr (Described<T>) {
+    read_json(json, value, "");
+  } else if constexpr (requires { typename ElementOf<T>::Optional; }) {
+    from_json(name, json, limits, value.emplace());
+  } else if constexpr (requires { typename ElementOf<T>::Struct; }) {
+    check_list(name, json);
+    value.clear();
+    for (const Json& item : json) read_json(item, value.emplace_back(), "");
   } else {
     read(name, json, limits, value);
+  }
+}
+
+template <class T>
+void put_json(Json& object, const char* name, const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    object[name] = as_text(value);
+  } else if constexpr (Described<T>) {
+    object[name] = lockstep::to_json(value);
+  } else if constexpr (requires { typename ElementOf<T>::Optional; }) {
+    if (value) put_json(object, name, *value);
+  } else if constexpr (requires { typename ElementOf<T>::Struct; }) {
+    Json list = Json::array();
+    for (const auto& item : value) list.push_back(lockstep::to_json(item));
+    object[name] = std::move(list);
+  } else {
+    object[name] = value;
   }
 }
 
@@ -169,7 +220,7 @@ struct FieldVisitor {
   F f;
   constexpr void operator()(const char*) {}
   template <class T>
-  constexpr void operator()(const char* name, T& value, const char* help, Limits limits = {}) {
+  constexpr void operator()(const char* name, T& value, const char* help = "", Limits limits = {}) {
     f(name, value, help, limits);
   }
 };
@@ -221,14 +272,10 @@ inline void FieldInfo::check(std::string_view text) const {
   describe_detail::with_help(help.c_str(), [&] { check_text(name, text, limits); });
 }
 
-template <class T>
-concept Described = requires {
-  T::describe;
-};
-
+/// A line may stand for a member of a member.
 template <Described T>
 constexpr void check_described() {
-  static_assert(describe_detail::described_count<T>() == describe_detail::arity<T>(),
+  static_assert(describe_detail::described_count<T>() >= describe_detail::arity<T>(),
                 "every member of the struct needs its line in describe");
 }
 
@@ -244,8 +291,11 @@ std::vector<FieldInfo> fields_of() {
 
 template <Described T>
 std::vector<std::string> field_names() {
+  check_described<T>();
   std::vector<std::string> names;
-  for (FieldInfo& field : fields_of<T>()) names.push_back(std::move(field.name));
+  T value{};
+  T::describe(value,
+              describe_detail::FieldVisitor{[&](const char* name, auto&&...) { names.push_back(name); }});
   return names;
 }
 
@@ -293,11 +343,7 @@ Json to_json(const T& options) {
   Json json = Json::object();
   T::describe(options,
               describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
-                if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
-                  json[field] = describe_detail::as_text(value);
-                } else {
-                  json[field] = value;
-                }
+                describe_detail::put_json(json, field, value);
               }});
   return json;
 }

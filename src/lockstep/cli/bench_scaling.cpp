@@ -102,15 +102,17 @@ class ScalingBench {
     if (options_.cache == "auto")
       options_.cache = "off";  // what the first run keeps would be a gift to the others
     train::Plan plan = train::plan(request, options_);
-    if (!weights_follow_workers()) options_.shards = plan.shards;
+    if (!weights_follow_workers()) options_.shards = plan.step.shards;
     const bool averages = options_.exchange == train::ExchangeKind::average;
     if (options_.mini_batch_size.is_auto())
-      options_.mini_batch_size = averages ? plan.mini_batch_size / plan.shards : plan.mini_batch_size;
-    options_.precision = plan.precision;
-    if (plan.frozen_layers > 0)
-      options_.keep_features = plan.keep_features ? train::KeepFeatures::always : train::KeepFeatures::never;
-    cores_ = std::max<int64_t>(1, plan.cores);
-    shards_ = plan.shards;
+      options_.mini_batch_size =
+          averages ? plan.step.mini_batch_size / plan.step.shards : plan.step.mini_batch_size;
+    options_.precision = plan.step.precision;
+    if (plan.network.frozen_layers > 0)
+      options_.keep_features =
+          plan.network.keep_features ? train::KeepFeatures::always : train::KeepFeatures::never;
+    cores_ = std::max<int64_t>(1, plan.machine.cores);
+    shards_ = plan.step.shards;
     return plan;
   }
 
@@ -208,7 +210,7 @@ class ScalingBench {
     std::vector<view::ScalingRun> runs;
     for (const Finished& one : finished_) runs.push_back(one.run);
     write_file_atomic(output_ / "scaling.svg",
-                      view::scaling_svg(runs, plan.network + " on " + folder_.filename().string()));
+                      view::scaling_svg(runs, plan.network.name + " on " + folder_.filename().string()));
     write_file_atomic(output_ / "scaling.csv", view::scaling_csv(runs));
     write_file_atomic(output_ / "scaling.txt", table(/*width=*/0));
   }

@@ -47,7 +47,7 @@ std::string measured(const train::StepCosts& costs, const train::Plan& plan, int
   rows.push_back(
       {"a shard of " + std::to_string(costs.shard_samples), curve(costs.shard), "forward and backward"});
   rows.push_back({"exchange", curve(costs.exchange),
-                  "the tree of " + with_commas(plan.learned_count) + " learnables, and the update"});
+                  "the tree of " + with_commas(plan.network.learned_count) + " learnables, and the update"});
   if (costs.feature_sample > 0)
     rows.push_back({"frozen layers", rate(costs.feature_sample) + " a worker", "once, in the first epoch"});
   const std::string where =

@@ -67,12 +67,12 @@ int run_plan(const Call& call, Console& console) {
     console.print(
         plan_text(prepared.plan.lines,
                   console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
-  Json printed = to_json(prepared.plan);
+  Json printed = values_of(prepared.plan);
   if (!asked.forecast.empty()) {
     const StopSignals signals("");
     if (console.note_is_terminal()) console.note("\nmeasuring this machine ...\n");
-    const train::StepCosts costs = train::measure_step(prepared, options, asked.forecast, signals.token());
-    const train::Forecast forecast = train::make_forecast(prepared.plan, options, costs, asked);
+    const train::StepCosts costs = train::measure_step(prepared, asked.forecast, signals.token());
+    const train::Forecast forecast = train::make_forecast(prepared.plan, costs, asked);
     if (!json) console.print(forecast_text(forecast, prepared.plan, console.table_width()));
     printed["forecast"] = to_json(forecast);
   }

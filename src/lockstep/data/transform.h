@@ -68,6 +68,13 @@ struct ColorJitter {
   double saturation = 0;
   double hue = 0;
   bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("brightness", self.brightness);
+    field("contrast", self.contrast);
+    field("saturation", self.saturation);
+    field("hue", self.hue);
+  };
 };
 
 /// A sample of mixup (arXiv:1710.09412): another one to mix in, and the first one's share of pixels and loss.
@@ -99,6 +106,17 @@ struct Augment {
   ColorJitter jitter = {};
   double erase = 0;  ///< share of the images
   double mixup = 0;  ///< alpha; 0: none
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("least_crop", self.least_crop);
+    field("random_crop", self.random_crop);
+    field("flip", self.flip);
+    field("flip_vertical", self.flip_vertical);
+    field("shift", self.shift);
+    field("jitter", self.jitter);
+    field("erase", self.erase);
+    field("mixup", self.mixup);
+  };
 
   /// Throws invalid_option for an unknown word (with the nearest), a bad number, and two words that choose
   /// the part.

@@ -48,37 +48,37 @@ uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, s
 }
 
 data::RecordsKey features_key(const data::ImageSet& images, const nn::Network& network, const Plan& plan,
-                              const Options& options, uint64_t frozen, int64_t record_bytes) {
+                              uint64_t frozen, int64_t record_bytes) {
   uint64_t identity =
       data::hash_of_format(images.format(), hash_of(images.dataset().store().identity(), kWay));
-  identity = hash_of_numbers(plan.deviation, hash_of_numbers(plan.mean, identity));
+  identity = hash_of_numbers(plan.data.deviation, hash_of_numbers(plan.data.mean, identity));
   identity = hash_of(as_hex(frozen) + network.spec().dump(), identity);
-  identity =
-      hash_of(plan.fingerprint + "/" + enum_names(plan.precision)[static_cast<size_t>(plan.precision)] + "/" +
-                  field_text(options, "kernels"),
-              identity);
+  identity = hash_of(plan.machine.fingerprint + "/" +
+                         enum_names(plan.step.precision)[static_cast<size_t>(plan.step.precision)] + "/" +
+                         enum_names(plan.step.kernels)[static_cast<size_t>(plan.step.kernels)],
+                     identity);
   return {.identity = identity,
           .content = data::root_of(images.dataset()).store().content_hash(),
           .count = Features::records(images.size()),
           .record_bytes = record_bytes};
 }
 
-std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options) {
-  if (options.cache == "off") return "--cache off";
+std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const CacheChoice& choice) {
+  if (choice.place == "off") return "--cache off";
   const data::Datastore& store = data::root_of(dataset).store();
-  if (options.cache == "auto") return automatic_obstacle(store, bytes, options);
-  if (bytes > cache_bytes(options)) return "more than --cache-size allows";
+  if (choice.place == "auto") return automatic_obstacle(store, bytes, choice);
+  if (bytes > choice.bytes()) return "more than --cache-size allows";
   return data::image_cache_obstacle(store);
 }
 
-OpenedFeatures open_features(const data::RecordsKey& key, const Options& options) {
+OpenedFeatures open_features(const data::RecordsKey& key, const CacheChoice& choice) {
   const std::string name = as_hex(key.identity) + ".features";
-  if (options.cache == "auto") {
-    auto found = open_automatic_file(name, key, options);
+  if (choice.place == "auto") {
+    auto found = open_automatic_file(name, key, choice);
     return {std::move(found.file), std::move(found.refusal)};
   }
   try {
-    return {data::RecordFile::find_or_make(std::filesystem::path(options.cache) / name, key)};
+    return {data::RecordFile::find_or_make(std::filesystem::path(choice.place) / name, key)};
   } catch (const Error& error) {
     return {nullptr, error.message()};
   }

@@ -9,7 +9,7 @@
 #include "lockstep/data/record_file.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/state.h"
-#include "lockstep/train/options/options.h"
+#include "lockstep/train/cache/image_caches.h"
 #include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
@@ -22,11 +22,11 @@ uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, s
 /// arithmetic. Samples are computed in groups, so another split of the same images has another file.
 /// content is 0 when nobody can tell whether the images changed.
 data::RecordsKey features_key(const data::ImageSet& images, const nn::Network& network, const Plan& plan,
-                              const Options& options, uint64_t frozen, int64_t record_bytes);
+                              uint64_t frozen, int64_t record_bytes);
 
 /// Why there can be no file of so many bytes, as far as one can tell before; empty: there can. By --cache and
 /// --cache-size.
-std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const Options& options);
+std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const CacheChoice& choice);
 
 struct OpenedFeatures {
   std::shared_ptr<const data::RecordFile> file = nullptr;
@@ -35,6 +35,6 @@ struct OpenedFeatures {
 
 /// In the folder that --cache names, else among those that runs keep by themselves. What keeps it from being
 /// made is a refusal and no error.
-OpenedFeatures open_features(const data::RecordsKey& key, const Options& options);
+OpenedFeatures open_features(const data::RecordsKey& key, const CacheChoice& choice);
 
 }  // namespace lockstep::train

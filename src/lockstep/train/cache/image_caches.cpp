@@ -10,7 +10,6 @@
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
-#include "lockstep/train/step/first_instance.h"
 
 namespace lockstep::train {
 namespace {
@@ -30,22 +29,23 @@ std::filesystem::path usual_place(const std::string& source) {
   return io::is_address(source) || io::names_archive(source) ? users_place() : std::filesystem::path();
 }
 
-std::filesystem::path place_of(const std::string& source, const Options& options) {
-  return options.cache == "auto" ? usual_place(source) : std::filesystem::path(options.cache);
+std::filesystem::path place_of(const std::string& source, const CacheChoice& choice) {
+  return choice.place == "auto" ? usual_place(source) : std::filesystem::path(choice.place);
 }
 
 }  // namespace
 
 CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
-                       const data::ImageFormat& format, const Options& options) {
-  const std::filesystem::path place = place_of(folder, options);
+                       const data::ImageFormat& format, const CacheChoice& choice,
+                       data::OnBadSample on_bad_sample) {
+  const std::filesystem::path place = place_of(folder, choice);
   if (place.empty()) {
     throw Error(ErrorCode::invalid_option,
                 "a cache lies in the folder of its images, and \"" + folder + "\" is none",
                 "name a folder for it: --cache FOLDER, here and for train");
   }
   const auto opened =
-      data::open_image_cache(place, dataset.store(), format, data::CacheUse::make, cache_bytes(options));
+      data::open_image_cache(place, dataset.store(), format, data::CacheUse::make, choice.bytes());
   const auto& cache = opened.cache;
   if (cache == nullptr)
     throw Error(ErrorCode::invalid_option, "there can be no cache of \"" + folder + "\": " + opened.reason,
@@ -59,70 +59,67 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
   report.bad = data::without_bad_samples(dataset, format, device::inspect().cores, cache).second;
   if (const std::string failure = cache->failure(); !failure.empty())
     throw Error(ErrorCode::io, failure, "make room there, or name another folder: --cache FOLDER");
-  if (!report.bad.empty() && options.on_bad_sample == data::OnBadSample::fail)
+  if (!report.bad.empty() && on_bad_sample == data::OnBadSample::fail)
     throw data::BadImage(report.bad.front().source, report.bad.front().reason);
   return report;
 }
 
-int64_t cache_bytes(const Options& options) {
+int64_t CacheChoice::bytes() const {
   constexpr int64_t kMost = int64_t{1} << 62;
-  return options.cache_size < static_cast<double>(kMost >> 30)
-             ? static_cast<int64_t>(options.cache_size * (1 << 30))
-             : kMost;
+  return gigabytes < static_cast<double>(kMost >> 30) ? static_cast<int64_t>(gigabytes * (1 << 30)) : kMost;
 }
 
 data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder,
-                             const data::ImageFormat& format, const Options& options, data::CacheUse use) {
-  if (dataset.empty() || options.cache == "off") return {};
+                             const data::ImageFormat& format, const CacheChoice& choice, data::CacheUse use) {
+  if (dataset.empty() || choice.place == "off") return {};
   const data::Datastore& store = data::root_of(dataset).store();
-  if (options.cache != "auto")
-    return data::open_image_cache(options.cache, store, format, use, cache_bytes(options));
+  if (choice.place != "auto") return data::open_image_cache(choice.place, store, format, use, choice.bytes());
   data::OpenedCache found;
   for (const std::filesystem::path& place : {usual_place(folder), users_place()}) {
     // One that this user may not look into, as $HOME in many a container, is none.
     if (std::error_code unseen; place.empty() || !std::filesystem::is_directory(place, unseen)) continue;
-    auto opened = data::open_image_cache(place, store, format, data::CacheUse::read, cache_bytes(options));
+    auto opened = data::open_image_cache(place, store, format, data::CacheUse::read, choice.bytes());
     if (opened.cache != nullptr) return opened;
     if (opened.stale) found = {.reason = opened.reason + "; lockstep cache makes one", .stale = true};
   }
   return found;
 }
 
-std::string automatic_obstacle(const data::Datastore& store, int64_t bytes, const Options& options) {
+std::string automatic_obstacle(const data::Datastore& store, int64_t bytes, const CacheChoice& choice) {
   const std::filesystem::path place = users_place();
   if (place.empty()) return "there is neither XDG_CACHE_HOME nor HOME to make one in";
   if (std::string reason = data::unfit_for_caches(place); !reason.empty()) return reason;
-  if (bytes > cache_bytes(options))
-    return "it would take " + as_bytes(bytes) + ", more than the " + as_bytes(cache_bytes(options)) +
+  if (bytes > choice.bytes())
+    return "it would take " + as_bytes(bytes) + ", more than the " + as_bytes(choice.bytes()) +
            " allowed (--cache-size)";
   return data::image_cache_obstacle(store);
 }
 
 data::CacheFolder::Found open_automatic_file(const std::string& name, const data::RecordsKey& key,
-                                             const Options& options) {
+                                             const CacheChoice& choice) {
   try {
-    return data::CacheFolder(users_place()).find_or_make(name, key, cache_bytes(options));
+    return data::CacheFolder(users_place()).find_or_make(name, key, choice.bytes());
   } catch (const std::exception&) {
     return {.refusal = device::error_of(std::current_exception()).message()};
   }
 }
 
-std::string automatic_room(int64_t bytes, const Options& options) {
-  return as_bytes(bytes) + ", of " + as_bytes(cache_bytes(options)) +
+std::string automatic_room(int64_t bytes, const CacheChoice& choice) {
+  return as_bytes(bytes) + ", of " + as_bytes(choice.bytes()) +
          " for all that runs keep by themselves (--cache-size)";
 }
 
 AutomaticCache make_automatic_cache(const data::Dataset& dataset, const data::ImageFormat& format,
-                                    const Options& options, data::CacheUse use) {
+                                    const CacheChoice& choice, data::CacheUse use) {
   const data::Datastore& store = data::root_of(dataset).store();
   const int64_t bytes = data::image_cache_bytes(store, format);
-  if (std::string reason = automatic_obstacle(store, bytes, options); !reason.empty())
+  if (std::string reason = automatic_obstacle(store, bytes, choice); !reason.empty())
     return {.reason = std::move(reason)};
-  const std::string room = automatic_room(bytes, options);
+  const std::string room = automatic_room(bytes, choice);
   if (use == data::CacheUse::read)
     return {.wanted = true, .reason = "training makes one in " + users_place().string() + ": " + room};
   const data::RecordsKey key = data::image_cache_key(store, format);
-  auto found = open_automatic_file(data::image_cache_name(key), key, options);
+  auto found = open_automatic_file(data::image_cache_name(key), key, choice);
   if (found.file == nullptr) return {.reason = std::move(found.refusal)};
   return {.cache = std::move(found.file), .reason = "for later epochs and runs; " + room};
 }

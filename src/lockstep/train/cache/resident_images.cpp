@@ -15,25 +15,25 @@ constexpr double kShare = 0.25;            // of what is free on the GPU: the st
 constexpr int64_t kGroupBytes = 64 << 20;  // that are read before they travel
 
 // Why their images are made on the host in every epoch, or not at all; empty: they are not.
-std::string obstacle(const Plan& plan, const Options& options) {
-  if (plan.format.kind == data::SampleKind::sequence) return "sequences lie on the host";
-  if (data::Augment::parse(options.augment).any()) return "--augment changes the images on the host";
-  if (plan.keep_features) return "what the frozen layers give is kept in place of images";
+std::string obstacle(const Plan& plan) {
+  if (plan.data.format.kind == data::SampleKind::sequence) return "sequences lie on the host";
+  if (plan.data.augment.any()) return "--augment changes the images on the host";
+  if (plan.network.keep_features) return "what the frozen layers give is kept in place of images";
   return {};
 }
 
 }  // namespace
 
 int64_t resident_bytes(const Plan& plan) {
-  return (plan.train_count + plan.validation_count) * plan.format.size().bytes();
+  return (plan.data.train_count + plan.data.validation_count) * plan.data.format.size().bytes();
 }
 
-ResidentChoice choose_resident(const Plan& plan, const Options& options, int64_t free_bytes) {
-  if (plan.device == "cpu") return {};
-  if (options.resident == Resident::off) return {false, "--resident off"};
-  const std::string against = obstacle(plan, options);
+ResidentChoice choose_resident(const Plan& plan, Resident asked, int64_t free_bytes) {
+  if (plan.machine.device == "cpu") return {};
+  if (asked == Resident::off) return {false, "--resident off"};
+  const std::string against = obstacle(plan);
   const std::string takes = as_bytes(resident_bytes(plan));
-  if (options.resident == Resident::on) {
+  if (asked == Resident::on) {
     if (!against.empty())
       throw Error(ErrorCode::invalid_option, "--resident on cannot be: " + against, "leave out one of them");
     return {true, "asked for; " + takes};
@@ -80,14 +80,14 @@ void ResidentImages::fill(std::vector<data::Shard>& shards) const {
 }
 
 std::vector<ResidentImages> take_resident(const std::vector<std::shared_ptr<const data::ImageSet>>& sets,
-                                          at::Device device, Resident asked,
+                                          at::Device device, bool required,
                                           const std::function<void(std::string)>& warn) {
   std::vector<ResidentImages> taken;
   try {
     for (const auto& set : sets) taken.emplace_back(set, device);
   } catch (...) {
     const Error error = device::error_of(std::current_exception());
-    if (asked == Resident::on) throw error;
+    if (required) throw error;
     warn("the images stay on the host, for the GPU did not take them: " + error.message());
     return {};
   }

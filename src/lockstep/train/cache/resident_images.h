@@ -24,9 +24,9 @@ struct ResidentChoice {
   std::string reason;
 };
 
-/// By the plan's device, data and features. free_bytes: of the plan's GPU; not read on a CPU. Throws
-/// invalid_option where they were asked for and cannot lie there.
-ResidentChoice choose_resident(const Plan& plan, const Options& options, int64_t free_bytes);
+/// By the plan's device, data and features, and by --resident. free_bytes: of the plan's GPU; not read on a
+/// CPU. Throws invalid_option where they were asked for and cannot lie there.
+ResidentChoice choose_resident(const Plan& plan, Resident asked, int64_t free_bytes);
 
 /// What they take: the training and held-out images.
 int64_t resident_bytes(const Plan& plan);
@@ -55,7 +55,7 @@ class ResidentImages {
 /// Memory on the device for all of these sets, or, where it is not there, none of them and `warn` has said
 /// so. Throws device or out_of_memory in place of that where they were asked for.
 std::vector<ResidentImages> take_resident(const std::vector<std::shared_ptr<const data::ImageSet>>& sets,
-                                          at::Device device, Resident asked,
+                                          at::Device device, bool required,
                                           const std::function<void(std::string)>& warn);
 
 }  // namespace lockstep::train

@@ -90,53 +90,44 @@ TEST(ResidentImages, AnImageThatCannotBeReadIsNamed) {
 TEST(ResidentImages, ADeviceThatDoesNotTakeThemLeavesThemOnTheHostAndSaysSo) {
   std::vector<std::string> said;
   const auto warn = [&](std::string text) { said.push_back(std::move(text)); };
-  EXPECT_EQ(take_resident({images(), images()}, at::kCPU, Resident::auto_, warn).size(), 2);
+  EXPECT_EQ(take_resident({images(), images()}, at::kCPU, false, warn).size(), 2);
   EXPECT_TRUE(said.empty());
   // LibTorch's CUDA half is in the plug-in, which is not opened here.
-  EXPECT_TRUE(take_resident({images()}, at::kCUDA, Resident::auto_, warn).empty());
+  EXPECT_TRUE(take_resident({images()}, at::kCUDA, false, warn).empty());
   ASSERT_EQ(said.size(), 1);
   EXPECT_THAT(said.front(), HasSubstr("the images stay on the host"));
-  EXPECT_THROW(take_resident({images()}, at::kCUDA, Resident::on, warn), Error);
+  EXPECT_THROW(take_resident({images()}, at::kCUDA, true, warn), Error);
 }
 
 Plan plan_on_gpu() {
   Plan plan;
-  plan.device = "cuda";
-  plan.format = {.channels = 1, .height = 10, .width = 10};
-  plan.train_count = 900;
-  plan.validation_count = 100;
+  plan.machine.device = "cuda";
+  plan.data.format = {.channels = 1, .height = 10, .width = 10};
+  plan.data.train_count = 900;
+  plan.data.validation_count = 100;
   return plan;
 }
 
 TEST(ResidentImages, TheyLieThereWhereTheyFitAndNothingChangesThem) {
-  Options options;
   const Plan plan = plan_on_gpu();
-  const ResidentChoice fits = choose_resident(plan, options, 400'000),
-                       large = choose_resident(plan, options, 399'999);
+  const ResidentChoice fits = choose_resident(plan, Resident::auto_, 400'000),
+                       large = choose_resident(plan, Resident::auto_, 399'999);
   EXPECT_TRUE(fits.use);
   EXPECT_THAT(fits.reason, HasSubstr("within 0.25 of"));
   EXPECT_FALSE(large.use);
   EXPECT_THAT(large.reason, HasSubstr("more than 0.25 of"));
-  options.resident = Resident::on;
-  EXPECT_TRUE(choose_resident(plan, options, 1).use);
-  options.resident = Resident::off;
-  EXPECT_FALSE(choose_resident(plan, options, 400'000).use);
+  EXPECT_TRUE(choose_resident(plan, Resident::on, 1).use);
+  EXPECT_FALSE(choose_resident(plan, Resident::off, 400'000).use);
 
-  Plan on_cpu = plan;
-  on_cpu.device = "cpu";
-  for (const Resident asked : {Resident::auto_, Resident::on}) {
-    options.resident = asked;
-    EXPECT_FALSE(choose_resident(on_cpu, options, 0).use);
-  }
-  Plan features = plan;
-  features.keep_features = true;
-  Options augmented;
-  augmented.augment = "flip";
-  for (const auto& [against, chosen] : {std::pair(plan, augmented), std::pair(features, Options())}) {
-    Options asked = chosen;
-    EXPECT_FALSE(choose_resident(against, asked, 400'000).use);
-    asked.resident = Resident::on;
-    EXPECT_THROW(choose_resident(against, asked, 400'000), Error);
+  Plan on_cpu = plan, features = plan, augmented = plan;
+  on_cpu.machine.device = "cpu";
+  for (const Resident asked : {Resident::auto_, Resident::on})
+    EXPECT_FALSE(choose_resident(on_cpu, asked, 0).use);
+  features.network.keep_features = true;
+  augmented.data.augment.flip = true;
+  for (const Plan& against : {augmented, features}) {
+    EXPECT_FALSE(choose_resident(against, Resident::auto_, 400'000).use);
+    EXPECT_THROW(choose_resident(against, Resident::on, 400'000), Error);
   }
 }
 

@@ -18,7 +18,6 @@
 #include "lockstep/train/step/hidden_states.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/placement.h"
-#include "lockstep/train/step/first_instance.h"
 #include "lockstep/train/step/shard_runner.h"
 #include "lockstep/train/planning/sequence_data.h"
 
@@ -29,9 +28,7 @@ namespace {
 // count.
 nn::Instance make_instance(const pool::Worker& worker, const nn::Network& network,
                            const nn::NetworkInput& input, const BuildOptions& options) {
-  Options first;
-  first.seed = options.seed;
-  nn::Instance instance = first_instance(network, input, first);
+  nn::Instance instance = seeded_instance(network, input, options.seed);
   if (worker.rank() == 0 && !options.weights.empty()) {
     nn::load_state(*instance.module, nn::read_weights(options.weights), options.weights.string(),
                    {.fresh = options.fresh});

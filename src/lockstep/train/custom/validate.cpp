@@ -10,6 +10,7 @@
 #include "lockstep/nn/losses.h"
 #include "lockstep/train/custom/internal/model_parts.h"
 #include "lockstep/train/inference/predict.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 namespace {

@@ -47,26 +47,26 @@ double time_of_deal(std::vector<int64_t> left, const std::vector<double>& second
 // One number of workers.
 class CostModel {
  public:
-  CostModel(const Plan& plan, const Options& options, const StepCosts& costs, const ForecastOptions& asked,
-            int64_t workers)
-      : plan_(plan), options_(options), costs_(costs), asked_(asked), workers_(workers) {
+  CostModel(const Plan& plan, const StepCosts& costs, const ForecastOptions& asked, int64_t workers)
+      : plan_(plan), costs_(costs), asked_(asked), workers_(workers) {
     const int64_t each =
         asked.workers_per_machine > 0 ? std::min(asked.workers_per_machine, workers) : workers;
     row_.workers = workers;
     row_.machines = divided_up(workers, each);
-    row_.mini_batch_size = plan.mini_batch_size;
-    int64_t shards = plan.shards;
-    if (options.scale_with_workers != ScaleWithWorkers::none) {
-      row_.mini_batch_size = std::min(plan.mini_batch_size / plan.workers * workers, plan.train_count);
-      shards = plan.shards / plan.workers * workers;
+    row_.mini_batch_size = plan.step.mini_batch_size;
+    int64_t shards = plan.step.shards;
+    if (plan.step.scales_with_workers) {
+      row_.mini_batch_size =
+          std::min(plan.step.mini_batch_size / plan.machine.workers * workers, plan.data.train_count);
+      shards = plan.step.shards / plan.machine.workers * workers;
     }
     shards_ = used_shards(shards, row_.mini_batch_size);
     here_ = part_of(workers, row_.machines, 0).count();  // the largest part comes first
-    on_gpu_ = plan.device != "cpu";
+    on_gpu_ = plan.machine.device != "cpu";
     cores_ = on_gpu_ ? costs.cores : std::max(costs.cores, here_);
     row_.elsewhere =
         row_.machines > 1 || here_ > (on_gpu_ ? static_cast<int64_t>(costs.shard.size()) : costs.cores);
-    row_.assumed = row_.elsewhere || has_given_speeds() || row_.mini_batch_size != plan.mini_batch_size;
+    row_.assumed = row_.elsewhere || has_given_speeds() || row_.mini_batch_size != plan.step.mini_batch_size;
   }
 
   ForecastRow row() {
@@ -94,7 +94,7 @@ class CostModel {
   int64_t shards() const { return shards_; }
 
  private:
-  bool one_epoch() const { return plan_.total_steps <= plan_.steps_per_epoch; }
+  bool one_epoch() const { return plan_.length.total_steps <= plan_.length.steps_per_epoch; }
   ReadFrom read_from() const { return one_epoch() ? costs_.first_from : costs_.later_from; }
   double later_sample() const {
     return (one_epoch()                             ? costs_.first_read
@@ -102,7 +102,7 @@ class CostModel {
                                                     : costs_.later_read) +
            costs_.copy;
   }
-  bool overlaps() const { return row_.machines > 1 && train::overlaps(options_); }
+  bool overlaps() const { return row_.machines > 1 && plan_.exchange.overlap; }
 
   double speed_of(int64_t worker) const {
     const auto& speeds = asked_.worker_speeds;
@@ -186,11 +186,12 @@ class CostModel {
   }
 
   void add_times(double first_step) {
-    const double steps = static_cast<double>(plan_.train_count) / static_cast<double>(row_.mini_batch_size);
-    const double validations = static_cast<double>(plan_.steps_per_epoch) /
-                               static_cast<double>(std::max<int64_t>(1, plan_.validate_every));
+    const double steps =
+        static_cast<double>(plan_.data.train_count) / static_cast<double>(row_.mini_batch_size);
+    const double validations = static_cast<double>(plan_.length.steps_per_epoch) /
+                               static_cast<double>(std::max<int64_t>(1, plan_.length.validate_every));
     const auto validate = [&](double read) {
-      return pass_seconds(plan_.validation_count, costs_.evaluate_sample, read);
+      return pass_seconds(plan_.data.validation_count, costs_.evaluate_sample, read);
     };
     const double later_read =
         costs_.later_from == ReadFrom::memory ? costs_.copy : costs_.later_read + costs_.copy;
@@ -200,10 +201,10 @@ class CostModel {
     row_.later_epoch =
         one_epoch() ? row_.first_epoch : steps * row_.step + validations * validate(later_read);
     if (costs_.feature_sample > 0)
-      row_.first_epoch +=
-          pass_seconds(plan_.train_count + plan_.validation_count, costs_.feature_sample, costs_.first_read);
-    const double epochs = static_cast<double>(plan_.total_steps) /
-                          static_cast<double>(std::max<int64_t>(1, plan_.steps_per_epoch));
+      row_.first_epoch += pass_seconds(plan_.data.train_count + plan_.data.validation_count,
+                                       costs_.feature_sample, costs_.first_read);
+    const double epochs = static_cast<double>(plan_.length.total_steps) /
+                          static_cast<double>(std::max<int64_t>(1, plan_.length.steps_per_epoch));
     row_.run = std::min(epochs, 1.0) * row_.first_epoch + std::max(0.0, epochs - 1) * row_.later_epoch;
     row_.images_per_second = static_cast<double>(row_.mini_batch_size) / row_.step;
   }
@@ -212,13 +213,13 @@ class CostModel {
     if (row_.read >= std::max(row_.compute, row_.exchange)) {
       row_.bottleneck =
           read_from() == ReadFrom::decode && costs_.first_read > costs_.copy ? "decode" : "copy";
-      row_.advice = row_.bottleneck == "decode"  ? reading_advice()
-                    : options_.augment != "none" ? "fewer or cheaper augmentations (--augment)"
-                                                 : "more cores on a machine, to read beside the workers";
+      row_.advice = row_.bottleneck == "decode" ? reading_advice()
+                    : plan_.data.augment.any()  ? "fewer or cheaper augmentations (--augment)"
+                                                : "more cores on a machine, to read beside the workers";
     } else if (row_.exchange > row_.compute) {
       row_.bottleneck = "exchange";
       row_.advice = "a larger --mini-batch-size";
-      if (row_.machines > 1 && options_.exchange == ExchangeKind::tree)
+      if (row_.machines > 1 && plan_.exchange.kind == ExchangeKind::tree)
         row_.advice += ", --exchange bf16 or powersgd";
       row_.advice += ", or fewer workers";
     } else {
@@ -229,9 +230,9 @@ class CostModel {
 
   std::string reading_advice() const {
     std::vector<std::string> ways;
-    if (costs_.later_from == ReadFrom::decode && plan_.format.kind == data::SampleKind::image)
+    if (costs_.later_from == ReadFrom::decode && plan_.data.format.kind == data::SampleKind::image)
       ways.emplace_back("lockstep cache");
-    if (plan_.format.decode == data::Decode::exact) ways.emplace_back("--decode fast for JPEG");
+    if (plan_.data.format.decode == data::Decode::exact) ways.emplace_back("--decode fast for JPEG");
     if (costs_.parallel_reads > 0) ways.emplace_back("copy the data to this machine (lockstep copy)");
     return ways.empty() ? "smaller images on disk" : join(ways, ", or ");
   }
@@ -247,7 +248,6 @@ class CostModel {
   }
 
   const Plan& plan_;
-  const Options& options_;
   const StepCosts& costs_;
   const ForecastOptions& asked_;
   const int64_t workers_;
@@ -260,13 +260,13 @@ class CostModel {
   ForecastRow row_;
 };
 
-void warn(Forecast& forecast, const Plan& plan, const Options& options, const ForecastOptions& asked) {
+void warn(Forecast& forecast, const Plan& plan, const ForecastOptions& asked) {
   std::string over_shards, elsewhere, exchange, machines;
   const auto add = [](std::string& list, int64_t workers) {
     list += (list.empty() ? "" : ", ") + std::to_string(workers);
   };
   for (const ForecastRow& row : forecast.rows) {
-    if (row.workers > plan.shards) add(over_shards, row.workers);
+    if (row.workers > plan.step.shards) add(over_shards, row.workers);
     if (row.elsewhere) add(elsewhere, row.workers);
     if (row.exchange > row.compute) add(exchange, row.workers);
     if (row.machines > 1) add(machines, row.workers);
@@ -274,12 +274,12 @@ void warn(Forecast& forecast, const Plan& plan, const Options& options, const Fo
   const auto say = [&](const std::string& workers, const std::string& text) {
     if (!workers.empty()) forecast.warnings.push_back("workers " + workers + ": " + text);
   };
-  const bool on_gpu = plan.device != "cpu";
+  const bool on_gpu = plan.machine.device != "cpu";
   say(elsewhere, on_gpu
                      ? "one GPU was measured; more like it are assumed, and memory that is no faster for it"
                      : "this machine has " + std::to_string(forecast.costs.cores) +
                            " cores; more like these are assumed, and memory that is no faster for it");
-  say(over_shards, "more than the " + std::to_string(plan.shards) +
+  say(over_shards, "more than the " + std::to_string(plan.step.shards) +
                        " shards, and workers own whole shards: the others only read and wait");
   say(exchange, "the exchange takes longer than the computing: more workers make it worse");
   say(machines, "several machines: the network's " + shortest(asked.network_bandwidth) + " Gbit/s and " +
@@ -290,7 +290,7 @@ void warn(Forecast& forecast, const Plan& plan, const Options& options, const Fo
   const auto [slow, fast] = std::minmax_element(asked.worker_speeds.begin(), asked.worker_speeds.end());
   const bool given = slow != asked.worker_speeds.end() && *slow < *fast;
   if (!given && forecast.costs.slowest_over_fastest < kUnequal) return;
-  const bool fixed_deal = !machines.empty() && overlaps(options);
+  const bool fixed_deal = !machines.empty() && plan.exchange.overlap;
   forecast.warnings.push_back(
       std::string("workers are of unequal speed (") +
       (given ? "--worker-speeds" : "measured: " + fixed(forecast.costs.slowest_over_fastest, 2) + " to 1") +
@@ -301,26 +301,25 @@ void warn(Forecast& forecast, const Plan& plan, const Options& options, const Fo
 
 }  // namespace
 
-Forecast make_forecast(const Plan& plan, const Options& options, const StepCosts& costs,
-                       const ForecastOptions& asked) {
-  if (options.exchange == ExchangeKind::average) {
+Forecast make_forecast(const Plan& plan, const StepCosts& costs, const ForecastOptions& asked) {
+  if (plan.exchange.averages()) {
     throw Error(ErrorCode::invalid_option,
                 "--forecast is for runs that add gradients, and with --exchange average the replicas follow "
                 "the workers",
                 "leave out one of them");
   }
   Forecast forecast{.costs = costs, .rows = {}, .warnings = {}};
-  const double alone = CostModel(plan, options, costs, asked, 1).row().images_per_second;
+  const double alone = CostModel(plan, costs, asked, 1).row().images_per_second;
   std::vector<int64_t> counts = asked.forecast;
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   for (const int64_t workers : counts) {
-    ForecastRow row = CostModel(plan, options, costs, asked, workers).row();
+    ForecastRow row = CostModel(plan, costs, asked, workers).row();
     row.speed_up = row.images_per_second / alone;
     row.efficiency = row.speed_up / static_cast<double>(workers);
     forecast.rows.push_back(std::move(row));
   }
-  warn(forecast, plan, options, asked);
+  warn(forecast, plan, asked);
   return forecast;
 }
 

@@ -64,8 +64,7 @@ struct StepCosts {
 
 /// Measures for some seconds, with samples of the run's own data. Throws what reading them throws, and
 /// cancelled.
-StepCosts measure_step(const Prepared& prepared, const Options& options, const std::vector<int64_t>& workers,
-                       std::stop_token stop);
+StepCosts measure_step(const Prepared& prepared, const std::vector<int64_t>& workers, std::stop_token stop);
 
 /// Seconds unless said; of a step: on the worker that needs longest.
 struct ForecastRow {
@@ -99,8 +98,7 @@ struct Forecast {
 /// and a step lasts as long as the longest of reading, computing with exchange, and all work over all cores.
 /// Cores beyond this machine's are taken to be like its own, with memory that is no faster for all of them
 /// together. Throws invalid_option for averaging mode, whose replicas follow the workers.
-Forecast make_forecast(const Plan& plan, const Options& options, const StepCosts& costs,
-                       const ForecastOptions& asked);
+Forecast make_forecast(const Plan& plan, const StepCosts& costs, const ForecastOptions& asked);
 
 Json to_json(const Forecast& forecast);
 

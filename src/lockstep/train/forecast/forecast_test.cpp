@@ -16,18 +16,17 @@ using testing::Not;
 // 10 ms a shard, 8 shards of 16 samples; all else is cheap until a test says otherwise.
 struct Case {
   Plan plan;
-  Options options;
   StepCosts costs;
   ForecastOptions asked;
 
   Case() {
-    plan.train_count = 12'800;
-    plan.mini_batch_size = 128;
-    plan.steps_per_epoch = 100;
-    plan.validate_every = 100;
-    plan.max_epochs = 10;
-    plan.total_steps = 1'000;
-    plan.learned_count = 1'000'000;
+    plan.data.train_count = 12'800;
+    plan.step.mini_batch_size = 128;
+    plan.length.steps_per_epoch = 100;
+    plan.length.validate_every = 100;
+    plan.length.max_epochs = 10;
+    plan.length.total_steps = 1'000;
+    plan.network.learned_count = 1'000'000;
     costs.cores = 16;
     costs.shard_samples = 16;
     costs.shard.assign(16, 0.010);
@@ -37,7 +36,7 @@ struct Case {
     costs.gradient_bytes = 4'000'000;
     asked.forecast = {1, 2, 3, 4, 8};
   }
-  Forecast make() const { return make_forecast(plan, options, costs, asked); }
+  Forecast make() const { return make_forecast(plan, costs, asked); }
 };
 
 TEST(Forecast, WorkersOwnWholeShards) {
@@ -127,7 +126,7 @@ TEST(Forecast, ANetworkThatIsSlowerThanComputingIsNamed) {
               Contains(HasSubstr("workers 8: the exchange takes longer than the computing")));
   EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 8: several machines")));
   // Two ranks with one node each: a slice of it there, and a finished slice; 3 messages in turn.
-  c.options.overlap = false;
+  c.plan.exchange.overlap = false;
   EXPECT_NEAR(c.make().rows[1].exchange, 4e6 / (0.1e9 / 8) + 3 * 50e-6 + 0.0001, 1e-9);
   c.asked.network_bandwidth = 1000;
   EXPECT_EQ(c.make().rows[1].bottleneck, "compute");
@@ -157,8 +156,8 @@ TEST(Forecast, SpeedsThatWereMeasuredAreNoAssumption) {
 
 TEST(Forecast, OneGpuIsMeasuredAndMoreAreAssumed) {
   Case c;
-  c.plan.device = "cuda";
-  c.plan.devices = {0, 1};
+  c.plan.machine.device = "cuda";
+  c.plan.machine.devices = {0, 1};
   c.costs.shard.resize(1);
   c.costs.exchange.resize(1);
   c.asked.forecast = {1, 2, 4};
@@ -170,9 +169,9 @@ TEST(Forecast, OneGpuIsMeasuredAndMoreAreAssumed) {
 
 TEST(Forecast, MoreThanEightGpusAreWorthAWord) {
   Case c;
-  c.plan.device = "cuda";
-  c.plan.devices = {0};
-  c.plan.shards = 16;
+  c.plan.machine.device = "cuda";
+  c.plan.machine.devices = {0};
+  c.plan.step.shards = 16;
   c.asked.forecast = {1, 8};
   EXPECT_THAT(c.make().warnings, Not(Contains(HasSubstr("more than 8 GPUs"))));
   c.asked.forecast = {16};
@@ -181,8 +180,8 @@ TEST(Forecast, MoreThanEightGpusAreWorthAWord) {
 
 TEST(Forecast, AMiniBatchThatGrowsWithTheWorkersKeepsThemBusy) {
   Case c;
-  c.options.scale_with_workers = ScaleWithWorkers::batch;
-  c.plan.workers = 1;
+  c.plan.step.scales_with_workers = true;
+  c.plan.machine.workers = 1;
   const Forecast forecast = c.make();
   EXPECT_EQ(forecast.rows[4].mini_batch_size, 1024);
   EXPECT_FALSE(forecast.rows[0].assumed);
@@ -192,7 +191,7 @@ TEST(Forecast, AMiniBatchThatGrowsWithTheWorkersKeepsThemBusy) {
 
 TEST(Forecast, AveragingModeIsRefused) {
   Case c;
-  c.options.exchange = ExchangeKind::average;
+  c.plan.exchange.kind = ExchangeKind::average;
   EXPECT_THROW(c.make(), Error);
 }
 

@@ -43,22 +43,18 @@ double typical_seconds(const Work& work, double least_seconds) {
 
 class StepMeasurement {
  public:
-  StepMeasurement(const Prepared& prepared, const Options& options, std::stop_token stop)
-      : prepared_(prepared),
-        plan_(prepared.plan),
-        options_(options),
-        stop_(std::move(stop)),
-        probe_(prepared.network, plan_, options) {
-    costs_.cores = plan_.cores;
+  StepMeasurement(const Prepared& prepared, std::stop_token stop)
+      : prepared_(prepared), plan_(prepared.plan), stop_(std::move(stop)), probe_(prepared.network, plan_) {
+    costs_.cores = plan_.machine.cores;
   }
 
   StepCosts measure(const std::vector<int64_t>& workers) {
     measure_reading();
-    const int64_t shards = used_shards(plan_.shards, plan_.mini_batch_size);
-    costs_.shard_samples = divided_up(plan_.mini_batch_size, shards);
+    const int64_t shards = used_shards(plan_.step.shards, plan_.step.mini_batch_size);
+    costs_.shard_samples = divided_up(plan_.step.mini_batch_size, shards);
     shard_ = made_up_shard(plan_, costs_.shard_samples, typical_steps());
     measure_alone();
-    const int64_t most = plan_.device == "cpu" ? std::min(plan_.cores, shards) : 1;
+    const int64_t most = plan_.machine.device == "cpu" ? std::min(plan_.machine.cores, shards) : 1;
     std::vector<int64_t> counts{1, most};
     for (const int64_t count : workers) counts.push_back(std::min(count, most));
     std::sort(counts.begin(), counts.end());
@@ -67,10 +63,11 @@ class StepMeasurement {
     // A core that is shared is no faster than one alone: where it seems so, another had the machine.
     for (size_t threads = costs_.shard.size(); threads-- > 1;)
       costs_.shard[threads - 1] = std::min(costs_.shard[threads - 1], costs_.shard[threads]);
-    const bool half = options_.exchange == ExchangeKind::bf16 || options_.exchange == ExchangeKind::fp16;
-    const int64_t bytes = half ? 2 : number_bytes(plan_.precision);
-    costs_.gradient_bytes =
-        options_.exchange == ExchangeKind::powersgd ? powersgd_bytes() : plan_.learned_count * bytes;
+    const bool half = plan_.exchange.kind == ExchangeKind::bf16 || plan_.exchange.kind == ExchangeKind::fp16;
+    const int64_t bytes = half ? 2 : number_bytes(plan_.step.precision);
+    costs_.gradient_bytes = plan_.exchange.kind == ExchangeKind::powersgd
+                                ? powersgd_bytes()
+                                : plan_.network.learned_count * bytes;
     return costs_;
   }
 
@@ -81,12 +78,12 @@ class StepMeasurement {
   }
 
   int64_t typical_steps() const {
-    if (plan_.format.kind != data::SampleKind::sequence) return 0;
-    if (plan_.tbptt_length > 0) return plan_.tbptt_length;
+    if (plan_.data.format.kind != data::SampleKind::sequence) return 0;
+    if (plan_.step.tbptt_length > 0) return plan_.step.tbptt_length;
     int64_t longest = 1;  // of a shard of samples from all over the dataset
     for (const int64_t index : spaced(costs_.shard_samples))
       longest = std::max(longest, prepared_.train->dataset().store().image_size(index).width);
-    return std::max(longest, options_.sequence_length);
+    return std::max(longest, plan_.data.least_time_steps);
   }
 
   std::vector<int64_t> spaced(int64_t most) const {
@@ -99,14 +96,14 @@ class StepMeasurement {
   void measure_reading() {
     const data::ImageSet& images = *prepared_.train;
     const bool in_memory =
-        images.dataset().store().in_memory() || plan_.format.kind == data::SampleKind::sequence;
+        images.dataset().store().in_memory() || plan_.data.format.kind == data::SampleKind::sequence;
     costs_.parallel_reads = images.parallel_reads();
     costs_.first_from = in_memory                   ? ReadFrom::memory
                         : images.cache() != nullptr ? ReadFrom::cache
                                                     : ReadFrom::decode;
-    costs_.later_from = in_memory || images.kept() || plan_.keep_features ? ReadFrom::memory
-                        : plan_.cached_images                             ? ReadFrom::cache
-                                                                          : ReadFrom::decode;
+    costs_.later_from = in_memory || images.kept() || plan_.network.keep_features ? ReadFrom::memory
+                        : plan_.machine.cached_images                             ? ReadFrom::cache
+                                                                                  : ReadFrom::decode;
     const std::vector<int64_t> read = in_memory ? spaced(kMostRead) : read_for_the_first_time();
     measure_copy(read);
     // From a cache that is still to be made: out of the system's memory at the price of another copy.
@@ -126,7 +123,7 @@ class StepMeasurement {
         try {
           prepared_.train->read(index, image);
         } catch (const data::BadImage&) {
-          if (options_.on_bad_sample == data::OnBadSample::fail) throw;
+          if (plan_.data.on_bad_sample == data::OnBadSample::fail) throw;
           index = kBad;
         }
       });
@@ -160,15 +157,15 @@ class StepMeasurement {
         std::make_shared<const data::ImageSet>(prepared_.train->dataset().subset(indices),
                                                prepared_.train->format(), /*most_bytes=*/int64_t{1} << 62);
     data::MiniBatchQueue queue(part, {},
-                               {.mini_batch_size = std::min(plan_.mini_batch_size, part->size()),
-                                .shards = plan_.shards,
-                                .order = {.seed = options_.seed},
-                                .augment = data::Augment::parse(options_.augment),
-                                .cut_out = queue_cut(plan_, options_),
+                               {.mini_batch_size = std::min(plan_.step.mini_batch_size, part->size()),
+                                .shards = plan_.step.shards,
+                                .order = {.seed = plan_.step.seed},
+                                .augment = plan_.data.augment,
+                                .cut_out = queue_cut(plan_.data),
                                 .epochs = 1'000'000,
                                 .read_ahead = 1,
-                                .least_time_steps = options_.sequence_length,
-                                .images_wanted = !plan_.keep_features});
+                                .least_time_steps = plan_.data.least_time_steps,
+                                .images_wanted = !plan_.network.keep_features});
     while (const auto batch = queue.next(stop_)) {
       if (batch->ends_epoch) break;
     }
@@ -188,7 +185,7 @@ class StepMeasurement {
     group.run([&](Share) {
       at::set_num_threads(1);
       const std::unique_ptr<ShardRunner> runner = probe_.make_runner();
-      if (plan_.keep_features) {
+      if (plan_.network.keep_features) {
         costs_.feature_sample =
             typical_seconds([&] { shard_.input = runner->features(shard_.images).cpu(); }, kSeconds / 2) /
             static_cast<double>(shard_.count);
@@ -208,13 +205,13 @@ class StepMeasurement {
   void measure_together(int64_t threads, int64_t shards) {
     comm::ThreadGroup group(threads);
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
-    const Optimizer optimizer(resolve_rule(options_), probe_.weights());
-    Exchange exchange(
-        group, *alone, probe_.weights(), optimizer,
-        {.way = make_gradient_compressor(options_.exchange, *alone, probe_.weights(), options_.powersgd_rank),
-         .gradient_clip = options_.gradient_clip,
-         .overlap = false,
-         .agree = [] { return false; }});
+    const Optimizer optimizer(rule_of(plan_.update), probe_.weights());
+    Exchange exchange(group, *alone, probe_.weights(), optimizer,
+                      {.way = make_gradient_compressor(plan_.exchange.kind, *alone, probe_.weights(),
+                                                       plan_.exchange.powersgd_rank),
+                       .gradient_clip = plan_.update.gradient_clip,
+                       .overlap = false,
+                       .agree = [] { return false; }});
     std::vector<double> shard_seconds(static_cast<size_t>(threads)),
         exchange_seconds(static_cast<size_t>(threads));
     group.run([&](Share share) {
@@ -280,15 +277,15 @@ class StepMeasurement {
     for (const ParameterSlot& slot : probe_.weights().slots()) {
       const int64_t rows = slot.shape.empty() ? 1 : slot.shape.front();
       const int64_t columns = slot.count / std::max<int64_t>(1, rows);
-      numbers += slot.shape.size() < 2 ? slot.count
-                                       : std::min(slot.count, (rows + columns) * options_.powersgd_rank);
+      numbers += slot.shape.size() < 2
+                     ? slot.count
+                     : std::min(slot.count, (rows + columns) * plan_.exchange.powersgd_rank);
     }
     return numbers * 4;
   }
 
   const Prepared& prepared_;
   const Plan& plan_;
-  const Options& options_;
   std::stop_token stop_;
   ShardProbe probe_;
   data::Shard shard_;
@@ -297,9 +294,8 @@ class StepMeasurement {
 
 }  // namespace
 
-StepCosts measure_step(const Prepared& prepared, const Options& options, const std::vector<int64_t>& workers,
-                       std::stop_token stop) {
-  return StepMeasurement(prepared, options, std::move(stop)).measure(workers);
+StepCosts measure_step(const Prepared& prepared, const std::vector<int64_t>& workers, std::stop_token stop) {
+  return StepMeasurement(prepared, std::move(stop)).measure(workers);
 }
 
 }  // namespace lockstep::train

@@ -37,7 +37,7 @@ HeldOut split_off(const std::string& path, const Manifest& manifest, const Model
   const data::Dataset dataset = open(path, manifest.options, model);
   HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
   held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
-  if (manifest.plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash())) {
+  if (manifest.plan.data.listing_hash != as_hex(dataset.store().listing_hash())) {
     held_out.warnings.push_back("\"" + path +
                                 "\" lists other files than it did when the run began, so some of those that "
                                 "are judged here may have been trained on");
@@ -67,9 +67,8 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
 int64_t trained_on(const Model& model, const data::Dataset& dataset) {
   if (dataset.empty() || model.weights.empty()) return 0;
   const auto manifest = read_manifest(io::RunPaths{model.weights.parent_path()}.options());
-  if (!manifest || manifest->plan.value("listing_hash", "") != as_hex(dataset.store().listing_hash()))
-    return 0;
-  return manifest->plan.value("train_count", int64_t{0});
+  if (!manifest || manifest->plan.data.listing_hash != as_hex(dataset.store().listing_hash())) return 0;
+  return manifest->plan.data.train_count;
 }
 
 }  // namespace lockstep::train

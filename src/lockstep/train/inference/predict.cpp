@@ -32,28 +32,17 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
     throw Error(ErrorCode::invalid_option,
                 "the run's network is a C++ module, which only its own program can make",
                 "name it: train::model_of_run(folder, \"last\", network)");
-  const Json& plan = manifest->plan;
+  const Plan& plan = manifest->plan;
   Model model;
-  try {
-    model.network = manifest->network.is_null()
-                        ? own
-                        : nn::read_network(manifest->network, plan.at("network").get<std::string>());
-    model.input = {plan.at("channels").get<int64_t>(), plan.at("height").get<int64_t>(),
-                   plan.at("width").get<int64_t>(), static_cast<int64_t>(plan.at("classes").size())};
-    model.input.time_steps = plan.value("time_steps", int64_t{0});
-    model.input.labels_time_steps = plan.value("labels_steps", false);
-    model.padding = manifest->options.sequence_padding;
-    model.classes = plan.at("classes").get<std::vector<std::string>>();
-    Options used;
-    set_field(used, "resize", plan.value("resize", field_text(manifest->options, "resize")));
-    model.resize = used.resize;
-    model.resize_to = plan.value("resize_to", std::vector<int64_t>());
-    model.decode = manifest->options.decode;
-    model.mean = plan.at("mean").get<std::vector<double>>();
-    model.deviation = plan.at("deviation").get<std::vector<double>>();
-  } catch (const Json::exception&) {
-    throw Error(ErrorCode::corrupt_data, "\"" + paths.options().string() + "\" is damaged");
-  }
+  model.network = manifest->network.is_null() ? own : nn::read_network(manifest->network, plan.network.name);
+  model.input = plan.network.input;
+  model.classes = plan.data.classes;
+  model.resize = plan.data.format.resize;
+  model.resize_to = plan.data.resize_to;
+  model.decode = plan.data.format.decode;
+  model.padding = plan.data.format.padding;
+  model.mean = plan.data.mean;
+  model.deviation = plan.data.deviation;
   return model;
 }
 
@@ -92,7 +81,7 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
                 "nothing says what size of images the weights in \"" + options.weights + "\" are for",
                 "--image-size HxW, or a network file with \"input\"; docs/networks.md has it");
   }
-  check_weights_are_there(network, options);
+  check_weights_are_there(network, options.weights);
   const nn::SafetensorsFile file = nn::read_weights(use.weights);
   Model model;
   model.network = network;
@@ -134,13 +123,6 @@ data::ImageFormat format_of(const Model& model) {
     format.decode = model.decode == data::Decode::gpu ? data::Decode::exact : model.decode;
   }
   return format;
-}
-
-data::ImageFormat format_of(const nn::NetworkInput& input) {
-  if (input.time_steps == 0)
-    return {.channels = input.channels, .height = input.height, .width = input.width};
-  return {
-      .channels = input.channels, .height = 1, .width = input.time_steps, .kind = data::SampleKind::sequence};
 }
 
 std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset,

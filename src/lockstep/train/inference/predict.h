@@ -39,8 +39,6 @@ std::string noun_of(const Model& model);
 /// What the model takes images or sequences to. Decode::gpu is exact here: for_each_shard (inference.h)
 /// takes the GPU where it runs on one.
 data::ImageFormat format_of(const Model& model);
-/// The same for a network alone, with the defaults of data::ImageFormat.
-data::ImageFormat format_of(const nn::NetworkInput& input);
 
 /// `dataset` and nothing left out; with OnBadSample::skip without the images that cannot be read, which are
 /// the second.

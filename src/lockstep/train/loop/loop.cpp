@@ -31,52 +31,68 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-at::Device device_of(const Plan& plan) { return open_device(plan.device, plan.gpu); }
+at::Device device_of(const Plan& plan) { return open_device(plan.machine.device, plan.machine.gpu); }
 
 data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, bool resident) {
   const Plan& plan = setup.plan;
-  const Options& options = setup.options;
-  return {.mini_batch_size = plan.mini_batch_size,
-          .shards = plan.shards,
-          .shard_size = options.exchange == ExchangeKind::average ? plan.mini_batch_size / plan.shards : 0,
+  return {.mini_batch_size = plan.step.mini_batch_size,
+          .shards = plan.step.shards,
+          .shard_size = plan.exchange.averages() ? plan.step.mini_batch_size / plan.step.shards : 0,
           .ranks = setup.comm.size(),
-          .order = sample_order(plan, options),
-          .augment = data::Augment::parse(options.augment),
-          .cut_out = queue_cut(plan, options),
-          .start = {plan.first_epoch + (step - plan.first_step) / plan.steps_per_epoch,
-                    (step - plan.first_step) % plan.steps_per_epoch},
-          .epochs = plan.first_epoch + plan.max_epochs,
-          .read_ahead = plan.read_ahead,
-          .least_time_steps = options.sequence_length,
+          .order = sample_order(plan.step),
+          .augment = plan.data.augment,
+          .cut_out = queue_cut(plan.data),
+          .start = {plan.length.first_epoch + (step - plan.length.first_step) / plan.length.steps_per_epoch,
+                    (step - plan.length.first_step) % plan.length.steps_per_epoch},
+          .epochs = plan.length.first_epoch + plan.length.max_epochs,
+          .read_ahead = plan.machine.read_ahead,
+          .least_time_steps = plan.data.least_time_steps,
           .pinned = device_of(plan).is_cuda(),
-          .images_wanted = !plan.keep_features && !resident};
+          .images_wanted = !plan.network.keep_features && !resident};
 }
 
 nn::Instance make_instance(const TrainingSetup& setup) {
-  return trainable_instance(setup.network, setup.plan.input, setup.options);
+  return trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
 }
 
 AveragingOptions averaging_options(const TrainingSetup& setup) {
-  const Options& options = setup.options;
-  return {.frequency = options.averaging_frequency,
-          .warmup_rounds = options.averaging_warmup_steps,
+  const ExchangePlan& plan = setup.plan.exchange;
+  const LengthPlan& length = setup.plan.length;
+  return {.frequency = plan.averaging_frequency,
+          .warmup_rounds = plan.averaging_warmup_steps,
           .first_round = setup.state.averaged_step,
-          .last_round = setup.more_passes ? setup.plan.max_steps : setup.plan.total_steps,
-          .average_updaters = options.average_updaters,
-          .outer = options.outer_optimizer,
-          .outer_learning_rate = options.outer_learning_rate,
-          .outer_momentum = options.outer_momentum,
-          .gradient_clip = options.gradient_clip};
+          .last_round = setup.more_passes ? length.max_steps : length.total_steps,
+          .average_updaters = plan.average_updaters,
+          .outer = plan.outer_optimizer,
+          .outer_learning_rate = plan.outer_learning_rate,
+          .outer_momentum = plan.outer_momentum,
+          .gradient_clip = setup.plan.update.gradient_clip};
+}
+
+Schedule schedule_of(const Plan& plan) {
+  const UpdatePlan& update = plan.update;
+  const LengthPlan& length = plan.length;
+  return {.kind = update.lr_schedule,
+          .learning_rate = update.learning_rate,
+          .drop_factor = update.lr_drop_factor,
+          .drop_period = update.lr_drop_period,
+          .steps_per_epoch = length.steps_per_epoch,
+          .total_steps = length.schedule_steps,
+          .first_step = length.first_step,
+          .first_epoch = length.first_epoch,
+          .warmup_steps = update.warmup_steps};
 }
 
 // No hidden state is kept unless sequences come in pieces.
 HiddenStates hidden_states(const Plan& plan, const nn::Instance& instance, const SharedWeights& weights) {
-  return plan.tbptt_length > 0 ? HiddenStates(instance.hidden_state, plan.mini_batch_size, weights.flat())
-                               : HiddenStates();
+  return plan.step.tbptt_length > 0
+             ? HiddenStates(instance.hidden_state, plan.step.mini_batch_size, weights.flat())
+             : HiddenStates();
 }
 
 std::vector<int64_t> owners_of(const TrainingSetup& setup) {
-  const int64_t ranks = setup.comm.size(), threads = setup.plan.workers / ranks, shards = setup.plan.shards;
+  const int64_t ranks = setup.comm.size(), threads = setup.plan.machine.workers / ranks,
+                shards = setup.plan.step.shards;
   std::vector<int64_t> owners;
   for (int64_t shard = 0; shard < shards; ++shard) {
     const int64_t rank = owner_of(shards, ranks, shard);
@@ -88,8 +104,8 @@ std::vector<int64_t> owners_of(const TrainingSetup& setup) {
 
 // In averaging mode, of each replica that has some.
 std::vector<int64_t> samples_of_replicas(const data::Batch& batch, const Plan& plan) {
-  const int64_t each =
-      plan.sampler_replicas > 0 ? batch.global_count / batch.shard_count : plan.mini_batch_size / plan.shards;
+  const int64_t each = plan.step.sampler_replicas > 0 ? batch.global_count / batch.shard_count
+                                                      : plan.step.mini_batch_size / plan.step.shards;
   std::vector<int64_t> samples(static_cast<size_t>(batch.shard_count), each);
   samples.back() = batch.global_count - each * (batch.shard_count - 1);
   return samples;
@@ -97,14 +113,14 @@ std::vector<int64_t> samples_of_replicas(const data::Batch& batch, const Plan& p
 
 // The slots that the workers of this rank have; there the mini-batch is always full.
 Range slots_of_rank(const TrainingSetup& setup) {
-  const int64_t slots = setup.plan.mini_batch_size, shards = used_shards(setup.plan.shards, slots);
+  const int64_t slots = setup.plan.step.mini_batch_size, shards = used_shards(setup.plan.step.shards, slots);
   const Range own = part_of(shards, setup.comm.size(), setup.comm.rank());
   if (own.count() == 0) return {};
   return {part_of(slots, shards, own.begin).begin, part_of(slots, shards, own.end - 1).end};
 }
 
 bool patience_is_over(const Plan& plan, const RunState& state) {
-  return plan.patience > 0 && state.validations_since_best >= plan.patience;
+  return plan.length.patience > 0 && state.validations_since_best >= plan.length.patience;
 }
 
 int64_t first_slot(const data::Batch& batch, const data::Shard& shard) {
@@ -131,52 +147,51 @@ struct Training::Worker {
         step(training.state_.step) {
     runner.set_pieces(training.state_.pieces);
     const TrainingSetup& setup = training.setup_;
-    if (!setup.plan.streamed)
+    if (!setup.plan.data.streamed)
       queue = std::make_unique<data::MiniBatchQueue>(setup.train, all,
                                                      queue_options(setup, step, !training.resident_.empty()));
   }
 
   std::optional<data::Batch> next_batch(const TrainingSetup& setup) {
-    return queue ? queue->next(setup.stop)
-                 : setup.stream->next(step - setup.plan.first_step, all, setup.comm.size(), setup.stop);
+    return queue
+               ? queue->next(setup.stop)
+               : setup.stream->next(step - setup.plan.length.first_step, all, setup.comm.size(), setup.stop);
   }
 };
 
 Training::Training(TrainingSetup setup, nn::Instance prototype)
     : setup_(std::move(setup)),
       prototype_(std::move(prototype)),
-      weights_(prototype_, number_type(setup_.plan.precision), device_of(setup_.plan)),
-      norms_(probe_batch_norms(prototype_, setup_.plan.input)),
-      optimizer_(resolve_rule(setup_.options), weights_,
-                 rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.options,
-                                                            setup_.plan.fresh_layers))),
-      schedule_{setup_.plan.lr_schedule,       setup_.plan.learning_rate,   setup_.options.lr_drop_factor,
-                setup_.options.lr_drop_period, setup_.plan.steps_per_epoch, setup_.plan.schedule_steps,
-                setup_.plan.first_step,        setup_.plan.first_epoch,     setup_.options.warmup_steps},
-      group_(setup_.plan.workers / setup_.comm.size()),
+      weights_(prototype_, number_type(setup_.plan.step.precision), device_of(setup_.plan)),
+      norms_(probe_batch_norms(prototype_, setup_.plan.network.input)),
+      optimizer_(rule_of(setup_.plan.update), weights_,
+                 rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.plan.network))),
+      schedule_(schedule_of(setup_.plan)),
+      group_(setup_.plan.machine.workers / setup_.comm.size()),
       exchange_(group_, setup_.comm, weights_, optimizer_,
-                {.way = make_gradient_compressor(setup_.options.exchange, setup_.comm, weights_,
-                                                 setup_.options.powersgd_rank),
-                 .gradient_clip = setup_.options.gradient_clip,
+                {.way = make_gradient_compressor(setup_.plan.exchange.kind, setup_.comm, weights_,
+                                                 setup_.plan.exchange.powersgd_rank),
+                 .gradient_clip = setup_.plan.update.gradient_clip,
                  .not_finite = scales_loss() ? NotFinite::skip : NotFinite::update,
                  .in_place = !prototype_.layers.empty(),
-                 .overlap = overlaps(setup_.options),
+                 .overlap = setup_.plan.exchange.overlap,
                  .agree = [this] { return agree(); }}),
       state_(setup_.state),
-      last_step_(setup_.plan.total_steps > 0 ? setup_.plan.total_steps : std::numeric_limits<int64_t>::max()),
+      last_step_(setup_.plan.length.total_steps > 0 ? setup_.plan.length.total_steps
+                                                    : std::numeric_limits<int64_t>::max()),
       hidden_states_(hidden_states(setup_.plan, prototype_, weights_)),
       shard_queue_(group_.size(), exchange_.overlaps() ? Takeover::never : Takeover::allowed),
-      shard_results_(static_cast<size_t>(setup_.plan.shards)),
+      shard_results_(static_cast<size_t>(setup_.plan.step.shards)),
       owners_(owners_of(setup_)),
       shard_workers_(owners_),
       thread_ids_(static_cast<size_t>(group_.size())) {
-  if (setup_.plan.keep_features) {
+  if (setup_.plan.network.keep_features) {
     features_.emplace_back(setup_.train, setup_.train_features);
     if (setup_.validation != nullptr) features_.emplace_back(setup_.validation, setup_.validation_features);
   }
-  if (setup_.options.exchange != ExchangeKind::average) return;
-  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.shards, [this](int64_t rank) {
-                                 return part_of(setup_.plan.shards, setup_.comm.size(), rank);
+  if (!setup_.plan.exchange.averages()) return;
+  const ReplicaWorkers workers{group_, setup_.comm, setup_.plan.step.shards, [this](int64_t rank) {
+                                 return part_of(setup_.plan.step.shards, setup_.comm.size(), rank);
                                }};
   averaging_ =
       std::make_unique<Averaging>(workers, Averaging::Masters{weights_, optimizer_, norms_},
@@ -184,10 +199,10 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
 }
 
 ShardRunnerOptions Training::options_of_runners() {
-  ShardRunnerOptions options = shard_runner_options(setup_.plan, setup_.options);
-  if (!setup_.plan.cuda_graphs) return options;
+  ShardRunnerOptions options = shard_runner_options(setup_.plan);
+  if (!setup_.plan.machine.cuda_graphs) return options;
   options.recording = {
-      .make_graph = [gpu = setup_.plan.gpu] { return device::gpu_library().make_step_graph(gpu); },
+      .make_graph = [gpu = setup_.plan.machine.gpu] { return device::gpu_library().make_step_graph(gpu); },
       .warn =
           [this](const std::string& text) {
             say("message", {{"text", text}, {"level", "warning"}});
@@ -209,7 +224,7 @@ void Training::share_start() {
 
 EndReason Training::run() {
   started_ = now_seconds() - state_.seconds;
-  state_.pieces = std::max(state_.pieces, setup_.options.accumulate);
+  state_.pieces = std::max(state_.pieces, setup_.plan.step.accumulate);
   if (averaging_) averaging_->begin(state_.step);
   check_feature_files();
   take_resident_memory();
@@ -244,7 +259,9 @@ EndReason Training::run() {
 void Training::check_feature_files() {
   const bool any =
       std::ranges::any_of(features_, [](const Features& features) { return features.file() != nullptr; });
-  const uint64_t frozen = any ? hash_of_frozen(weights_.state(), prototype_, setup_.plan.frozen_layers) : 0;
+  const uint64_t frozen = any ? hash_of_frozen(weights_.state(), prototype_,
+                                               static_cast<size_t>(setup_.plan.network.frozen_layers))
+                              : 0;
   for (Features& features : features_) features.check_file(frozen);
 }
 
@@ -281,13 +298,13 @@ const Features* Training::features_of(const data::ImageSet& images) const {
 
 // Where it is not there after all, the run goes on without.
 void Training::take_resident_memory() {
-  if (!setup_.plan.resident) return;
+  if (!setup_.plan.machine.resident) return;
   std::vector<std::shared_ptr<const data::ImageSet>> sets{setup_.train};
   if (setup_.validation != nullptr) sets.push_back(setup_.validation);
-  resident_ =
-      take_resident(sets, device_of(setup_.plan), setup_.options.resident, [&](const std::string& text) {
-        say("message", {{"text", text}, {"level", "warning"}});
-      });
+  resident_ = take_resident(sets, device_of(setup_.plan), setup_.plan.machine.resident_required,
+                            [&](const std::string& text) {
+                              say("message", {{"text", text}, {"level", "warning"}});
+                            });
 }
 
 // After a stop some are missing, and nothing reads them, as with features.
@@ -295,7 +312,7 @@ void Training::load_resident(Worker& worker) {
   if (resident_.empty()) return;
   if (worker.is_first()) {
     const auto start = Clock::now();
-    const int64_t threads = std::max<int64_t>(1, setup_.plan.cores / setup_.comm.size());
+    const int64_t threads = std::max<int64_t>(1, setup_.plan.machine.cores / setup_.comm.size());
     int64_t count = 0, bytes = 0;
     with_context([] { return std::string("while the images were brought to the GPU"); },
                  [&] {
@@ -359,12 +376,13 @@ void Training::walk(Worker& worker) {
 // Of the whole training, as far as is known.
 bool Training::is_end(int64_t step) const {
   return is_last(step) &&
-         (!setup_.more_passes || (setup_.plan.max_steps > 0 && step >= setup_.plan.max_steps));
+         (!setup_.more_passes || (setup_.plan.length.max_steps > 0 && step >= setup_.plan.length.max_steps));
 }
 
 int64_t Training::epochs_begun() const {
   const Plan& plan = setup_.plan;
-  return state_.step == plan.first_step ? plan.first_epoch : schedule_.epoch_of(state_.step - 1) + 1;
+  return state_.step == plan.length.first_step ? plan.length.first_epoch
+                                               : schedule_.epoch_of(state_.step - 1) + 1;
 }
 
 // In averaging mode what is due waits for the next average. At the end of an epoch of unknown length, 0, the
@@ -377,7 +395,7 @@ bool Training::is_due(int64_t step, int64_t every) const {
 
 bool Training::validation_is_due(int64_t step) const {
   return setup_.validation != nullptr && step > 0 &&
-         (is_due(step, setup_.plan.validate_every) || is_end(step));
+         (is_due(step, setup_.plan.length.validate_every) || is_end(step));
 }
 
 // One optimizer step. False when the run has ended; the step is then not made.
@@ -397,7 +415,7 @@ bool Training::train_step(Worker& worker) {
   do {
     if (batch) train_part(worker, *batch);
     group_.barrier([&] {
-      if (setup_.plan.streamed && batch && batch->ends_epoch) end_after(worker.step + 1);
+      if (setup_.plan.data.streamed && batch && batch->ends_epoch) end_after(worker.step + 1);
       if (averaging_) return void(agree());
       exchange_.synchronize(batch ? batch->shard_count : 0);
     });
@@ -418,7 +436,7 @@ bool Training::train_step(Worker& worker) {
   if (worker.is_first()) {
     score = fold_step(batch->shard_count);
     if (scales_loss()) state_.set_scale(next(scale, exchange_.skipped(), worker.step + 1));
-    if (is_mixed(setup_.plan.precision)) AutocastScope::forget_casts();
+    if (is_mixed(setup_.plan.step.precision)) AutocastScope::forget_casts();
     hidden_states_.commit();
     state_.step = worker.step + 1;
   }
@@ -555,19 +573,19 @@ Score Training::fold_step(int64_t shard_count) {
 
 Score Training::score(Worker& worker, const data::ImageSet& images) {
   const Plan& plan = setup_.plan;
-  const int64_t batches = data::steps_per_epoch(images.size(), plan.mini_batch_size);
+  const int64_t batches = data::steps_per_epoch(images.size(), plan.step.mini_batch_size);
   const Features* features = features_of(images);
   const ResidentImages* resident = resident_of(images);
-  if (worker.is_first()) evaluation_results_.assign(static_cast<size_t>(batches * plan.shards), {});
+  if (worker.is_first()) evaluation_results_.assign(static_cast<size_t>(batches * plan.step.shards), {});
   worker.runner.begin_evaluation();
   group_.barrier();
   const std::shared_ptr<const data::ImageSet> unowned(&images, [](const data::ImageSet*) {});
   data::MiniBatchQueue queue(unowned, worker.all,
-                             {.mini_batch_size = plan.mini_batch_size,
-                              .shards = plan.shards,
+                             {.mini_batch_size = plan.step.mini_batch_size,
+                              .shards = plan.step.shards,
                               .ranks = setup_.comm.size(),
                               .order = {.shuffle = data::Shuffle::never},
-                              .least_time_steps = setup_.options.sequence_length,
+                              .least_time_steps = setup_.plan.data.least_time_steps,
                               .pinned = device_of(plan).is_cuda(),
                               .images_wanted = features == nullptr && resident == nullptr});
   HiddenStates hidden_state = hidden_states(plan, prototype_, weights_);
@@ -576,7 +594,7 @@ Score Training::score(Worker& worker, const data::ImageSet& images) {
     for (const data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
       ShardResult& result =
-          evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.shards + shard.index)];
+          evaluation_results_[static_cast<size_t>(batch->cursor.step * plan.step.shards + shard.index)];
       result = worker.runner.evaluate(with_features(shard, features, worker.runner), nullptr,
                                       hidden_state.rows(shard, first_slot(*batch, shard)));
       hidden_state.put(first_slot(*batch, shard), std::exchange(result.hidden_state, {}));
@@ -634,7 +652,7 @@ void Training::save_if_due() {
   const Plan& plan = setup_.plan;
   const auto start = Clock::now();
   state_.seconds = now_seconds() - started_;
-  if (is_due(state_.step, plan.hash_every) || is_end(state_.step)) {
+  if (is_due(state_.step, plan.record.hash_every) || is_end(state_.step)) {
     const uint64_t hash = weights_.hash();
     compare_hashes(setup_.comm, hash, state_.step);
     say("hash", {{"weights", as_hex(hash)}});
@@ -643,7 +661,7 @@ void Training::save_if_due() {
   // A resume from before a split would have to run out of memory in the same step.
   const bool split = split_unsaved_ && is_due(state_.step, 1);
   if (split) split_unsaved_ = false;
-  bool due = (split || is_due(state_.step, plan.checkpoint_every)) && !is_last(state_.step);
+  bool due = (split || is_due(state_.step, plan.record.checkpoint_every)) && !is_last(state_.step);
   if (due) collect_state();
   if (setup_.writer == nullptr) return;
   if (due && !best && !split && setup_.writer->busy()) {

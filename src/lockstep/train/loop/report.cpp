@@ -18,12 +18,12 @@ bool is_logged(int64_t step, int64_t steps_per_epoch) {
   return step <= 10 || step % (steps_per_epoch == 0 ? 10 : std::max<int64_t>(1, steps_per_epoch / 50)) == 0;
 }
 
-std::string bad_loss_hint(int64_t steps_done, const Options& options) {
+std::string bad_loss_hint(int64_t steps_done, const std::string& weights) {
   if (steps_done > 0)
     return "try a smaller --learning-rate, or --gradient-clip 1; the last checkpoint is of an earlier step";
   return "no step has changed the weights yet, so no learning rate is to blame: look for values that are not "
          "finite, or very large, in " +
-         (options.weights.empty() ? "" : "the weights \"" + options.weights + "\", ") +
+         (weights.empty() ? "" : "the weights \"" + weights + "\", ") +
          "the data, what --normalize makes of them, and a network of your own";
 }
 
@@ -54,13 +54,13 @@ void Training::check_losses(int64_t shard_count) const {
     const std::string place = averaging_ ? "replica " + std::to_string(shard)
                                          : "shard " + std::to_string(shard) + " of rank " +
                                                std::to_string(shard_workers_[static_cast<size_t>(shard)]);
-    throw bad_loss(loss, state_.step + 1, place, bad_loss_hint(state_.step, setup_.options));
+    throw bad_loss(loss, state_.step + 1, place, bad_loss_hint(state_.step, setup_.plan.network.weights));
   }
 }
 
 // Whether twice as many pieces make those of a shard of so many samples smaller.
 bool Training::may_split(int64_t samples) const {
-  return setup_.options.out_of_memory == OutOfMemory::split &&
+  return setup_.plan.step.out_of_memory == OutOfMemory::split &&
          used_shards(2 * state_.pieces, samples) > used_shards(state_.pieces, samples);
 }
 
@@ -164,13 +164,14 @@ void Training::report_step(const StepTimes& times, const Score& score) {
   }
   unlogged_seconds_ += times.whole;
   unlogged_images_ += score.count;
-  const bool log = is_logged(state_.step, plan.steps_per_epoch);
+  const bool log = is_logged(state_.step, plan.length.steps_per_epoch);
   if (log || setup_.observer) {
     const double rate = static_cast<double>(unlogged_images_) / unlogged_seconds_;
-    const double left = plan.total_steps == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                              : static_cast<double>(plan.total_steps - state_.step) *
-                                                    static_cast<double>(plan.mini_batch_size) /
-                                                    (timed_seconds_ > 0 ? images_per_second() : rate);
+    const double left = plan.length.total_steps == 0
+                            ? std::numeric_limits<double>::quiet_NaN()
+                            : static_cast<double>(plan.length.total_steps - state_.step) *
+                                  static_cast<double>(plan.step.mini_batch_size) /
+                                  (timed_seconds_ > 0 ? images_per_second() : rate);
     say("step",
         {{"loss", score.loss},
          {"accuracy", score.accuracy},
@@ -193,7 +194,7 @@ void Training::report_step(const StepTimes& times, const Score& score) {
     unlogged_seconds_ = checkpoint_seconds_ = 0;
     unlogged_images_ = 0;
   }
-  if (setup_.options.max_time > 0 && now_seconds() - started_ >= setup_.options.max_time)
+  if (setup_.plan.length.max_time > 0 && now_seconds() - started_ >= setup_.plan.length.max_time)
     end_with(EndReason::max_time);
   if (setup_.enough.stop_requested()) end_with(EndReason::observer);
   page_faults_ = device::page_faults();
@@ -201,9 +202,9 @@ void Training::report_step(const StepTimes& times, const Score& score) {
 
 // As often in the log as steps are, if not asked for.
 void Training::report_average(double seconds, const Score& score) {
-  const int64_t frequency = setup_.options.averaging_frequency;
-  const int64_t each = setup_.plan.steps_per_epoch;
-  const bool log = setup_.options.report_score_after_averaging ||
+  const int64_t frequency = setup_.plan.exchange.averaging_frequency;
+  const int64_t each = setup_.plan.length.steps_per_epoch;
+  const bool log = setup_.plan.record.report_averages ||
                    is_logged(state_.step / frequency, each == 0 ? 0 : std::max<int64_t>(1, each / frequency));
   if (log || setup_.observer) say("average", {{"score", score.loss}, {"seconds", seconds}}, log);
 }

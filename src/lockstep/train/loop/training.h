@@ -45,13 +45,12 @@ struct Score {
 /// Everything a run needs, resolved; see fit.cpp for how it is made.
 struct TrainingSetup {
   const Plan& plan;
-  const Options& options;
   const nn::Network& network;
   std::shared_ptr<const data::ImageSet> train;
-  std::shared_ptr<data::MiniBatchStream> stream = {};     ///< in its place where plan.streamed
+  std::shared_ptr<data::MiniBatchStream> stream = {};     ///< in its place where plan.data.streamed
   std::shared_ptr<const data::ImageSet> validation = {};  ///< may be null
   std::shared_ptr<const data::ImageSet> test = {};        ///< may be null
-  FeatureStorage train_features = {};                     ///< where plan.keep_features
+  FeatureStorage train_features = {};                     ///< where plan.network.keep_features
   FeatureStorage validation_features = {};
   std::function<void(io::Event)> say = {};  ///< to the log and the views; may be empty
   io::Observer observer = {};               ///< may be empty
@@ -124,7 +123,7 @@ class Training {
   void average(Worker& worker, const Score& score);
   Score score(Worker& worker, const data::ImageSet& images);
   void validate(Worker& worker);
-  bool scales_loss() const { return setup_.plan.precision == Precision::fp16_mixed; }
+  bool scales_loss() const { return setup_.plan.step.precision == Precision::fp16_mixed; }
   bool is_last(int64_t step) const { return step >= last_step_; }
   bool is_end(int64_t step) const;
   bool is_due(int64_t step, int64_t every) const;

@@ -400,11 +400,4 @@ struct Options {
   };
 };
 
-/// Whether gradients go to other ranks while backward makes more. Not in averaging mode, which exchanges none
-/// in a step; nor where a shard may have to be computed anew, for what is sent cannot be taken back.
-inline bool overlaps(const Options& options) {
-  return options.overlap && options.exchange == ExchangeKind::tree &&
-         options.out_of_memory == OutOfMemory::error;
-}
-
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
 // What a run will do: every option resolved, and why. Made once, printed by `lockstep plan`, kept in the
-// manifest.
+// manifest. Its parts are what the rooms below planning take; none of them takes Options.
 #pragma once
 
 #include <cstdint>
@@ -7,72 +7,228 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
-#include "lockstep/data/order.h"
 #include "lockstep/data/image_set.h"
+#include "lockstep/data/order.h"
+#include "lockstep/data/transform.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options/options.h"
 
 namespace lockstep::train {
 
-/// One line of `lockstep plan`: what was chosen, and the reason in words.
-struct PlanLine {
+/// The network, what of it is learned, and what it begins with.
+struct NetworkPlan {
   std::string name;
-  std::string value;
-  std::string reason;
-};
-
-/// Resolved values. The parts that decide the weights (`arithmetic`) do not depend on the machine; the rest
-/// does.
-struct Plan {
   nn::NetworkInput input;
-  std::string network;  ///< its name
   int64_t parameter_count = 0;
   int64_t learned_count = 0;                ///< of these, those that are not frozen
+  std::string weights;                      ///< file that they are read from first; empty: random ones
+  std::vector<std::string> freeze;          ///< patterns of layers
+  std::string learning_rate_factors;        ///< as --learning-rate-factors has them
   std::vector<std::string> fresh_layers;    ///< of --head new
   std::vector<std::string> dropped_layers;  ///< of the file's network, which this one has not
-  size_t frozen_layers = 0;    ///< the network's first layers, so many, give the same for an image in every
-                               ///< step (nn::frozen_layers)
-  bool keep_features = false;  ///< what they give is computed once and kept
+  int64_t frozen_layers = 0;      ///< number of first layers that give the same for an image in every step
+                                  ///< (nn::frozen_layers)
+  bool keep_features = false;     ///< what they give is computed once and kept
   bool features_on_disk = false;  ///< and does not fit the memory, so that it lies in files only
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("network", self.name);
+    field("channels", self.input.channels);
+    field("height", self.input.height);
+    field("width", self.input.width);
+    field("time_steps", self.input.time_steps);
+    field("labels_steps", self.input.labels_time_steps);
+    field("parameters", self.parameter_count);
+    field("learned", self.learned_count);
+    field("weights", self.weights);
+    field("freeze", self.freeze);
+    field("learning_rate_factors", self.learning_rate_factors);
+    field("fresh_layers", self.fresh_layers);
+    field("dropped_layers", self.dropped_layers);
+    field("frozen_layers", self.frozen_layers);
+    field("keep_features", self.keep_features);
+    field("features_on_disk", self.features_on_disk);
+  };
+};
+
+/// The samples and what becomes of them before the network sees them.
+struct DataPlan {
   data::ImageFormat format;
   std::vector<int64_t> resize_to;  ///< height and width that images are fitted to before format's size is
                                    ///< cut out of their centre (training images: see queue_cut); empty: not
   std::vector<double> mean;        ///< of pixels / 255, per channel; empty: none
   std::vector<double> deviation;
+  data::Augment augment;
+  int64_t least_time_steps = 0;  ///< that a mini-batch of sequences is padded to
+  data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   std::vector<std::string> classes;
   int64_t train_count = 0;  ///< 0 where streamed
   bool streamed = false;    ///< one pass over mini-batches that a program gives (TrainingRequest::stream),
                             ///< which ends the run
   int64_t validation_count = 0;
   int64_t test_count = 0;
-  uint64_t listing_hash = 0;             ///< of the training images, before the split
-  uint64_t validation_listing_hash = 0;  ///< of held-out images that are not split off
+  std::string listing_hash;           ///< of the training images, before the split; hexadecimal
+  std::string held_out_listing_hash;  ///< of held-out images that are not split off; else of none
 
-  int64_t mini_batch_size = 128;  ///< samples in a step, after scaling with workers; in averaging mode over
-                                  ///< all replicas; of sequences in pieces the slots
-  int64_t tbptt_length =
-      0;  ///< above 0: sequences in pieces of so many time steps, in unchanged order, with state carried on
-  double learning_rate = 0.01;  ///< after scaling with workers
-  ScheduleKind lr_schedule = ScheduleKind::cosine;
-  int64_t shards = 8;            ///< in averaging mode replicas
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("resize", self.format.resize);
+    field("padding", self.format.padding);
+    field("decode", self.format.decode);
+    field("resize_to", self.resize_to);
+    field("mean", self.mean);
+    field("deviation", self.deviation);
+    field("augment", self.augment);
+    field("least_time_steps", self.least_time_steps);
+    field("on_bad_sample", self.on_bad_sample);
+    field("classes", self.classes);
+    field("train_count", self.train_count);
+    field("streamed", self.streamed);
+    field("validation_count", self.validation_count);
+    field("test_count", self.test_count);
+    field("listing_hash", self.listing_hash);
+    field("held_out_listing_hash", self.held_out_listing_hash);
+  };
+};
+
+/// One step: its samples, how they are cut, and the arithmetic.
+struct StepPlan {
+  int64_t mini_batch_size = 128;     ///< samples, after scaling with workers; in averaging mode over all
+                                     ///< replicas; of sequences in pieces the slots
+  int64_t shards = 8;                ///< in averaging mode replicas
+  bool scales_with_workers = false;  ///< both, with --scale-with-workers
+  int64_t accumulate = 1;            ///< pieces of a shard
+  OutOfMemory out_of_memory = OutOfMemory::error;
+  Precision precision = Precision::single;  ///< never auto_
+  Kernels kernels = Kernels::auto_;
+  int64_t seed = 0;
+  data::Shuffle shuffle = data::Shuffle::every_epoch;
   int64_t sampler_replicas = 0;  ///< of --sample-order distributed-sampler: workers when the run began, in
                                  ///< averaging mode replicas; 0: no such order
-  Precision precision = Precision::single;  ///< never auto_
+  int64_t tbptt_length = 0;      ///< above 0: sequences in pieces of so many time steps, in unchanged order,
+                                 ///< with state carried on
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("mini_batch_size", self.mini_batch_size);
+    field("shards", self.shards);
+    field("scales_with_workers", self.scales_with_workers);
+    field("accumulate", self.accumulate);
+    field("out_of_memory", self.out_of_memory);
+    field("precision", self.precision);
+    field("kernels", self.kernels);
+    field("seed", self.seed);
+    field("shuffle", self.shuffle);
+    field("sampler_replicas", self.sampler_replicas);
+    field("tbptt_length", self.tbptt_length);
+  };
+};
+
+/// The optimizer and its learning rate.
+struct UpdatePlan {
+  OptimizerKind optimizer = OptimizerKind::sgdm;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double alpha = 0.99;
+  double epsilon = 1e-8;
+  double weight_decay = 1e-4;
+  double gradient_clip = 0;     ///< 0: none
+  double learning_rate = 0.01;  ///< after scaling with workers
+  ScheduleKind lr_schedule = ScheduleKind::cosine;
+  double lr_drop_factor = 0.1;
+  int64_t lr_drop_period = 10;  ///< epochs
+  int64_t warmup_steps = 0;
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("optimizer", self.optimizer);
+    field("momentum", self.momentum);
+    field("nesterov", self.nesterov);
+    field("beta1", self.beta1);
+    field("beta2", self.beta2);
+    field("alpha", self.alpha);
+    field("epsilon", self.epsilon);
+    field("weight_decay", self.weight_decay);
+    field("gradient_clip", self.gradient_clip);
+    field("learning_rate", self.learning_rate);
+    field("lr_schedule", self.lr_schedule);
+    field("lr_drop_factor", self.lr_drop_factor);
+    field("lr_drop_period", self.lr_drop_period);
+    field("warmup_steps", self.warmup_steps);
+  };
+};
+
+/// How the workers' results become one network.
+struct ExchangePlan {
+  ExchangeKind kind = ExchangeKind::tree;
+  bool overlap = true;  ///< gradients go to other ranks while backward makes more
+  int64_t powersgd_rank = 4;
+  int64_t averaging_frequency = 1;  ///< steps; this and what follows is of averaging mode
+  int64_t averaging_warmup_steps = 0;
+  bool average_updaters = true;
+  OuterOptimizer outer_optimizer = OuterOptimizer::none;
+  double outer_learning_rate = 0.7;
+  double outer_momentum = 0.9;
+
+  bool averages() const { return kind == ExchangeKind::average; }
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("exchange", self.kind);
+    field("overlap", self.overlap);
+    field("powersgd_rank", self.powersgd_rank);
+    field("averaging_frequency", self.averaging_frequency);
+    field("averaging_warmup_steps", self.averaging_warmup_steps);
+    field("average_updaters", self.average_updaters);
+    field("outer_optimizer", self.outer_optimizer);
+    field("outer_learning_rate", self.outer_learning_rate);
+    field("outer_momentum", self.outer_momentum);
+  };
+};
+
+/// When the run ends, and when it is judged.
+struct LengthPlan {
   int64_t max_epochs = 8;
-  int64_t max_steps = 0;  ///< 0: no limit of its own
-  int64_t first_step =
-      0;  ///< steps that earlier calls of fit have made of the same training (TrainingRequest::standing)
-  int64_t first_epoch = 0;       ///< and passes over their data
-  int64_t total_steps = 0;       ///< first_step and max_epochs * steps_per_epoch, or max_steps when that is
-                                 ///< smaller; 0: not known, see streamed
-  int64_t schedule_steps = 0;    ///< over which the learning rate's cosine falls: total_steps, or max_steps
-                                 ///< where further calls of fit may follow
-  int64_t steps_per_epoch = 0;   ///< 0: not known
-  int64_t validate_every = 0;    ///< steps
-  int64_t patience = 0;          ///< validations without a better accuracy that end the run; 0: none do
+  int64_t max_steps = 0;        ///< 0: no limit of its own
+  double max_time = 0;          ///< seconds; 0: no limit
+  int64_t first_step = 0;       ///< steps that earlier calls of fit have made of the same training
+                                ///< (TrainingRequest::standing)
+  int64_t first_epoch = 0;      ///< and passes over their data
+  int64_t total_steps = 0;      ///< first_step and max_epochs * steps_per_epoch, or max_steps when that is
+                                ///< smaller; 0: not known, see DataPlan::streamed
+  int64_t schedule_steps = 0;   ///< over which the learning rate's cosine falls: total_steps, or max_steps
+                                ///< where further calls of fit may follow
+  int64_t steps_per_epoch = 0;  ///< 0: not known
+  int64_t validate_every = 0;   ///< steps
+  int64_t patience = 0;         ///< validations without a better accuracy that end the run; 0: none do
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("max_epochs", self.max_epochs);
+    field("max_steps", self.max_steps);
+    field("max_time", self.max_time);
+    field("first_step", self.first_step);
+    field("first_epoch", self.first_epoch);
+    field("total_steps", self.total_steps);
+    field("schedule_steps", self.schedule_steps);
+    field("steps_per_epoch", self.steps_per_epoch);
+    field("validate_every", self.validate_every);
+    field("patience", self.patience);
+  };
+};
+
+/// What is written during the run.
+struct RecordPlan {
   int64_t checkpoint_every = 0;  ///< steps
   int64_t hash_every = 0;        ///< steps
+  bool report_averages = false;  ///< each average's score and time
 
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("checkpoint_every", self.checkpoint_every);
+    field("hash_every", self.hash_every);
+    field("report_averages", self.report_averages);
+  };
+};
+
+/// Where it runs. Nothing here decides the weights; the fingerprint says whether their bits may be compared.
+struct MachinePlan {
   std::string device = "cpu";    ///< "cpu" or "cuda"
   std::vector<int64_t> devices;  ///< the GPUs of this process; empty on a CPU
   int64_t gpu = -1;              ///< of these, this rank's
@@ -81,24 +237,88 @@ struct Plan {
   int64_t read_ahead = 4;        ///< steps whose samples are read ahead
   bool keep_images = true;
   bool cached_images =
-      false;                 ///< decoded training images lie on disk, at the latest from the second epoch on
-  bool cuda_graphs = false;  ///< shards are recorded and replayed
-  bool resident = false;     ///< training and held-out images lie on this rank's GPU
-  std::string fingerprint;   ///< arithmetic: instruction set, libraries, build
-  std::vector<std::string>
-      warnings;                 ///< what a user should change before a long run, a sentence each; told first
-  std::vector<PlanLine> lines;  ///< all of it for people, in order
+      false;              ///< decoded training images lie on disk, at the latest from the second epoch on
+  bool resident = false;  ///< training and held-out images lie on this rank's GPU
+  bool resident_required = false;  ///< and the run fails where the memory for them is gone
+  bool cuda_graphs = false;        ///< shards are recorded and replayed
+  std::string fingerprint;         ///< arithmetic: instruction set, libraries, build
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("device", self.device);
+    field("devices", self.devices);
+    field("gpu", self.gpu);
+    field("workers", self.workers);
+    field("cores", self.cores);
+    field("read_ahead", self.read_ahead);
+    field("keep_images", self.keep_images);
+    field("cached_images", self.cached_images);
+    field("resident", self.resident);
+    field("resident_required", self.resident_required);
+    field("cuda_graphs", self.cuda_graphs);
+    field("fingerprint", self.fingerprint);
+  };
+};
+
+/// One line of `lockstep plan`: what was chosen, and the reason in words.
+struct PlanLine {
+  std::string name;
+  std::string value;
+  std::string reason;
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("name", self.name);
+    field("value", self.value);
+    field("reason", self.reason);
+  };
+};
+
+/// Resolved values. The parts that decide the weights (`arithmetic`) do not depend on the machine; the rest
+/// does. No two parts have a field of the same name.
+struct Plan {
+  NetworkPlan network;
+  DataPlan data;
+  StepPlan step;
+  UpdatePlan update;
+  ExchangePlan exchange;
+  LengthPlan length;
+  RecordPlan record;
+  MachinePlan machine;
+  std::vector<std::string> warnings;  ///< what a user should change before a long run, a sentence each
+  std::vector<PlanLine> lines;        ///< all of it for people, in order
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("network", self.network);
+    field("data", self.data);
+    field("step", self.step);
+    field("update", self.update);
+    field("exchange", self.exchange);
+    field("length", self.length);
+    field("record", self.record);
+    field("machine", self.machine);
+    field("warnings", self.warnings);
+    field("lines", self.lines);
+  };
 };
 
 /// In which order the training samples come.
-data::Order sample_order(const Plan& plan, const Options& options);
+data::Order sample_order(const StepPlan& step);
 
-/// {height, width} that the queue cuts out of training images, which are then kept as large as
-/// plan.resize_to (data::QueueOptions::cut_out): where the augmentation chooses the part. Empty: the training
-/// images have plan.format's size, as all others always do.
-std::vector<int64_t> queue_cut(const Plan& plan, const Options& options);
+/// {height, width} that the queue cuts out of training images, which are then kept as large as resize_to
+/// (data::QueueOptions::cut_out): where the augmentation chooses the part. Empty: the training images have
+/// the format's size, as all others always do.
+std::vector<int64_t> queue_cut(const DataPlan& data);
 
-/// The plan as a manifest keeps it.
-Json to_json(const Plan& plan);
+/// The format of samples that a network takes; how they are resized, padded and decoded is left open.
+data::ImageFormat format_of(const nn::NetworkInput& input);
+
+/// The values of all parts in one object, without the lines: the event `plan` and `lockstep plan --json`.
+Json values_of(const Plan& plan);
+
+/// What to_json wrote. Throws invalid_option for what is none.
+Plan read_plan(const Json& json);
+
+/// A plan as manifests of format 1 have it: one object, from which values that later came are missing; some
+/// of these are `options`'. Throws as read_plan.
+Plan read_flat_plan(const Json& json, const Options& options);
 
 }  // namespace lockstep::train

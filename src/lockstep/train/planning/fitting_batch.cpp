@@ -39,23 +39,22 @@ int64_t filled(int64_t shards, const Options& options, int64_t samples) {
 }
 
 int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
-  return filled(options.shards > 0 ? options.shards : default_shards(plan.learned_count, samples), options,
-                samples);
+  return filled(options.shards > 0 ? options.shards : default_shards(plan.network.learned_count, samples),
+                options, samples);
 }
 
 }  // namespace
 
-ShardMemory measure_shard_memory(const nn::Network& network, const Plan& given, const Options& options) {
-  Plan plan = given;
-  plan.precision = options.precision == Precision::auto_ ? Precision::single : options.precision;
+ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan) {
   double few = 0, many = 0;
   comm::ThreadGroup(1).run([&](Share) {
     at::set_num_threads(1);
     device::TensorMeter meter;
-    const ShardProbe probe(network, plan, options);
+    const ShardProbe probe(network, plan);
     const std::unique_ptr<ShardRunner> runner = probe.make_runner();
     const auto most_of = [&](int64_t samples) {
-      const data::Shard shard = made_up_shard(plan, samples * options.accumulate, plan.input.time_steps);
+      const data::Shard shard =
+          made_up_shard(plan, samples * plan.step.accumulate, plan.network.input.time_steps);
       const int64_t before = meter.now();
       meter.take_most();
       probe.train(*runner, shard);
@@ -66,43 +65,46 @@ ShardMemory measure_shard_memory(const nn::Network& network, const Plan& given, 
     many = most_of(kManySamples);
   });
   const double each =
-      std::max(0.0, many - few) / static_cast<double>((kManySamples - kFewSamples) * options.accumulate);
-  return {std::max(0.0, few - each * static_cast<double>(kFewSamples * options.accumulate)), each};
+      std::max(0.0, many - few) / static_cast<double>((kManySamples - kFewSamples) * plan.step.accumulate);
+  return {std::max(0.0, few - each * static_cast<double>(kFewSamples * plan.step.accumulate)), each};
 }
 
 double step_memory(const Plan& plan, const Options& options, const ShardMemory& shard, int64_t samples) {
-  const bool averages = options.exchange == ExchangeKind::average, on_gpu = plan.device != "cpu";
+  const bool averages = options.exchange == ExchangeKind::average, on_gpu = plan.machine.device != "cpu";
   const int64_t shards = shards_of(plan, options, samples);
   const double in_shard = averages ? static_cast<double>(samples)
                                    : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
   const int64_t at_once = on_gpu ? 1 : shards;
-  const double vector = static_cast<double>(plan.learned_count * number_bytes(options.precision));
+  const double vector = static_cast<double>(plan.network.learned_count * number_bytes(options.precision));
   const double gradients = static_cast<double>(at_once) * vector;
   // Sums of shards: a buffer for each on a CPU, as many as the tree is deep on a GPU.
   const double nodes =
       vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1 : static_cast<double>(shards));
-  const double weights = static_cast<double>(plan.parameter_count * number_bytes(options.precision)) +
-                         vector * static_cast<double>(resolve_rule(options).state_count() + 1) *
+  const double weights = static_cast<double>(plan.network.parameter_count * number_bytes(options.precision)) +
+                         vector * static_cast<double>(rule_of(plan.update).state_count() + 1) *
                              static_cast<double>(averages ? shards : 1);
-  const double image = static_cast<double>(plan.format.kind == data::SampleKind::sequence
-                                               ? 4 * plan.input.channels * plan.input.time_steps
-                                               : plan.format.size().bytes());
-  const double read_ahead =
-      on_gpu ? 0 : static_cast<double>(plan.read_ahead + 2) * image * in_shard * static_cast<double>(shards);
+  const double image =
+      static_cast<double>(plan.data.format.kind == data::SampleKind::sequence
+                              ? 4 * plan.network.input.channels * plan.network.input.time_steps
+                              : plan.data.format.size().bytes());
+  const double read_ahead = on_gpu ? 0
+                                   : static_cast<double>(plan.machine.read_ahead + 2) * image * in_shard *
+                                         static_cast<double>(shards);
   return weights + nodes + gradients + read_ahead +
          kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);
 }
 
 double least_step_memory(const Plan& plan, const Options& options, const nn::Network& network,
                          double ranks_share) {
-  if (plan.format.kind == data::SampleKind::sequence) return 0;
-  const double images = static_cast<double>(plan.mini_batch_size * plan.format.size().bytes());
+  if (plan.data.format.kind == data::SampleKind::sequence) return 0;
+  const double images = static_cast<double>(plan.step.mini_batch_size * plan.data.format.size().bytes());
   double kept = 0;  // of one sample
-  if (!network.spec().is_null() && plan.learned_count == plan.parameter_count) {
+  if (!network.spec().is_null() && plan.network.learned_count == plan.network.parameter_count) {
     std::map<std::string, double> sizes{
-        {"input", static_cast<double>(plan.input.channels * plan.input.height * plan.input.width)}};
+        {"input", static_cast<double>(plan.network.input.channels * plan.network.input.height *
+                                      plan.network.input.width)}};
     std::set<std::string> read;
-    for (const nn::LayerRow& row : nn::inspect_network(network, plan.input).rows) {
+    for (const nn::LayerRow& row : nn::inspect_network(network, plan.network.input).rows) {
       sizes[row.name] = static_cast<double>(c10::multiply_integers(row.shape));
       const bool has_weights =
           std::any_of(row.learnables.begin(), row.learnables.end(),
@@ -112,31 +114,31 @@ double least_step_memory(const Plan& plan, const Options& options, const nn::Net
     for (const std::string& name : read) kept += sizes[name];
   }
   const bool half = is_mixed(options.precision) || options.precision == Precision::auto_;
-  const int64_t shards = filled(plan.shards, options, plan.mini_batch_size);
-  const double at_once = static_cast<double>(plan.mini_batch_size / shards / options.accumulate *
-                                             std::min(plan.workers, shards));
+  const int64_t shards = filled(plan.step.shards, options, plan.step.mini_batch_size);
+  const double at_once = static_cast<double>(plan.step.mini_batch_size / shards / options.accumulate *
+                                             std::min(plan.machine.workers, shards));
   return ranks_share *
          (images + at_once * kept * (half ? 2.0 : static_cast<double>(number_bytes(options.precision))));
 }
 
 void check_step_memory(const Plan& plan, const Options& options, const nn::Network& network,
                        double ranks_share, const device::Inventory& inventory) {
-  if (plan.device != "cpu") return;
+  if (plan.machine.device != "cpu") return;
   const double least = least_step_memory(plan, options, network, ranks_share);
   if (least <= static_cast<double>(inventory.memory_bytes)) return;
   throw Error(ErrorCode::out_of_memory,
               "a step takes at least " + as_bytes(static_cast<int64_t>(least)) +
                   " of memory, and this machine has " + as_bytes(inventory.memory_bytes) + ": " +
-                  std::to_string(plan.mini_batch_size) + " images of " + std::to_string(plan.format.height) +
-                  "x" + std::to_string(plan.format.width) + " in a mini-batch, " +
-                  std::to_string(plan.shards) + " shards, " + std::to_string(plan.workers) +
-                  (plan.workers == 1 ? " worker" : " workers"),
+                  std::to_string(plan.step.mini_batch_size) + " images of " +
+                  std::to_string(plan.data.format.height) + "x" + std::to_string(plan.data.format.width) +
+                  " in a mini-batch, " + std::to_string(plan.step.shards) + " shards, " +
+                  std::to_string(plan.machine.workers) + (plan.machine.workers == 1 ? " worker" : " workers"),
               "a smaller --image-size or --mini-batch-size, more --shards, or --accumulate");
 }
 
 MemoryBudget memory_budget(const Plan& plan, const Options& options, const device::Inventory& inventory) {
-  if (plan.device != "cpu") {
-    const device::GpuMemory memory = device::gpu_library().memory(plan.gpu);
+  if (plan.machine.device != "cpu") {
+    const device::GpuMemory memory = device::gpu_library().memory(plan.machine.gpu);
     return {kUsed * static_cast<double>(memory.free),
             fixed(kUsed, 1) + " of the " + as_bytes(memory.free) + " that are free on the GPU"};
   }
@@ -160,7 +162,7 @@ FittingBatch fitting_batch(const Plan& plan, const Options& options, const Shard
   const auto leaves_steps = [&](int64_t samples) {
     const int64_t replicas =
         options.exchange == ExchangeKind::average ? shards_of(plan, options, samples) : 1;
-    return samples * replicas * kFewestSteps <= plan.train_count;
+    return samples * replicas * kFewestSteps <= plan.data.train_count;
   };
   int64_t samples = 1;
   while (leaves_steps(samples * 2) && step_memory(plan, options, shard, samples * 2) <= budget) samples *= 2;
@@ -169,9 +171,10 @@ FittingBatch fitting_batch(const Plan& plan, const Options& options, const Shard
                                 : "take " + bytes(samples * 2);
   // The number of workers must not matter, for the mini-batch decides the weights.
   const int64_t shards = shards_of(plan, options, samples);
-  const std::string most = plan.device == "cpu" && shards > 1 ? " with its " + std::to_string(shards) +
-                                                                    " shards at once, less with fewer workers"
-                                                              : "";
+  const std::string most =
+      plan.machine.device == "cpu" && shards > 1
+          ? " with its " + std::to_string(shards) + " shards at once, less with fewer workers"
+          : "";
   return {samples, "auto: a step takes about " + bytes(samples) + most + "; twice as many would " + twice};
 }
 

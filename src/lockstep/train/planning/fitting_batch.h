@@ -23,9 +23,9 @@ struct ShardMemory {
   double each_sample = 0;
 };
 
-/// Counted in a forward and backward pass of two sizes of shard. The plan's input, format, device and
-/// frozen_layers are read.
-ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan, const Options& options);
+/// Counted in a forward and backward pass of two sizes of shard. The plan's input, format, device,
+/// frozen_layers, pieces and precision are read.
+ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan);
 
 /// The bytes that a process is reckoned to need for a step of `samples` samples, all shards being computed at
 /// once on a CPU, so that it fits for any number of workers, and one by one on a GPU.

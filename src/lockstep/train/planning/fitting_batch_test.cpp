@@ -14,12 +14,12 @@ using testing::HasSubstr;
 
 Plan plan_of(int64_t train_count) {
   Plan plan;
-  plan.input = {1, 28, 28, 10};
-  plan.format.channels = 1;
-  plan.format.height = plan.format.width = 28;
-  plan.train_count = train_count;
-  plan.learned_count = plan.parameter_count = 123'090;
-  plan.read_ahead = 4;
+  plan.network.input = {1, 28, 28, 10};
+  plan.data.format.channels = 1;
+  plan.data.format.height = plan.data.format.width = 28;
+  plan.data.train_count = train_count;
+  plan.network.learned_count = plan.network.parameter_count = 123'090;
+  plan.machine.read_ahead = 4;
   return plan;
 }
 
@@ -62,15 +62,16 @@ TEST(FittingBatch, WhatNeverFitsIsSaidSo) {
 TEST(FittingBatch, WhatNoMachineOfThisSizeCanTrainIsRefused) {
   const nn::Network network = nn::find_network("digits_cnn");
   Plan plan = plan_of(1'000);
-  plan.mini_batch_size = 128;
-  plan.shards = 8;
-  plan.workers = 2;
+  plan.step.mini_batch_size = 128;
+  plan.step.shards = 8;
+  plan.machine.workers = 2;
   device::Inventory inventory;
   inventory.memory_bytes = int64_t{24} << 30;
   check_step_memory(plan, {}, network, 1, inventory);
   EXPECT_LT(least_step_memory(plan, {}, network, 1),
-            0.25 * step_memory(plan, {}, measure_shard_memory(network, plan, {}), 128));
-  plan.input.height = plan.input.width = plan.format.height = plan.format.width = 8192;
+            0.25 * step_memory(plan, {}, measure_shard_memory(network, plan), 128));
+  plan.network.input.height = plan.network.input.width = plan.data.format.height = plan.data.format.width =
+      8192;
   try {
     check_step_memory(plan, {}, network, 1, inventory);
     FAIL();
@@ -81,24 +82,23 @@ TEST(FittingBatch, WhatNoMachineOfThisSizeCanTrainIsRefused) {
         HasSubstr(
             "and this machine has 24.0 GB: 128 images of 8192x8192 in a mini-batch, 8 shards, 2 workers"));
   }
-  plan.device = "cuda";
+  plan.machine.device = "cuda";
   check_step_memory(plan, {}, network, 1, inventory);
 }
 
 TEST(FittingBatch, AShardsMemoryIsThatOfItsActivations) {
   const nn::Network network = nn::find_network("digits_cnn");
-  Options options;
-  const Plan plan = plan_of(1'000);
-  const ShardMemory shard = measure_shard_memory(network, plan, options);
+  Plan plan = plan_of(1'000);
+  const ShardMemory shard = measure_shard_memory(network, plan);
   // At the least the input in float32 and what the first convolution gives; at the most some hundred times
   // the input.
   EXPECT_GT(shard.each_sample, 28 * 28 * 4);
   EXPECT_LT(shard.each_sample, 28 * 28 * 4 * 500);
   EXPECT_LT(shard.fixed, 64 * kMegabyte);
-  const ShardMemory again = measure_shard_memory(network, plan, options);
+  const ShardMemory again = measure_shard_memory(network, plan);
   EXPECT_NEAR(again.each_sample, shard.each_sample, 0.01 * shard.each_sample);
-  options.accumulate = 4;
-  EXPECT_LT(measure_shard_memory(network, plan, options).each_sample, shard.each_sample / 2)
+  plan.step.accumulate = 4;
+  EXPECT_LT(measure_shard_memory(network, plan).each_sample, shard.each_sample / 2)
       << "pieces are computed one after the other";
 }
 

@@ -29,34 +29,31 @@ std::shared_ptr<const data::ImageSet> part_of_held_out(const data::Dataset& held
 
 class Trial {
  public:
-  Trial(const Prepared& prepared, const Options& options, const data::Dataset& held_out, int64_t ranks,
-        std::stop_token stop)
+  Trial(const Prepared& prepared, const data::Dataset& held_out, int64_t ranks, std::stop_token stop)
       : prepared_(prepared),
-        options_(options),
-        workers_(std::max<int64_t>(1, prepared.plan.workers / ranks)),
+        workers_(std::max<int64_t>(1, prepared.plan.machine.workers / ranks)),
         stop_(std::move(stop)),
-        held_out_(part_of_held_out(held_out, prepared.plan.format)) {
-    options_.max_time = 0;
-  }
+        held_out_(part_of_held_out(held_out, prepared.plan.data.format)) {}
 
   PrecisionProbe run(Precision precision, int64_t steps) {
     Plan plan = prepared_.plan;
-    plan.precision = precision;
-    plan.patience = 0;
-    plan.keep_features = plan.resident = plan.cuda_graphs = false;  // a few steps do not need them all
-    if (plan.device != "cpu") plan.workers = workers_;
-    plan.max_epochs = divided_up(steps, plan.steps_per_epoch);
-    plan.total_steps = plan.validate_every = plan.checkpoint_every = plan.hash_every = steps;
+    plan.step.precision = precision;
+    plan.length.patience = 0;
+    plan.length.max_time = 0;
+    plan.network.keep_features = plan.machine.resident = plan.machine.cuda_graphs =
+        false;  // a few steps do not need them all
+    if (plan.machine.device != "cpu") plan.machine.workers = workers_;
+    plan.length.max_epochs = divided_up(steps, plan.length.steps_per_epoch);
+    plan.length.total_steps = plan.length.validate_every = plan.record.checkpoint_every =
+        plan.record.hash_every = steps;
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
     Training training({.plan = plan,
-                       .options = options_,
                        .network = prepared_.network,
                        .train = prepared_.train,
                        .validation = held_out_,
                        .stop = stop_,
                        .comm = *alone},
-                      first_instance(prepared_.network, plan.input, options_,
-                                     {.fresh = plan.fresh_layers, .dropped = plan.dropped_layers}));
+                      first_instance(prepared_.network, plan.network, plan.step.seed));
     if (training.run() == EndReason::stopped)
       throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
     return {training.images_per_second(), training.state().validation_accuracy};
@@ -76,7 +73,6 @@ class Trial {
 
  private:
   const Prepared& prepared_;
-  Options options_;
   const int64_t workers_;  // of this GPU
   std::stop_token stop_;
   std::shared_ptr<const data::ImageSet> held_out_;
@@ -98,11 +94,11 @@ PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionPr
               ": held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
 }
 
-PrecisionChoice try_precisions(const Prepared& prepared, const Options& options,
-                               const data::Dataset& held_out, int64_t ranks, std::stop_token stop) {
-  Trial trial(prepared, options, held_out, ranks, std::move(stop));
+PrecisionChoice try_precisions(const Prepared& prepared, const data::Dataset& held_out, int64_t ranks,
+                               std::stop_token stop) {
+  Trial trial(prepared, held_out, ranks, std::move(stop));
   const double speed = trial.run(Precision::single, 3).images_per_second;
-  const double fitting = kProbeSeconds * speed / static_cast<double>(prepared.plan.mini_batch_size);
+  const double fitting = kProbeSeconds * speed / static_cast<double>(prepared.plan.step.mini_batch_size);
   const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestProbeSteps, kMostProbeSteps);
   const PrecisionProbe single = trial.run(Precision::single, steps), half = trial.run_half(steps);
   PrecisionChoice choice = choose_precision(single, half, trial.held_out_count());

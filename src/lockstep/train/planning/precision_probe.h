@@ -29,7 +29,7 @@ PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionPr
 /// its length, and chooses by the accuracy on `held_out` (a part of it where it is large). Depends on the
 /// machine's speed: a run keeps the choice in its manifest. On a GPU only the workers of one of `ranks` take
 /// part. Throws cancelled at a stop, and corrupt_data where the loss in float32 is not finite.
-PrecisionChoice try_precisions(const Prepared& prepared, const Options& options,
-                               const data::Dataset& held_out, int64_t ranks, std::stop_token stop);
+PrecisionChoice try_precisions(const Prepared& prepared, const data::Dataset& held_out, int64_t ranks,
+                               std::stop_token stop);
 
 }  // namespace lockstep::train

@@ -22,25 +22,17 @@ struct Prepared {
   std::shared_ptr<const data::ImageSet> train;
   std::shared_ptr<const data::ImageSet> validation;  ///< may be null
   std::shared_ptr<const data::ImageSet> test;        ///< may be null
-  FeatureStorage train_features = {};                ///< where plan.keep_features
+  FeatureStorage train_features = {};                ///< where plan.network.keep_features
   FeatureStorage validation_features = {};
   std::vector<std::string> notes;  ///< what a user should hear when the run starts
   std::vector<data::BadSample> skipped;
 };
 
-/// What an earlier attempt of the run resolved; a resumed run keeps it.
-struct Resolved {
-  int64_t mini_batch_size = 0;
-  double learning_rate = 0;
-  int64_t shards = 0;
-  int64_t sampler_replicas = 0;
-  std::string precision;  ///< as --precision names it
-  bool keep_features = false;
-};
-
 /// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad
 /// samples).
+///   earlier  what an earlier attempt of the run resolved. A resumed run keeps its mini-batch, shards,
+///   learning rate, replicas of the sampler, precision and kept features
 Prepared prepare(const TrainingRequest& request, const Options& options, bool dry,
-                 const Resolved* earlier = nullptr);
+                 const Plan* earlier = nullptr);
 
 }  // namespace lockstep::train

@@ -59,13 +59,13 @@ TEST(Prepare, RandomPartsAreOfLargerTrainingImagesAndOthersAreCentres) {
   const data::ImageSize small{1, 8, 9}, larger{1, 12, 16};
   const Prepared centres = prepared_with(options_with("flip", "12x16"));
   EXPECT_EQ(centres.train->format().size(), small);
-  EXPECT_TRUE(queue_cut(centres.plan, options_with("flip", "12x16")).empty());
+  EXPECT_TRUE(queue_cut(centres.plan.data).empty());
   for (const char* augment : {"random-crop", "random-resized-crop,flip"}) {
     const Options options = options_with(augment, "12x16");
     const Prepared parts = prepared_with(options);
-    EXPECT_EQ(queue_cut(parts.plan, options), (std::vector<int64_t>{8, 9}));
+    EXPECT_EQ(queue_cut(parts.plan.data), (std::vector<int64_t>{8, 9}));
     EXPECT_EQ(parts.train->format().size(), larger);
-    EXPECT_EQ(parts.plan.format.size(), small);
+    EXPECT_EQ(parts.plan.data.format.size(), small);
     EXPECT_EQ(parts.train->size(), centres.train->size());
     ASSERT_NE(parts.validation, nullptr);
     EXPECT_EQ(all_of(*parts.validation), all_of(*centres.validation));

@@ -37,7 +37,7 @@ nn::NetworkInput sequence_input(const data::Dataset& train, const data::ImageFor
 }
 
 void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Dataset& test, Plan& plan,
-                       const Options& options, const Resolved* earlier) {
+                       const Options& options, const Plan* earlier) {
   if (options.sort_by_length) {
     if (options.shuffle != data::Shuffle::never)
       throw Error(ErrorCode::invalid_option, "--sort-by-length goes with an order that is not shuffled",
@@ -60,34 +60,34 @@ void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Da
     throw Error(ErrorCode::invalid_option,
                 "--mini-batch-size auto cannot go with --tbptt-length, whose slots decide what a stream is",
                 "name a number");
-  plan.tbptt_length = options.tbptt_length;
-  const int64_t slots = earlier != nullptr ? earlier->mini_batch_size
+  plan.step.tbptt_length = options.tbptt_length;
+  const int64_t slots = earlier != nullptr ? earlier->step.mini_batch_size
                                            : std::min<int64_t>(options.mini_batch_size, train.size());
-  plan.mini_batch_size = slots;
+  plan.step.mini_batch_size = slots;
   for (data::Dataset* dataset : {&train, &validation, &test}) {
     if (!dataset->empty())
       *dataset = data::stream_pieces(*dataset, {.time_steps = options.tbptt_length, .slots = slots});
   }
-  plan.train_count = train.size();
-  plan.validation_count = validation.size();
-  plan.test_count = test.size();
+  plan.data.train_count = train.size();
+  plan.data.validation_count = validation.size();
+  plan.data.test_count = test.size();
 }
 
 std::vector<PlanLine> sequence_lines(const Plan& plan, const Options& options) {
   std::vector<PlanLine> lines;
   lines.push_back(
       {"sequences",
-       std::to_string(plan.input.channels) + " channels, up to " + std::to_string(plan.input.time_steps) +
-           " time steps",
-       plan.input.labels_time_steps ? "a class for each time step" : "a class for each sequence"});
+       std::to_string(plan.network.input.channels) + " channels, up to " +
+           std::to_string(plan.network.input.time_steps) + " time steps",
+       plan.network.input.labels_time_steps ? "a class for each time step" : "a class for each sequence"});
   lines.push_back({"padding", field_text(options, "sequence-padding"),
                    options.sequence_length > 0
                        ? "to " + std::to_string(options.sequence_length) + " time steps at least"
                        : "to the longest of the mini-batch"});
-  if (plan.tbptt_length > 0) {
-    lines.push_back(
-        {"pieces", std::to_string(plan.tbptt_length) + " time steps",
-         "in " + std::to_string(plan.mini_batch_size) + " slots, state carried on in each; not shuffled"});
+  if (plan.step.tbptt_length > 0) {
+    lines.push_back({"pieces", std::to_string(plan.step.tbptt_length) + " time steps",
+                     "in " + std::to_string(plan.step.mini_batch_size) +
+                         " slots, state carried on in each; not shuffled"});
   }
   if (options.sort_by_length) lines.push_back({"order", "by length", "asked for"});
   lines.push_back({"normalize", options.normalize,

@@ -22,7 +22,7 @@ nn::NetworkInput sequence_input(const data::Dataset& train, const data::ImageFor
 /// Sorts the training data by length where asked, and cuts all into pieces where asked; the plan then has the
 /// slots as mini-batch size, and the new counts. Throws invalid_option for options that do not go together.
 void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Dataset& test, Plan& plan,
-                       const Options& options, const Resolved* earlier);
+                       const Options& options, const Plan* earlier);
 
 /// The plan's lines about sequences.
 std::vector<PlanLine> sequence_lines(const Plan& plan, const Options& options);

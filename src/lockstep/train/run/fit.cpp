@@ -62,15 +62,6 @@ io::RunFolder open_run_folder(const TrainingRequest& request, const Options& opt
                                 : io::RunFolder::create(options.output);
 }
 
-Resolved resolved_of(const Json& plan) {
-  return {plan.value("mini_batch_size", int64_t{0}),
-          plan.value("learning_rate", 0.0),
-          plan.value("shards", int64_t{0}),
-          plan.value("sampler_replicas", int64_t{0}),
-          plan.value("precision", ""),
-          plan.value("keep_features", false)};
-}
-
 class Told : public view::View {
  public:
   explicit Told(Listener listener) : listener_(std::move(listener)) {}
@@ -183,22 +174,21 @@ class Run {
   // The others follow what rank 0 resolved, for another machine may have other cores, or a trial another
   // outcome.
   void prepare_together() {
-    const auto prepare_here = [&](const Resolved* earlier) {
+    const auto prepare_here = [&](const Plan* earlier) {
       prepared_ = prepare(request_, options_, /*dry=*/false, earlier);
       if (request_.standing != nullptr) begin_where_it_stands();
       fingerprint_ = fingerprint_of(options_, prepared_, comm_.size());
     };
     Json decided;
     if (leads_) {
-      const Resolved earlier = manifest_ ? resolved_of(manifest_->plan) : Resolved{};
-      prepare_here(manifest_ ? &earlier : nullptr);
-      decided = {{"plan", to_json(prepared_.plan)},
+      prepare_here(manifest_ ? &manifest_->plan : nullptr);
+      decided = {{"plan", lockstep::to_json(prepared_.plan)},
                  {"fingerprint", fingerprint_},
                  {"folder", request_.folder.string()}};
     }
     decided = broadcast_json(comm_, decided);
     if (leads_) return;
-    const Resolved resolved = resolved_of(decided["plan"]);
+    const Plan resolved = read_plan(decided["plan"]);
     prepare_here(&resolved);
     compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], request_.folder.string(),
                         decided["folder"].get<std::string>());
@@ -207,21 +197,25 @@ class Run {
   // Steps and passes count on, over all calls of fit.
   void begin_where_it_stands() {
     Plan& plan = prepared_.plan;
-    plan.first_step = state_.first_step;
-    plan.first_epoch = state_.first_epoch;
-    if (plan.steps_per_epoch > 0)
-      plan.total_steps = plan.first_step + total_steps(plan.max_epochs, plan.steps_per_epoch, plan.max_steps);
-    if (plan.max_steps > 0)
-      plan.total_steps = plan.total_steps > 0 ? std::min(plan.total_steps, plan.max_steps) : plan.max_steps;
-    plan.schedule_steps = plan.max_steps > 0 ? plan.max_steps : plan.total_steps;
-    if (plan.lr_schedule != ScheduleKind::cosine || plan.max_steps > 0 ||
-        (plan.first_step == 0 && plan.total_steps > 0))
+    plan.length.first_step = state_.first_step;
+    plan.length.first_epoch = state_.first_epoch;
+    if (plan.length.steps_per_epoch > 0)
+      plan.length.total_steps =
+          plan.length.first_step +
+          total_steps(plan.length.max_epochs, plan.length.steps_per_epoch, plan.length.max_steps);
+    if (plan.length.max_steps > 0)
+      plan.length.total_steps = plan.length.total_steps > 0
+                                    ? std::min(plan.length.total_steps, plan.length.max_steps)
+                                    : plan.length.max_steps;
+    plan.length.schedule_steps = plan.length.max_steps > 0 ? plan.length.max_steps : plan.length.total_steps;
+    if (plan.update.lr_schedule != ScheduleKind::cosine || plan.length.max_steps > 0 ||
+        (plan.length.first_step == 0 && plan.length.total_steps > 0))
       return;
     throw Error(
         ErrorCode::invalid_option,
-        plan.first_step > 0
+        plan.length.first_step > 0
             ? "the learning rate has fallen to 0: its cosine schedule ended with the first fit, after " +
-                  std::to_string(plan.first_step) + " steps"
+                  std::to_string(plan.length.first_step) + " steps"
             : "the learning rate's cosine schedule needs to know the number of steps, and the iterator does "
               "not tell it",
         "set Options::max_steps to the number of steps of all fits together, or lr_schedule to constant or "
@@ -231,8 +225,10 @@ class Run {
   // From 1.
   int64_t epoch_of(int64_t step) const {
     const Plan& plan = prepared_.plan;
-    return plan.first_epoch + 1 +
-           (plan.steps_per_epoch == 0 ? 0 : (step - 1 - plan.first_step) / plan.steps_per_epoch);
+    return plan.length.first_epoch + 1 +
+           (plan.length.steps_per_epoch == 0
+                ? 0
+                : (step - 1 - plan.length.first_step) / plan.length.steps_per_epoch);
   }
 
   // What the next call of fit goes on from.
@@ -259,8 +255,8 @@ class Run {
     std::vector<std::unique_ptr<view::View>> views;
     if (request_.listener) views.push_back(std::make_unique<Told>(request_.listener));
     Reporter reporter(std::make_unique<io::EventLog>(paths_.folder, 0, attempt), std::move(views), attempt);
-    const int64_t steps_per_epoch = manifest_->plan.value("steps_per_epoch", int64_t{0});
-    Json values = values_at(state_, state_.finished, manifest_->plan.value("precision", "") == "fp16-mixed");
+    const int64_t steps_per_epoch = manifest_->plan.length.steps_per_epoch;
+    Json values = values_at(state_, state_.finished, manifest_->plan.step.precision == Precision::fp16_mixed);
     reporter.say({.epoch = steps_per_epoch > 0 ? divided_up(state_.step, steps_per_epoch) : 0,
                   .step = state_.step,
                   .kind = "end",
@@ -279,13 +275,13 @@ class Run {
 
   // What memory that ran out has changed.
   std::string pieces_text() const {
-    return state_.pieces > options_.accumulate
+    return state_.pieces > prepared_.plan.step.accumulate
                ? ", each shard in " + std::to_string(state_.pieces) + " pieces since memory ran out"
                : "";
   }
 
   void say_start() {
-    Json plan = to_json(prepared_.plan);
+    Json plan = values_of(prepared_.plan);
     for (const std::string& warning : prepared_.plan.warnings) message(warning, "warning");
     plan["folder"] = request_.folder.string();
     plan["output"] = paths_.folder.string();
@@ -347,12 +343,12 @@ class Run {
 
   // The ranks' line between their GPUs, where they have some.
   std::unique_ptr<comm::Communicator> link_gpus() {
-    if (prepared_.plan.device == "cpu" || comm_.size() == 1) return nullptr;
+    if (prepared_.plan.machine.device == "cpu" || comm_.size() == 1) return nullptr;
     const std::shared_ptr<comm::Communicator> host(&comm_, [](comm::Communicator*) {});
     if (request_.gpu_link != nullptr)
       return comm::make_gpu_communicator({host, request_.gpu_link}, {.timeout = comm::kAsLongAsItTakes});
     return comm::make_gpu_communicator(
-        {host, comm::link_gpus(comm_, prepared_.plan.gpu, {.stop = request_.stop})});
+        {host, comm::link_gpus(comm_, prepared_.plan.machine.gpu, {.stop = request_.stop})});
   }
 
   Result train() {
@@ -369,7 +365,6 @@ class Run {
                      });
     Training training(
         {.plan = prepared_.plan,
-         .options = options_,
          .network = prepared_.network,
          .train = prepared_.train,
          .stream = request_.stream,
@@ -465,7 +460,7 @@ class Run {
     Result result = result_at(state, reason);
     result.epochs = training.epochs_begun();
     result.images_per_second = training.images_per_second();
-    Json values = values_at(state, name_of(reason), prepared_.plan.precision == Precision::fp16_mixed);
+    Json values = values_at(state, name_of(reason), prepared_.plan.step.precision == Precision::fp16_mixed);
     values.update({{"images_per_second", result.images_per_second},
                    {"skipped_checkpoints", training.skipped_checkpoints()},
                    {"peak_memory_bytes", device::peak_memory_bytes()}});

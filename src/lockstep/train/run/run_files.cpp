@@ -11,6 +11,7 @@
 namespace lockstep::train {
 namespace {
 
+constexpr int64_t kFormat = 2;  // of 1 the plan was one flat object
 constexpr int64_t kMostManifestBytes = 64 << 20;
 constexpr int64_t kMostAmount = int64_t{1}
                                 << 40;  // sums and products with it stay far from what a number can hold
@@ -28,53 +29,57 @@ Json parsed(const std::filesystem::path& path) {
   }
 }
 
-int64_t whole_number(const Json& plan, const std::string& name, const std::filesystem::path& path) {
-  const auto found = plan.find(name);
-  if (found == plan.end() || !found->is_number_integer())
-    damaged(path, "its plan has no whole number \"" + name + "\"");
-  return found->get<int64_t>();
-}
-
 bool is_image(int64_t height, int64_t width) {
   return height >= 1 && width >= 1 && height <= data::kMostPixels / width;
 }
 
-bool is_image(const Json& size) {
-  return size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer() &&
-         is_image(size[0].get<int64_t>(), size[1].get<int64_t>());
-}
-
 // By these numbers memory is taken and filled.
-void check_plan(const Json& plan, const std::filesystem::path& path) {
-  if (!plan.is_object()) damaged(path, "its plan is no JSON object");
-  const auto number = [&](const char* name) { return whole_number(plan, name, path); };
-  const int64_t channels = number("channels"), height = number("height"), width = number("width");
+void check_plan(const Plan& plan, const std::filesystem::path& path) {
+  const nn::NetworkInput& input = plan.network.input;
   const std::string size =
-      std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
-  if (const int64_t steps = plan.contains("time_steps") ? number("time_steps") : 0; steps != 0) {
-    const bool good = height == 1 && width == 1 && channels >= 1 && steps >= 1 &&
-                      channels <= data::kMostSequenceNumbers / steps;
+      std::to_string(input.channels) + "x" + std::to_string(input.height) + "x" + std::to_string(input.width);
+  if (const int64_t steps = input.time_steps; steps != 0) {
+    const bool good = input.height == 1 && input.width == 1 && input.channels >= 1 && steps >= 1 &&
+                      input.channels <= data::kMostSequenceNumbers / steps;
     if (!good)
       damaged(path, "its plan has samples of " + size + " (channels, height, width) with " +
                         std::to_string(steps) + " time steps, which no sequences are");
-  } else if ((channels != 1 && channels != 3) || !is_image(height, width)) {
+  } else if ((input.channels != 1 && input.channels != 3) || !is_image(input.height, input.width)) {
     damaged(path, "its plan has samples of " + size + " (channels, height, width), which no images are");
   }
-  const Json larger = plan.value("resize_to", Json::array());
-  if (!larger.is_array() || (!larger.empty() && !is_image(larger)))
+  const std::vector<int64_t>& larger = plan.data.resize_to;
+  if (!larger.empty() && (larger.size() != 2 || !is_image(larger[0], larger[1])))
     damaged(path, "\"resize_to\" of its plan is neither empty nor the height and width of an image");
-  for (const char* name : {"mini_batch_size", "shards"}) {
-    if (const int64_t amount = number(name); amount < 1 || amount > kMostAmount)
+  for (const auto& [name, amount] :
+       {std::pair("mini_batch_size", plan.step.mini_batch_size), std::pair("shards", plan.step.shards)}) {
+    if (amount < 1 || amount > kMostAmount)
       damaged(path, std::string("\"") + name + "\" of its plan is " + std::to_string(amount));
   }
+}
+
+// Nothing of it is in use before it is checked.
+Plan read_checked_plan(const Json& manifest, const Options& options, const std::filesystem::path& path) {
+  const Json& plan = manifest["plan"];
+  if (!plan.is_object()) damaged(path, "its plan is no JSON object");
+  const Json format = manifest.value("format", Json(1));
+  if (!format.is_number_integer() || format.get<int64_t>() < 1 || format.get<int64_t>() > kFormat)
+    damaged(path, "its format is " + format.dump() + ", and this build reads 1 to " + std::to_string(kFormat));
+  Plan read;
+  try {
+    read = format.get<int64_t>() == 1 ? read_flat_plan(plan, options) : read_plan(plan);
+  } catch (const Error& error) {
+    damaged(path, "its plan: " + error.message());
+  }
+  check_plan(read, path);
+  return read;
 }
 
 }  // namespace
 
 void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared) {
-  const Json manifest{{"format", 1},
+  const Json manifest{{"format", kFormat},
                       {"options", lockstep::to_json(options)},
-                      {"plan", to_json(prepared.plan)},
+                      {"plan", lockstep::to_json(prepared.plan)},
                       {"network", prepared.network.spec()}};
   write_file_atomic(path, manifest.dump(1) + "\n");
 }
@@ -101,9 +106,9 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
   if (!json.is_object() || !json.contains("options") || !json.contains("plan") || !json.contains("network")) {
     damaged(path, "it does not hold the options of a run");
   }
-  check_plan(json["plan"], path);
-  Manifest manifest{{}, json["plan"], json["network"]};
+  Manifest manifest{{}, {}, json["network"]};
   read_json(json["options"], manifest.options, "\"" + path.string() + "\"");
+  manifest.plan = read_checked_plan(json, manifest.options, path);
   return manifest;
 }
 
@@ -206,29 +211,29 @@ bool ranks_decide(ExchangeKind exchange) {
 
 Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ranks) {
   const Plan& plan = prepared.plan;
-  Json json{{"network", plan.network},
+  Json json{{"network", plan.network.name},
             {"layers", as_hex(hash_of(prepared.network.spec().dump()))},
-            {"parameters", plan.parameter_count},
-            {"classes", plan.classes},
-            {"images", plan.train_count},
-            {"held-out images", plan.validation_count},
-            {"listing", as_hex(plan.listing_hash)},
-            {"held-out listing", as_hex(plan.validation_listing_hash)},
-            {"shards", plan.shards},
-            {"precision", enum_names(plan.precision)[static_cast<size_t>(plan.precision)]},
-            {"mini-batch", plan.mini_batch_size},
-            {"learning rate", plan.learning_rate},
-            {"steps", plan.total_steps}};
+            {"parameters", plan.network.parameter_count},
+            {"classes", plan.data.classes},
+            {"images", plan.data.train_count},
+            {"held-out images", plan.data.validation_count},
+            {"listing", plan.data.listing_hash},
+            {"held-out listing", plan.data.held_out_listing_hash},
+            {"shards", plan.step.shards},
+            {"precision", enum_names(plan.step.precision)[static_cast<size_t>(plan.step.precision)]},
+            {"mini-batch", plan.step.mini_batch_size},
+            {"learning rate", plan.update.learning_rate},
+            {"steps", plan.length.total_steps}};
   const auto& free = options_free_at_resume();
   const Json asked = lockstep::to_json(options);
   for (const auto& [name, value] : asked.items()) {
     if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
   }
   if (ranks_decide(options.exchange)) json["number of ranks"] = ranks;
-  if (plan.sampler_replicas > 0) json["replicas of the sampler"] = plan.sampler_replicas;
-  if (const std::vector<int64_t> part = queue_cut(plan, options); !part.empty())
+  if (plan.step.sampler_replicas > 0) json["replicas of the sampler"] = plan.step.sampler_replicas;
+  if (const std::vector<int64_t> part = queue_cut(plan.data); !part.empty())
     json["part cut out of larger images"] = part;
-  json["arithmetic"] = plan.fingerprint;
+  json["arithmetic"] = plan.machine.fingerprint;
   return json;
 }
 

@@ -15,7 +15,7 @@ namespace lockstep::train {
 /// RUN/options.json as it was written by the run's first attempt.
 struct Manifest {
   Options options;  ///< as asked
-  Json plan;        ///< resolved
+  Plan plan;        ///< resolved
   Json network;     ///< the layer graph; null for a module of the user's own
 };
 

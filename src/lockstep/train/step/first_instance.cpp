@@ -7,27 +7,28 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/state.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/step/learning.h"
 
 namespace lockstep::train {
 
-nn::Instance first_instance(const nn::Network& network, const nn::NetworkInput& input, const Options& options,
-                            const nn::LoadOptions& load) {
-  nn::Instance instance = trainable_instance(network, input, options);
-  if (options.weights.empty()) return instance;
-  check_weights_are_there(network, options);
-  const nn::SafetensorsFile file = nn::read_weights(options.weights);
+nn::Instance first_instance(const nn::Network& network, const NetworkPlan& plan, int64_t seed) {
+  nn::Instance instance = trainable_instance(network, plan, seed);
+  if (plan.weights.empty()) return instance;
+  check_weights_are_there(network, plan.weights);
+  const nn::SafetensorsFile file = nn::read_weights(plan.weights);
+  const nn::LoadOptions load{.fresh = plan.fresh_layers, .dropped = plan.dropped_layers};
   with_context([&] { return "for network \"" + network.name() + "\""; },
-               [&] { nn::load_state(*instance.module, file, options.weights, load); });
+               [&] { nn::load_state(*instance.module, file, plan.weights, load); });
   return instance;
 }
 
-void check_weights_are_there(const nn::Network& network, const Options& options) {
-  if (std::filesystem::exists(options.weights)) return;
+void check_weights_are_there(const nn::Network& network, const std::string& file) {
+  if (std::filesystem::exists(file)) return;
   const std::string where = nn::where_weights_are(network.name());
-  throw Error(ErrorCode::not_found, "there is no file of weights \"" + options.weights + "\"",
+  throw Error(ErrorCode::not_found, "there is no file of weights \"" + file + "\"",
               where.empty() ? "check the path" : "check the path; " + where);
 }
 

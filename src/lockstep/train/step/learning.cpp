@@ -42,10 +42,9 @@ std::vector<Factor> parse_factors(const std::string& text) {
 
 }  // namespace
 
-nn::Instance trainable_instance(const nn::Network& network, const nn::NetworkInput& input,
-                                const Options& options) {
-  nn::Instance instance = seeded_instance(network, input, options.seed);
-  if (!options.freeze.empty()) nn::freeze(instance, split(options.freeze, ','));
+nn::Instance trainable_instance(const nn::Network& network, const NetworkPlan& plan, int64_t seed) {
+  nn::Instance instance = seeded_instance(network, plan.input, seed);
+  if (!plan.freeze.empty()) nn::freeze(instance, plan.freeze);
   return instance;
 }
 
@@ -57,15 +56,15 @@ std::vector<std::string> learnables_of(const nn::Instance& instance) {
   return names;
 }
 
-std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables, const Options& options,
-                                          const std::vector<std::string>& fresh) {
+std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables,
+                                          const NetworkPlan& plan) {
   std::vector<Factor> factors;
-  for (const std::string& layer : fresh) {
+  for (const std::string& layer : plan.fresh_layers) {
     factors.push_back({layer, kNewWeightFactor});
     factors.push_back({layer + ".bias", kNewBiasFactor});
   }
   const size_t asked = factors.size();
-  for (Factor& factor : parse_factors(options.learning_rate_factors)) factors.push_back(std::move(factor));
+  for (Factor& factor : parse_factors(plan.learning_rate_factors)) factors.push_back(std::move(factor));
   std::vector<double> values(learnables.size(), 1.0);
   for (size_t f = 0; f < factors.size(); ++f) {
     bool found = false;

@@ -5,21 +5,20 @@
 #include <vector>
 
 #include "lockstep/nn/network.h"
-#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 
-/// A new instance whose first weights are a function of the seed, with what options.freeze says frozen.
-nn::Instance trainable_instance(const nn::Network& network, const nn::NetworkInput& input,
-                                const Options& options);
+/// A new instance whose first weights are a function of the seed, with the planned layers frozen.
+nn::Instance trainable_instance(const nn::Network& network, const NetworkPlan& plan, int64_t seed);
 
 /// The names of what is learned, in the order of SharedWeights' slots.
 std::vector<std::string> learnables_of(const nn::Instance& instance);
 
-/// A factor for each of the learnables, by their names. Layers in `fresh` have MATLAB's for new ones, 10 for
-/// weights and 20 for biases, unless options.learning_rate_factors says other. Throws invalid_option for a
+/// A factor for each of the learnables, by their names. The plan's fresh layers have MATLAB's for new ones,
+/// 10 for weights and 20 for biases, unless its learning_rate_factors say other. Throws invalid_option for a
 /// text that is no list of factors, and for a pattern that covers no learnable.
-std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables, const Options& options,
-                                          const std::vector<std::string>& fresh);
+std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables,
+                                          const NetworkPlan& plan);
 
 }  // namespace lockstep::train

@@ -15,7 +15,11 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr nn::NetworkInput kLearningInput{1, 12, 12, 4};
+NetworkPlan learning_plan() {
+  NetworkPlan plan;
+  plan.input = {1, 12, 12, 4};
+  return plan;
+}
 
 std::string error_of(const std::function<void()>& work) {
   try {
@@ -34,11 +38,13 @@ double factor_of(const SharedWeights& weights, const std::vector<double>& factor
 }
 
 TEST(Learning, FactorsGoByPatternAndTheLastOneCounts) {
-  Options options;
-  options.learning_rate_factors = "0=3,*.bias=2,1.*=0.5";
-  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options);
+  NetworkPlan plan = learning_plan();
+  plan.learning_rate_factors = "0=3,*.bias=2,1.*=0.5";
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), plan, 0);
   const SharedWeights weights(instance, at::kFloat, at::kCPU);
-  const auto factors = learning_rate_factors(learnables_of(instance), options, {"10"});
+  plan.fresh_layers = {"10"};
+  const auto factors = learning_rate_factors(learnables_of(instance), plan);
+  plan.fresh_layers = {};
   EXPECT_EQ(factor_of(weights, factors, "0.weight"), 3);
   EXPECT_EQ(factor_of(weights, factors, "0.bias"), 2);
   EXPECT_EQ(factor_of(weights, factors, "1.bias"), 0.5);
@@ -46,20 +52,20 @@ TEST(Learning, FactorsGoByPatternAndTheLastOneCounts) {
   EXPECT_EQ(factor_of(weights, factors, "10.weight"), 10);
   EXPECT_EQ(factor_of(weights, factors, "10.bias"), 2);
   for (const char* bad : {"0", "0=", "=3", "0=-1", "0=x", "0=1,"}) {
-    options.learning_rate_factors = bad;
-    EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }),
+    plan.learning_rate_factors = bad;
+    EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), plan); }),
                 HasSubstr("must be PATTERN=FACTOR"))
         << bad;
   }
-  options.learning_rate_factors = "nothing=2";
-  EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), options, {}); }),
+  plan.learning_rate_factors = "nothing=2";
+  EXPECT_THAT(error_of([&] { learning_rate_factors(learnables_of(instance), plan); }),
               HasSubstr("learns nothing that \"nothing\""));
 }
 
 TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
-  Options options;
-  options.freeze = "0,1,10.bias";
-  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options);
+  NetworkPlan plan = learning_plan();
+  plan.freeze = {"0", "1", "10.bias"};
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), plan, 0);
   const at::Tensor frozen = instance.module->named_parameters()["0.weight"].detach().clone();
   const SharedWeights weights(instance, at::kFloat, at::kCPU);
   EXPECT_EQ(weights.slots().front().name, "3.weight");
@@ -68,21 +74,21 @@ TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
   EXPECT_EQ(instance.module->named_parameters()["0.weight"].const_data_ptr(),
             weights.buffer("0.weight").const_data_ptr());
   EXPECT_EQ(weights.state().size(), 14U + 9U);
-  options.freeze = "*";
+  plan.freeze = {"*"};
   EXPECT_THAT(error_of([&] {
-                SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options),
-                                  at::kFloat, at::kCPU);
+                SharedWeights all(trainable_instance(nn::find_network("digits_cnn"), plan, 0), at::kFloat,
+                                  at::kCPU);
               }),
               HasSubstr("all its parameters are frozen"));
 }
 
 // Whatever range a worker updates, every element moves with its own rate.
 TEST(Learning, FactorsMultiplyTheRateOfEachElement) {
-  Options options;
-  options.learning_rate_factors = "0.bias=10,3=0";
-  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), kLearningInput, options);
+  NetworkPlan plan = learning_plan();
+  plan.learning_rate_factors = "0.bias=10,3=0";
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), plan, 0);
   SharedWeights weights(instance, at::kFloat, at::kCPU);
-  const auto factors = learning_rate_factors(learnables_of(instance), options, {});
+  const auto factors = learning_rate_factors(learnables_of(instance), plan);
   device::UpdateRule rule{.kind = device::UpdateKind::sgdm};
   const Optimizer optimizer(rule, weights, rate_parts(weights, factors));
   const at::Tensor before = weights.flat().clone();

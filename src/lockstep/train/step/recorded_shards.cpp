@@ -16,15 +16,14 @@ constexpr size_t kMostSizes = 2;    // a full mini-batch has no more
 
 }  // namespace
 
-std::string recording_obstacle(const Plan& plan, const Options& options,
-                               const std::vector<nn::InstanceLayer>& steps, int64_t ranks) {
-  if (plan.device == "cpu") return "there is no GPU in use";
-  if (plan.format.kind == data::SampleKind::sequence) return "sequences have lengths of their own";
-  if (options.exchange == ExchangeKind::average) return "replicas have weights of their own";
-  if (plan.workers > ranks) return "several workers share a GPU";
-  if (options.accumulate > 1) return "--accumulate cuts shards into pieces";
-  if (plan.keep_features) return "what the frozen layers give is kept";
-  if (data::Augment::parse(options.augment).mixup > 0) return "mixup has two targets for each image";
+std::string recording_obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& steps, int64_t ranks) {
+  if (plan.machine.device == "cpu") return "there is no GPU in use";
+  if (plan.data.format.kind == data::SampleKind::sequence) return "sequences have lengths of their own";
+  if (plan.exchange.averages()) return "replicas have weights of their own";
+  if (plan.machine.workers > ranks) return "several workers share a GPU";
+  if (plan.step.accumulate > 1) return "--accumulate cuts shards into pieces";
+  if (plan.network.keep_features) return "what the frozen layers give is kept";
+  if (plan.data.augment.mixup > 0) return "mixup has two targets for each image";
   if (steps.empty()) return "a module of one's own may read from the GPU in the middle of a step";
   const auto random =
       std::find_if(steps.begin(), steps.end(), [](const nn::InstanceLayer& step) { return step.random; });

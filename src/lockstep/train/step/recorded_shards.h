@@ -19,8 +19,7 @@ namespace lockstep::train {
 
 /// Why shards cannot be recorded in a run; empty: they can.
 ///   steps  of the network (nn::Instance)
-std::string recording_obstacle(const Plan& plan, const Options& options,
-                               const std::vector<nn::InstanceLayer>& steps, int64_t ranks);
+std::string recording_obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& steps, int64_t ranks);
 
 /// What a recorded pass reads and leaves: always in the same memory.
 struct RecordedPass {

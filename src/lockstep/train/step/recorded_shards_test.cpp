@@ -157,28 +157,28 @@ TEST(RecordedShards, ARecordingThatFailsIsSaidOnceAndCostsNoResult) {
 
 TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
   Plan plan;
-  plan.device = "cuda";
+  plan.machine.device = "cuda";
   const std::vector<nn::InstanceLayer> layers{{.name = "conv"}, {.name = "relu"}};
-  EXPECT_EQ(recording_obstacle(plan, {}, layers, 1), "");
-  EXPECT_THAT(recording_obstacle(plan, {}, {{.name = "conv"}, {.name = "drop", .random = true}}, 1),
+  EXPECT_EQ(recording_obstacle(plan, layers, 1), "");
+  EXPECT_THAT(recording_obstacle(plan, {{.name = "conv"}, {.name = "drop", .random = true}}, 1),
               HasSubstr("layer \"drop\" draws random numbers"));
-  EXPECT_THAT(recording_obstacle(plan, {}, {}, 1), HasSubstr("a module of one's own"));
-  plan.workers = 2;
-  EXPECT_THAT(recording_obstacle(plan, {}, layers, 1), HasSubstr("several workers share a GPU"));
-  EXPECT_EQ(recording_obstacle(plan, {}, layers, 2), "");
-  Options options;
-  options.accumulate = 2;
-  EXPECT_THAT(recording_obstacle(plan, options, layers, 2), HasSubstr("--accumulate"));
-  options = {};
-  options.augment = "flip,mixup";
-  EXPECT_THAT(recording_obstacle(plan, options, layers, 2), HasSubstr("mixup"));
-  options = {};
-  options.exchange = ExchangeKind::average;
-  EXPECT_THAT(recording_obstacle(plan, options, layers, 2), HasSubstr("replicas"));
-  plan.format.kind = data::SampleKind::sequence;
-  EXPECT_THAT(recording_obstacle(plan, {}, layers, 2), HasSubstr("sequences"));
-  plan.device = "cpu";
-  EXPECT_THAT(recording_obstacle(plan, {}, layers, 2), HasSubstr("no GPU"));
+  EXPECT_THAT(recording_obstacle(plan, {}, 1), HasSubstr("a module of one's own"));
+  plan.machine.workers = 2;
+  EXPECT_THAT(recording_obstacle(plan, layers, 1), HasSubstr("several workers share a GPU"));
+  EXPECT_EQ(recording_obstacle(plan, layers, 2), "");
+  Plan changed = plan;
+  changed.step.accumulate = 2;
+  EXPECT_THAT(recording_obstacle(changed, layers, 2), HasSubstr("--accumulate"));
+  changed = plan;
+  changed.data.augment = data::Augment::parse("flip,mixup");
+  EXPECT_THAT(recording_obstacle(changed, layers, 2), HasSubstr("mixup"));
+  changed = plan;
+  changed.exchange.kind = ExchangeKind::average;
+  EXPECT_THAT(recording_obstacle(changed, layers, 2), HasSubstr("replicas"));
+  plan.data.format.kind = data::SampleKind::sequence;
+  EXPECT_THAT(recording_obstacle(plan, layers, 2), HasSubstr("sequences"));
+  plan.machine.device = "cpu";
+  EXPECT_THAT(recording_obstacle(plan, layers, 2), HasSubstr("no GPU"));
 }
 
 }  // namespace

@@ -23,48 +23,48 @@ void wait_for(std::vector<ShardResult> results, int64_t pieces, const std::vecto
 
 data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps) {
   const device::RandomScope random(at::kCPU, 0);
-  const bool sequences = plan.format.kind == data::SampleKind::sequence;
+  const bool sequences = plan.data.format.kind == data::SampleKind::sequence;
   data::Shard shard{.count = samples};
-  const std::vector<int64_t> labels = sequences && plan.input.labels_time_steps
+  const std::vector<int64_t> labels = sequences && plan.network.input.labels_time_steps
                                           ? std::vector<int64_t>{samples, steps}
                                           : std::vector<int64_t>{samples};
-  shard.target = at::randint(plan.input.classes, labels, at::kLong);
+  shard.target = at::randint(plan.network.input.classes, labels, at::kLong);
   if (sequences) {
-    shard.images = at::randn({samples, plan.format.channels, steps});
+    shard.images = at::randn({samples, plan.data.format.channels, steps});
     shard.lengths = at::full({samples}, steps, at::kLong);
   } else {
-    shard.images =
-        at::randint(256, {samples, plan.format.channels, plan.format.height, plan.format.width}, at::kByte);
+    shard.images = at::randint(
+        256, {samples, plan.data.format.channels, plan.data.format.height, plan.data.format.width},
+        at::kByte);
   }
   return shard;
 }
 
-ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const Options& options)
-    : ShardProbe(network, plan, options, trainable_instance(network, plan.input, options)) {}
+ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan)
+    : ShardProbe(network, plan, trainable_instance(network, plan.network, plan.step.seed)) {}
 
-ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const Options& options,
-                       const nn::Instance& prototype)
+ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const nn::Instance& prototype)
     : network_(network),
       plan_(plan),
-      options_(options),
       learnables_(learnables_of(prototype)),
-      weights_(prototype, number_type(plan.precision), open_device(plan.device, plan.gpu)),
-      norms_(probe_batch_norms(prototype, plan.input)) {}
+      weights_(prototype, number_type(plan.step.precision),
+               open_device(plan.machine.device, plan.machine.gpu)),
+      norms_(probe_batch_norms(prototype, plan.network.input)) {}
 
 std::unique_ptr<ShardRunner> ShardProbe::make_runner() const {
-  const nn::Instance instance = trainable_instance(network_, plan_.input, options_);
+  const nn::Instance instance = trainable_instance(network_, plan_.network, plan_.step.seed);
   weights_.alias(instance);
-  return std::make_unique<ShardRunner>(instance, weights_, norms_, shard_runner_options(plan_, options_));
+  return std::make_unique<ShardRunner>(instance, weights_, norms_, shard_runner_options(plan_));
 }
 
 ShardResult ShardProbe::train(ShardRunner& runner, const data::Shard& shard) const {
   const ShardResult result = runner.train(shard, std::max<int64_t>(1, target_count(shard)), /*step=*/0);
-  wait_for({result}, options_.accumulate, norms_);
+  wait_for({result}, plan_.step.accumulate, norms_);
   return result;
 }
 
 void ShardProbe::train_together(ShardRunner& runner, const data::Shard& joined, int64_t shards) const {
-  wait_for(runner.train_together(joined, shards, joined.count), options_.accumulate, norms_);
+  wait_for(runner.train_together(joined, shards, joined.count), plan_.step.accumulate, norms_);
 }
 
 void ShardProbe::evaluate(ShardRunner& runner, const data::Shard& shard) const {

@@ -8,7 +8,6 @@
 
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/network.h"
-#include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
 #include "lockstep/train/step/shard_runner.h"
 #include "lockstep/train/step/shared_weights.h"
@@ -22,7 +21,7 @@ data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps = 0);
 /// precision and frozen_layers are read.
 class ShardProbe {
  public:
-  ShardProbe(const nn::Network& network, const Plan& plan, const Options& options);
+  ShardProbe(const nn::Network& network, const Plan& plan);
 
   SharedWeights& weights() { return weights_; }
   const std::vector<std::string>& learnables() const { return learnables_; }
@@ -38,12 +37,10 @@ class ShardProbe {
   void evaluate(ShardRunner& runner, const data::Shard& shard) const;
 
  private:
-  ShardProbe(const nn::Network& network, const Plan& plan, const Options& options,
-             const nn::Instance& prototype);
+  ShardProbe(const nn::Network& network, const Plan& plan, const nn::Instance& prototype);
 
   const nn::Network& network_;
   const Plan& plan_;
-  const Options& options_;
   std::vector<std::string> learnables_;
   SharedWeights weights_;
   std::vector<BatchNormInfo> norms_;

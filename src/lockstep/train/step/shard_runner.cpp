@@ -239,15 +239,15 @@ AutocastScope::~AutocastScope() {
 
 void AutocastScope::forget_casts() { at::autocast::clear_cache(); }
 
-ShardRunnerOptions shard_runner_options(const Plan& plan, const Options& options) {
-  return {
-      .format = {number_type(plan.precision), open_device(plan.device, plan.gpu), plan.mean, plan.deviation},
-      .precision = plan.precision,
-      .accumulate = options.accumulate,
-      .seed = options.seed,
-      .kernels = options.kernels,
-      .padded_left = plan.format.padding == data::PaddingSide::left,
-      .frozen_layers = plan.keep_features ? plan.frozen_layers : 0};
+ShardRunnerOptions shard_runner_options(const Plan& plan) {
+  return {.format = {number_type(plan.step.precision), open_device(plan.machine.device, plan.machine.gpu),
+                     plan.data.mean, plan.data.deviation},
+          .precision = plan.step.precision,
+          .accumulate = plan.step.accumulate,
+          .seed = plan.step.seed,
+          .kernels = plan.step.kernels,
+          .padded_left = plan.data.format.padding == data::PaddingSide::left,
+          .frozen_layers = plan.network.keep_features ? static_cast<size_t>(plan.network.frozen_layers) : 0};
 }
 
 nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput& input, int64_t seed) {

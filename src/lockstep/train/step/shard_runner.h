@@ -73,7 +73,7 @@ struct ShardRunnerOptions {
 };
 
 /// What the shards of a run are computed with, as it is planned.
-ShardRunnerOptions shard_runner_options(const Plan& plan, const Options& options);
+ShardRunnerOptions shard_runner_options(const Plan& plan);
 
 /// A new instance whose first weights are a function of the seed.
 nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput& input, int64_t seed);

@@ -8,31 +8,20 @@
 
 namespace lockstep::train {
 
-double default_learning_rate(const Options& options, data::SampleKind samples) {
-  // A new head's factor is 10: so it learns at the usual rate, and layers that are trained already at a
-  // tenth.
-  const double share = options.head == Head::new_ ? 0.1 : 1;
-  if (options.optimizer != OptimizerKind::sgdm) return share * 0.001;
-  return share * (samples == data::SampleKind::sequence ? 0.1 : 0.01);
-}
-
 static_assert(static_cast<int>(OptimizerKind::rmsprop) == static_cast<int>(device::UpdateKind::rmsprop) &&
                   static_cast<int>(OptimizerKind::adamw) == static_cast<int>(device::UpdateKind::adamw) &&
                   static_cast<int>(OptimizerKind::adam) == static_cast<int>(device::UpdateKind::adam),
-              "resolve_rule casts one enumeration to the other");
+              "rule_of casts one enumeration to the other");
 
-device::UpdateRule resolve_rule(const Options& options) {
-  const auto kind = static_cast<device::UpdateKind>(options.optimizer);
-  const bool sgdm = options.optimizer == OptimizerKind::sgdm;
-  const double decay = options.optimizer == OptimizerKind::adamw ? 0.01 : 1e-4;
-  return {.kind = kind,
-          .momentum = options.momentum >= 0 ? options.momentum : (sgdm ? 0.9 : 0.0),
-          .nesterov = options.nesterov,
-          .beta1 = options.beta1,
-          .beta2 = options.beta2,
-          .alpha = options.alpha,
-          .epsilon = options.epsilon,
-          .weight_decay = options.weight_decay >= 0 ? options.weight_decay : decay};
+device::UpdateRule rule_of(const UpdatePlan& plan) {
+  return {.kind = static_cast<device::UpdateKind>(plan.optimizer),
+          .momentum = plan.momentum,
+          .nesterov = plan.nesterov,
+          .beta1 = plan.beta1,
+          .beta2 = plan.beta2,
+          .alpha = plan.alpha,
+          .epsilon = plan.epsilon,
+          .weight_decay = plan.weight_decay};
 }
 
 std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors) {

@@ -7,24 +7,18 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "lockstep/data/datastore.h"
 #include "lockstep/device/update_rule.h"
 #include "lockstep/nn/safetensors.h"
-#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
 #include "lockstep/train/step/shared_weights.h"
 
 namespace lockstep::train {
 
-/// What the user's optimizer options resolve to; the same for every step but for the rate and the
-/// corrections.
-device::UpdateRule resolve_rule(const Options& options);
+/// The planned rule; the same for every step but for the rate and the corrections.
+device::UpdateRule rule_of(const UpdatePlan& plan);
 
 /// The rule with Adam's corrections for step `step` (from 0).
 device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
-
-/// The rate used when the user gives none. Recurrent networks, which have no batch norm, barely move at the
-/// one that images are given.
-double default_learning_rate(const Options& options, data::SampleKind samples);
 
 /// Elements of the flat buffers whose rate is multiplied by the same factor.
 struct RatePart {

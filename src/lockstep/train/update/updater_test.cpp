@@ -49,16 +49,16 @@ struct ScaledUpdate {
 };
 
 // Three steps of `workers` threads; the gradients are the same for any number of them.
-at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options,
+at::Tensor trained(bool on_gpu_code, int64_t workers, const UpdatePlan& plan,
                    const ScaledUpdate& scaled = {}) {
   const nn::Instance instance = network();
   SharedWeights weights(instance, at::kFloat, at::kCPU);
-  const Optimizer optimizer(resolve_rule(options), weights);
+  const Optimizer optimizer(rule_of(plan), weights);
   comm::ThreadGroup group(workers);
   const CpuStandIn kernels;
-  const auto updater =
-      on_gpu_code ? gpu_updater(kernels, weights, optimizer, options.gradient_clip, scaled.not_finite)
-                  : cpu_updater(group, weights, optimizer, options.gradient_clip, scaled.not_finite);
+  const auto updater = on_gpu_code
+                           ? gpu_updater(kernels, weights, optimizer, plan.gradient_clip, scaled.not_finite)
+                           : cpu_updater(group, weights, optimizer, plan.gradient_clip, scaled.not_finite);
   torch::manual_seed(2);
   std::vector<at::Tensor> gradients;
   for (int64_t i = 0; i < 3 * kShards; ++i)
@@ -88,8 +88,8 @@ at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options,
       group.barrier();
     }
   });
-  EXPECT_EQ(updater->gradient_norm() > options.gradient_clip,
-            scaled.not_finite == NotFinite::skip ? !std::isnan(scaled.last) : options.gradient_clip > 0);
+  EXPECT_EQ(updater->gradient_norm() > plan.gradient_clip,
+            scaled.not_finite == NotFinite::skip ? !std::isnan(scaled.last) : plan.gradient_clip > 0);
   EXPECT_EQ(updater->skipped(), !std::isfinite(scaled.last));
   return weights.flat().clone();
 }
@@ -97,13 +97,13 @@ at::Tensor trained(bool on_gpu_code, int64_t workers, const Options& options,
 TEST(Updater, TheGpusCodeGivesTheCpusBits) {
   for (const OptimizerKind kind : {OptimizerKind::sgdm, OptimizerKind::adam, OptimizerKind::rmsprop}) {
     for (const double clip : {0.0, 1.5}) {
-      Options options;
-      options.optimizer = kind;
-      options.gradient_clip = clip;
-      const at::Tensor expected = trained(false, 1, options);
-      EXPECT_TRUE(at::equal(expected, trained(false, 3, options)));
+      UpdatePlan plan;
+      plan.optimizer = kind;
+      plan.gradient_clip = clip;
+      const at::Tensor expected = trained(false, 1, plan);
+      EXPECT_TRUE(at::equal(expected, trained(false, 3, plan)));
       for (const int64_t workers : {1, 2, 3})
-        EXPECT_TRUE(at::equal(expected, trained(true, workers, options)))
+        EXPECT_TRUE(at::equal(expected, trained(true, workers, plan)))
             << workers << " workers, clip " << clip;
     }
   }
@@ -111,16 +111,16 @@ TEST(Updater, TheGpusCodeGivesTheCpusBits) {
 
 TEST(Updater, APowerOfTwoInTheGradientsChangesNoBitAndNotFiniteOnesNoWeight) {
   for (const double clip : {0.0, 1.5}) {
-    Options options;
-    options.gradient_clip = clip;
-    const at::Tensor expected = trained(false, 1, options);
+    UpdatePlan plan;
+    plan.gradient_clip = clip;
+    const at::Tensor expected = trained(false, 1, plan);
     for (const bool on_gpu_code : {false, true}) {
       for (const int64_t workers : {1, 3}) {
-        EXPECT_TRUE(at::equal(expected, trained(on_gpu_code, workers, options,
-                                                {.factor = 65536, .not_finite = NotFinite::skip})));
+        EXPECT_TRUE(at::equal(
+            expected, trained(on_gpu_code, workers, plan, {.factor = 65536, .not_finite = NotFinite::skip})));
         for (const double last :
              {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-          const at::Tensor left = trained(on_gpu_code, workers, options,
+          const at::Tensor left = trained(on_gpu_code, workers, plan,
                                           {.factor = 65536, .not_finite = NotFinite::skip, .last = last});
           EXPECT_TRUE(at::equal(left, SharedWeights(network(), at::kFloat, at::kCPU).flat()));
         }
