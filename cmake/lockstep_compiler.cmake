@@ -20,6 +20,9 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -DNDEBUG")
 
 # -Wrestrict misfires on std::string in g++ 12. Fused multiply-adds would give each instruction set its own rounding.
 add_compile_options(-Wall -Wextra -Wno-restrict -ffp-contract=off)
+if(LOCKSTEP_WERROR)
+  add_compile_options(-Werror)
+endif()
 
 set(LOCKSTEP_TEST_SECONDS 600)  # after which a test is taken to hang
 if(LOCKSTEP_SANITIZE)

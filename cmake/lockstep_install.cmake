@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 get_property(_modules GLOBAL PROPERTY LOCKSTEP_MODULES)
-list(REMOVE_ITEM _modules lockstep_cli)  # the program's own; its parts are no library
+list(REMOVE_ITEM _modules lockstep_cli lockstep_cli_front)  # the program's own; its parts are no library
 add_library(lockstep_lockstep INTERFACE)
 add_library(lockstep::lockstep ALIAS lockstep_lockstep)
 set_target_properties(lockstep_lockstep PROPERTIES EXPORT_NAME lockstep)

@@ -50,10 +50,11 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # The program looks for the plug-in beside itself.
+        # The program looks for its engine, and that for the plug-in, beside itself.
         cls.program = cls.folder / "bin" / "lockstep"
         cls.program.parent.mkdir()
         shutil.copy(runs.PROGRAM, cls.program)
+        shutil.copy(runs.PROGRAM.with_name("lockstep-engine"), cls.program.parent)
         shutil.copy(STAND_IN / "liblockstep_cuda.so", cls.program.parent)
         cls.own_program, runs.PROGRAM = runs.PROGRAM, cls.program
         (cls.folder / "tmp").mkdir()

@@ -4,13 +4,17 @@
 
 namespace lockstep {
 
-std::filesystem::path find_plug_in(const char* file_name) {
+std::optional<std::filesystem::path> find_companion(const char* file_name) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (const auto& file : {program / file_name, program / ".." / "lib" / "lockstep" / file_name}) {
-    if (std::filesystem::exists(file, error)) return file;
+    if (file.is_absolute() && std::filesystem::exists(file, error)) return file;
   }
-  return file_name;
+  return std::nullopt;
+}
+
+std::filesystem::path find_plug_in(const char* file_name) {
+  return find_companion(file_name).value_or(file_name);
 }
 
 }  // namespace lockstep

@@ -1,12 +1,15 @@
-// Libraries that a program opens when it needs them.
+// Files that belong to the program and lie beside it.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 namespace lockstep {
 
-/// Where the library of this name lies: beside the program, or in an installation's library folder; else the
-/// name itself, for the loader to look.
+/// The file of this name beside the program, or in the folder lib/lockstep of its installation.
+std::optional<std::filesystem::path> find_companion(const char* file_name);
+
+/// A library that is opened at run time: such a file, or else the name itself, for the loader to look.
 std::filesystem::path find_plug_in(const char* file_name);
 
 }  // namespace lockstep

@@ -7,8 +7,8 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/measure/alignment.h"
-#include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
@@ -122,8 +122,6 @@ class AllReduceMeasurement {
 };
 
 }  // namespace
-
-std::vector<FieldInfo> bench_all_reduce_fields() { return fields_of<JsonOutput>(); }
 
 int run_bench_all_reduce(const Call& call, Console& console) {
   Json json = Json::array();

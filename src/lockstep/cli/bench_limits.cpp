@@ -12,9 +12,9 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/measure/alignment.h"
 #include "lockstep/cli/measure/multiply_add.h"
-#include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/thread_group.h"
 #include "lockstep/device/inventory.h"
@@ -33,14 +33,6 @@ using Piece = std::function<double()>;
 
 /// Makes one thread's piece, on that thread, so that its memory is near its core.
 using MakePiece = std::function<Piece(Share)>;
-
-struct LimitChoice {
-  std::string only;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Limits");
-    field("only", self.only, "a comma list of limits to measure; empty: all");
-  };
-};
 
 struct Limit {
   std::string name;
@@ -145,8 +137,6 @@ Json limits_json(const std::vector<Limit>& limits, int64_t cores) {
 }
 
 }  // namespace
-
-std::vector<FieldInfo> bench_limits_fields() { return fields_of<LimitChoice>() + fields_of<JsonOutput>(); }
 
 int run_bench_limits(const Call& call, Console& console) {
   const int64_t cores = device::inspect().cores;

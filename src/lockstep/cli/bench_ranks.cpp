@@ -10,6 +10,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/measure/alignment.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
@@ -40,8 +41,6 @@ void check(bool holds, const char* what) {
 }
 
 }  // namespace
-
-std::vector<FieldInfo> bench_ranks_fields() { return fields_of<JsonOutput>() + fields_of<RankSettings>(); }
 
 int run_bench_ranks(const Call& call, Console& console) {
   if (!call.launch)

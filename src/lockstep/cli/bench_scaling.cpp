@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
@@ -19,28 +20,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-struct ScalingOptions {
-  std::vector<int64_t> workers{1, 2, 4};
-  double reach = 0.95;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Scaling");
-    field("workers", self.workers, "the numbers of workers to train with, one run after the other",
-          between(1, 4096));
-    field("reach", self.reach, "the smoothed accuracy of training whose time is in the table", between(0, 1));
-  };
-};
-
-// Set by the runs themselves, or making them no runs of one training.
-constexpr std::array<const char*, 4> kNotTaken{"workers", "resume", "max-time", "plot"};
-
-std::vector<FieldInfo> fields_of_runs() {
-  std::vector<FieldInfo> fields = training_fields();
-  std::erase_if(fields, [](const FieldInfo& field) {
-    return std::find(kNotTaken.begin(), kNotTaken.end(), field.name) != kNotTaken.end();
-  });
-  return fields;
-}
 
 std::string name_of(int64_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
@@ -226,8 +205,6 @@ class ScalingBench {
 };
 
 }  // namespace
-
-std::vector<FieldInfo> bench_scaling_fields() { return fields_of<ScalingOptions>() + fields_of_runs(); }
 
 int run_bench_scaling(const Call& call, Console& console) { return ScalingBench(call, console).run(); }
 

@@ -5,8 +5,6 @@
 
 namespace lockstep::cli {
 
-std::vector<FieldInfo> cache_fields() { return training_fields(); }
-
 int run_cache(const Call& call, Console& console) {
   train::TrainingRequest request;
   request.folder = call.words.front();

@@ -18,6 +18,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/engine.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/plan.h"
@@ -25,6 +26,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
+#include "lockstep/device/failure.h"
 
 namespace lockstep::cli {
 namespace {
@@ -177,6 +179,14 @@ TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
   EXPECT_THROW(read_arguments(verb_named("evaluate"), {"run", "photos", "--momentum", "0"}), Error);
 }
 
+TEST(Engine, HasTheCommandsThatTheProgramLeavesToIt) {
+  std::vector<std::string> left;
+  for (const Verb& verb : builtin_verbs()) {
+    if (verb.run == nullptr) left.push_back(verb.name);
+  }
+  EXPECT_EQ(engine_command_names(), left);
+}
+
 TEST(Help, LinesFitTheWidth) {
   for (const Verb& verb : builtin_verbs()) {
     for (const std::string& line : split(verb_help(verb, 100), '\n')) EXPECT_LE(line.size(), 100u) << line;
@@ -219,7 +229,7 @@ TEST(Failure, ForeignExceptionsBecomeOneSentence) {
   try {
     at::ones({2, 3}).matmul(at::ones({2, 3}));
   } catch (const c10::Error&) {
-    const std::string said = failure_text(as_error(std::current_exception()));
+    const std::string said = failure_text(as_error(std::current_exception(), device::error_of));
     // LibTorch 2.15 names its operator first: "mm: mat1 and mat2 ...".
     EXPECT_THAT(said, testing::ContainsRegex("LibTorch says: (mm: )?mat1 and mat2"));
     EXPECT_THAT(said, testing::Not(HasSubstr("frame #")));

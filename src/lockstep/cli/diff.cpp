@@ -86,8 +86,6 @@ std::string tensor_table(const std::vector<TensorDifference>& differences) {
 
 }  // namespace
 
-std::vector<FieldInfo> diff_fields() { return {}; }
-
 int run_diff(const Call& call, Console& console) {
   const Side a = read_side(call.words[0]);
   const Side b = read_side(call.words[1]);

@@ -9,7 +9,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
-#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/object_store.h"
@@ -107,8 +107,6 @@ Json inventory_json(const device::Inventory& inventory) {
 }
 
 }  // namespace
-
-std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }
 
 int run_doctor(const Call& call, Console& console) {
   const device::Inventory inventory = device::inspect();

@@ -6,6 +6,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/run_options.h"
@@ -19,18 +20,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr size_t kMostConfusions = 20;
-
-struct MistakesOutput {
-  std::string mistakes;
-  int64_t mistakes_shown = 10;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Output");
-    field("mistakes", self.mistakes,
-          "write every misclassified sample to this CSV file, the highest score of a wrong answer first, in "
-          "the columns of predict");
-    field("mistakes-shown", self.mistakes_shown, "so many of them are printed", between(0, 1e6));
-  };
-};
 
 std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
 
@@ -143,11 +132,6 @@ Json evaluation_json(const train::Evaluation& evaluation, const std::vector<trai
 }
 
 }  // namespace
-
-std::vector<FieldInfo> evaluate_fields() {
-  return model_fields() + inference_fields() + fields_of<MistakesOutput>() + fields_of<JsonOutput>() +
-         fields_of<RankSettings>();
-}
 
 int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);

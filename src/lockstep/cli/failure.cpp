@@ -1,17 +1,16 @@
 #include "lockstep/cli/failure.h"
 
 #include "lockstep/base/text.h"
-#include "lockstep/device/failure.h"
 
 namespace lockstep::cli {
 
-Error as_error(const std::exception_ptr& exception) {
+Error as_error(const std::exception_ptr& exception, Error (*translate)(const std::exception_ptr&)) {
   try {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
     return error;
   } catch (...) {
-    const Error error = device::error_of(exception);
+    const Error error = translate(exception);
     if (error.code() != ErrorCode::internal) return error;
     const std::string first_line = error.message().substr(0, error.message().find('\n'));
     return {ErrorCode::internal, "something failed inside: " + first_line,

@@ -5,11 +5,13 @@
 #include <string>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failure.h"
 
 namespace lockstep::cli {
 
-/// Any exception as an Error (device/failure.h). One that nobody foresaw is called a fault of the program's.
-Error as_error(const std::exception_ptr& exception);
+/// Any exception as an Error, by `translate`. What that calls internal is reported as a fault of the program.
+Error as_error(const std::exception_ptr& exception,
+               Error (*translate)(const std::exception_ptr&) = error_from);
 
 /// `lockstep: message`, its context and its hint, a line each.
 std::string failure_text(const Error& error);

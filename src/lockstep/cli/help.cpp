@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kOptionColumn = 30;
 
-// A label and its text side by side; the text starts a line of its own when the label is long.
+// A label and its text side by side. After a long label the text starts on the next line.
 std::string entry(const std::string& label, const std::string& text, int column, int width) {
   std::string line = "  " + label;
   if (static_cast<int>(line.size()) + 2 > column) {
@@ -65,8 +65,8 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
     if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
   }
   std::string text = wrap(
-      "Lockstep trains image networks on every core or GPU of a machine, with the same weights, bit for bit, "
-      "for any number of workers.",
+      "Lockstep trains image networks on all cores or GPUs of a machine. The weights are the same, bit for "
+      "bit, for any number of workers.",
       width, 0);
   text += "\n\nusage: lockstep COMMAND ...\n\n";
   for (const Verb& verb : verbs) {
@@ -74,8 +74,8 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
   }
   text += "\nexample:\n  lockstep train FOLDER\n\n";
   text += wrap(
-      "FOLDER holds a folder of images for each class. Every option has a default that fits; lockstep "
-      "COMMAND --help lists them.",
+      "FOLDER contains a folder of images for each class. All options have defaults; lockstep COMMAND --help "
+      "lists them.",
       width, 0);
   return text + "\n";
 }

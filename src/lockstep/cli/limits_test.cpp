@@ -16,7 +16,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/program.h"
+#include "lockstep/cli/engine.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/builtin.h"
 #include "lockstep/train/loop/checkpoint.h"
@@ -59,7 +59,9 @@ Outcome run(const std::vector<std::string>& arguments) {
   std::FILE* const out = std::tmpfile();
   std::FILE* const error = std::tmpfile();
   Console console(out, error, 80);
-  Outcome outcome{run_program(arguments, console, [](const char*) -> const char* { return nullptr; }), ""};
+  Outcome outcome{
+      run_program(arguments, console, engine_commands([](const char*) -> const char* { return nullptr; })),
+      ""};
   std::rewind(error);
   std::array<char, 4096> part{};
   for (size_t got = 0; (got = std::fread(part.data(), 1, part.size(), error)) > 0;)

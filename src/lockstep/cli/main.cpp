@@ -1,32 +1,32 @@
-// The program `lockstep`. Environment variables are read here and nowhere else in this folder.
-#include <csignal>
-#include <cstdlib>
-#include <fcntl.h>
+// The program `lockstep`. It does not link LibTorch, so that it starts fast. For a command that needs
+// LibTorch it becomes lockstep-engine, in the same process.
+#include <cerrno>
 #include <unistd.h>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/plug_in.h"
 #include "lockstep/cli/program.h"
-#include "lockstep/device/memory.h"
 
 namespace {
 
-// A closed one would be given to the next file that is opened, and what is printed would go there. Reading
-// and writing stay errors.
-void occupy_standard_descriptors() {
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(descriptor, F_GETFD) < 0)
-      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-  }
+[[noreturn]] void become_engine(const lockstep::cli::Verb& verb, char** argv) {
+  const auto engine = lockstep::find_companion("lockstep-engine");
+  if (!engine)
+    throw lockstep::Error(
+        lockstep::ErrorCode::not_found,
+        "cannot run lockstep " + verb.name +
+            ": the program lockstep-engine is neither beside lockstep nor in ../lib/lockstep",
+        "build the target \"program\", or install Lockstep with cmake --install");
+  ::execv(engine->c_str(), argv);
+  throw lockstep::errno_error(errno, "start", engine->string());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  occupy_standard_descriptors();
-  lockstep::device::keep_freed_memory();
-  // A run outlives its readers: a closed pipe is an error to report, not an end.
-  std::signal(SIGPIPE, SIG_IGN);
-  const char* columns = std::getenv("COLUMNS");
-  lockstep::cli::Console console(stdout, stderr, columns == nullptr ? 0 : std::atoi(columns));
-  return lockstep::cli::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console,
-                                    [](const char* name) { return std::getenv(name); });
+  using lockstep::cli::Call;
+  using lockstep::cli::Console;
+  using lockstep::cli::Verb;
+  return lockstep::cli::run_main(
+      argc, argv, [argv](const Verb& verb, const Call&, Console&) -> int { become_engine(verb, argv); });
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <tuple>
 
@@ -7,8 +6,8 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/help.h"
-#include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
@@ -16,25 +15,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-enum class InputColor { auto_, grey, rgb };
-constexpr std::array<const char*, 3> enum_names(InputColor) { return {"auto", "grey", "rgb"}; }
-
-struct InputChoice {
-  std::string image_size = "auto";
-  InputColor color = InputColor::auto_;
-  std::string sequence;
-  int64_t classes = 0;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Input; a run folder has its own");
-    field("image-size", self.image_size,
-          "height and width of the images, HxW; auto: what the network was made for");
-    field("color", self.color, "one channel, or three; auto: what the network was made for");
-    field("sequence", self.sequence,
-          "for sequences instead of images: channels and time steps of the longest, CxT, such as 12x29");
-    field("classes", self.classes, "number of classes; 0: what the network was made for", between(0, 1e6));
-  };
-};
 
 /// What is shown: a network and its input.
 struct Shown {
@@ -177,8 +157,6 @@ std::vector<std::string> list_row(const std::string& name) {
 
 }  // namespace
 
-std::vector<FieldInfo> network_show_fields() { return fields_of<InputChoice>() + fields_of<JsonOutput>(); }
-
 int run_network_show(const Call& call, Console& console) {
   const Shown shown = shown_by(call);
   const nn::NetworkTable table = nn::inspect_network(shown.network, shown.input);
@@ -186,8 +164,6 @@ int run_network_show(const Call& call, Console& console) {
                                                    : network_text(shown, table, console.table_width()));
   return 0;
 }
-
-std::vector<FieldInfo> network_list_fields() { return {}; }
 
 int run_network_list(const Call&, Console& console) {
   std::vector<std::vector<std::string>> rows{{"network", "learnables", "for input"}};

@@ -1,6 +1,5 @@
 #include "lockstep/base/text.h"
-#include "lockstep/cli/report.h"
-#include "lockstep/cli/run_options.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/train/run/run_files.h"
 
@@ -43,8 +42,6 @@ std::string resume_paragraph() {
 }
 
 }  // namespace
-
-std::vector<FieldInfo> options_markdown_fields() { return {}; }
 
 int run_options_markdown(const Call&, Console& console) {
   std::string text = kHead + resume_paragraph();

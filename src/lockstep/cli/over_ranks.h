@@ -8,6 +8,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verb.h"
 #include "lockstep/comm/rendezvous.h"
+#include "lockstep/device/failure.h"
 
 namespace lockstep::cli {
 
@@ -22,7 +23,7 @@ int over_ranks(const Call& call, Console& console, Work work) {
   try {
     return work(group.get());
   } catch (...) {
-    group->abort(as_error(std::current_exception()));
+    group->abort(as_error(std::current_exception(), device::error_of));
     throw;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/forecast_text.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/run_options.h"
@@ -44,10 +45,6 @@ std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
     }
   }
   return text;
-}
-
-std::vector<FieldInfo> plan_fields() {
-  return training_fields() + fields_of<train::ForecastOptions>() + fields_of<JsonOutput>();
 }
 
 int run_plan(const Call& call, Console& console) {

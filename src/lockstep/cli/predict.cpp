@@ -1,4 +1,3 @@
-#include <array>
 #include <cerrno>
 #include <iterator>
 #include <numeric>
@@ -7,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/layer_file.h"
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/image_files.h"
@@ -22,25 +22,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-enum class Format { auto_, csv, json, safetensors };
-constexpr std::array<const char*, 4> enum_names(Format) { return {"auto", "csv", "json", "safetensors"}; }
-
-struct PredictionOutput {
-  std::string layer;
-  std::string output;
-  Format format = Format::auto_;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Output");
-    field("layer", self.layer,
-          "write what this layer gives for each sample, and not labels; lockstep network show lists a "
-          "network's layers");
-    field("output", self.output, "write to this file; empty: standard output");
-    field("format", self.format,
-          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
-          "safetensors");
-  };
-};
 
 /// Datasets in the order of the words: neighbouring image files together, each other path by itself.
 std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model,
@@ -96,7 +77,7 @@ void print_or_write(const std::string& text, const std::string& output, Console&
 void write_labels(const Call& call, const train::Model& model, const std::vector<data::Dataset>& inputs,
                   const train::Options& options, const PredictionOutput& output, Console& console,
                   comm::Communicator* group) {
-  if (output.format == Format::safetensors)
+  if (output.format == PredictionFormat::safetensors)
     throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives",
                 "name it: --layer NAME");
   std::vector<train::Prediction> predictions;
@@ -106,17 +87,17 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
                        std::make_move_iterator(some.end()));
   }
   if (!leads(group)) return;
-  const bool json =
-      output.format == Format::json || (output.format == Format::auto_ && output.output.ends_with(".json"));
+  const bool json = output.format == PredictionFormat::json ||
+                    (output.format == PredictionFormat::auto_ && output.output.ends_with(".json"));
   print_or_write(json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes),
                  output.output, console);
 }
 
 void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
-  if (output.format == Format::json)
+  if (output.format == PredictionFormat::json)
     throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
-  const bool csv =
-      output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
+  const bool csv = output.format == PredictionFormat::csv ||
+                   (output.format == PredictionFormat::auto_ && output.output.ends_with(".csv"));
   if (!csv && output.output.empty())
     throw Error(ErrorCode::invalid_option,
                 "--layer writes a safetensors file, which is not for standard output",
@@ -136,10 +117,6 @@ void write_layer(const LayerWork& asked, const PredictionOutput& output, Console
 }
 
 }  // namespace
-
-std::vector<FieldInfo> predict_fields() {
-  return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<RankSettings>();
-}
 
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);

@@ -1,6 +1,10 @@
 #include "lockstep/cli/program.h"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -12,7 +16,7 @@
 namespace lockstep::cli {
 namespace {
 
-// As a shell reports a program that SIGPIPE ended.
+// What a shell reports for a program that SIGPIPE ended.
 constexpr int kClosedPipeStatus = 141;
 
 bool starts_with_verb(const std::vector<std::string>& arguments, const std::vector<std::string>& name) {
@@ -21,7 +25,7 @@ bool starts_with_verb(const std::vector<std::string>& arguments, const std::vect
 
 [[noreturn]] void unknown_verb(const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
-  std::vector<std::string> family;  // "network show" when only "network" was typed
+  std::vector<std::string> family;  // "network show" for "network"
   for (const Verb& verb : builtin_verbs()) {
     if (verb.hidden) continue;
     names.push_back(verb.name);
@@ -29,17 +33,17 @@ bool starts_with_verb(const std::vector<std::string>& arguments, const std::vect
   }
   const std::string& first = arguments.front();
   if (first.starts_with("-"))
-    throw Error(ErrorCode::invalid_option, "there is no option " + first,
-                "options stand after a command, as in lockstep train FOLDER --workers 2");
+    throw Error(ErrorCode::invalid_option, "unknown option " + first,
+                "options follow a command, as in lockstep train FOLDER --workers 2");
   if (!family.empty()) {
     const std::string typed = first + (arguments.size() > 1 ? " " + arguments[1] : "");
-    throw Error(ErrorCode::invalid_option, "there is no command \"" + typed + "\"",
-                "there are " + join(family, " and "));
+    throw Error(ErrorCode::invalid_option, "unknown command \"" + typed + "\"",
+                "the commands are " + join(family, " and "));
   }
   const std::string two_words = arguments.size() > 1 ? first + " " + arguments[1] : first;
   std::string found = nearest(two_words, names);
   if (found.empty()) found = nearest(first, names);
-  throw Error(ErrorCode::invalid_option, "there is no command \"" + first + "\"",
+  throw Error(ErrorCode::invalid_option, "unknown command \"" + first + "\"",
               found.empty() ? "lockstep --help lists the commands" : "did you mean " + found + "?");
 }
 
@@ -50,29 +54,19 @@ const Verb& find_verb(const std::vector<std::string>& arguments) {
   unknown_verb(arguments);
 }
 
-using Variable = std::function<const char*(const char*)>;
-
 int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console,
-             const Variable& variable) {
+             const RunInEngine& engine) {
   const auto rest = arguments.begin() + static_cast<std::ptrdiff_t>(split(verb.name, ' ').size());
-  Call call = verb.starts_program ? read_program_arguments(verb, {rest, arguments.end()})
-                                  : read_arguments(verb, {rest, arguments.end()});
-  if (verb.joins_ranks) call.launch = comm::read_launch(variable);
+  const Call call = verb.starts_program ? read_program_arguments(verb, {rest, arguments.end()})
+                                        : read_arguments(verb, {rest, arguments.end()});
   if (call.help) {
     console.print(verb_help(verb, console.width()));
     return 0;
   }
-  try {
-    return verb.run(call, console);
-  } catch (const Error& error) {
-    // Nobody stopped this rank: whoever was stopped by a signal says so by its own status.
-    if (error.code() != ErrorCode::cancelled || !call.launch) throw;
-    console.note(failure_text(error));
-    return call.launch->lost_status;
-  }
+  return verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);
 }
 
-int answer(const std::vector<std::string>& arguments, Console& console, const Variable& variable,
+int answer(const std::vector<std::string>& arguments, Console& console, const RunInEngine& engine,
            const Verb*& verb) {
   const std::string first = arguments.empty() ? "--help" : arguments.front();
   if (first == "--version") {
@@ -88,16 +82,25 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Va
     return 0;
   }
   verb = &find_verb(arguments);
-  return run_verb(*verb, arguments, console, variable);
+  return run_verb(*verb, arguments, console, engine);
+}
+
+// A closed descriptor would be given to the next file that is opened, and output would go to that file.
+// Reading and writing stay errors.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, Console& console,
-                const Variable& variable) noexcept {
+                const RunInEngine& engine) noexcept {
   const Verb* verb = nullptr;
   try {
-    return answer(arguments, console, variable, verb);
+    return answer(arguments, console, engine, verb);
   } catch (const ClosedPipe&) {
     return kClosedPipeStatus;
   } catch (...) {
@@ -105,6 +108,15 @@ int run_program(const std::vector<std::string>& arguments, Console& console,
     console.note(failure_text(error));
     return verb != nullptr && verb->error_status != 0 ? verb->error_status : exit_status(error.code());
   }
+}
+
+int run_main(int argc, char** argv, const RunInEngine& engine) {
+  occupy_standard_descriptors();
+  // A run outlives its readers: a closed pipe is an error to report, and does not end the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  const char* columns = std::getenv("COLUMNS");
+  Console console(stdout, stderr, columns == nullptr ? 0 : std::atoi(columns));
+  return run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console, engine);
 }
 
 }  // namespace lockstep::cli

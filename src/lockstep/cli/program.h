@@ -6,13 +6,19 @@
 #include <vector>
 
 #include "lockstep/cli/console.h"
+#include "lockstep/cli/verb.h"
 
 namespace lockstep::cli {
 
-/// Finds the verb, runs it, and turns what goes wrong into text and an exit status. Nothing is thrown.
+/// Runs a command that needs LibTorch. Gives the exit status.
+using RunInEngine = std::function<int(const Verb& verb, Call call, Console& console)>;
+
+/// Finds the command, runs it, and turns an exception into text and an exit status. Throws nothing.
 ///   arguments  without the program's own name
-///   variable   the environment, as getenv gives it
 int run_program(const std::vector<std::string>& arguments, Console& console,
-                const std::function<const char*(const char*)>& variable) noexcept;
+                const RunInEngine& engine) noexcept;
+
+/// The body of main: prepares the process's descriptors and signals, then calls run_program.
+int run_main(int argc, char** argv, const RunInEngine& engine);
 
 }  // namespace lockstep::cli

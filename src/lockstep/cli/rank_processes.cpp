@@ -1,31 +1,25 @@
 #include "lockstep/cli/rank_processes.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <exception>
-#include <fcntl.h>
 #include <memory>
 #include <optional>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
-#include "lockstep/base/child_process.h"
-#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
 namespace {
@@ -36,8 +30,7 @@ constexpr std::chrono::milliseconds kOwnEnd{
     1000};  // for the others to end by themselves, with words of their own
 constexpr std::chrono::milliseconds kPoliteEnd{3000};  // after which who was asked is killed
 constexpr size_t kLastLines = 5;
-constexpr int kCannotStart = 127;  // as a shell reports it
-constexpr int kLostStatus = 113;   // of a rank of ours that another one's failure ended: not the one to name
+constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
   sigset_t signals = stop_signal_set();
@@ -76,27 +69,18 @@ class RankLog {
 class LinePipe {
  public:
   LinePipe(std::string prefix, bool to_output, std::shared_ptr<RankLog> log)
-      : prefix_(std::move(prefix)), to_output_(to_output), log_(std::move(log)) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a rank");
-    reading_ = Descriptor(ends[0]);
-    writing_ = Descriptor(ends[1]);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  }
-  int reading_end() const { return reading_.get(); }
-  int writing_end() const { return writing_.get(); }
-  void close_writing_end() { writing_ = {}; }
+      : prefix_(std::move(prefix)), to_output_(to_output), log_(std::move(log)) {}
+  int reading_end() const { return pipe_.reading.get(); }
+  int writing_end() const { return pipe_.writing.get(); }
+  void close_writing_end() { pipe_.writing = {}; }
 
   /// Passes on what is there; false at the end of the stream.
   bool pass_on(Console& console) {
-    std::array<char, 65536> bytes;
-    while (true) {
-      const ssize_t got = ::read(reading_.get(), bytes.data(), bytes.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return true;
-      if (got == 0) return end_line(console), reading_ = {}, false;
-      take({bytes.data(), static_cast<size_t>(got)}, console);
-    }
+    const auto take_here = [&](std::string_view text) { take(text, console); };
+    if (launch::read_available(pipe_.reading.get(), take_here)) return true;
+    end_line(console);
+    pipe_.reading = {};
+    return false;
   }
   std::string last_lines() const { return join({last_.begin(), last_.end()}, "\n"); }
   /// Throws what ended the passing on to standard output, if anything did.
@@ -131,7 +115,7 @@ class LinePipe {
     }
   }
 
-  Descriptor reading_, writing_;
+  launch::Pipe pipe_ = launch::make_pipe();
   std::string prefix_;
   bool to_output_;
   std::shared_ptr<RankLog> log_;
@@ -150,25 +134,24 @@ struct RankProcess {
 // torchrun's variables, so that whatever runs under it runs here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string ranks = std::to_string(program.ranks), own = std::to_string(rank);
-  return environment_with(
-      {"RANK=" + own, "LOCAL_RANK=" + own, "ROLE_RANK=" + own, "GROUP_RANK=0", "WORLD_SIZE=" + ranks,
-       "LOCAL_WORLD_SIZE=" + ranks, "ROLE_WORLD_SIZE=" + ranks, "ROLE_NAME=default", "GROUP_WORLD_SIZE=1",
-       "MASTER_ADDR=" + program.address, "MASTER_PORT=" + std::to_string(program.port),
-       "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0",
-       "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()), "TORCHELASTIC_USE_AGENT_STORE=True",
-       "LOCKSTEP_SECRET=" + program.secret, "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
-       "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))});
-}
-
-// In the child of a program that may have threads: only system calls, and nothing allocated.
-[[noreturn]] void cannot_start(const char* name, int reason) {
-  const char* why = ::strerrordesc_np(reason);
-  std::array<iovec, 5> pieces{};
-  size_t count = 0;
-  for (const char* text : {"cannot start \"", name, "\": ", why == nullptr ? "unknown error" : why, "\n"})
-    pieces[count++] = {const_cast<char*>(text), std::strlen(text)};
-  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces.data(), static_cast<int>(count));
-  ::_exit(kCannotStart);
+  return {"RANK=" + own,
+          "LOCAL_RANK=" + own,
+          "ROLE_RANK=" + own,
+          "GROUP_RANK=0",
+          "WORLD_SIZE=" + ranks,
+          "LOCAL_WORLD_SIZE=" + ranks,
+          "ROLE_WORLD_SIZE=" + ranks,
+          "ROLE_NAME=default",
+          "GROUP_WORLD_SIZE=1",
+          "MASTER_ADDR=" + program.address,
+          "MASTER_PORT=" + std::to_string(program.port),
+          "TORCHELASTIC_RESTART_COUNT=0",
+          "TORCHELASTIC_MAX_RESTARTS=0",
+          "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
+          "TORCHELASTIC_USE_AGENT_STORE=True",
+          "LOCKSTEP_SECRET=" + program.secret,
+          "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
+          "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
 }
 
 RankProcess start_rank(const RankProgram& program, int64_t rank) {
@@ -176,28 +159,16 @@ RankProcess start_rank(const RankProgram& program, int64_t rank) {
   const auto log = std::make_shared<RankLog>(program.tee, rank);
   RankProcess started{.rank = rank, .errors = LinePipe(prefix, false, log), .output = {}};
   if (rank != 0 || log->keeps()) started.output.emplace(prefix, true, log);
-  std::vector<std::string> words = program.words, variables = environment_of(program, rank);
-  const std::vector<char*> arguments = pointers_to(words), environment = pointers_to(variables);
-  const pid_t launcher = ::getpid();
-  started.process = ::fork();
-  if (started.process < 0) throw errno_error(errno, "start", program.words.front());
-  if (started.process > 0) {
-    ::setpgid(started.process, started.process);
-    started.errors.close_writing_end();
-    if (started.output) started.output->close_writing_end();
-    return started;
-  }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launcher) ::_exit(1);
-  ::setpgid(0, 0);  // the terminal's Ctrl-C is the launcher's to pass on
-  const sigset_t signals = watched_signals();
-  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
-  if (rank != 0 || ::isatty(STDIN_FILENO) == 1) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-  if (started.output) ::dup2(started.output->writing_end(), STDOUT_FILENO);
-  ::dup2(started.errors.writing_end(), STDERR_FILENO);
-  ::execvpe(arguments[0], arguments.data(), environment.data());
-  cannot_start(arguments[0], errno);
+  started.process = launch::start_process(
+      {.program = program.words.front(),
+       .words = program.words,
+       .environment = environment_of(program, rank),
+       .input = rank != 0 || ::isatty(STDIN_FILENO) == 1 ? launch::kNull : launch::kInherited,
+       .output = started.output ? started.output->writing_end() : launch::kInherited,
+       .errors = started.errors.writing_end()});
+  started.errors.close_writing_end();
+  if (started.output) started.output->close_writing_end();
+  return started;
 }
 
 class Ranks {
@@ -290,7 +261,7 @@ class Ranks {
     const int shown = was_lost ? W_EXITCODE(1, 0) : status;
     end_.failures.push_back(
         {.rank = rank.rank,
-         .how = "(process " + std::to_string(process) + ") " + text_of_status(shown),
+         .how = "(process " + std::to_string(process) + ") " + launch::text_of_status(shown),
          .last_words = rank.errors.last_lines(),
          .status = WIFSIGNALED(shown) ? kSignalStatus + WTERMSIG(shown) : WEXITSTATUS(shown),
          .was_lost = was_lost});

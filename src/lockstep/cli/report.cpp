@@ -132,8 +132,6 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
   return file;
 }
 
-std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inference_fields(); }
-
 int run_report(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const std::string judged_by = call.words.size() > 1 ? call.words[1] : "";

@@ -1,6 +1,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/rank_processes.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/stop_signals.h"
@@ -8,23 +9,7 @@
 #include "lockstep/device/inventory.h"
 
 namespace lockstep::cli {
-namespace {
-
-struct RunSettings {
-  int64_t ranks = 0;
-  std::string tee;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Ranks");
-    field("ranks", self.ranks, "how many processes; 0: one for each core", between(0, 1024));
-    field("tee", self.tee,
-          "a folder that keeps what each rank writes, in rank-0.log and so on, beside what is shown; empty: "
-          "none");
-  };
-};
-
-}  // namespace
-
-std::vector<FieldInfo> run_fields() { return fields_of<RunSettings>(); }
+namespace {}  // namespace
 
 int run_run(const Call& call, Console& console) {
   const auto settings = settings_of<RunSettings>(call);

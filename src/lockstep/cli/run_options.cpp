@@ -1,7 +1,6 @@
 #include "lockstep/cli/run_options.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <string_view>
@@ -15,42 +14,7 @@
 namespace lockstep::cli {
 namespace {
 
-struct ConfigFile {
-  std::string config;
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Options from a file");
-    field("config", self.config,
-          "a JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line wins over it");
-  };
-};
-
-struct InferenceOption {
-  std::string_view name;
-  std::string_view help = {};  ///< where training's would mislead
-};
-constexpr std::array<InferenceOption, 10> kInferenceOptions{{
-    {"labels"},
-    {"on-bad-sample", "an unreadable image ends the command, or is left out, named and counted"},
-    {"mini-batch-size", "samples that are computed at once; auto is for training only"},
-    {"execution"},
-    {"workers",
-     "how many compute side by side; 0: one for each core, or for each GPU that is used; under a launcher: "
-     "on each rank, 0 for one"},
-    {"shards"},
-    {"devices"},
-    {"precision", "of arithmetic; auto: 32-true, also for a run that was trained in bf16-mixed"},
-    {"isa",
-     "vector instructions that the CPU libraries may use; auto: all that there are, also for a run that was "
-     "trained with --isa"},
-    {"kernels"},
-}};
 constexpr int64_t kMostConfigBytes = 1 << 20;
-
-const InferenceOption* inference_option(std::string_view name) {
-  const auto found = std::find_if(kInferenceOptions.begin(), kInferenceOptions.end(),
-                                  [&](const InferenceOption& option) { return option.name == name; });
-  return found == kInferenceOptions.end() ? nullptr : &*found;
-}
 
 std::vector<std::string> read_options_file(const std::filesystem::path& path, train::Options& options) {
   try {
@@ -82,13 +46,6 @@ void pin_isa(const train::Options& options, const std::vector<std::string>& give
 
 }  // namespace
 
-std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more) {
-  fields.insert(fields.end(), more.begin(), more.end());
-  return fields;
-}
-
-std::vector<FieldInfo> training_fields() { return fields_of<train::Options>() + fields_of<ConfigFile>(); }
-
 AskedOptions training_options(const Call& call) {
   train::Options options;
   std::vector<std::string> names;
@@ -102,19 +59,10 @@ AskedOptions training_options(const Call& call) {
   return {options, names};
 }
 
-std::vector<FieldInfo> inference_fields() {
-  std::vector<FieldInfo> fields = fields_of<train::Options>();
-  std::erase_if(fields, [](const FieldInfo& field) { return inference_option(field.name) == nullptr; });
-  for (FieldInfo& field : fields) {
-    if (const std::string_view help = inference_option(field.name)->help; !help.empty()) field.help = help;
-  }
-  return fields;
-}
-
 train::Options inference_options(const Call& call) {
   Call of_inference = call;
   std::erase_if(of_inference.settings,
-                [](const Setting& setting) { return inference_option(setting.name) == nullptr; });
+                [](const Setting& setting) { return !is_inference_option(setting.name); });
   const auto options = settings_of<train::Options>(of_inference);
   if (options.mini_batch_size.is_auto())
     throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training",

@@ -1,5 +1,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
@@ -37,10 +38,6 @@ std::string already_finished(const train::Result& result) {
 }
 
 }  // namespace
-
-std::vector<FieldInfo> train_fields() {
-  return training_fields() + fields_of<RankSettings>() + fields_of<ReportSwitch>();
-}
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);

@@ -1,13 +1,11 @@
 #include "lockstep/cli/trained_model.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
@@ -31,13 +29,7 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
               "name a run folder of lockstep train");
 }
 
-constexpr std::array<std::string_view, 5> kInputNames{"image-size", "resize", "resize-to", "color",
-                                                      "normalize"};
 constexpr int64_t kMostClassBytes = 16 << 20;
-
-bool is_input(std::string_view name) {
-  return std::find(kInputNames.begin(), kInputNames.end(), name) != kInputNames.end();
-}
 
 // A line may be "n01440764 tench": all of it is the name.
 std::vector<std::string> read_classes(const std::string& path) {
@@ -53,7 +45,7 @@ train::Model model_of_network(const Call& call, const ModelChoice& choice) {
   train::WeightsUse use{.weights = choice.weights};
   if (!choice.classes.empty()) use.classes = read_classes(choice.classes);
   for (const Setting& setting : call.settings) {
-    if (!is_input(setting.name)) continue;
+    if (!is_input_option(setting.name)) continue;
     set_field(use.options, setting.name, setting.text);
     use.given.push_back(setting.name);
   }
@@ -68,7 +60,7 @@ train::Model named_model(const Call& call) {
                                                "\": of a run folder it must be last or best");
   }
   for (const Setting& setting : call.settings) {
-    if (!is_input(setting.name) && setting.name != "classes") continue;
+    if (!is_input_option(setting.name) && setting.name != "classes") continue;
     throw Error(ErrorCode::invalid_option,
                 "--" + setting.name + " is for a network with --weights FILE, and a run folder knows its own",
                 "leave it out");
@@ -81,14 +73,6 @@ train::Model named_model(const Call& call) {
 }
 
 }  // namespace
-
-std::vector<FieldInfo> model_fields() {
-  std::vector<FieldInfo> fields = fields_of<train::Options>();
-  std::erase_if(fields, [](const FieldInfo& field) { return !is_input(field.name); });
-  for (FieldInfo& field : fields)
-    field.section = "Input of a network with --weights FILE; a run folder knows its own";
-  return fields_of<ModelChoice>() + fields;
-}
 
 train::Model open_model(const Call& call, Console& console, const comm::Communicator* group) {
   train::Model model = named_model(call);

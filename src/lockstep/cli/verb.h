@@ -1,4 +1,4 @@
-// What a command of the program is: one row of the table in builtin.cpp.
+// A command of the program: one row of the table in builtin.cpp.
 #pragma once
 
 #include <cstddef>
@@ -13,39 +13,40 @@
 
 namespace lockstep::cli {
 
-/// An option as it was typed: its name without dashes, and its text.
+/// An option of a command line: its name without dashes, and its text.
 struct Setting {
   std::string name;
   std::string text;
 };
 
-/// What stood after the verb.
+/// What follows the command's name on the command line.
 struct Call {
   std::vector<std::string> words;
-  std::vector<Setting>
-      settings;  ///< in the order of the options' list; of an option typed twice the last one
+  std::vector<Setting> settings;  ///< in the order of the option list; the last text of a repeated option
   bool help = false;
-  std::optional<comm::Launch> launch{};  ///< for verbs that join ranks, when a launcher started this process
+  std::optional<comm::Launch>
+      launch{};  ///< of a command that joins ranks, if a launcher started this process
 
-  /// The option's text, or nothing when it was not typed.
+  /// The option's text, or nothing if it was not given.
   std::optional<std::string> text_of(std::string_view name) const;
 };
 
 struct Verb {
-  std::string name;   ///< one word, or two: "network show"
-  std::string words;  ///< what it needs, e.g. "FOLDER"; the last one ends in "..." when there may be more of
-                      ///< it, and "[NAME...]" may be none
+  std::string name;     ///< one word, or two: "network show"
+  std::string words;    ///< its words, e.g. "FOLDER"; a last word that ends in "..." can be repeated, and
+                        ///< "[NAME...]" can be absent
   std::string summary;  ///< one line for the list of commands
   std::string details;  ///< sentences for its own help
   std::vector<FieldInfo> (*fields)();
-  int (*run)(const Call& call, Console& console);  ///< gives the exit status
-  int error_status = 0;                            ///< the exit status after an error; 0: by its kind
-  bool hidden = false;                             ///< for our own scripts: not listed
-  bool joins_ranks = false;                        ///< under a launcher its processes work as one
-  bool starts_program = false;                     ///< what follows the first word is another program's
+  int (*run)(const Call& call, Console& console) = nullptr;  ///< returns the exit status; null: the engine
+                                                             ///< runs the command (engine.h)
+  int error_status = 0;         ///< the exit status after an error; 0: it depends on the error
+  bool hidden = false;          ///< for the project's scripts, not listed
+  bool joins_ranks = false;     ///< the processes that a launcher starts work as one
+  bool starts_program = false;  ///< the words from the first one on are another program's
 };
 
-/// Sets the fields of `options` that were typed; settings of other structs are passed over. Gives the names
+/// Sets the fields of `options` that were given, and ignores the settings of other structs. Returns the names
 /// that were set.
 template <Described T>
 std::vector<std::string> take_settings(const Call& call, T& options) {

@@ -1,4 +1,4 @@
-// The commands, one source file each; the table in builtin.cpp names them.
+// The functions of the commands, which the tables in builtin.cpp and engine.cpp name.
 #pragma once
 
 #include <vector>
@@ -9,6 +9,9 @@ namespace lockstep::cli {
 
 /// Every command, in the order of the help screen.
 const std::vector<Verb>& builtin_verbs();
+
+/// Of commands without options.
+std::vector<FieldInfo> no_fields();
 
 std::vector<FieldInfo> train_fields();
 int run_train(const Call& call, Console& console);
@@ -30,11 +33,8 @@ int run_report(const Call& call, Console& console);
 
 std::vector<FieldInfo> network_show_fields();
 int run_network_show(const Call& call, Console& console);
-
-std::vector<FieldInfo> network_list_fields();
 int run_network_list(const Call& call, Console& console);
 
-std::vector<FieldInfo> diff_fields();
 int run_diff(const Call& call, Console& console);
 
 std::vector<FieldInfo> copy_fields();
@@ -61,7 +61,6 @@ int run_bench_all_reduce(const Call& call, Console& console);
 std::vector<FieldInfo> bench_ranks_fields();
 int run_bench_ranks(const Call& call, Console& console);
 
-std::vector<FieldInfo> options_markdown_fields();
 int run_options_markdown(const Call& call, Console& console);
 
 }  // namespace lockstep::cli

@@ -1,18 +1,14 @@
 // How processes that a launcher started become a group.
 #pragma once
 
-#include <array>
 #include <memory>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/communicator_kind.h"
 #include "lockstep/comm/launcher.h"
 #include "lockstep/comm/patience.h"
 
 namespace lockstep::comm {
-
-/// What carries the ranks' words. auto_: memory where all ranks are one user's on one machine, else gloo.
-enum class CommunicatorKind { auto_, shared, gloo };
-constexpr auto enum_names(CommunicatorKind) { return std::array{"auto", "shared", "gloo"}; }
 
 /// How ranks become a group. All ranks ask for the same kind.
 struct Joining {

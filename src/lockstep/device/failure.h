@@ -1,4 +1,4 @@
-// The one translator of other people's exceptions: LibTorch's and the standard library's.
+// The translator of LibTorch's exceptions.
 #pragma once
 
 #include <exception>

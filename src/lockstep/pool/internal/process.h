@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "lockstep/launch/process.h"
 #include "lockstep/pool/internal/channel.h"
 
 namespace lockstep::pool {
@@ -14,7 +15,7 @@ namespace lockstep::pool {
 /// The argument that makes a program a worker; the client's process id stands behind it.
 inline constexpr const char* kWorkerArgument = "--lockstep-worker";
 /// Where a worker finds its socket.
-inline constexpr int kWorkerSocket = 3;
+inline constexpr int kWorkerSocket = launch::kPassedDescriptor;
 
 struct StartedProcess {
   pid_t id = 0;

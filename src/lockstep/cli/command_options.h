@@ -1,0 +1,190 @@
+// The options of the commands that the engine runs. The light program reads and lists them too, so nothing
+// here may link LibTorch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/comm/communicator_kind.h"
+
+namespace lockstep::cli {
+
+/// Switches the output of a command to JSON.
+struct JsonOutput {
+  bool json = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Output");
+    field("json", self.json, "print JSON instead of text");
+  };
+};
+
+/// How ranks that a launcher started reach each other.
+struct RankSettings {
+  comm::CommunicatorKind communicator = comm::CommunicatorKind::auto_;
+  int64_t join_timeout = 300;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Ranks");
+    field("communicator", self.communicator,
+          "how ranks that a launcher started communicate: through shared memory, or over the network "
+          "(gloo); auto: memory on one machine, gloo on several");
+    field("join-timeout", self.join_timeout,
+          "maximum time that ranks wait for each other at the start, in seconds", between(1, 86'400));
+  };
+};
+
+/// A file of training options.
+struct ConfigFile {
+  std::string config;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Options from a file");
+    field("config", self.config,
+          "JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line overrides it");
+  };
+};
+
+/// The weights that evaluate and predict use.
+struct ModelChoice {
+  std::string weights = "last";
+  std::string classes;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Model");
+    field("weights", self.weights,
+          "weights to use; for a run folder: last (after the last step) or best (of all validations); for a "
+          "network: a file, "
+          "safetensors or written by torch.save");
+    field("classes", self.classes,
+          "file with the class names of a network, one per line, in the order of its outputs; empty: their "
+          "numbers");
+  };
+};
+
+/// Output of evaluate.
+struct MistakesOutput {
+  std::string mistakes;
+  int64_t mistakes_shown = 10;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Output");
+    field("mistakes", self.mistakes,
+          "write every misclassified sample to this CSV file, highest score of a wrong answer first, with "
+          "the columns of lockstep predict");
+    field("mistakes-shown", self.mistakes_shown, "maximum number of misclassified samples to print",
+          between(0, 1e6));
+  };
+};
+
+enum class PredictionFormat { auto_, csv, json, safetensors };
+constexpr std::array<const char*, 4> enum_names(PredictionFormat) {
+  return {"auto", "csv", "json", "safetensors"};
+}
+
+struct PredictionOutput {
+  std::string layer;
+  std::string output;
+  PredictionFormat format = PredictionFormat::auto_;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Output");
+    field("layer", self.layer,
+          "write the output of this layer for each sample, instead of labels; lockstep network show lists a "
+          "network's layers");
+    field("output", self.output, "file to write (default: standard output)");
+    field("format", self.format,
+          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
+          "safetensors");
+  };
+};
+
+/// A report of a run.
+struct ReportOptions {
+  std::string weights = "last";
+  std::string output;
+  int64_t images = 24;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Report");
+    field("weights", self.weights, "weights to use: last (after the last step) or best (of all validations)");
+    field("output", self.output, "file to write (default: report.html in the run folder)");
+    field("images", self.images, "maximum number of mistakes to show, worst first", between(0, 1000));
+  };
+};
+
+/// At the end of training.
+struct ReportSwitch {
+  bool report = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Report");
+    field("report", self.report, "write report.html into the run folder at the end, like lockstep report");
+  };
+};
+
+enum class InputColor { auto_, grey, rgb };
+constexpr std::array<const char*, 3> enum_names(InputColor) { return {"auto", "grey", "rgb"}; }
+
+struct InputChoice {
+  std::string image_size = "auto";
+  InputColor color = InputColor::auto_;
+  std::string sequence;
+  int64_t classes = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Input (a run folder defines its own)");
+    field("image-size", self.image_size,
+          "height and width of the images in pixels, HxW; auto: the size that the network was made for");
+    field("color", self.color,
+          "number of colour channels, one or three; auto: the number that the network was made for");
+    field("sequence", self.sequence,
+          "use sequences instead of images: channels and time steps of the longest one, CxT, such as 12x29");
+    field("classes", self.classes, "number of classes; 0: the number that the network was made for",
+          between(0, 1e6));
+  };
+};
+
+/// Options of the launcher.
+struct RunSettings {
+  int64_t ranks = 0;
+  std::string tee;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Ranks");
+    field("ranks", self.ranks, "number of processes; 0: one per core", between(0, 1024));
+    field("tee", self.tee,
+          "folder for a log of each rank's output (rank-0.log, rank-1.log, ...), in addition to what is "
+          "shown; empty: "
+          "none");
+  };
+};
+
+/// Options of bench scaling besides those of its runs.
+struct ScalingOptions {
+  std::vector<int64_t> workers{1, 2, 4};
+  double reach = 0.95;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Scaling");
+    field("workers", self.workers, "numbers of workers to train with; the runs follow one another",
+          between(1, 4096));
+    field("reach", self.reach, "smoothed training accuracy; the table shows the time to reach it",
+          between(0, 1));
+  };
+};
+
+/// Options of bench-limits.
+struct LimitChoice {
+  std::string only;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Limits");
+    field("only", self.only, "comma-separated list of the limits to measure (default: all)");
+  };
+};
+
+std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more);
+
+/// Every training option, and --config.
+std::vector<FieldInfo> training_fields();
+
+/// Whether this training option decides where and how inference runs.
+bool is_inference_option(std::string_view name);
+
+/// Whether this training option describes the input of a network with --weights FILE.
+bool is_input_option(std::string_view name);
+
+}  // namespace lockstep::cli

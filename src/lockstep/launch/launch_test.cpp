@@ -1,0 +1,151 @@
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep::launch {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::chrono::seconds kPatience{20};
+
+Start shell(const std::string& script) { return {.program = "sh", .words = {"sh", "-c", script}}; }
+
+struct Ended {
+  std::string said;
+  int status = 0;
+};
+
+// Runs it to its end, with a pipe for its standard output and standard error.
+Ended run(Start start) {
+  Pipe pipe = make_pipe();
+  start.output = start.errors = pipe.writing.get();
+  const pid_t process = start_process(start);
+  pipe.writing = {};
+  Ended ended;
+  while (read_available(pipe.reading.get(), [&](std::string_view text) { ended.said += text; }))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(::waitpid(process, &ended.status, 0), process);
+  return ended;
+}
+
+bool becomes_true(const std::function<bool()>& holds) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+TEST(StartProcess, HasItsWordsAndVariables) {
+  ::setenv("LAUNCH_TEST_KEPT", "kept", 1);
+  ::setenv("LAUNCH_TEST_REPLACED", "old", 1);
+  Start start = shell("echo \"$0 $1\"; env | grep LAUNCH_TEST | sort");
+  start.words.insert(start.words.end(), {"zero", "one"});
+  start.environment = {"LAUNCH_TEST_REPLACED=new"};
+  const Ended ended = run(start);
+  EXPECT_EQ(ended.said, "zero one\nLAUNCH_TEST_KEPT=kept\nLAUNCH_TEST_REPLACED=new\n");
+  EXPECT_EQ(ended.status, 0);
+}
+
+TEST(StartProcess, StatusesHaveWords) {
+  EXPECT_EQ(text_of_status(run(shell("exit 3")).status), "ended with status 3");
+  EXPECT_EQ(text_of_status(run(shell("kill -9 $$")).status), "was killed by signal 9 (Killed)");
+}
+
+TEST(StartProcess, SaysWhyAProgramCannotStart) {
+  const Ended ended = run({.program = "no-such-program", .words = {"no-such-program"}});
+  EXPECT_EQ(ended.said, "cannot start \"no-such-program\": No such file or directory\n");
+  EXPECT_EQ(WEXITSTATUS(ended.status), 127);
+}
+
+TEST(StartProcess, LeadsAGroupAndBlocksNoSignal) {
+  sigset_t signals, before;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before);
+  const pid_t process = start_process(shell("sleep 100"));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(::getpgid(process), process);
+  ::kill(-process, SIGTERM);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+TEST(StartProcess, PassesADescriptor) {
+  Pipe pipe = make_pipe();
+  Start start = shell("echo passed >&3");
+  start.passed = pipe.writing.get();
+  EXPECT_EQ(run(start).status, 0);
+  std::string got;
+  read_available(pipe.reading.get(), [&](std::string_view text) { got += text; });
+  EXPECT_EQ(got, "passed\n");
+}
+
+TEST(StartProcess, EndsWithTheThreadThatStartedIt) {
+  pid_t process = 0;
+  std::thread([&] { process = start_process(shell("sleep 100")); }).join();
+  int status = 0;
+  ASSERT_TRUE(becomes_true([&] { return ::waitpid(process, &status, WNOHANG) == process; }));
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(StartDetached, OutlivesItsStarterInASessionOfItsOwn) {
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "output";
+  const int held = ::open("/dev/null", O_RDONLY);  // without O_CLOEXEC
+  ASSERT_GE(held, 0);
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    // It prints its process id and session, its input and its descriptors, and a last line after the
+    // starter's end.
+    start_detached(
+        shell("cut -d' ' -f1,6 /proc/$$/stat; echo $$; read word || echo no input; ls /proc/$$/fd; "
+              "while kill -0 " +
+              std::to_string(::getpid()) + " 2>/dev/null; do sleep 0.01; done; echo >&2 end"),
+        output);
+    ::_exit(0);
+  }
+  ::close(held);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::waitpid(starter, nullptr, 0);
+  std::string said;
+  ASSERT_TRUE(becomes_true([&] {
+    said = std::filesystem::exists(output) ? read_file(output) : "";
+    return said.ends_with("end\n");
+  })) << said;
+  const std::vector<std::string> lines = split(said, '\n');
+  EXPECT_EQ(lines[0], lines[1] + " " + lines[1]);
+  EXPECT_EQ(lines[2], "no input");
+  EXPECT_THAT(lines, Contains("2"));
+  EXPECT_THAT(lines, Not(Contains(std::to_string(held))));
+}
+
+TEST(StartDetached, AppendsToItsFile) {
+  const test::TemporaryFolder folder;
+  const auto output = folder.write("output", "before\n");
+  const pid_t process = start_detached(shell("echo out; echo errors >&2"), output);
+  ::waitpid(process, nullptr, 0);
+  EXPECT_EQ(read_file(output), "before\nout\nerrors\n");
+  EXPECT_THROW(start_detached(shell("true"), folder.path() / "no" / "folder"), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::launch

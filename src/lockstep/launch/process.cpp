@@ -1,0 +1,146 @@
+#include "lockstep/launch/process.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::launch {
+namespace {
+
+constexpr int kCannotStart = 127;   // as a shell reports it
+constexpr mode_t kFileMode = 0666;  // less the user's mask
+
+// getenv finds the first of two variables with one name, but a program may read all of them.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view own = *entry;
+    const std::string_view name = own.substr(0, own.find('=') + 1);
+    const bool replaced = std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+      return variable.starts_with(name);
+    });
+    if (!replaced) all.emplace_back(own);
+  }
+  return all;
+}
+
+// As execve wants them.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// The starter may have threads, so its child may only make system calls and allocates nothing.
+struct Prepared {
+  const Start& start;
+  char* const* words;
+  char* const* environment;
+  pid_t starter;
+};
+
+void place(int descriptor, int target) {
+  if (descriptor == kInherited) return;
+  if (descriptor == kNull) descriptor = ::open("/dev/null", target == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+  if (descriptor == target) {
+    ::fcntl(descriptor, F_SETFD, 0);
+  } else {
+    ::dup2(descriptor, target);
+  }
+}
+
+[[noreturn]] void cannot_execute(const char* name, int reason) {
+  const char* why = ::strerrordesc_np(reason);
+  std::array<iovec, 5> pieces{};
+  size_t count = 0;
+  for (const char* text : {"cannot start \"", name, "\": ", why == nullptr ? "unknown error" : why, "\n"})
+    pieces[count++] = {const_cast<char*>(text), std::strlen(text)};
+  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces.data(), static_cast<int>(count));
+  ::_exit(kCannotStart);
+}
+
+[[noreturn]] void become(const Prepared& prepared) {
+  const Start& start = prepared.start;
+  if (start.lifetime == Lifetime::detached) {
+    ::setsid();
+  } else {
+    // Before anything else: a starter that dies now must leave no process. posix_spawn cannot do this.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != prepared.starter) ::_exit(1);
+    ::setpgid(0, 0);  // the terminal's Ctrl-C is for the starter
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  place(start.input, STDIN_FILENO);
+  place(start.output, STDOUT_FILENO);
+  place(start.errors, STDERR_FILENO);
+  place(start.passed, kPassedDescriptor);
+  // A descriptor that stays open may be a pipe whose reader waits for its end.
+  if (start.lifetime == Lifetime::detached)
+    ::close_range(kPassedDescriptor + (start.passed < 0 ? 0 : 1), UINT_MAX, 0);
+  ::execvpe(start.program.c_str(), prepared.words, prepared.environment);
+  cannot_execute(prepared.words[0], errno);
+}
+
+}  // namespace
+
+pid_t start_process(const Start& start) {
+  std::vector<std::string> words = start.words, variables = environment_with(start.environment);
+  const std::vector<char*> arguments = pointers_to(words), environment = pointers_to(variables);
+  const Prepared prepared{start, arguments.data(), environment.data(), ::getpid()};
+  const pid_t process = ::fork();
+  if (process < 0) throw errno_error(errno, "start", start.words.front());
+  if (process == 0) become(prepared);
+  // Here too, so that the group exists when this returns.
+  if (start.lifetime == Lifetime::starter) ::setpgid(process, process);
+  return process;
+}
+
+pid_t start_detached(Start start, const std::filesystem::path& output) {
+  const Descriptor file(::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kFileMode));
+  if (!file) throw errno_error(errno, "write", output.string());
+  start.input = kNull;
+  start.output = start.errors = file.get();
+  start.lifetime = Lifetime::detached;
+  return start_process(start);
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", "a pipe for a process");
+  Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
+bool read_available(int descriptor, const std::function<void(std::string_view)>& take) {
+  std::array<char, 65536> piece;
+  while (true) {
+    const ssize_t got = ::read(descriptor, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 && errno == EAGAIN;
+    take({piece.data(), static_cast<size_t>(got)});
+  }
+}
+
+std::string text_of_status(int status) {
+  if (WIFSIGNALED(status))
+    return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +
+           ")";
+  return "ended with status " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,66 @@
+// Starts processes: their environment, descriptors, process group and lifetime.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "lockstep/base/descriptor.h"
+
+namespace lockstep::launch {
+
+enum class Lifetime {
+  starter,   ///< the kernel kills the process when the thread that started it ends
+  detached,  ///< the process has its own session and outlives its starter
+};
+
+/// Instead of a descriptor: that of the starter, and /dev/null.
+inline constexpr int kInherited = -1;
+inline constexpr int kNull = -2;
+
+/// Where the process finds Start::passed.
+inline constexpr int kPassedDescriptor = 3;
+
+/// What is started, and with what.
+struct Start {
+  std::string program;             ///< a path, or a name that is searched for in PATH
+  std::vector<std::string> words;  ///< argv: the program's name, then its arguments
+  std::vector<std::string>
+      environment{};  ///< "NAME=value": these replace the starter's variables of the same name
+  int input = kNull;
+  int output = kInherited;
+  int errors = kInherited;
+  int passed = -1;  ///< an open descriptor, or -1 for none
+  Lifetime lifetime = Lifetime::starter;
+};
+
+/// Starts a process and returns its id. It leads a process group, blocks no signal and has the default action
+/// for SIGPIPE. A detached process has none of the starter's descriptors but those that Start names. A
+/// process that cannot execute the program writes the reason to its standard error and ends with status 127.
+/// The caller waits for the process (waitpid). Throws io.
+pid_t start_process(const Start& start);
+
+/// Starts a detached process whose standard output and standard error are appended to a file.
+pid_t start_detached(Start start, const std::filesystem::path& output);
+
+/// The two ends of a pipe. A program that is started has neither, unless Start names it. Reading does not
+/// wait.
+struct Pipe {
+  Descriptor reading;
+  Descriptor writing;
+};
+
+/// Throws io.
+Pipe make_pipe();
+
+/// Reads what a pipe holds now, in pieces. Returns false at the end of the stream.
+bool read_available(int descriptor, const std::function<void(std::string_view)>& take);
+
+/// A status of waitpid: "was killed by signal 9 (Killed)", "ended with status 1".
+std::string text_of_status(int status);
+
+}  // namespace lockstep::launch
