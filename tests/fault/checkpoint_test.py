@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Damaged checkpoints and manifests give one clear error; two programs do not share a run."""
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -10,6 +11,14 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs
+
+FILES = ["manifest.json", "model.safetensors", "optimizer.safetensors"]
+
+
+def some_of(files, harms):
+    """Each file with one of as many harms, each harm once; all pairs with scripts/test --long."""
+    few = list(zip(files, harms, strict=True))
+    return runs.some(few, [pair for pair in itertools.product(files, harms) if pair not in few])
 
 
 class Damage(runs.TestFolders, unittest.TestCase):
@@ -32,30 +41,28 @@ class Damage(runs.TestFolders, unittest.TestCase):
             self.assertIn(text, printed)
 
     def test_truncated_files(self):
-        for file in ("manifest.json", "model.safetensors", "optimizer.safetensors"):
-            for share in (0, 0.5, 0.999):
-                with self.subTest(f"{file} {share}"):
-                    output, checkpoint = self.damaged(f"truncated-{file}-{share}")
-                    whole = (checkpoint / file).read_bytes()
-                    (checkpoint / file).write_bytes(whole[:int(len(whole) * share)])
-                    self.resume_fails(output, file)
+        for file, share in some_of(FILES, (0, 0.5, 0.999)):
+            with self.subTest(f"{file} {share}"):
+                output, checkpoint = self.damaged(f"truncated-{file}-{share}")
+                whole = (checkpoint / file).read_bytes()
+                (checkpoint / file).write_bytes(whole[:int(len(whole) * share)])
+                self.resume_fails(output, file)
 
     def test_missing_files(self):
-        for file in ("manifest.json", "model.safetensors", "optimizer.safetensors"):
+        for file in FILES:
             with self.subTest(file):
                 output, checkpoint = self.damaged(f"missing-{file}")
                 (checkpoint / file).unlink()
                 self.resume_fails(output, file)
 
     def test_flipped_bytes(self):
-        for file in ("model.safetensors", "optimizer.safetensors", "manifest.json"):
-            for place in (0, 12, -100):
-                with self.subTest(f"{file} {place}"):
-                    output, checkpoint = self.damaged(f"flipped-{file}-{place}")
-                    data = bytearray((checkpoint / file).read_bytes())
-                    data[place] ^= 0xFF
-                    (checkpoint / file).write_bytes(data)
-                    self.resume_fails(output, file)
+        for file, place in some_of(FILES, (12, 0, -100)):
+            with self.subTest(f"{file} {place}"):
+                output, checkpoint = self.damaged(f"flipped-{file}-{place}")
+                data = bytearray((checkpoint / file).read_bytes())
+                data[place] ^= 0xFF
+                (checkpoint / file).write_bytes(data)
+                self.resume_fails(output, file)
 
     def test_truncated_options(self):
         output, _ = self.damaged("options")
@@ -66,7 +73,12 @@ class Damage(runs.TestFolders, unittest.TestCase):
         output, _ = self.damaged("torn")
         log = next((output / "events").glob("*.jsonl"))
         log.write_bytes(log.read_bytes()[:-7])
-        runs.train(self.digits, output, "--resume")
+        whole = self.folder / "not torn"
+        shutil.copytree(self.stopped, whole)
+        for folder in (output, whole):
+            self.assertIn("going on after step 1", runs.train(self.digits, folder, "--resume"))
+        self.assertEqual(runs.weights(output), runs.weights(whole))
+        self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 
     def test_checkpoint_of_another_run(self):
         output, checkpoint = self.damaged("swapped")

@@ -9,7 +9,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs
 
-NOT_RUN = 77
 INSIDE = "--inside"
 
 
@@ -50,8 +49,7 @@ def main():
     if sys.argv[1:2] == [INSIDE]:
         inside(pathlib.Path(sys.argv[2]))
     elif not mount_is_possible():
-        print("NOT RUN: this needs a file system of its own, and unshare --map-root-user --mount is refused here")
-        sys.exit(NOT_RUN)
+        runs.skip("anything, for unshare --map-root-user --mount is refused here, and this needs a file system of its own", "run it as root")
     else:
         with runs.temporary_folder() as name:
             sys.exit(subprocess.run(["unshare", "--map-root-user", "--mount", sys.executable, __file__, INSIDE, name], check=False).returncode)

@@ -8,7 +8,7 @@ usage: fuzz_weights.py [--lockstep BIN] [--work DIR] [--seed N] [--time-limit SE
   --work DIR          scratch; made if it is not there (default: a new folder in $TMPDIR, removed at the end)
   --seed N            which combinations are drawn (default: another one each time, which is printed); combination I of seed N is
                       always the same one
-  --time-limit S      begin no new combination after S seconds (default 300; 0: none)
+  --time-limit S      begin no new combination after S seconds (default 20, or 300 where LOCKSTEP_LONG is set; 0: none)
   --count N           at most N combinations (default 1000000)
   --only I,...        these combinations alone, their runs kept: how a failure is looked at again
   --photos FOLDER     a folder of class folders with JPEGs; 24 of each of 4 classes are used beside the made-up data
@@ -653,7 +653,7 @@ def main():
     parser.add_argument("--lockstep", default=os.environ.get("LOCKSTEP_PROGRAM") or os.path.join(ROOT, "build/release/bin/lockstep"))
     parser.add_argument("--work")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--time-limit", type=float, default=300)
+    parser.add_argument("--time-limit", type=float, default=300 if os.environ.get("LOCKSTEP_LONG") else 20)
     parser.add_argument("--count", type=int, default=10**6)
     parser.add_argument("--only")
     parser.add_argument("--photos")

@@ -31,7 +31,7 @@ class Compression(runs.TestFolders, unittest.TestCase):
         options = [*OPTIONS, "--max-epochs", "1", "--max-steps", "3", "--normalize", "mean-std", "--gradient-clip", "1"]
         for exchange in ("bf16", "fp16", "powersgd"):
             expected = {}
-            for ranks, workers in ((1, 1), (1, 2), (1, 3), (1, 5), (3, 1), (3, 2)):  # 8 shards over 3 ranks: 3, 3 and 2
+            for ranks, workers in runs.some([(1, 1), (1, 3), (3, 1), (3, 2)], [(1, 2), (1, 5)]):  # 8 shards over 3 ranks: 3, 3 and 2
                 with self.subTest(exchange=exchange, ranks=ranks, workers=workers):
                     output = self.folder / f"{exchange}-{ranks}-{workers}"
                     launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()

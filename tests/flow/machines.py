@@ -4,9 +4,8 @@ import contextlib
 import os
 import pathlib
 import subprocess
-import sys
 
-SKIPPED = 77
+import runs
 
 
 class TwoMachines:
@@ -59,5 +58,4 @@ def require_two_machines():
         with TwoMachines():
             pass
     except (OSError, subprocess.CalledProcessError) as reason:
-        print(f"SKIPPED, nothing was tested: two machines cannot be made here: {reason}\n  this test needs root, unshare, nsenter and ip", flush=True)
-        sys.exit(SKIPPED)
+        runs.skip(f"anything, for two machines cannot be made here: {reason}", "run it as root, with unshare, nsenter and ip")

@@ -70,9 +70,10 @@ class OtherStores(runs.TestFolders, unittest.TestCase):
 
     def test_a_server_that_is_mute_or_not_there(self):
         with server(None) as port:
-            self.fails(NO_ANSWER_SECONDS, 1, ["plan", f"gs://anonymous@bucket/x?scheme=http&endpoint_override=127.0.0.1:{port}"], "does not answer", "check the network")
             self.fails(NO_ANSWER_SECONDS, 1, ["plan", f"abfss://account@127.0.0.1:{port}/box/x?enable_tls=false&credential_kind=anonymous"], "does not answer", "check the network")
-        self.fails(NO_ANSWER_SECONDS, 1, ["plan", f"gs://anonymous@bucket/x?scheme=http&endpoint_override={self.environment['GCE_METADATA_ROOT']}"], "does not answer")
+            mute, nobody = f"127.0.0.1:{port}", self.environment["GCE_METADATA_ROOT"]
+            for address in runs.some([mute], [nobody]):
+                self.fails(NO_ANSWER_SECONDS, 1, ["plan", f"gs://anonymous@bucket/x?scheme=http&endpoint_override={address}"], "does not answer", "check the network")
 
 
 if __name__ == "__main__":

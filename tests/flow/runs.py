@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tarfile
 import tempfile
 
@@ -15,6 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM", ROOT / "build/release/bin/lockstep"))
 DIGITS = pathlib.Path(os.environ.get("LOCKSTEP_DIGITS", ROOT / "data/digits-png.tar.gz"))
 SECONDS_PER_RUN = 120
+SKIPPED = 77  # the exit status of a test that left something out
+IS_LONG = bool(os.environ.get("LOCKSTEP_LONG"))  # scripts/test --long
 
 # What runs keep without being asked is not for the folder of whoever tests.
 CACHES = tempfile.TemporaryDirectory(prefix="lockstep-test-caches-")
@@ -25,6 +28,17 @@ SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "-
 # Layers of a network that ranks exchange in three buckets.
 WIDE = [{"type": "flatten"}, {"type": "linear", "features": 2000}, {"type": "relu"}, {"type": "linear", "features": 500}, {"type": "relu"},
         {"type": "linear", "features": 600}, {"type": "relu"}, {"type": "linear", "features": "classes"}]
+
+
+def skip(what, hint):
+    """Ends the test as skipped; the hint says how to get what is missing."""
+    print(f"NOT TESTED: {what}; hint: {hint}", flush=True)
+    sys.exit(SKIPPED)
+
+
+def some(few, more):
+    """What a test goes through: a few that show each kind, and with scripts/test --long more of the same."""
+    return [*few, *more] if IS_LONG else few
 
 
 def write_digits(sizes):

@@ -24,6 +24,7 @@ sys.path.insert(0, str(runs.ROOT / "bench"))
 
 import s3_server  # noqa: E402
 
+EPOCHS_TO_STOP = "12"  # enough for a run to be at work when its server is killed
 FAST = ["--image-size", "12x12", "--mini-batch-size", "32", "--max-epochs", "2", "--patience", "0"]
 
 
@@ -304,7 +305,7 @@ class S3(runs.TestFolders, unittest.TestCase):
 
     def start_reading(self, output):
         """A run that reads every image in every epoch, when its first epoch has ended."""
-        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", "40", "--memory-share", "0", "--cache", "off")
+        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", EPOCHS_TO_STOP, "--memory-share", "0", "--cache", "off")
         started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **self.server.environment()})
         self.addCleanup(started.kill)
         end = time.monotonic() + 60
@@ -322,7 +323,7 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.server.start()
         printed = started.communicate(timeout=runs.SECONDS_PER_RUN)[0].decode()
         self.assertEqual(started.returncode, 0, printed)
-        self.train(self.digits, "not-restarted", "--validation", self.held_out, "--max-epochs", "40")
+        self.train(self.digits, "not-restarted", "--validation", self.held_out, "--max-epochs", EPOCHS_TO_STOP)
         self.assertEqual(runs.weights(output), runs.weights(self.folder / "not-restarted"))
 
     def test_a_run_without_its_server_can_be_stopped_and_goes_on_later(self):

@@ -81,7 +81,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
 
     def test_every_precision_has_a_file_of_its_own(self):
         options = ["--head", "new", "--freeze", "features.*", "--cache", self.folder / "kept in precisions", "--memory-share", 0]
-        for precision in ("32-true", "64-true", "bf16-mixed"):
+        for precision in runs.some(["32-true", "bf16-mixed"], ["64-true"]):
             made, found = (self.transfer(f"{precision} {name}", "squeezenet", *options, "--precision", precision) for name in ("made", "found"))
             self.assertEqual((self.computed(made), self.computed(found)), ([243], [0]))
             self.assertEqual(runs.weights(found), runs.weights(made))

@@ -20,8 +20,9 @@ struct Reader {
 };
 
 /// PROGRAM SEEDS-FOLDER [--seconds N] [--seed N] [READER...]: each reader (all without names) for N seconds,
-/// 1 by default. Says how many inputs each was given, how many it took and the most memory that the child
-/// had; a finding is written to READER-finding beside the working folder's other files, and the status is 1.
+/// by default 1, and 20 where LOCKSTEP_LONG is set. Says how many inputs each was given, how many it took and
+/// the most memory that the child had; a finding is written to READER-finding beside the working folder's
+/// other files, and the status is 1.
 int run(int argc, char** argv, std::span<const Reader> readers);
 
 }  // namespace lockstep::fuzz

@@ -10,8 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "flow"))
+
 import parity_cases  # noqa: E402
 import peer  # noqa: E402
+import runs  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from torch import nn  # noqa: E402
@@ -23,16 +26,17 @@ IMAGES_OF_A_CLASS = 9
 MOST_DIFFERENCE = 1e-9
 
 # Mini-batches of a replica, so that an epoch's last step has 8, 8 and 2 of its 90 samples for the three, or 6 for the first alone.
-CASES = [
-    (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3}),
+CASES = runs.some([
     (8, "lenet", {"optimizer": "adam"}, {"averaging-frequency": 2}),
     (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 3, "average-updaters": False, "outer-optimizer": "nesterov"}),
     (7, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 3}),
-    (8, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 1, "outer-optimizer": "nesterov", "outer-learning-rate": 0.5, "outer-momentum": 0.8}),
     (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3, "averaging-warmup-steps": 3}),
+], [
+    (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3}),
+    (8, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 1, "outer-optimizer": "nesterov", "outer-learning-rate": 0.5, "outer-momentum": 0.8}),
     (8, "digits_cnn", {"optimizer": "adam", "gradient-clip": 0.5}, {"averaging-frequency": 2, "averaging-warmup-steps": 4, "average-updaters": False}),
     (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 2, "averaging-warmup-steps": 2, "outer-optimizer": "nesterov"}),
-]
+])
 
 
 def mean_of(tensors, samples):

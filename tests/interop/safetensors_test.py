@@ -15,6 +15,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "flow"))
+import runs  # noqa: E402
+
 
 def block(inputs, kernel, padding):
     return [nn.Conv2d(inputs, 20, kernel, padding=padding), nn.BatchNorm2d(20), nn.ReLU()]
@@ -82,10 +85,12 @@ def main():
     program = sys.argv[1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run([program, "write", folder, *MODELS], check=True)
-        for network in MODELS:
+        started_alike = runs.some(["resnet18", "mobilenet_v2", "squeezenet1_1"], ["resnet50", "squeezenet"])
+        networks = ["digits_cnn", "lenet", "mlp", *started_alike]
+        subprocess.run([program, "write", folder, *networks], check=True)
+        for network in networks:
             check_network(folder, network)
-        for network in ("resnet18", "resnet50", "mobilenet_v2", "squeezenet", "squeezenet1_1"):
+        for network in started_alike:
             check_start(folder, network)
         check_copy(folder, program)
 

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "flow"))
+import runs
 import sequences
 
 MOST_DIFFERENCE = 1e-5
@@ -71,7 +72,7 @@ def main(program):
         if vowels.exists():
             check(program, folder / "vowels", vowels, "lstm_classifier", Classifier(torch.nn.LSTM, 12, 100, 1, 9))
         else:
-            print("JapaneseVowels: left out, for LOCKSTEP_TEST_DATA does not name a folder that has it")
+            runs.skip("JapaneseVowels", "set LOCKSTEP_TEST_DATA to a folder that has sequences/JapaneseVowels_TRAIN.ts")
 
 
 main(sys.argv[1])

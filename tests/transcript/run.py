@@ -12,7 +12,8 @@ A transcript is a text file of blocks:
 
 Each command is run by bash in one empty folder, which holds digits/ (the first images of each class in ARCHIVE); PROGRAM is found as
 `lockstep`. Standard output and standard error are read together. `...` stands for any text within a line, and for any lines on a line of
-its own. [N] is the exit status, 0 when it is absent. `%needs COMMAND` skips the rest, loudly, when the command fails.
+its own. [N] is the exit status, 0 when it is absent. `%needs COMMAND  # hint: WORDS` skips the rest, loudly, when the command fails; the words say
+how to make it succeed.
 Shell functions for commands: see PRELUDE.
 """
 
@@ -121,7 +122,7 @@ def main():
             if step.needed:
                 if status == 0:
                     continue
-                print(f"SKIPPED from {transcript.name}:{step.line} on, for this fails: {step.command}\n{indented(output)}")
+                print(f"NOT TESTED: {transcript.name} from line {step.line} on, for this fails: {step.command}\n{indented(output)}")
                 sys.exit(1 if failures else SKIPPED)
             if output and not output.endswith("\n"):
                 output += "\n"

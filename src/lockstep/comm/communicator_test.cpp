@@ -754,7 +754,7 @@ TEST(SecretDoor, GivesTheSecretToItsUser) {
 }
 
 TEST(SecretDoor, GivesNothingToAnotherUserAndTakesNothingFromOne) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user; hint: run it as root";
   const auto as_nobody = [](const std::function<bool()>& work) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(::setresuid(65534, 65534, 65534) == 0 && work() ? 0 : 1);
@@ -813,7 +813,7 @@ TEST(GroupMemory, RefusesWhatCouldBeCutShort) {
 }
 
 TEST(GroupMemory, RefusesAnotherUsers) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file another user's";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file another user's; hint: run it as root";
   const int descriptor = copy_of_memory(2, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   ASSERT_EQ(::fchown(descriptor, 65534, 65534), 0);

@@ -1,0 +1,111 @@
+#include "lockstep/train/update/bucket_exchange.h"
+
+#include <atomic>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/update/test_ranks.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kBucketShards = 7;
+const std::vector<Range> kBuckets{{700, 1000}, {300, 700}, {0, 300}};
+
+// What a step exchanges; each has its own gradients.
+std::vector<at::Tensor> gradients_of(int64_t step) {
+  return test::vectors_of(kBucketShards, 1000, at::kFloat, static_cast<uint64_t>(step));
+}
+
+// The workers of a rank, and the exchange that they feed.
+struct BucketRank {
+  BucketRank(comm::Communicator& comm, int64_t workers, std::function<bool()> agree)
+      : share(comm.share()),
+        stacks(static_cast<size_t>(workers), comm::NodeStack(1000, at::kFloat, at::kCPU)),
+        exchange(comm, stacks, {.buckets = kBuckets, .workers = workers, .agree = std::move(agree)}) {}
+
+  // All workers take their shards of a step, each on its own thread; the buckets are ready in any order.
+  void take(const std::vector<at::Tensor>& gradients) {
+    const auto workers = static_cast<int64_t>(stacks.size());
+    comm::ThreadGroup(workers).run([&](Share thread) {
+      comm::NodeStack& stack = stacks[static_cast<size_t>(thread.rank)];
+      const Range own = part_of_worker(kBucketShards, share.size,
+                                       {share.rank * workers + thread.rank, share.size * workers});
+      stack.begin(kBucketShards);
+      exchange.begin(kBucketShards);
+      for (int64_t shard = own.begin; shard < own.end; ++shard)
+        stack.take(single(shard), test::writer_of(gradients[static_cast<size_t>(shard)]));
+      const auto buckets = static_cast<int64_t>(kBuckets.size());
+      for (int64_t i = 0; i < buckets; ++i) exchange.ready(static_cast<size_t>((i + thread.rank) % buckets));
+    });
+  }
+
+  const Share share;
+  std::vector<comm::NodeStack> stacks;
+  BucketExchange exchange;
+};
+
+TEST(BucketExchange, GivesTheBitsOfTheTree) {
+  for (const int64_t ranks : {1, 2, 3}) {
+    for (const int64_t workers : {1, 3}) {
+      std::atomic<int> asked = 0, wrong = 0;
+      test::on_ranks(ranks, [&](comm::Communicator& comm) {
+        BucketRank rank(comm, workers, [&] { return ++asked < 0; });
+        for (int64_t step = 0; step < 3; ++step) {
+          const auto gradients = gradients_of(step);
+          rank.take(gradients);
+          const at::Tensor sum = comm::finish_whole(rank.exchange.finish(), kBucketShards);
+          wrong += !at::equal(sum, test::tree_sum_of(gradients, 0, kBucketShards));
+          wrong += rank.exchange.hidden_seconds() < 0;
+        }
+      });
+      EXPECT_EQ(wrong, 0) << ranks << " ranks of " << workers;
+      EXPECT_EQ(asked, 3 * ranks) << "once in each step";
+    }
+  }
+}
+
+TEST(BucketExchange, AStepThatTheRanksEndGivesNothingAndTheNextOneAll) {
+  for (const bool taken : {false, true}) {
+    std::atomic<int> wrong = 0;
+    test::on_ranks(2, [&](comm::Communicator& comm) {
+      int64_t step = 0;
+      BucketRank rank(comm, 2, [&] { return step == 0; });
+      const auto gradients = gradients_of(1);
+      if (taken) rank.take(gradients);
+      wrong += !rank.exchange.finish().empty();
+      ++step;
+      rank.take(gradients);
+      const at::Tensor sum = comm::finish_whole(rank.exchange.finish(), kBucketShards);
+      wrong += !at::equal(sum, test::tree_sum_of(gradients, 0, kBucketShards));
+    });
+    EXPECT_EQ(wrong, 0) << taken;
+  }
+}
+
+TEST(BucketExchange, AWorkerThatLeavesOutItsShardsIsAnError) {
+  const auto comm = comm::make_communicator();
+  BucketRank rank(*comm, 2, [] { return false; });
+  rank.exchange.begin(kBucketShards);
+  rank.exchange.ready(0);
+  EXPECT_THROW(rank.exchange.finish(), Error);
+}
+
+TEST(BucketExchange, WhatTheExchangeThrowsIsThrownInTheStep) {
+  const auto memory = comm::GroupMemory::make(2);
+  const auto other = comm::make_communicator(memory, 1);
+  const auto comm = comm::make_communicator(memory, 0);
+  BucketRank rank(*comm, 1, [] { return false; });
+  other->abort(Error(ErrorCode::io, "disk gone"));
+  rank.take(gradients_of(0));
+  try {
+    rank.exchange.finish();
+    FAIL() << "an exchange with a rank that failed";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("disk gone"), std::string::npos) << error.message();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,149 @@
+#include "lockstep/train/update/exchange.h"
+
+#include <atomic>
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/update/test_ranks.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kExchangeShards = 5;
+
+// An exchange whose update takes the sum of the gradients from the weights.
+struct Summing {
+  Summing(comm::ThreadGroup& group, comm::Communicator& comm, const std::vector<int64_t>& layers,
+          ExchangeOptions options)
+      : weights(test::linear_layers(layers), at::kFloat, at::kCPU),
+        optimizer(plain_rule(), weights),
+        exchange(group, comm, weights, optimizer, with_way(std::move(options), comm, weights)) {}
+
+  static device::UpdateRule plain_rule() {
+    Options options;
+    options.momentum = options.weight_decay = 0;
+    return resolve_rule(options);
+  }
+  static ExchangeOptions with_way(ExchangeOptions options, comm::Communicator& comm,
+                                  const SharedWeights& weights) {
+    options.way = make_gradient_compressor(ExchangeKind::tree, comm, weights, 1);
+    if (!options.agree) options.agree = [] { return false; };
+    return options;
+  }
+
+  // One worker's part of a step up to the barrier: its shards, each a node, the last one as it may come
+  // early.
+  void take(Share thread, Range own, const std::vector<at::Tensor>& gradients) {
+    exchange.begin(thread, own.count(), kExchangeShards);
+    for (int64_t shard = own.begin; shard < own.end; ++shard) {
+      const auto parts = weights.views(gradients[static_cast<size_t>(shard)]);
+      if (exchange.begin_early(thread, single(shard))) {
+        for (size_t i = parts.size(); i-- > 1;) exchange.take_early(thread, i, parts[i]);
+      }
+      exchange.take(thread, single(shard), parts);
+    }
+  }
+
+  SharedWeights weights;
+  Optimizer optimizer;
+  Exchange exchange;
+};
+
+// The padding between parameters takes no part.
+at::Tensor summed(const SharedWeights& start, const std::vector<at::Tensor>& gradients) {
+  const at::Tensor sum = test::tree_sum_of(gradients, 0, kExchangeShards);
+  at::Tensor expected = start.flat().clone();
+  const auto parts = start.views(expected), sums = start.views(sum);
+  for (size_t i = 0; i < parts.size(); ++i) parts[i].sub_(sums[i]);
+  return expected;
+}
+
+// One step over ranks and threads, or two of which the ranks drop the first: how many ended with weights that
+// are not the start less the sum in the tree.
+int wrong_after_step(int64_t ranks, int64_t threads, const std::vector<int64_t>& layers, bool overlap,
+                     bool drop = false) {
+  const SharedWeights start(test::linear_layers(layers), at::kFloat, at::kCPU);
+  const auto gradients = test::vectors_of(kExchangeShards, start.element_count(), at::kFloat);
+  const at::Tensor expected = summed(start, gradients);
+  std::atomic<int> wrong = 0;
+  test::on_ranks(ranks, [&](comm::Communicator& comm) {
+    at::set_num_threads(1);
+    comm::ThreadGroup group(threads);
+    std::atomic<bool> dropped = drop;
+    Summing ours(group, comm, layers,
+                 {.way = nullptr, .overlap = overlap, .agree = [&] { return dropped.load(); }});
+    wrong += overlap && ranks > 1 && !ours.exchange.overlaps();
+    group.run([&](Share thread) {
+      at::set_num_threads(1);
+      const Range own =
+          part_of_worker(kExchangeShards, ranks, {comm.rank() * threads + thread.rank, ranks * threads});
+      if (drop) {
+        ours.take(thread, own, gradients);
+        group.barrier([&] { ours.exchange.synchronize(kExchangeShards); });
+        group.barrier([&] { dropped = false; });
+      }
+      ours.take(thread, own, gradients);
+      group.barrier([&] { ours.exchange.synchronize(kExchangeShards); });
+      ours.exchange.step(thread, kExchangeShards, ours.optimizer.rule_at(0, 1));
+    });
+    wrong += !at::equal(ours.weights.flat(), expected);
+  });
+  return wrong;
+}
+
+TEST(Exchange, TheSumIsTheTreesForAnyRanksAndThreads) {
+  for (const int64_t ranks : {1, 2, 3}) {
+    for (const int64_t threads : {1, 2, 4})
+      EXPECT_EQ(wrong_after_step(ranks, threads, {70, 90, 10}, false), 0) << ranks << " of " << threads;
+  }
+}
+
+// Layers that are larger than the largest bucket, so that there are several.
+const std::vector<int64_t> kLargeLayers{1100, 1000, 1100};
+
+TEST(Exchange, BesideBackwardItIsTheSame) {
+  EXPECT_EQ(wrong_after_step(2, 2, kLargeLayers, true), 0);
+  EXPECT_EQ(wrong_after_step(3, 1, kLargeLayers, true), 0);
+}
+
+TEST(Exchange, AStepThatTheRanksDropIsTakenAgain) {
+  EXPECT_EQ(wrong_after_step(2, 2, {70, 90, 10}, false, /*drop=*/true), 0);
+  EXPECT_EQ(wrong_after_step(2, 1, kLargeLayers, true, /*drop=*/true), 0);
+}
+
+TEST(Exchange, GradientsThatAreUndefinedAreZeros) {
+  const auto comm = comm::make_communicator();
+  comm::ThreadGroup group(1);
+  Summing ours(group, *comm, {3, 2}, {});
+  const at::Tensor start = ours.weights.flat().clone();
+  ours.exchange.begin({}, 1, 1);
+  ours.exchange.take({}, single(0), {at::Tensor(), at::ones({2})});
+  ours.exchange.synchronize(1);
+  ours.exchange.step({}, 1, ours.optimizer.rule_at(0, 1));
+  const auto moved = ours.weights.views(start - ours.weights.flat());
+  EXPECT_TRUE(at::equal(moved[0], at::zeros({2, 3})));
+  EXPECT_TRUE(at::allclose(moved[1], at::ones({2})));
+}
+
+TEST(Exchange, AGradientThatComesTwiceIsNamed) {
+  std::atomic<int> named = 0;
+  test::on_ranks(2, [&](comm::Communicator& comm) {
+    comm::ThreadGroup group(1);
+    Summing ours(group, comm, kLargeLayers, {});
+    const at::Tensor gradient = at::zeros({1100});
+    ours.exchange.begin({}, 1, 2);
+    if (!ours.exchange.begin_early({}, single(comm.rank()))) return;
+    ours.exchange.take_early({}, 3, gradient);
+    try {
+      ours.exchange.take_early({}, 3, gradient);
+    } catch (const Error& error) {
+      named += error.message().find("\"1.bias\"") != std::string::npos;
+    }
+  });
+  EXPECT_EQ(named, 2);
+}
+
+}  // namespace
+}  // namespace lockstep::train
