@@ -1,4 +1,4 @@
-// Exceptions of all kinds as one clear text and an exit status.
+// Turns an exception of any kind into one clear text and an exit status.
 #pragma once
 
 #include <exception>
@@ -8,10 +8,10 @@
 
 namespace lockstep::cli {
 
-/// Any exception as an Error (device/failure.h). One that nobody foresaw is called a fault of the program's.
+/// Any exception as an Error (device/failure.h). An unexpected one is reported as an internal error.
 Error as_error(const std::exception_ptr& exception);
 
-/// `lockstep: message`, its context and its hint, a line each.
+/// `lockstep: message`, its context and its hint, one per line.
 std::string failure_text(const Error& error);
 
 }  // namespace lockstep::cli

@@ -26,21 +26,23 @@ struct InputChoice {
   std::string sequence;
   int64_t classes = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("Input; a run folder has its own");
+    field("Input (a run folder defines its own)");
     field("image-size", self.image_size,
-          "height and width of the images, HxW; auto: what the network was made for");
-    field("color", self.color, "one channel, or three; auto: what the network was made for");
+          "height and width of the images in pixels, HxW; auto: the size that the network was made for");
+    field("color", self.color,
+          "number of colour channels, one or three; auto: the number that the network was made for");
     field("sequence", self.sequence,
-          "for sequences instead of images: channels and time steps of the longest, CxT, such as 12x29");
-    field("classes", self.classes, "number of classes; 0: what the network was made for", between(0, 1e6));
+          "use sequences instead of images: channels and time steps of the longest one, CxT, such as 12x29");
+    field("classes", self.classes, "number of classes; 0: the number that the network was made for",
+          between(0, 1e6));
   };
 };
 
-/// What is shown: a network and its input.
+/// The network to show, and its input.
 struct Shown {
   nn::Network network;
   nn::NetworkInput input;
-  std::vector<std::string> classes = {};  ///< of a run
+  std::vector<std::string> classes = {};  ///< empty unless a run folder was given
 };
 
 constexpr size_t kMostClassesShown = 20;
@@ -60,8 +62,8 @@ std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::st
   return {std::stoll(sides[0]), std::stoll(sides[1])};
 }
 
-// Of a network that is built in, or whose file says what images it is for; others are shown for small grey
-// images.
+// The default input of a built-in network, or of a file that states its image size. Other networks are shown
+// for small grey images.
 nn::NetworkInput own_input(const nn::Network& network, const std::string& name) {
   if (const auto native = nn::native_input(name)) return *native;
   nn::NetworkInput input;
@@ -96,9 +98,10 @@ Shown shown_by(const Call& call) {
   }
   for (const std::string& option : field_names<InputChoice>()) {
     if (call.text_of(option))
-      throw Error(ErrorCode::invalid_option,
-                  "--" + option + " is for a network by its name or file, and a run folder knows its own",
-                  "leave it out");
+      throw Error(
+          ErrorCode::invalid_option,
+          "--" + option + " applies to a network given by its name or file; a run folder defines its own",
+          "remove --" + option);
   }
   const train::Model model = train::untrained_model_of_run(name);
   return {model.network, model.input, model.classes};
@@ -128,7 +131,7 @@ std::string classes_text(const std::vector<std::string>& classes) {
          (more > 0 ? " and " + with_commas(static_cast<int64_t>(more)) + " more" : "") + "\n";
 }
 
-// On a terminal the table is cut where it would be folded; elsewhere its lines stay whole.
+// On a terminal, the table is split where it would wrap; elsewhere its lines stay whole.
 std::string network_text(const Shown& shown, const nn::NetworkTable& table, int width) {
   const std::string head =
       shown.network.name() + ", input " + input_text(shown.input) + "\n" + classes_text(shown.classes) + "\n";

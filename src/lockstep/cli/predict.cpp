@@ -33,16 +33,17 @@ struct PredictionOutput {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
     field("layer", self.layer,
-          "write what this layer gives for each sample, and not labels; lockstep network show lists a "
+          "write the output of this layer for each sample, instead of labels; lockstep network show lists a "
           "network's layers");
-    field("output", self.output, "write to this file; empty: standard output");
+    field("output", self.output, "file to write (default: standard output)");
     field("format", self.format,
           "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
           "safetensors");
   };
 };
 
-/// Datasets in the order of the words: neighbouring image files together, each other path by itself.
+/// Datasets in the order of the words. Consecutive image files form one dataset; each other path is a
+/// dataset.
 std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& model,
                                        const train::Options& options, Console& console,
                                        const comm::Communicator* group) {
@@ -75,7 +76,7 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
   return inputs;
 }
 
-// One prediction a line, so that the file can be read line by line too.
+// One prediction per line, so that the file can also be read line by line.
 std::string as_json_list(const std::vector<train::Prediction>& predictions,
                          const std::vector<std::string>& classes) {
   std::string text = "[";
@@ -97,8 +98,7 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
                   const train::Options& options, const PredictionOutput& output, Console& console,
                   comm::Communicator* group) {
   if (output.format == Format::safetensors)
-    throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives",
-                "name it: --layer NAME");
+    throw Error(ErrorCode::invalid_option, "--format safetensors needs a layer", "add --layer NAME");
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : inputs) {
     std::vector<train::Prediction> some = predict(call, console, model, input, options, group);
@@ -114,12 +114,12 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
 
 void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
   if (output.format == Format::json)
-    throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
+    throw Error(ErrorCode::invalid_option, "the output of --layer cannot be written as JSON",
+                "use --format safetensors or --format csv");
   const bool csv =
       output.format == Format::csv || (output.format == Format::auto_ && output.output.ends_with(".csv"));
   if (!csv && output.output.empty())
-    throw Error(ErrorCode::invalid_option,
-                "--layer writes a safetensors file, which is not for standard output",
+    throw Error(ErrorCode::invalid_option, "cannot write a safetensors file to standard output",
                 "add --output FILE, or --format csv");
   const int64_t samples =
       std::accumulate(asked.inputs.begin(), asked.inputs.end(), int64_t{0},

@@ -16,23 +16,23 @@ struct ReportOptions {
   int64_t images = 24;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Report");
-    field("weights", self.weights, "last (after the last step) or best (of the validations)");
-    field("output", self.output, "write to this file; empty: report.html in the run folder");
-    field("images", self.images, "so many of the worst mistakes are shown", between(0, 1000));
+    field("weights", self.weights, "weights to use: last (after the last step) or best (of all validations)");
+    field("output", self.output, "file to write (default: report.html in the run folder)");
+    field("images", self.images, "maximum number of mistakes to show, worst first", between(0, 1000));
   };
 };
 
-/// At the end of training.
+/// The report at the end of training.
 struct ReportSwitch {
   bool report = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Report");
-    field("report", self.report, "write report.html into the run folder at the end, as lockstep report does");
+    field("report", self.report, "write report.html into the run folder at the end, like lockstep report");
   };
 };
 
-/// Judges the run by `judged_by`, or where that is empty by what it held out, and writes the page. Where that
-/// cannot be done the page says why, and shows the rest. Returns the file.
+/// Evaluates the run on `judged_by`, or on its held-out data if that is empty, and writes the page. If the
+/// evaluation fails, the page says why and shows the rest. Returns the path of the file.
 std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by,
                                    const ReportOptions& report, const train::Options& options,
                                    Console& console);

@@ -15,9 +15,10 @@ struct RunSettings {
   std::string tee;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
-    field("ranks", self.ranks, "how many processes; 0: one for each core", between(0, 1024));
+    field("ranks", self.ranks, "number of processes; 0: one per core", between(0, 1024));
     field("tee", self.tee,
-          "a folder that keeps what each rank writes, in rank-0.log and so on, beside what is shown; empty: "
+          "folder for a log of each rank's output (rank-0.log, rank-1.log, ...), in addition to what is "
+          "shown; empty: "
           "none");
   };
 };

@@ -20,27 +20,28 @@ struct ConfigFile {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Options from a file");
     field("config", self.config,
-          "a JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line wins over it");
+          "JSON file of options by these names, e.g. {\"max-epochs\": 5}; the command line overrides it");
   };
 };
 
 struct InferenceOption {
   std::string_view name;
-  std::string_view help = {};  ///< where training's would mislead
+  std::string_view help = {};  ///< replaces the help for training, where that would mislead
 };
 constexpr std::array<InferenceOption, 10> kInferenceOptions{{
     {"labels"},
-    {"on-bad-sample", "an unreadable image ends the command, or is left out, named and counted"},
-    {"mini-batch-size", "samples that are computed at once; auto is for training only"},
+    {"on-bad-sample", "what to do with an unreadable image: end the command, or skip, report and count it"},
+    {"mini-batch-size", "number of samples computed at once; auto is only for training"},
     {"execution"},
     {"workers",
-     "how many compute side by side; 0: one for each core, or for each GPU that is used; under a launcher: "
-     "on each rank, 0 for one"},
+     "number of workers that compute in parallel; 0: one per core, or one per GPU that is used; under a "
+     "launcher: "
+     "the number on each rank, where 0 means one"},
     {"shards"},
     {"devices"},
-    {"precision", "of arithmetic; auto: 32-true, also for a run that was trained in bf16-mixed"},
+    {"precision", "numeric precision; auto: 32-true, also for a run that was trained with bf16-mixed"},
     {"isa",
-     "vector instructions that the CPU libraries may use; auto: all that there are, also for a run that was "
+     "vector instructions that the CPU libraries may use; auto: all available ones, also for a run that was "
      "trained with --isa"},
     {"kernels"},
 }};
@@ -58,9 +59,9 @@ std::vector<std::string> read_options_file(const std::filesystem::path& path, tr
     return read_json(json, options, "\"" + path.string() + "\"");
   } catch (const JsonError& error) {
     const std::string reason =
-        error.byte > 0 ? "it is not JSON, at byte " + std::to_string(error.byte) : error.what();
+        error.byte > 0 ? "not valid JSON at byte " + std::to_string(error.byte) : error.what();
     throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": " + reason,
-                "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+                "write it like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
   }
 }
 
@@ -68,8 +69,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of a resume, the run's own: the libraries look for their instructions once, before anything else of the run
-// is read.
+// At a resume, the run's own --isa: the libraries choose their instructions once, before anything else of the
+// run is read.
 void pin_isa(const train::Options& options, const std::vector<std::string>& given) {
   if (options.resume && !options.output.empty() && !has(given, "isa")) {
     const auto run = train::read_manifest(io::RunPaths{options.output}.options());
@@ -117,8 +118,8 @@ train::Options inference_options(const Call& call) {
                 [](const Setting& setting) { return inference_option(setting.name) == nullptr; });
   const auto options = settings_of<train::Options>(of_inference);
   if (options.mini_batch_size.is_auto())
-    throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training",
-                "name a number, or leave it out");
+    throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is only for training",
+                "give a number, or remove the option");
   device::pin_isa(field_text(options, "isa"));
   return options;
 }

@@ -1,5 +1,5 @@
-// The options of train::Options as commands take them: all of them for training, those of execution for
-// inference.
+// The options of train::Options as commands accept them: all of them for training, and the execution options
+// for inference.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace lockstep::cli {
 
-/// Switches the output of a command to JSON.
+/// The option that switches a command's output to JSON.
 struct JsonOutput {
   bool json = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -19,21 +19,21 @@ struct JsonOutput {
   };
 };
 
-/// How ranks that a launcher started reach each other.
+/// How ranks that a launcher started communicate.
 struct RankSettings {
   comm::CommunicatorKind communicator = comm::CommunicatorKind::auto_;
   int64_t join_timeout = 300;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
     field("communicator", self.communicator,
-          "what carries the words of ranks that a launcher started: memory that they share, or the network "
+          "how ranks that a launcher started communicate: through shared memory, or over the network "
           "(gloo); auto: memory on one machine, gloo on several");
-    field("join-timeout", self.join_timeout, "how long ranks wait for each other at the start, in seconds",
-          between(1, 86'400));
+    field("join-timeout", self.join_timeout,
+          "maximum time that ranks wait for each other at the start, in seconds", between(1, 86'400));
   };
 };
 
-/// As a command of RankSettings asks for it; what is waited for goes to the console.
+/// The group as a command's RankSettings ask for it; waits are reported on the console.
 comm::Joining joining_of(const Call& call, Console& console);
 
 std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vector<FieldInfo>& more);
@@ -41,12 +41,12 @@ std::vector<FieldInfo> operator+(std::vector<FieldInfo> fields, const std::vecto
 /// Every training option, and --config.
 std::vector<FieldInfo> training_fields();
 
-/// The options of a run that is resumed, then those of --config, then those of the command line: the later
-/// ones win. A drop factor or period without --lr-schedule means piecewise. Holds the CPU libraries to --isa;
-/// at a resume without it, to the run's.
+/// The options of the resumed run, then those of --config, then those of the command line; later ones
+/// override earlier ones. A drop factor or period without --lr-schedule implies piecewise. Restricts the CPU
+/// libraries to --isa; at a resume without --isa, to the run's.
 struct AskedOptions {
   train::Options options;
-  std::vector<std::string> given;  ///< the names that were set, in a file or on the command line
+  std::vector<std::string> given;  ///< names of the options that were set in a file or on the command line
 };
 AskedOptions training_options(const Call& call);
 

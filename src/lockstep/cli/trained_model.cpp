@@ -19,7 +19,7 @@
 namespace lockstep::cli {
 namespace {
 
-// A weights file says nothing of classes and normalisation; the run folder around it does.
+// A weights file does not contain classes and normalization; the run folder around it does.
 std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   for (auto folder = std::filesystem::absolute(file).parent_path();; folder = folder.parent_path()) {
     if (std::filesystem::exists(io::RunPaths{folder}.options())) return folder;
@@ -27,8 +27,8 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   }
   throw Error(ErrorCode::not_found,
               "cannot use \"" + file.string() +
-                  "\": it lies in no run folder, so its network and classes are not known",
-              "name a run folder of lockstep train");
+                  "\": it is not in a run folder, so its network and classes are unknown",
+              "name the --output folder of lockstep train");
 }
 
 constexpr std::array<std::string_view, 5> kInputNames{"image-size", "resize", "resize-to", "color",
@@ -39,7 +39,7 @@ bool is_input(std::string_view name) {
   return std::find(kInputNames.begin(), kInputNames.end(), name) != kInputNames.end();
 }
 
-// A line may be "n01440764 tench": all of it is the name.
+// A line may be "n01440764 tench": the whole line is the name.
 std::vector<std::string> read_classes(const std::string& path) {
   std::vector<std::string> names = split(read_file(path, kMostClassBytes), '\n');
   for (std::string& name : names) {
@@ -65,13 +65,14 @@ train::Model named_model(const Call& call) {
   if (choice.weights != "last" && choice.weights != "best") {
     if (!std::filesystem::is_directory(call.words.front())) return model_of_network(call, choice);
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + choice.weights +
-                                               "\": of a run folder it must be last or best");
+                                               "\": for a run folder it must be last or best");
   }
   for (const Setting& setting : call.settings) {
     if (!is_input(setting.name) && setting.name != "classes") continue;
-    throw Error(ErrorCode::invalid_option,
-                "--" + setting.name + " is for a network with --weights FILE, and a run folder knows its own",
-                "leave it out");
+    throw Error(
+        ErrorCode::invalid_option,
+        "--" + setting.name + " applies to a network with --weights FILE; a run folder defines its own",
+        "remove --" + setting.name);
   }
   const std::filesystem::path path = call.words.front();
   if (!std::filesystem::is_regular_file(path)) return train::model_of_run(path, choice.weights);
@@ -86,7 +87,7 @@ std::vector<FieldInfo> model_fields() {
   std::vector<FieldInfo> fields = fields_of<train::Options>();
   std::erase_if(fields, [](const FieldInfo& field) { return !is_input(field.name); });
   for (FieldInfo& field : fields)
-    field.section = "Input of a network with --weights FILE; a run folder knows its own";
+    field.section = "Input of a network with --weights FILE (a run folder defines its own)";
   return fields_of<ModelChoice>() + fields;
 }
 
@@ -103,7 +104,8 @@ void examine_weights(train::Model& model, Console& console) {
   if (!doubt.empty()) warn(doubt);
   const std::string bad = nn::not_finite(model.state);
   if (!bad.empty())
-    warn("the weights in \"" + model.weights.string() + "\" have " + bad + ": scores by them mean little");
+    warn("the weights in \"" + model.weights.string() + "\" have " + bad +
+         ", so the scores are not reliable");
 }
 
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
@@ -113,7 +115,7 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
   if (!leads(group)) return dataset;
   for (const auto* left_out : {&source.skipped, &std::as_const(unreadable)}) {
     for (const data::BadSample& sample : *left_out)
-      console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
+      console.note("skipped \"" + sample.source + "\": " + sample.reason + "\n");
   }
   return dataset;
 }

@@ -1,4 +1,4 @@
-// The trained network that `evaluate` and `predict` are given.
+// The trained network that `evaluate` and `predict` use.
 #pragma once
 
 #include <filesystem>
@@ -19,33 +19,34 @@ struct ModelChoice {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Model");
     field("weights", self.weights,
-          "of a run folder: last (after the last step) or best (of the validations); of a network: a file, "
-          "safetensors or of torch.save");
+          "weights to use; for a run folder: last (after the last step) or best (of all validations); for a "
+          "network: a file, "
+          "safetensors or written by torch.save");
     field("classes", self.classes,
-          "of a network: a file with a class name on each line, in the order of its outputs; empty: their "
+          "file with the class names of a network, one per line, in the order of its outputs; empty: their "
           "numbers");
   };
 };
 
-/// What ModelChoice and the options of the input say; for fields of a command.
+/// The values of ModelChoice and of the input options, as fields of a command.
 std::vector<FieldInfo> model_fields();
 
-/// The model of a run folder, or the weights file in one; or with --weights FILE a network by its name or
-/// file. The rank that leads says on standard error what speaks against its weights.
+/// The model of a run folder, of a weights file inside one, or of a network given by name or file with
+/// --weights FILE. The leading rank reports problems with its weights on standard error.
 train::Model open_model(const Call& call, Console& console, const comm::Communicator* group = nullptr);
 
-/// Reads the weights and warns on standard error of numbers that are not finite, and of weights that are not
-/// those the run around them saved.
+/// Reads the weights. Warns on standard error about numbers that are not finite, and about weights that
+/// differ from those that the run saved.
 void examine_weights(train::Model& model, Console& console);
 
-/// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is
-/// named on standard error, by the rank that leads.
+/// The samples of `source`. With --on-bad-sample skip, unreadable samples are skipped, and the leading rank
+/// reports them on standard error.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
                                const train::Options& options, Console& console,
                                const comm::Communicator* group = nullptr);
 
-/// Predictions in the dataset's order, over `group` where there is one (over_ranks.h); none on ranks that do
-/// not lead. Alone it shows how far it is.
+/// Predictions in the dataset's order, computed over `group` if there is one (over_ranks.h); empty on ranks
+/// that do not lead. Without a group it shows its progress.
 std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model,
                                        const data::Dataset& dataset, const train::Options& options,
                                        comm::Communicator* group);

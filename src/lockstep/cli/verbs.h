@@ -1,4 +1,4 @@
-// The commands, one source file each; the table in builtin.cpp names them.
+// The commands, one source file each. The table in builtin.cpp lists them.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace lockstep::cli {
 
-/// Every command, in the order of the help screen.
+/// All commands, in the order of the help screen.
 const std::vector<Verb>& builtin_verbs();
 
 std::vector<FieldInfo> train_fields();
