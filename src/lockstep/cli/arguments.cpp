@@ -22,7 +22,7 @@ std::string help_hint(const Verb& verb) { return "lockstep " + verb.name + " --h
   }
   const std::string found =
       nearest(option.substr(std::min(option.find_first_not_of('-'), option.size())), known);
-  throw Error(ErrorCode::invalid_option, "unknown option " + option,
+  throw Error(ErrorCode::invalid_option, "there is no option " + option,
               found.empty() ? help_hint(verb) : "did you mean --" + found + "?");
 }
 
