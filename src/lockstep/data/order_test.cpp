@@ -111,9 +111,10 @@ TEST(Split, TakesACountOfEachLabel) {
     }
     return "";
   };
-  EXPECT_EQ(refusal(3),
-            "cannot take 3 samples of each class for a split: class \"a\" has 3, and at least one must remain\n  "
-            "hint: use at most 2");
+  EXPECT_EQ(
+      refusal(3),
+      "cannot take 3 samples of each class for a split: class \"a\" has 3, and at least one must remain\n  "
+      "hint: use at most 2");
   EXPECT_EQ(refusal(0), "a split cannot take 0 samples of each class\n  hint: use 1 or more");
 }
 

@@ -36,8 +36,8 @@ struct ShardOutput {
                             ///< "BCT", and the result of `collate` is not checked
   std::string target_format = {};  ///< "CB" or "BC" with one_hot, otherwise "B", with a T if each time step
                                    ///< has a class; empty: "BC", "B", "BCT" or "BT"
-  bool one_hot = false;  ///< targets are one-hot rows of the input's type instead of the
-                         ///< classes' numbers; all zeros if there is no class
+  bool one_hot = false;            ///< targets are one-hot rows of the input's type instead of the
+                                   ///< classes' numbers; all zeros if there is no class
   at::ScalarType type = at::kFloat;
   OutputDevice device = OutputDevice::auto_;  ///< auto: the rank's GPU if there is one, else the CPU
   std::optional<at::Device> chosen_device =

@@ -81,8 +81,8 @@ TEST(ImageFolder, PartsOfADatasetThatMergeAreNamed) {
   const Source merged = open_source(folder.path());
   EXPECT_EQ(merged.dataset.size(), 4);
   EXPECT_THAT(merged.kind,
-              HasSubstr("Test, train, val are used as one dataset; to use them separately: lockstep train " + root +
-                        "/train --validation " + root + "/val --test " + root + "/Test"));
+              HasSubstr("Test, train, val are used as one dataset; to use them separately: lockstep train " +
+                        root + "/train --validation " + root + "/val --test " + root + "/Test"));
   EXPECT_EQ(open_source(folder.path() / "train").kind, "image folder");
   EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).kind, "image folder");
 }

@@ -149,7 +149,8 @@ TEST(Stores, AnArchiveCutShortIsRefused) {
     EXPECT_EQ(contents_of(*open_store(archive.string())).size(), 3U) << bytes;
   }
   for (const auto& [bytes, reason] :
-       {std::pair{3 * kFile, "ends without its end mark after \"c\""}, std::pair{2 * kFile, "ends without its end mark after \"b\""},
+       {std::pair{3 * kFile, "ends without its end mark after \"c\""},
+        std::pair{2 * kFile, "ends without its end mark after \"b\""},
         std::pair{kFile + 512, "ends inside \"b\""}, std::pair{kFile - 100, "Truncated"}}) {
     std::filesystem::resize_file(archive, static_cast<uint64_t>(bytes));
     EXPECT_THAT(failure([&] { open_store(archive.string()); }), HasSubstr(reason)) << bytes;

@@ -57,7 +57,8 @@ TEST(Graph, MisspeltWordsGetTheNearest) {
               AllOf(HasSubstr("has no option \"inplace\""), HasSubstr("known are name, type, inputs")));
   EXPECT_THAT(complaint(R"({"layer":[]})"), AllOf(HasSubstr("no entry \"layer\""), HasSubstr("\"layers\"")));
   EXPECT_THAT(complaint(R"([{"name":"first","type":"relu"},{"type":"relu","inputs":["frist"]}])"),
-              AllOf(HasSubstr("has the input \"frist\", which is not a layer"), HasSubstr("did you mean \"first\"?")));
+              AllOf(HasSubstr("has the input \"frist\", which is not a layer"),
+                    HasSubstr("did you mean \"first\"?")));
   EXPECT_THAT(
       complaint(R"([{"type":"conv2d","filters":4,"kernel":3,"initializer":"xaver"}])"),
       AllOf(HasSubstr("layer \"0\" (conv2d): option initializer cannot be \"xaver\""), HasSubstr("xavier")));
@@ -132,8 +133,8 @@ TEST(Graph, ClashingShapesAreNamed) {
   EXPECT_THAT(
       complaint(
           R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"add","inputs":["a","input"]}])"),
-      HasSubstr(
-          "cannot join [2,26,26] from \"a\" and [1,28,28] from \"input\": all inputs must have the same shape"));
+      HasSubstr("cannot join [2,26,26] from \"a\" and [1,28,28] from \"input\": all inputs must have the "
+                "same shape"));
   EXPECT_THAT(
       complaint(
           R"([{"name":"a","type":"conv2d","filters":2,"kernel":3},{"type":"concatenate","inputs":["a","input"]}])"),
@@ -147,8 +148,9 @@ TEST(Graph, ClashingShapesAreNamed) {
 }
 
 TEST(Graph, TheOutputHasToBeLogits) {
-  EXPECT_THAT(complaint(R"([{"type":"flatten"}])"),
-              HasSubstr("layer \"0\" (flatten) is the last layer and returns [784], but 10 classes need [10]"));
+  EXPECT_THAT(
+      complaint(R"([{"type":"flatten"}])"),
+      HasSubstr("layer \"0\" (flatten) is the last layer and returns [784], but 10 classes need [10]"));
   EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":"classes","kernel":28}])"),
               AllOf(HasSubstr("returns [10,1,1]"), HasSubstr("add a flatten layer after it")));
   EXPECT_THAT(complaint(R"([{"type":"flatten"},{"type":"linear","features":"classes"},{"type":"softmax"}])"),
@@ -232,9 +234,10 @@ TEST(Graph, FilesAreReadAndNamed) {
 TEST(Graph, UnknownNetworksGetTheNearest) {
   EXPECT_THAT(error_of([] { find_network("resnet-18"); }),
               AllOf(HasSubstr("unknown network \"resnet-18\""), HasSubstr("did you mean resnet18?")));
-  EXPECT_THAT(error_of([] { find_network("transformer"); }),
-              HasSubstr("built-in networks are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, "
-                        "mobilenet_v2, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
+  EXPECT_THAT(
+      error_of([] { find_network("transformer"); }),
+      HasSubstr("built-in networks are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, "
+                "mobilenet_v2, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
 }
 
 }  // namespace

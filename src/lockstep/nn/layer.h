@@ -89,7 +89,7 @@ struct LayerPlan {
   std::vector<TensorPlan> states{};        ///< running statistics
   std::vector<TensorPlan> hidden_state{};  ///< recurrent state of each stream, from one mini-batch to the
                                            ///< next, without the batch
-  bool gives_logits = true;         ///< whether it may be the last layer
+  bool gives_logits = true;                ///< whether it may be the last layer
   bool output_is_reusable = false;  ///< backward does not need the output, so the next layer may overwrite it
   bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
   bool random = false;              ///< draws random numbers in training

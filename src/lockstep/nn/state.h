@@ -21,8 +21,8 @@ NamedTensors state_of(const torch::nn::Module& module);
 
 /// Differences between a file and a network that was changed after the file was written.
 struct LoadOptions {
-  std::vector<std::string> fresh = {};  ///< modules ("classifier.1", with all below them) that keep their
-                                        ///< current weights; those in the file are ignored
+  std::vector<std::string> fresh = {};    ///< modules ("classifier.1", with all below them) that keep their
+                                          ///< current weights; those in the file are ignored
   std::vector<std::string> dropped = {};  ///< modules that the file may have but the network does not have
 };
 

@@ -75,9 +75,8 @@ TEST(State, WhatDoesNotFitIsNamedAndNothingChanges) {
                                           "\"norm.bias\", \"norm.running_mean\" and 3 more"));
   SafetensorsFile floating = before;
   tensor_named(floating, "norm.num_batches_tracked") = torch::zeros({});
-  EXPECT_THAT(
-      complaint_of(floating),
-      HasSubstr("\"norm.num_batches_tracked\" contains floating-point numbers instead of integers"));
+  EXPECT_THAT(complaint_of(floating),
+              HasSubstr("\"norm.num_batches_tracked\" contains floating-point numbers instead of integers"));
   const SafetensorsFile after = copy_of(instance);
   for (size_t i = 0; i < before.tensors.size(); ++i)
     EXPECT_TRUE(torch::equal(before.tensors[i].second, after.tensors[i].second));
