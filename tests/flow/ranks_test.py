@@ -89,7 +89,7 @@ class Ranks(runs.TestFolders, unittest.TestCase):
 
     def test_an_error_of_rank_0_is_told_to_all(self):
         printed = self.train_ranks(2, self.whole(), *OPTIONS, status=2)
-        self.assertIn("holds a run already", printed)
+        self.assertIn("already contains a run", printed)
         self.assertRegex(printed, r"rank 0 on \S+ \(process \d+\) ended with status 2")
 
     def test_a_rank_that_waits_for_others_can_be_stopped(self):

@@ -144,7 +144,7 @@ class Report(runs.TestFolders, unittest.TestCase):
         page = Page(run / "report.html")
         self.assertIn("Not judged on images", page.text())
         self.assertEqual(len(page.of("svg")), 1)
-        self.assertIn("holds no run", runs.run("report", self.digits, status=1))
+        self.assertIn("is not a run folder", runs.run("report", self.digits, status=1))
         self.assertIn("nowhere", runs.run("report", run, self.folder / "nowhere", status=1))
 
     def test_sequences_have_a_table_of_mistakes(self):

@@ -52,7 +52,7 @@ class Resume(runs.TestFolders, unittest.TestCase):
         printed = self.train_run(output, "--resume", "--workers", "1")
         self.assertIn("is finished: 21 steps", printed)
         self.assertEqual((runs.weights(output), len(runs.events(output))), (before, log))
-        self.assertIn("holds a run already", self.train_run(output, status=2))
+        self.assertIn("already contains a run", self.train_run(output, status=2))
         self.assertEqual(runs.weights(output), before)
 
     def test_options_that_must_not_change(self):
@@ -194,7 +194,7 @@ class Resume(runs.TestFolders, unittest.TestCase):
         other = self.folder / "other"
         other.mkdir()
         (other / "letter.txt").write_text("not a run\n")
-        self.assertIn("holds no run", runs.train(self.digits, other, "--resume", status=2))
+        self.assertIn("does not contain a run", runs.train(self.digits, other, "--resume", status=2))
         self.assertIn("not empty", runs.train(self.digits, other, status=2))
         self.assertEqual([path.name for path in other.iterdir()], ["letter.txt"])
 

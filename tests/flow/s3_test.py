@@ -352,7 +352,7 @@ class S3(runs.TestFolders, unittest.TestCase):
             self.assertIn(text, printed)
         self.assertEqual(printed.count("hint:"), 1, printed)
         self.restart()
-        already = re.search(r"(\d+) were there already", self.run_here("copy", self.digits, destination, "--verify"))
+        already = re.search(r"(\d+) already existed", self.run_here("copy", self.digits, destination, "--verify"))
         self.assertTrue(0 < int(already[1]) < 203, already[0])
         self.run_here("copy", destination, self.folder / "interrupted")
         self.assertEqual(contents(self.folder / "interrupted"), contents(self.digits))
@@ -375,8 +375,8 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.run_here("copy", "s3://photos/digits", back, "--verify")
         self.assertEqual(len([path for path in back.rglob("*.png")]), 203)
         next(back.rglob("*.png")).unlink()
-        self.assertIn("202 were there already", self.run_here("copy", "s3://photos/digits", back))
-        self.assertIn("203 were there already", self.run_here("copy", self.digits, "s3://photos/digits"))
+        self.assertIn("202 already existed", self.run_here("copy", "s3://photos/digits", back))
+        self.assertIn("203 already existed", self.run_here("copy", self.digits, "s3://photos/digits"))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   }
   if (words.size() > wanted.size() && !open_end) {
     throw Error(ErrorCode::invalid_option,
-                "lockstep " + verb.name + " has no use for \"" + words[wanted.size()] + "\"", hint);
+                "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"", hint);
   }
 }
 
@@ -56,7 +56,7 @@ CLI::Option* add_field(CLI::App& app, const FieldInfo& field) {
               field == fields.end() ? "" : field->help);
 }
 
-// In `--output --resume` the value was forgotten; CLI11 takes the next word whatever it is.
+// In `--output --resume` the value is missing; CLI11 would take the next word as the value.
 std::string value_of(const FieldInfo& field, const CLI::Option& option,
                      const std::vector<FieldInfo>& fields) {
   std::string value = option.results().back();

@@ -1,4 +1,4 @@
-// From the words of a command line to a Call. CLI11 does the splitting, the options come from the verb's
+// Parses the words of a command line into a Call. CLI11 splits the words; the options come from the verb's
 // described structs.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace lockstep::cli {
 
-/// Reads what stands after the verb's name. Throws invalid_option for an unknown option (with the nearest),
-/// an option without its value or with a bad one, and too few or too many words.
+/// Reads the words after the verb's name. Throws invalid_option for an unknown option (the message suggests
+/// the nearest one), an option with no value or an invalid value, and too few or too many words.
 Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments);
 
-/// The same for a verb that starts another program: options stand before the first word, and from there on
-/// all are words. -n is --ranks.
+/// The same for a verb that starts another program: options come before the first word, and everything from
+/// that word on is a word. -n means --ranks.
 Call read_program_arguments(const Verb& verb, const std::vector<std::string>& arguments);
 
 }  // namespace lockstep::cli

@@ -1,4 +1,5 @@
-// The benches are scripts, for their peers are Python programs; this finds them and becomes them.
+// The benchmarks are scripts, because the systems they compare with are Python programs. This verb finds the
+// script and replaces itself with it.
 #include <unistd.h>
 
 #include <cstring>
@@ -18,14 +19,16 @@ struct BenchOptions {
   bool quick = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Benches");
-    field("table", self.table, "write what is printed to this Markdown file too");
-    field("quick", self.quick, "one short trial a side, to see that a bench works; its figures mean nothing");
+    field("table", self.table, "also write the output to this Markdown file");
+    field(
+        "quick", self.quick,
+        "run one short trial per side, only to check that the benchmark works; its results have no meaning");
   };
 };
 
 std::filesystem::path own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-/// Beside the installed program, or else in the sources that this one was built from.
+/// The folder beside the installed program, or the one in the sources that this program was built from.
 std::filesystem::path find_script() {
   const std::filesystem::path prefix = own_path().parent_path().parent_path();
   const std::vector<std::filesystem::path> places{prefix / "share" / "lockstep" / "bench" / "cpu",
@@ -33,10 +36,11 @@ std::filesystem::path find_script() {
   for (const std::filesystem::path& place : places) {
     if (std::filesystem::exists(place)) return place;
   }
-  throw Error(ErrorCode::not_found,
-              "cannot find the benches: neither \"" + places[0].string() + "\" nor \"" + places[1].string() +
-                  "\" is there",
-              "install Lockstep with cmake --install, or run the program where its sources are");
+  throw Error(
+      ErrorCode::not_found,
+      "cannot find the benchmarks: neither \"" + places[0].string() + "\" nor \"" + places[1].string() +
+          "\" exists",
+      "install Lockstep with cmake --install, or run the program on the machine that has its sources");
 }
 
 [[noreturn]] void become(const std::vector<std::string>& words) {
@@ -45,7 +49,7 @@ std::filesystem::path find_script() {
   arguments.push_back(nullptr);
   ::execvp(arguments.front(), arguments.data());
   throw Error(ErrorCode::not_found, "cannot start " + words.front() + ": " + std::strerror(errno),
-              "scripts/setup installs it");
+              "run scripts/setup to install it");
 }
 
 }  // namespace

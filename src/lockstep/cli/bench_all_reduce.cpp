@@ -1,4 +1,4 @@
-// How long the sum of two workers' gradients takes: the tree of a training step with one shard a worker,
+// Measures the time to sum two workers' gradients: the tree of a training step with one shard per worker,
 // against `a += b` by the same threads.
 #include <array>
 #include <vector>
@@ -27,10 +27,10 @@ struct AllReduceSize {
 constexpr std::array<AllReduceSize, 3> kAllReduceSizes{
     AllReduceSize{64 << 10, 1000}, AllReduceSize{4 << 20, 100}, AllReduceSize{int64_t{244} << 20, 5}};
 
-/// Seconds, of each worker and round.
+/// Seconds per worker and round.
 using Durations = std::array<std::vector<double>, kWorkers>;
 
-/// The median over the rounds of the slower worker's time.
+/// Median over the rounds of the slower worker's time.
 double middle(const Durations& durations) {
   std::vector<double> slower;
   for (size_t round = 0; round < durations[0].size(); ++round)
@@ -52,7 +52,7 @@ class AllReduceMeasurement {
 
   Result run(int rounds) {
     group_.run([&](Share share) {
-      for (int round = -1; round < rounds; ++round) {  // the first one warms
+      for (int round = -1; round < rounds; ++round) {  // round -1 warms up
         write_gradient(share);
         alignment_.wait();
         const double all_reduce = measure::seconds_of([&] { add_up(share); });
@@ -71,7 +71,7 @@ class AllReduceMeasurement {
  private:
   comm::NodeStack& stack(int64_t rank) { return stacks_[static_cast<size_t>(rank)]; }
 
-  // Both ways begin with what each worker has just written, half of which is in the other core's cache.
+  // Both methods start with data that each worker has just written; half of it is in the other core's cache.
   void write_gradient(Share share) {
     group_.barrier();
     stack(share.rank).begin(kWorkers);
@@ -81,13 +81,13 @@ class AllReduceMeasurement {
   }
 
   void add_up(Share share) {
-    group_.barrier([&] {  // by one of them, as in a step
+    group_.barrier([&] {  // run by one worker, as in a step
       nodes_.clear();
       for (const comm::NodeStack& one : stacks_)
         nodes_.insert(nodes_.end(), one.nodes().begin(), one.nodes().end());
     });
-    // The tree over two shards is one addition, so the first node can be its scratch: the sum then stands
-    // where both workers read it.
+    // The tree over two shards is one addition, so its first node can serve as its scratch: both workers then
+    // read the sum there.
     float* sum = nodes_.front().sum.data_ptr<float>();
     const Range own = part_of(divided_up(count_, train::kBlock), share.size, share.rank);
     for (int64_t block = own.begin; block < own.end; ++block) {
@@ -98,8 +98,8 @@ class AllReduceMeasurement {
     group_.barrier();
   }
 
-  // Not in the time, which ends when both may read: an element that the other core has just written takes as
-  // long as a barrier to read.
+  // Not timed: the time ends when both workers may read. Reading an element that the other core has just
+  // written takes as long as a barrier.
   void check_sum() const {
     const float* sum = nodes_.front().sum.const_data_ptr<float>();
     if (sum[0] != 3 || sum[count_ - 1] != 3)

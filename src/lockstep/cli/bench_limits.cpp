@@ -1,5 +1,5 @@
-// What this machine can do at most, for the benches to set their figures against: multiply-adds, matrix
-// products, bytes from memory.
+// Measures the limits of this machine, which benchmarks compare their results with: multiply-adds, matrix
+// products, memory bandwidth.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -28,17 +28,17 @@ constexpr int kRounds = 5;
 constexpr double kRoundSeconds = 0.04;
 constexpr int64_t kMatrixSide = 1024;
 
-/// A piece of work that a thread can repeat; gives how much it was, in the unit of its measurement.
+/// A unit of work that a thread can repeat. Returns its amount, in the unit of its measurement.
 using Piece = std::function<double()>;
 
-/// Makes one thread's piece, on that thread, so that its memory is near its core.
+/// Makes one thread's work, on that thread, so that its memory is near its core.
 using MakePiece = std::function<Piece(Share)>;
 
 struct Limit {
   std::string name;
   std::string unit;
   double one = 0;  ///< per second, one thread
-  double all = 0;  ///< per second, a thread on each core, together
+  double all = 0;  ///< per second, one thread per core, total
 };
 
 Piece multiply_add_piece(Share) {
@@ -56,7 +56,7 @@ MakePiece matrix_piece(at::ScalarType type) {
   };
 }
 
-/// `a += b` over `bytes`, each thread its part.
+/// `a += b` over `bytes`, divided among the threads.
 MakePiece add_piece(int64_t bytes) {
   return [bytes](Share share) -> Piece {
     const int64_t count =
@@ -65,12 +65,12 @@ MakePiece add_piece(int64_t bytes) {
     return [=] {
       device::kernels<float>().add(sum.data_ptr<float>(), sum.data_ptr<float>(), other.data_ptr<float>(),
                                    count);
-      return 3.0 * static_cast<double>(count) * sizeof(float);  // two are read, one is written
+      return 3.0 * static_cast<double>(count) * sizeof(float);  // two reads, one write
     };
   };
 }
 
-/// All threads' rates together, the median of the rounds.
+/// The sum of all threads' rates, as the median of the rounds.
 double rate(int64_t threads, const MakePiece& make_piece) {
   std::vector<std::vector<double>> rates(static_cast<size_t>(threads), std::vector<double>(kRounds));
   measure::Alignment alignment(threads);

@@ -1,5 +1,5 @@
-// How long ranks take to add what they hold: all_reduce in rank order, and the tree with one shard a rank.
-// Started by a launcher.
+// Measures the time that ranks take to add vectors: all_reduce in rank order, and the tree with one shard per
+// rank. Started by a launcher.
 #include <array>
 #include <functional>
 #include <vector>
@@ -26,9 +26,9 @@ struct RankSize {
 constexpr std::array<RankSize, 3> kRankSizes{RankSize{64 << 10, 500}, RankSize{4 << 20, 50},
                                              RankSize{int64_t{244} << 20, 3}};
 
-/// Seconds of one round, the slowest rank's: all begin at a barrier.
+/// Seconds of one round on the slowest rank. All ranks start at a barrier.
 double seconds_of(comm::Communicator& comm, int rounds, const std::function<void()>& work) {
-  work();  // takes the memory
+  work();  // allocates the memory
   comm.barrier();
   const double seconds = measure::seconds_of([&] {
     for (int round = 0; round < rounds; ++round) work();
@@ -45,7 +45,7 @@ void check(bool holds, const char* what) {
 int run_bench_ranks(const Call& call, Console& console) {
   if (!call.launch)
     throw Error(ErrorCode::invalid_option, "bench-ranks measures several ranks",
-                "start it as in lockstep run -n 2 lockstep bench-ranks");
+                "start several, for example lockstep run -n 2 lockstep bench-ranks");
   const auto comm = comm::join_group(*call.launch, {}, joining_of(call, console));
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows{{"size", "all_reduce, us", "reduce_tree, us"}};

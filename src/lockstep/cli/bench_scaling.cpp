@@ -1,4 +1,4 @@
-// One training with several numbers of workers: the curves, the rates and the weights side by side.
+// Runs one training with several numbers of workers, and compares the curves, rates and weights.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -36,17 +36,16 @@ class ScalingBench {
       : console_(console),
         asked_(settings_of<ScalingOptions>(call)),
         folder_(call.words.front()),
-        signals_("stopping; the runs that are complete are drawn") {
+        signals_("stopping; complete runs are drawn") {
     Call of_runs = call;
     std::erase_if(of_runs.settings, [](const Setting& setting) { return setting.name == "workers"; });
     options_ = training_options(of_runs).options;
     if (options_.resume || options_.max_time > 0)
       throw Error(ErrorCode::invalid_option,
-                  "--resume and --max-time are not for bench scaling, whose runs train all steps",
-                  "take them out of --config");
+                  "bench scaling does not accept --resume and --max-time, because its runs train all steps",
+                  "remove them from --config");
     if (asked_.workers.empty())
-      throw Error(ErrorCode::invalid_option, "--workers names no number of workers",
-                  "for example --workers 1,2,4");
+      throw Error(ErrorCode::invalid_option, "option --workers is empty", "for example --workers 1,2,4");
     std::sort(asked_.workers.begin(), asked_.workers.end());
     asked_.workers.erase(std::unique(asked_.workers.begin(), asked_.workers.end()), asked_.workers.end());
   }
@@ -73,13 +72,14 @@ class ScalingBench {
   }
 
  private:
-  // What would follow the workers, the memory that is free or a trial's outcome is the first run's for all.
+  // Options that would depend on the workers, on free memory or on a trial's outcome are taken from the first
+  // run for all runs.
   train::Plan plan_first() {
     train::TrainingRequest request;
     request.folder = folder_;
     options_.workers = asked_.workers.front();
     if (options_.cache == "auto")
-      options_.cache = "off";  // what the first run keeps would be a gift to the others
+      options_.cache = "off";  // or later runs would profit from what the first one stores
     train::Plan plan = train::plan(request, options_);
     if (!weights_follow_workers()) options_.shards = plan.step.shards;
     const bool averages = options_.exchange == train::ExchangeKind::average;
@@ -103,7 +103,7 @@ class ScalingBench {
     return options_.scale_with_workers != train::ScaleWithWorkers::none || deals_by_workers();
   }
 
-  // False when the user stopped it.
+  // False when the user stopped the run.
   bool train_with(int64_t workers) {
     console_.print(name_of(workers) + ", run " + std::to_string(finished_.size() + 1) + " of " +
                    std::to_string(asked_.workers.size()) + time_left(workers) + "\n");
@@ -132,7 +132,7 @@ class ScalingBench {
 
   double speed_of(int64_t workers) const { return static_cast<double>(std::min({workers, cores_, shards_})); }
 
-  // By the last run, were cores all that counts.
+  // Estimated from the last run, as if only the number of cores counted.
   std::string time_left(int64_t workers) const {
     if (finished_.empty()) return "";
     const Finished& last = finished_.back();
@@ -140,7 +140,7 @@ class ScalingBench {
     for (const int64_t count : asked_.workers) {
       if (count >= workers) seconds += last.run.seconds() * speed_of(last.run.workers()) / speed_of(count);
     }
-    return "; about " + as_duration(std::max(1.0, std::round(seconds))) + " left in all";
+    return "; about " + as_duration(std::max(1.0, std::round(seconds))) + " left in total";
   }
 
   bool same_weights() const {
@@ -180,9 +180,10 @@ class ScalingBench {
   std::string verdict() const {
     if (same_weights()) return "same weights: yes\n";
     if (deals_by_workers())
-      return "same weights: no, for --sample-order distributed-sampler deals out other samples\n";
-    return weights_follow_workers() ? "same weights: no, for --scale-with-workers makes other mini-batches\n"
-                                    : "same weights: NO, and they should be\n";
+      return "same weights: no, because --sample-order distributed-sampler assigns other samples\n";
+    return weights_follow_workers()
+               ? "same weights: no, because --scale-with-workers changes the mini-batches\n"
+               : "same weights: NO; they should be equal\n";
   }
 
   void write(const train::Plan& plan) const {

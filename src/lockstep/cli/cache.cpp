@@ -10,7 +10,7 @@ int run_cache(const Call& call, Console& console) {
   request.folder = call.words.front();
   for (const train::CacheReport& report : train::make_caches(request, training_options(call).options)) {
     for (const data::BadSample& bad : report.bad)
-      console.note("left out \"" + bad.source + "\": " + bad.reason + "\n");
+      console.note("skipped \"" + bad.source + "\": " + bad.reason + "\n");
     const data::ImageFormat& format = report.format;
     console.print(report.file.string() + ": " +
                   with_commas(report.images - static_cast<int64_t>(report.bad.size())) + " images of " +

@@ -95,7 +95,7 @@ TEST(Arguments, AbsentValuesAndWordsAreNamed) {
   EXPECT_EQ(error_of({"f", "--workers"}).message(), "option --workers needs a value");
   EXPECT_EQ(error_of({"f", "--output", "--resume"}).message(), "option --output needs a value");
   EXPECT_EQ(error_of({}).message(), "lockstep train needs a FOLDER");
-  EXPECT_EQ(error_of({"a", "b"}).message(), "lockstep train has no use for \"b\"");
+  EXPECT_EQ(error_of({"a", "b"}).message(), "lockstep train does not accept the word \"b\"");
 }
 
 TEST(Arguments, AnotherNameOfAnOptionIsTheOption) {

@@ -9,7 +9,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kGap = 2;             // spaces before each column
-constexpr int kNarrowestText = 24;  // of a last column that is broken rather than put into a table of its own
+constexpr int kNarrowestText = 24;  // a last column this wide or wider is broken, not moved to another table
 
 std::string padded(const std::string& cell, int width, bool right) {
   const std::string space(static_cast<size_t>(width - width_of(cell)), ' ');

@@ -1,4 +1,4 @@
-// Rows of words under each other.
+// Tables of words in aligned columns.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace lockstep::cli {
 
-/// Pads the cells of each column to one width, two spaces between columns, two before the first. Text is
-/// left-aligned and numbers right. What could steer the terminal is masked.
+/// Pads the cells of each column to one width, with two spaces before each column. Text is left-aligned and
+/// numbers are right-aligned. Control characters are masked, so a cell cannot steer the terminal.
 ///   sides  'l' or 'r' for each column
 std::string in_columns(std::vector<std::vector<std::string>> rows, const std::string& sides);
 
-/// The same on a terminal of `width` columns: a wider table is cut into several below each other, each with
-/// the first column, and a column of text at the right end of one is broken between words. width 0: nothing
-/// is.
+/// The same for a terminal of `width` columns. A wider table is split into several tables, one below the
+/// other, each with the first column. A text column at the right end is broken between words. width 0:
+/// nothing is split or broken.
 std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows,
                               const std::string& sides);
 

@@ -26,7 +26,7 @@ int terminal_width(std::FILE* file) {
 
 }  // namespace
 
-// Lines over 120 columns are hard to read, columns of help under 40 hold no words.
+// Lines over 120 columns are hard to read; a help column narrower than 40 cannot hold its words.
 Console::Console(std::FILE* out, std::FILE* error, int width)
     : out_(out), error_(error), width_(std::clamp(width > 0 ? width : terminal_width(out), 40, 120)) {}
 
@@ -39,7 +39,7 @@ void Console::print(std::string_view text) {
 
 void Console::check_written() {
   if (std::ferror(out_) == 0) return;
-  // Whoever wrote has not kept the reason; one more line meets it again.
+  // The writer did not keep the reason; writing one more line fails for the same reason.
   errno = 0;
   std::fputc('\n', out_);
   cannot_write(std::fflush(out_) == 0 ? 0 : errno);

@@ -1,4 +1,4 @@
-// The program's two outputs, and how wide the terminal is.
+// The program's two outputs, and the width of the terminal.
 #pragma once
 
 #include <cstdio>
@@ -11,19 +11,19 @@ struct ClosedPipe {};
 
 class Console {
  public:
-  /// width  columns that texts are wrapped to; 0: the terminal's, 80 when there is none
+  /// width  columns that texts are wrapped to; 0: the terminal's width, or 80 without a terminal
   Console(std::FILE* out, std::FILE* error, int width);
 
   /// Writes to standard output and flushes. Throws ClosedPipe, or io when the text cannot be written.
   void print(std::string_view text);
-  /// Throws as print does when anything sent to standard output could not be written, also by others than
-  /// this console.
+  /// Throws as print does if any earlier write to standard output failed, including writes by other code.
   void check_written();
-  /// Writes to standard error; a failure there has nowhere to go.
+  /// Writes to standard error and ignores failures, because they cannot be reported anywhere.
   void note(std::string_view text);
 
   int width() const { return width_; }
-  /// Columns of the terminal that standard output is, for tables: as many as it has. 0 where it is none.
+  /// Width of the terminal on standard output, in columns, for tables. 0 if standard output is not a
+  /// terminal.
   int table_width() const;
   bool is_terminal() const;
   bool note_is_terminal() const;

@@ -18,13 +18,13 @@ struct CopyChoice {
   bool verify = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Copying");
-    field("verify", self.verify, "read each copied file back and compare its checksum");
+    field("verify", self.verify, "read each copied file back and compare checksums");
   };
 };
 
 using Clock = std::chrono::steady_clock;
 
-// One line on a terminal that is written over; elsewhere a line now and then.
+// On a terminal, one line that is overwritten; elsewhere, a line from time to time.
 class ProgressLine {
  public:
   explicit ProgressLine(Console& console) : console_(console), terminal_(console.note_is_terminal()) {}
@@ -62,13 +62,13 @@ class ProgressLine {
 std::string summary(const io::CopyProgress& progress, const std::string& name, double seconds) {
   std::string text = with_commas(progress.all_files) + (progress.all_files == 1 ? " file, " : " files, ") +
                      as_bytes(progress.all_bytes) + ", in \"" + name + "\" after " + as_duration(seconds);
-  if (progress.there_already > 0) text += "; " + with_commas(progress.there_already) + " were there already";
+  if (progress.there_already > 0) text += "; " + with_commas(progress.there_already) + " already existed";
   if (progress.left_out > 0)
-    text += "; " + with_commas(progress.left_out) + " links and devices were left out";
+    text += "; " + with_commas(progress.left_out) + " links and devices were skipped";
   return text + "\n";
 }
 
-// Files of a run among others would be taken for the run's own. The copy of a run goes on where it was
+// Files in a run folder would be mixed with the run's own files. A copy of a run may continue where it was
 // stopped.
 void refuse_run_folder(const std::string& from, const std::string& to) {
   const io::RunPaths target{to}, source{from};
@@ -78,10 +78,9 @@ void refuse_run_folder(const std::string& from, const std::string& to) {
   const bool same_run = !io::is_address(from) && std::filesystem::is_regular_file(source.options()) &&
                         read_file(source.options()) == read_file(target.options());
   if (same_run) return;
-  throw Error(
-      ErrorCode::invalid_option,
-      "\"" + to + "\" holds the run of a training, and other files in it would be mixed with the run's own",
-      "name another folder, or one in it that is not there yet");
+  throw Error(ErrorCode::invalid_option,
+              "\"" + to + "\" is the folder of a run; copied files would be mixed with the run's own files",
+              "name another folder, or a new folder inside it");
 }
 
 }  // namespace
@@ -108,7 +107,7 @@ int run_copy(const Call& call, Console& console) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     const std::string how_far = error.context().empty() ? "" : ": " + error.context().back();
-    console.note("stopped" + how_far + "; the same command goes on from there\n");
+    console.note("stopped" + how_far + "; repeat the command to continue\n");
     return kSignalStatus + signals.signal();
   }
 }

@@ -59,7 +59,7 @@ std::string first_step_text(const Side& a, const Side& b) {
   return "the weights differ from step " + with_commas(difference->step) + " on (" + difference->hash_a +
          ", " + difference->hash_b + "); " +
          (difference->last_equal_step == 0
-              ? "no earlier step was hashed by both"
+              ? "no earlier step was hashed in both runs"
               : "they are equal at step " + with_commas(difference->last_equal_step)) +
          "\n";
 }
@@ -69,7 +69,7 @@ std::string weights_names(const Side& a, const Side& b) {
 }
 
 std::string tensor_table(const std::vector<TensorDifference>& differences) {
-  std::vector<std::vector<std::string>> rows{{"tensor", "elements that differ", "largest difference"}};
+  std::vector<std::vector<std::string>> rows{{"tensor", "different elements", "largest difference"}};
   for (const TensorDifference& one : differences) {
     if (rows.size() > kMostRows) break;
     if (!one.note.empty()) {
@@ -95,8 +95,8 @@ int run_diff(const Call& call, Console& console) {
     if (steps.empty()) {
       throw Error(ErrorCode::not_found,
                   "\"" + (a.weights ? b : a).path.string() +
-                      "\" has no weights yet, and the runs have no step whose hash both logged",
-                  "let the runs end, or train with --hash-every 1");
+                      "\" has no weights yet, and no step was hashed in both runs",
+                  "wait until the runs end, or train with --hash-every 1");
     }
     console.print(steps);
     return steps_differ ? 1 : 0;

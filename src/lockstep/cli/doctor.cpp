@@ -42,19 +42,19 @@ std::vector<Library> libraries() {
        io::inspect_cloud().library == nullptr
            ? "none"
            : io::inspect_cloud().library->version().substr(std::string("Arrow ").size()),
-       "s3://, gs:// and abfss://, opened at need"}};
+       "s3://, gs:// and abfss://, loaded when needed"}};
 }
 
-// What is missing, and how to get it.
+// What is missing, and how to add it.
 std::vector<std::string> advice(const device::Inventory& inventory) {
   std::vector<std::string> lines;
   if (!inventory.cores_reason.empty()) {
-    lines.push_back(
-        std::to_string(inventory.cores_online - inventory.cores) +
-        " cores are out of reach: widen the affinity mask (taskset) or the container's CPU limit");
+    lines.push_back(std::to_string(inventory.cores_online - inventory.cores) +
+                    " cores are not available to this process: widen the affinity mask (taskset) or the "
+                    "container's CPU limit");
   }
   if (inventory.vector_units.empty())
-    lines.push_back("the processor has no AVX2: training works, slowly; another machine would help");
+    lines.push_back("the processor has no AVX2, so training is slow: use another machine if you can");
   if (inventory.gpus.empty()) lines.push_back("no GPU, so training runs on the CPU: " + inventory.gpu_hint);
   if (io::inspect_cloud().library == nullptr)
     lines.push_back("no s3://, gs:// and abfss://: " + io::inspect_cloud().note + "; " +
@@ -70,7 +70,7 @@ std::string inventory_text(const device::Inventory& inventory, int width) {
                          ? ""
                          : " of " + std::to_string(inventory.cores_online) + ": " + inventory.cores_reason)},
       {"vector units",
-       inventory.vector_units.empty() ? "none of avx2 and above" : join(inventory.vector_units, ", ")},
+       inventory.vector_units.empty() ? "none (no AVX2)" : join(inventory.vector_units, ", ")},
       {"memory", as_bytes(inventory.memory_bytes)}};
   for (const device::Gpu& gpu : inventory.gpus) {
     rows.push_back({"GPU " + std::to_string(gpu.index),

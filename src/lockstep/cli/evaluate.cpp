@@ -63,16 +63,15 @@ bool fits(const std::string& text, int width) {
                      [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
 }
 
-// What was learned by heart is no measure.
+// Samples that the network was trained on do not measure how well it generalizes.
 std::string training_note(const train::Model& model, const data::Dataset& dataset) {
   const int64_t trained = train::trained_on(model, dataset);
   if (trained == 0) return "";
   const int64_t others = dataset.size() - trained;
   return "the run was trained on " +
-         (others <= 0
-              ? "them"
-              : with_commas(trained) + " of them; lockstep report " + model.weights.parent_path().string() +
-                    " judges by the other " + with_commas(others)) +
+         (others <= 0 ? "them"
+                      : with_commas(trained) + " of them; lockstep report " +
+                            model.weights.parent_path().string() + " uses the other " + with_commas(others)) +
          "\n";
 }
 
@@ -101,10 +100,10 @@ std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const 
                     class_name(model.classes, one.target), score(one.target), one.source});
   }
   const std::string all = shown == mistakes.size()  ? ""
-                          : output.mistakes.empty() ? " (--mistakes FILE writes all)"
-                                                    : " (all are in " + output.mistakes + ")";
+                          : output.mistakes.empty() ? " (--mistakes FILE writes all of them)"
+                                                    : " (all of them are in " + output.mistakes + ")";
   return "\n" + with_commas(static_cast<int64_t>(mistakes.size())) + " misclassified " + noun_of(model) +
-         ", the worst first" + all + ":\n" + in_columns(rows, "rllrl");
+         ", worst first" + all + ":\n" + in_columns(rows, "rllrl");
 }
 
 Json number_or_null(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }

@@ -13,14 +13,14 @@ Error as_error(const std::exception_ptr& exception, Error (*translate)(const std
     const Error error = translate(exception);
     if (error.code() != ErrorCode::internal) return error;
     const std::string first_line = error.message().substr(0, error.message().find('\n'));
-    return {ErrorCode::internal, "something failed inside: " + first_line,
-            "this is a fault of ours; please report it with the command that led to it"};
+    return {ErrorCode::internal, "internal error: " + first_line,
+            "this is a bug in Lockstep; please report it with the command that caused it"};
   }
 }
 
 namespace {
 
-// Names of files may hold anything, and messages several lines.
+// File names may contain any character, and messages may have several lines.
 std::string printable_lines(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n');
   for (std::string& line : lines) line = printable(line);

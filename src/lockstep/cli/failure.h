@@ -1,4 +1,4 @@
-// Exceptions of all kinds as one clear text and an exit status.
+// Turns an exception of any kind into one clear text and an exit status.
 #pragma once
 
 #include <exception>
@@ -13,7 +13,7 @@ namespace lockstep::cli {
 Error as_error(const std::exception_ptr& exception,
                Error (*translate)(const std::exception_ptr&) = error_from);
 
-/// `lockstep: message`, its context and its hint, a line each.
+/// `lockstep: message`, its context and its hint, one per line.
 std::string failure_text(const Error& error);
 
 }  // namespace lockstep::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMinute = 60;
 constexpr const char* kLegend =
-    "  * rests on what was not measured here: more cores, GPUs or machines, other speeds, or another "
+    "  * an estimate that was not measured here: more cores, GPUs or machines, other speeds, or another "
     "mini-batch";
 
 std::string milliseconds(double seconds) {
@@ -49,22 +49,23 @@ std::string measured(const train::StepCosts& costs, const train::Plan& plan, int
   rows.push_back({"exchange", curve(costs.exchange),
                   "the tree of " + with_commas(plan.network.learned_count) + " learnables, and the update"});
   if (costs.feature_sample > 0)
-    rows.push_back({"frozen layers", rate(costs.feature_sample) + " a worker", "once, in the first epoch"});
+    rows.push_back({"frozen layers", rate(costs.feature_sample) + " per worker", "once, in the first epoch"});
   const std::string where =
-      costs.parallel_reads > 0 ? ", " + std::to_string(costs.parallel_reads) + " reads at once" : " a core";
+      costs.parallel_reads > 0 ? ", " + std::to_string(costs.parallel_reads) + " reads at once" : " per core";
   if (costs.first_from != train::ReadFrom::memory)
     rows.push_back({"reading", rate(costs.first_read) + where,
                     source(costs.first_from) + "; in later epochs " + source(costs.later_from)});
-  rows.push_back({"copying", rate(costs.copy) + " a core", "augmentation, and into the mini-batch"});
+  rows.push_back(
+      {"copying", rate(costs.copy) + " per core", "augmentation, and copying into the mini-batch"});
   return in_columns_within(width, rows, "lll");
 }
 
 }  // namespace
 
 std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan, int width) {
-  std::vector<std::vector<std::string>> rows{{"workers", "first epoch", "later ones", "whole run", "images/s",
-                                              "speed-up", "efficiency", "ms a step: compute", "exchange",
-                                              "read", "bottleneck"}};
+  std::vector<std::vector<std::string>> rows{{"workers", "first epoch", "later epochs", "whole run",
+                                              "images/s", "speed-up", "efficiency", "ms a step: compute",
+                                              "exchange", "read", "bottleneck"}};
   std::vector<std::vector<std::string>> advice;
   for (const train::ForecastRow& row : forecast.rows) {
     const std::string workers = std::to_string(row.workers) + (row.assumed ? "*" : "");
@@ -79,7 +80,7 @@ std::string forecast_text(const train::Forecast& forecast, const train::Plan& pl
   const bool starred = std::any_of(forecast.rows.begin(), forecast.rows.end(),
                                    [](const train::ForecastRow& row) { return row.assumed; });
   if (starred) text += (width == 0 ? kLegend : wrap(kLegend, width, 4)) + "\n";
-  text += "\nto be faster\n" + in_columns_within(width, advice, "rl");
+  text += "\nto train faster\n" + in_columns_within(width, advice, "rl");
   for (const std::string& warning : forecast.warnings)
     text += "\n" + (width == 0 ? "warning: " + warning : wrap("warning: " + warning, width, 2));
   return text + (forecast.warnings.empty() ? "" : "\n");

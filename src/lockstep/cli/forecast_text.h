@@ -1,4 +1,4 @@
-// A forecast for a terminal.
+// A forecast as text for a terminal.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace lockstep::cli {
 
-/// What was measured, a row for each number of workers, what to change, and warnings, for a terminal of
-/// `width` columns; 0: for no terminal.
+/// The measurements, one row for each number of workers, advice, and warnings. `width` is the terminal's
+/// width in columns; 0: no terminal.
 std::string forecast_text(const train::Forecast& forecast, const train::Plan& plan, int width);
 
 }  // namespace lockstep::cli

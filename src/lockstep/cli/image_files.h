@@ -1,4 +1,4 @@
-// Images named one by one.
+// Images given file by file.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace lockstep::cli {
 
-/// Image files in the given order. An image's label is the class by the name of the folder that holds it,
-/// -1 when there is no such class.
+/// Image files in the given order. The label of an image is the class named like the folder that contains it,
+/// or -1 when there is no such class.
 data::Dataset image_files(std::vector<std::filesystem::path> paths, std::vector<std::string> classes);
 
 }  // namespace lockstep::cli

@@ -23,10 +23,10 @@ namespace {
 
 constexpr int64_t kMostTextNumbers = int64_t{1} << 24;
 
-// The samples of all inputs, one after the other.
+// The samples of all inputs, in one sequence.
 struct Samples {
   int64_t count = 0;
-  int64_t longest = 0;  // of sequences
+  int64_t longest = 0;  // length of a sequence
   at::Tensor targets, lengths;
 };
 
@@ -48,7 +48,7 @@ Samples samples_of(const std::vector<data::Dataset>& inputs) {
   return samples;
 }
 
-// The places are those in all inputs together.
+// Sample positions count over all inputs together.
 void compute(const LayerWork& work, const train::LayerOutputs& outputs, const train::TakeRows& take) {
   int64_t begin = 0;
   for (const data::Dataset& input : work.inputs) {
@@ -97,7 +97,7 @@ void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensor
   file.close();
 }
 
-// "3.0.1" for each place of a shape, the last size fastest.
+// "3.0.1" for each element of a shape, the last dimension fastest.
 std::vector<std::string> place_names(const nn::Shape& shape) {
   std::vector<std::string> names{""};
   for (const int64_t size : shape) {
@@ -111,7 +111,7 @@ std::vector<std::string> place_names(const nn::Shape& shape) {
   return names;
 }
 
-// The shortest texts that read back as the same numbers, and the line's end.
+// The shortest texts that convert back to the same numbers, and the end of the line.
 template <class Number>
 void append_numbers(std::string& text, std::span<const Number> numbers) {
   std::array<char, 64> buffer{};

@@ -1,4 +1,4 @@
-// What a layer gives for samples, as files.
+// Writes a layer's output for samples to files.
 #pragma once
 
 #include <filesystem>
@@ -11,26 +11,26 @@
 
 namespace lockstep::cli {
 
-/// Who computes, and whom to tell.
+/// Who computes, and who is notified.
 struct LayerWork {
   const train::Model& model;
   const std::string& layer;
   const std::vector<data::Dataset>& inputs;
   const train::Options& options;
-  comm::Communicator* group =
-      nullptr;  ///< the ranks compute together, and all call; rank 0 has all (over_ranks.h). Null: alone
-  int64_t rank_here = 0;         ///< this rank's place among those of its machine
-  train::SamplesDone done = {};  ///< told as it goes on, where the rows are taken
+  comm::Communicator* group = nullptr;  ///< all ranks call and compute together, and rank 0 gets all rows
+                                        ///< (over_ranks.h). Null: this process only
+  int64_t rank_here = 0;                ///< this rank's place among those of its machine
+  train::SamplesDone done = {};         ///< reports progress, on the rank that collects the rows
 };
 
-/// A safetensors file: "activations" [samples,...], float32 or with --precision 64-true float64; "targets"
-/// int64 [samples], -1 where the class is not known; of sequences also "lengths" int64 [samples]. Its
-/// metadata have "layer", and as JSON "files" and "classes". Written as it is computed, so it may be larger
-/// than memory, and renamed into place; by rank 0.
+/// Writes a safetensors file: "activations" [samples,...], float32, or float64 with --precision 64-true;
+/// "targets" int64 [samples], -1 where the class is unknown; for sequences also "lengths" int64 [samples].
+/// The metadata hold "layer", and "files" and "classes" as JSON. Rows are written as they are computed, so
+/// the file may be larger than memory. Rank 0 writes the file and renames it into place.
 void write_layer_file(const std::filesystem::path& path, const LayerWork& work);
 
-/// As text: file and target, then each number, its column named by its place, as 3.0.1. Empty but on rank 0.
-/// Throws invalid_option for more numbers than such text is good for.
+/// The same as CSV text: file and target, then each number. A column is named by its position, such as 3.0.1.
+/// Empty on other ranks than 0. Throws invalid_option when the layer gives too many numbers for CSV.
 std::string layer_csv(const LayerWork& work);
 
 }  // namespace lockstep::cli

@@ -20,7 +20,7 @@ namespace {
 struct Shown {
   nn::Network network;
   nn::NetworkInput input;
-  std::vector<std::string> classes = {};  ///< of a run
+  std::vector<std::string> classes = {};  ///< empty unless a run folder was given
 };
 
 constexpr size_t kMostClassesShown = 20;
@@ -40,8 +40,8 @@ std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::st
   return {std::stoll(sides[0]), std::stoll(sides[1])};
 }
 
-// Of a network that is built in, or whose file says what images it is for; others are shown for small grey
-// images.
+// The default input of a built-in network, or of a file that states its image size. Other networks are shown
+// for small grey images.
 nn::NetworkInput own_input(const nn::Network& network, const std::string& name) {
   if (const auto native = nn::native_input(name)) return *native;
   nn::NetworkInput input;
@@ -76,9 +76,10 @@ Shown shown_by(const Call& call) {
   }
   for (const std::string& option : field_names<InputChoice>()) {
     if (call.text_of(option))
-      throw Error(ErrorCode::invalid_option,
-                  "--" + option + " is for a network by its name or file, and a run folder knows its own",
-                  "leave it out");
+      throw Error(
+          ErrorCode::invalid_option,
+          "--" + option + " applies to a network given by its name or file; a run folder defines its own",
+          "remove --" + option);
   }
   const train::Model model = train::untrained_model_of_run(name);
   return {model.network, model.input, model.classes};
@@ -108,7 +109,7 @@ std::string classes_text(const std::vector<std::string>& classes) {
          (more > 0 ? " and " + with_commas(static_cast<int64_t>(more)) + " more" : "") + "\n";
 }
 
-// On a terminal the table is cut where it would be folded; elsewhere its lines stay whole.
+// On a terminal, the table is split where it would wrap; elsewhere its lines stay whole.
 std::string network_text(const Shown& shown, const nn::NetworkTable& table, int width) {
   const std::string head =
       shown.network.name() + ", input " + input_text(shown.input) + "\n" + classes_text(shown.classes) + "\n";

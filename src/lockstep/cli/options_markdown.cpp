@@ -36,9 +36,10 @@ std::string resume_paragraph() {
   for (const std::string& name : train::options_free_at_resume()) {
     if (name != "output" && name != "resume") names.push_back("`--" + name + "`");
   }
-  return "These may be given anew, for they do not change what a step does (`--on-out-of-memory`: until "
+  return "These options may change at a resume, because they do not change the result of a step "
+         "(`--on-out-of-memory`: until "
          "memory runs out): " +
-         join(names, ", ") + ". Any other option must be left out or be as it was.\n";
+         join(names, ", ") + ". Any other option must be omitted or keep its value.\n";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Commands whose ranks work as one, where a launcher started several.
+// Runs a command on several ranks together, if a launcher started them.
 #pragma once
 
 #include <exception>
@@ -12,9 +12,9 @@
 
 namespace lockstep::cli {
 
-/// Calls `work` with the group of the launcher's ranks, null without a launcher; what it throws is told to
-/// the other ranks too. Only the rank that leads prints and writes. The command has the options of
-/// RankSettings.
+/// Calls `work` with the group of the launcher's ranks, or null without a launcher. An exception of one rank
+/// is also reported to the others. Only the leading rank prints and writes. The command must have the options
+/// of RankSettings.
 template <class Work>
 int over_ranks(const Call& call, Console& console, Work work) {
   if (!call.launch) return work(nullptr);

@@ -15,9 +15,9 @@ namespace lockstep::cli {
 
 namespace {
 
-constexpr size_t kWidestValue = 40;  // of those that make their column wider
+constexpr size_t kWidestValue = 40;  // wider values do not widen their column
 constexpr size_t kNarrowestReason = 28;
-constexpr int kNarrowest = 60;  // terminal that lines are broken for
+constexpr int kNarrowest = 60;  // narrowest terminal for which lines are broken
 
 }  // namespace
 

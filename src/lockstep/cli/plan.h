@@ -9,8 +9,8 @@
 
 namespace lockstep::cli {
 
-/// Name, value and reason in columns, broken between words for a terminal of `width` columns; 0: each on one
-/// line.
+/// Name, value and reason in columns, broken between words for a terminal of `width` columns; 0: one line
+/// each.
 std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width);
 
 }  // namespace lockstep::cli

@@ -56,7 +56,7 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
   return inputs;
 }
 
-// One prediction a line, so that the file can be read line by line too.
+// One prediction per line, so that the file can also be read line by line.
 std::string as_json_list(const std::vector<train::Prediction>& predictions,
                          const std::vector<std::string>& classes) {
   std::string text = "[";
@@ -99,8 +99,7 @@ void write_layer(const LayerWork& asked, const PredictionOutput& output, Console
   const bool csv = output.format == PredictionFormat::csv ||
                    (output.format == PredictionFormat::auto_ && output.output.ends_with(".csv"));
   if (!csv && output.output.empty())
-    throw Error(ErrorCode::invalid_option,
-                "--layer writes a safetensors file, which is not for standard output",
+    throw Error(ErrorCode::invalid_option, "cannot write a safetensors file to standard output",
                 "add --output FILE, or --format csv");
   const int64_t samples =
       std::accumulate(asked.inputs.begin(), asked.inputs.end(), int64_t{0},

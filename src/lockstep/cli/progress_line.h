@@ -1,4 +1,4 @@
-// How far a command is that shows nothing until it is done.
+// Shows the progress of a command that prints nothing else until its end.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace lockstep::cli {
 
-/// "512 of 1,607 images, 12 s left" on standard error: on a terminal one line that is written over and taken
-/// away at the end, elsewhere a line every ten seconds. Of what takes no second nothing is shown. Safe to use
-/// from any thread.
+/// Writes "512 of 1,607 images, 12 s left" to standard error. On a terminal this is one line, overwritten and
+/// erased at the end; elsewhere it is a line every ten seconds. Nothing is shown for work that takes less
+/// than a second. Any thread may call it.
 class ProgressLine {
  public:
   /// noun: what is counted, "images"

@@ -27,8 +27,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kOwnEnd{
-    1000};  // for the others to end by themselves, with words of their own
-constexpr std::chrono::milliseconds kPoliteEnd{3000};  // after which who was asked is killed
+    1000};  // in which the other ranks can report and exit without a signal
+constexpr std::chrono::milliseconds kPoliteEnd{3000};  // from SIGTERM to SIGKILL
 constexpr size_t kLastLines = 5;
 constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
@@ -38,7 +38,7 @@ sigset_t watched_signals() {
   return signals;
 }
 
-/// A file that keeps what a rank writes; nothing without a folder.
+/// A file that receives a rank's output; without a folder it does nothing.
 class RankLog {
  public:
   RankLog(const std::filesystem::path& folder, int64_t rank) {
@@ -53,7 +53,7 @@ class RankLog {
                              std::fflush(file_.get()) == 0))
       return;
     console.note("lockstep: " + errno_error(errno, "write", path_).message() +
-                 "; its rank goes on without it\n");
+                 "; its rank continues without it\n");
     file_.reset();
   }
 
@@ -65,7 +65,7 @@ class RankLog {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// Lines that come through a pipe, passed on whole.
+/// Forwards whole lines from a pipe.
 class LinePipe {
  public:
   LinePipe(std::string prefix, bool to_output, std::shared_ptr<RankLog> log)
@@ -74,7 +74,7 @@ class LinePipe {
   int writing_end() const { return pipe_.writing.get(); }
   void close_writing_end() { pipe_.writing = {}; }
 
-  /// Passes on what is there; false at the end of the stream.
+  /// Forwards the available lines; false at the end of the stream.
   bool pass_on(Console& console) {
     const auto take_here = [&](std::string_view text) { take(text, console); };
     if (launch::read_available(pipe_.reading.get(), take_here)) return true;
@@ -83,7 +83,7 @@ class LinePipe {
     return false;
   }
   std::string last_lines() const { return join({last_.begin(), last_.end()}, "\n"); }
-  /// Throws what ended the passing on to standard output, if anything did.
+  /// Throws the failure that stopped forwarding to standard output, if there was one.
   void check_output() const {
     if (output_failure_) std::rethrow_exception(output_failure_);
   }
@@ -111,7 +111,7 @@ class LinePipe {
     try {
       console.print(line);
     } catch (...) {
-      output_failure_ = std::current_exception();  // a run is worth more than what it prints
+      output_failure_ = std::current_exception();  // the run continues without its output
     }
   }
 
@@ -126,12 +126,12 @@ class LinePipe {
 
 struct RankProcess {
   int64_t rank = 0;
-  pid_t process = -1;  // -1 after its end
+  pid_t process = -1;  // -1 once it has ended
   LinePipe errors;
-  std::optional<LinePipe> output;  // of rank 0 only where it is kept
+  std::optional<LinePipe> output;  // for rank 0 only with `tee`
 };
 
-// torchrun's variables, so that whatever runs under it runs here, and our own.
+// torchrun's variables, so that programs written for torchrun work here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string ranks = std::to_string(program.ranks), own = std::to_string(rank);
   return {"RANK=" + own,
@@ -204,7 +204,7 @@ class Ranks {
   }
 
  private:
-  // False when all ranks have ended and all that they wrote is passed on.
+  // False when all ranks have ended and all their output has been forwarded.
   bool wait_for_something() {
     std::vector<pollfd> waits{{signals_, POLLIN, 0}};
     std::vector<LinePipe*> pipes;
@@ -216,7 +216,7 @@ class Ranks {
       }
     }
     if (living() == 0 && (pipes.empty() || Clock::now() >= all_ended_ + kOwnEnd))
-      return false;  // a grandchild may hold a pipe
+      return false;  // a grandchild may keep a pipe open
     ::poll(waits.data(), waits.size(), deadline_ || living() == 0 ? 50 : -1);
     for (size_t i = 0; i < pipes.size(); ++i) {
       if (waits[i + 1].revents != 0) pipes[i]->pass_on(console_);
@@ -245,7 +245,7 @@ class Ranks {
     for (RankProcess& rank : ranks_) {
       int status = 0;
       if (rank.process <= 0 || ::waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
-      ::kill(-rank.process, SIGKILL);  // what it started and left
+      ::kill(-rank.process, SIGKILL);  // processes that it started and left behind
       const pid_t process = std::exchange(rank.process, -1);
       if (status != 0) note_failure(rank, process, status);
       if (living() == 0) all_ended_ = Clock::now();
@@ -268,7 +268,7 @@ class Ranks {
     if (!deadline_) deadline_ = Clock::now();
   }
 
-  // What is left after a failure is asked to end, then made to.
+  // Asks the remaining ranks to end after a failure, then kills them.
   void press() {
     if (!deadline_) return;
     const auto passed = Clock::now() - *deadline_;

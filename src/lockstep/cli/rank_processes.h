@@ -1,4 +1,4 @@
-// Processes that are the ranks of one program on this machine: started together, and ended together.
+// Starts the processes that are the ranks of one program on this machine, and ends them together.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@
 
 namespace lockstep::cli {
 
-/// How the first rank that failed did so.
+/// How the first failed rank ended.
 struct RankFailure {
   int64_t rank = 0;
   std::string how;         ///< "was killed by signal 9 (Killed)"
-  std::string last_words;  ///< its last lines on standard error
-  int status = 1;          ///< as a shell would report it
-  bool was_lost = false;   ///< it ended because of another one, which is not known to have failed
+  std::string last_words;  ///< the last lines that it wrote to standard error
+  int status = 1;          ///< exit status, as in a shell
+  bool was_lost = false;   ///< it ended because of another rank, whose failure is not known
 };
 
 struct RanksEnd {
-  std::vector<RankFailure> failures;  ///< the first, or none
-  int signal = 0;                     ///< that ended the run from outside: SIGINT, SIGTERM or SIGHUP
+  std::vector<RankFailure> failures;  ///< at most one, the first
+  int signal = 0;                     ///< the signal that ended the run: SIGINT, SIGTERM or SIGHUP; 0: none
 };
 
-/// Keeps the signals that a launcher waits for from threads that are made while it lives.
+/// While it exists, new threads do not receive the signals that a launcher waits for.
 class LauncherSignals {
  public:
   LauncherSignals();
@@ -40,24 +40,28 @@ class LauncherSignals {
   sigset_t before_{};
 };
 
-/// What all ranks are told.
+/// What every rank gets.
 struct RankProgram {
-  std::vector<std::string> words;  ///< the program and its arguments; the program is looked for in PATH
+  std::vector<std::string> words;  ///< the program and its arguments; PATH is searched for the program
   int64_t ranks = 1;
-  std::string address;  ///< where they meet
+  std::string address;  ///< address of the rendezvous
   uint16_t port = 0;
-  std::string secret;           ///< LOCKSTEP_SECRET
-  std::filesystem::path tee{};  ///< a folder for what each rank writes, in rank-0.log and so on; empty: none
+  std::string secret;  ///< LOCKSTEP_SECRET
+  std::filesystem::path
+      tee{};  ///< folder for a log of each rank's output: rank-0.log, rank-1.log, ...; empty: no logs
 };
 
-/// Runs the ranks to the end. Standard output of rank 0 is this process's own, without `tee`; what else they
-/// write is passed on line by line, with "[rank 2] " before the lines of ranks but 0. Throws io where a file
-/// of `tee` cannot be made; one that cannot be written later is named once and ended. Standard output that
-/// cannot be written ends nothing either: what Console::print threw is thrown at the end, unless a rank
-/// failed. When one fails, the others have a second to end by themselves, two more after SIGTERM, and are
-/// then killed. SIGINT, SIGTERM and SIGHUP are passed on where they are not ignored; a second one kills all,
-/// but for SIGHUP (ignore_hangups). When this process dies, its ranks do. One call at a time, while a
-/// LauncherSignals lives that is older than all other threads.
+/// Runs the ranks until all have ended.
+/// Output: without `tee`, rank 0 writes to this process's standard output. All other output is forwarded line
+/// by line, with a prefix such as "[rank 2] " for ranks other than 0. Throws io when a log file of `tee`
+/// cannot be created; a log file that cannot be written later is reported once and closed. If standard output
+/// cannot be written, the ranks continue, and the exception of Console::print is thrown at the end unless a
+/// rank failed.
+/// Failure: when one rank fails, the others have one second to end. They then get SIGTERM, and two seconds
+/// later SIGKILL. When this process dies, its ranks die too.
+/// Signals: SIGINT, SIGTERM and SIGHUP are forwarded unless they are ignored. A second one kills all ranks; a
+/// second SIGHUP does not (ignore_hangups).
+/// One call at a time, while a LauncherSignals exists that was made before all other threads.
 RanksEnd run_ranks(const RankProgram& program, Console& console);
 
 }  // namespace lockstep::cli

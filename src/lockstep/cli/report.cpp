@@ -23,7 +23,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr int64_t kImageSide = 240;  // pixels: what a page shows on a screen of twice as many
+constexpr int64_t kImageSide = 240;  // pixels; the page shows it at half this size, for high-density screens
 constexpr int64_t kTinySide = 64;
 
 train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::string& judged_by,
@@ -80,7 +80,7 @@ view::Judgement judge(const train::HeldOut& held_out, const train::Model& model,
   return judgement;
 }
 
-// What is missing does not keep the rest from being shown.
+// The rest of the page is shown even if some data are missing.
 bool may_be_missing(const Error& error) {
   return error.code() == ErrorCode::not_found || error.code() == ErrorCode::invalid_option;
 }
@@ -105,7 +105,7 @@ void add_judgement(view::Report& report, const std::filesystem::path& run_folder
   } catch (const Error& error) {
     if (!judged_by.empty() || !may_be_missing(error)) throw;
     report.not_judged = error.message();
-    console.note("lockstep: the report has no confusions and mistakes: " + error.message() +
+    console.note("lockstep: cannot show confusions and mistakes in the report: " + error.message() +
                  (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
   }
 }
@@ -117,11 +117,11 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
                                    Console& console) {
   if (asked.weights != "last" && asked.weights != "best")
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights +
-                                               "\": of a run folder it must be last or best");
+                                               "\": for a run folder it must be last or best");
   const io::RunPaths paths{run_folder};
   if (!std::filesystem::exists(paths.options()))
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
-                "name a folder that lockstep train wrote");
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
+                "name the --output folder of lockstep train");
   view::Report report;
   report.run = run_folder.string();
   report.events = io::read_events(run_folder);

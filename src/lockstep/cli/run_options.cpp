@@ -22,9 +22,9 @@ std::vector<std::string> read_options_file(const std::filesystem::path& path, tr
     return read_json(json, options, "\"" + path.string() + "\"");
   } catch (const JsonError& error) {
     const std::string reason =
-        error.byte > 0 ? "it is not JSON, at byte " + std::to_string(error.byte) : error.what();
+        error.byte > 0 ? "not valid JSON at byte " + std::to_string(error.byte) : error.what();
     throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": " + reason,
-                "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+                "write it like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
   }
 }
 
@@ -32,8 +32,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of a resume, the run's own: the libraries look for their instructions once, before anything else of the run
-// is read.
+// At a resume, the run's own --isa: the libraries choose their instructions once, before anything else of the
+// run is read.
 void pin_isa(const train::Options& options, const std::vector<std::string>& given) {
   if (options.resume && !options.output.empty() && !has(given, "isa")) {
     const auto run = train::read_manifest(io::RunPaths{options.output}.options());
@@ -65,8 +65,8 @@ train::Options inference_options(const Call& call) {
                 [](const Setting& setting) { return !is_inference_option(setting.name); });
   const auto options = settings_of<train::Options>(of_inference);
   if (options.mini_batch_size.is_auto())
-    throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is for training",
-                "name a number, or leave it out");
+    throw Error(ErrorCode::invalid_option, "--mini-batch-size auto is only for training",
+                "give a number, or remove the option");
   device::pin_isa(field_text(options, "isa"));
   return options;
 }

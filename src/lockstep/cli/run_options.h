@@ -1,5 +1,5 @@
-// The options of train::Options as commands take them: all of them for training, those of execution for
-// inference.
+// The options of train::Options as commands accept them: all of them for training, and the execution options
+// for inference.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ comm::Joining joining_of(const Call& call, Console& console);
 /// at a resume without it, to the run's.
 struct AskedOptions {
   train::Options options;
-  std::vector<std::string> given;  ///< the names that were set, in a file or on the command line
+  std::vector<std::string> given;  ///< names of the options that were set in a file or on the command line
 };
 AskedOptions training_options(const Call& call);
 

@@ -1,4 +1,4 @@
-// Ctrl-C, SIGTERM and the end of the terminal as a stop token.
+// Turns Ctrl-C, SIGTERM and the closing of the terminal into a stop token.
 #pragma once
 
 #include <atomic>
@@ -9,29 +9,30 @@
 
 namespace lockstep::cli {
 
-/// Added to the signal, the exit status of a program that it ended, as a shell reports it.
+/// Exit status of a program that a signal ended, minus the signal's number, as in a shell.
 inline constexpr int kSignalStatus = 128;
 
-/// What a second signal does. Under a launcher, which passes on what the terminal sent too, it is to be
-/// ignored.
+/// What a second signal does. Under a launcher it must be ignored, because the launcher also forwards what
+/// the terminal sent.
 enum class AtSecond { die, go_on };
 
-/// What the first one does: as long as nothing could be saved, it may kill at once.
+/// What the first signal does: while there is nothing to save, it may kill at once.
 enum class AtFirst { stop, die };
 
-/// SIGINT, SIGTERM and SIGHUP, without those that whoever started us had ignored: a shell does with Ctrl-C
-/// for what it runs in the background, nohup with SIGHUP.
+/// SIGINT, SIGTERM and SIGHUP, without those that were ignored when this program started: a shell ignores
+/// Ctrl-C for background commands, and nohup ignores SIGHUP.
 sigset_t stop_signal_set();
 
-/// From now on a SIGHUP that is not blocked does nothing, to the end of the process: a terminal that closes
-/// says so several times, the shell first and then the kernel, and the last one may come when the stop that
-/// the first one asked for is done. Who reads signals gets them still: what is blocked is not ignored.
+/// From now on until the process ends, a SIGHUP that is not blocked does nothing. A closing terminal sends
+/// several, first from the shell and then from the kernel, and the last one may arrive after the stop that
+/// the first one requested. Threads that read signals still receive them: a blocked signal is not ignored.
 void ignore_hangups();
 
-/// While it lives, the first SIGINT, SIGTERM or SIGHUP that is not ignored prints `notice` on standard error
-/// and requests a stop; a second one kills the process, unless it comes within a twentieth of a second, or is
-/// a SIGHUP: then it counts as the same, also when this is gone. A thread waits for the signals, so nothing
-/// runs inside a signal handler. Make it before other threads: they inherit its signal mask.
+/// While it exists, the first SIGINT, SIGTERM or SIGHUP that is not ignored prints `notice` on standard error
+/// and requests a stop. A second one kills the process, unless it is a SIGHUP or comes within a twentieth of
+/// a second: it then counts as the first one, even after this object is destroyed. A thread waits for the
+/// signals, so no code runs inside a signal handler. Make it before other threads: they inherit its signal
+/// mask.
 class StopSignals {
  public:
   explicit StopSignals(std::string notice, AtSecond at_second = AtSecond::die,
@@ -40,7 +41,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// From now on the first one stops.
+  /// From now on the first signal requests a stop.
   void stop_at_first() { at_first_ = AtFirst::stop; }
   std::stop_token token() const { return stop_.get_token(); }
   /// The signal that requested the stop, or 0.

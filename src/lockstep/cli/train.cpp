@@ -13,7 +13,7 @@
 namespace lockstep::cli {
 namespace {
 
-// A path as it can be pasted into a shell.
+// A path quoted so that it can be pasted into a shell.
 std::string quoted(const std::string& path) {
   const bool plain =
       path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=@%+-") ==
@@ -25,7 +25,7 @@ std::string quoted(const std::string& path) {
 }
 
 int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
-  console.note("stopped after step " + with_commas(result.steps) + "; to go on:\n  lockstep train " +
+  console.note("stopped after step " + with_commas(result.steps) + "; to continue:\n  lockstep train " +
                quoted(folder) + " --output " + quoted(result.output.string()) + " --resume\n");
   return kSignalStatus + signal;
 }
@@ -41,11 +41,11 @@ std::string already_finished(const train::Result& result) {
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
-  const bool is_first = !call.launch || call.launch->rank == 0;  // the one that speaks
+  const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
   const bool told_by_progress = console.is_terminal();
   StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
                       call.launch ? AtSecond::go_on : AtSecond::die,
-                      call.launch ? AtFirst::die : AtFirst::stop);  // the wait for other ranks may be long
+                      call.launch ? AtFirst::die : AtFirst::stop);  // waiting for other ranks may take long
   const std::unique_ptr<comm::Communicator> group =
       call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
   signals.stop_at_first();

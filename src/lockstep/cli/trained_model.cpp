@@ -17,7 +17,7 @@
 namespace lockstep::cli {
 namespace {
 
-// A weights file says nothing of classes and normalisation; the run folder around it does.
+// A weights file does not contain classes and normalization; the run folder around it does.
 std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   for (auto folder = std::filesystem::absolute(file).parent_path();; folder = folder.parent_path()) {
     if (std::filesystem::exists(io::RunPaths{folder}.options())) return folder;
@@ -25,8 +25,8 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   }
   throw Error(ErrorCode::not_found,
               "cannot use \"" + file.string() +
-                  "\": it lies in no run folder, so its network and classes are not known",
-              "name a run folder of lockstep train");
+                  "\": it is not in a run folder, so its network and classes are unknown",
+              "name the --output folder of lockstep train");
 }
 
 constexpr int64_t kMostClassBytes = 16 << 20;
@@ -57,7 +57,7 @@ train::Model named_model(const Call& call) {
   if (choice.weights != "last" && choice.weights != "best") {
     if (!std::filesystem::is_directory(call.words.front())) return model_of_network(call, choice);
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + choice.weights +
-                                               "\": of a run folder it must be last or best");
+                                               "\": for a run folder it must be last or best");
   }
   for (const Setting& setting : call.settings) {
     if (!is_input_option(setting.name) && setting.name != "classes") continue;
@@ -87,7 +87,8 @@ void examine_weights(train::Model& model, Console& console) {
   if (!doubt.empty()) warn(doubt);
   const std::string bad = nn::not_finite(model.state);
   if (!bad.empty())
-    warn("the weights in \"" + model.weights.string() + "\" have " + bad + ": scores by them mean little");
+    warn("the weights in \"" + model.weights.string() + "\" have " + bad +
+         ", so the scores are not reliable");
 }
 
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
@@ -97,7 +98,7 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
   if (!leads(group)) return dataset;
   for (const auto* left_out : {&source.skipped, &std::as_const(unreadable)}) {
     for (const data::BadSample& sample : *left_out)
-      console.note("left out \"" + sample.source + "\": " + sample.reason + "\n");
+      console.note("skipped \"" + sample.source + "\": " + sample.reason + "\n");
   }
   return dataset;
 }

@@ -1,4 +1,4 @@
-// The trained network that `evaluate` and `predict` are given.
+// The trained network that `evaluate` and `predict` use.
 #pragma once
 
 #include <filesystem>
@@ -16,18 +16,18 @@ namespace lockstep::cli {
 /// file. The rank that leads says on standard error what speaks against its weights.
 train::Model open_model(const Call& call, Console& console, const comm::Communicator* group = nullptr);
 
-/// Reads the weights and warns on standard error of numbers that are not finite, and of weights that are not
-/// those the run around them saved.
+/// Reads the weights. Warns on standard error about numbers that are not finite, and about weights that
+/// differ from those that the run saved.
 void examine_weights(train::Model& model, Console& console);
 
-/// `source`'s samples. With --on-bad-sample skip those that cannot be read are left out; what is left out is
-/// named on standard error, by the rank that leads.
+/// The samples of `source`. With --on-bad-sample skip, unreadable samples are skipped, and the leading rank
+/// reports them on standard error.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
                                const train::Options& options, Console& console,
                                const comm::Communicator* group = nullptr);
 
-/// Predictions in the dataset's order, over `group` where there is one (over_ranks.h); none on ranks that do
-/// not lead. Alone it shows how far it is.
+/// Predictions in the dataset's order, computed over `group` if there is one (over_ranks.h); empty on ranks
+/// that do not lead. Without a group it shows its progress.
 std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model,
                                        const data::Dataset& dataset, const train::Options& options,
                                        comm::Communicator* group);

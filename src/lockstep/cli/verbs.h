@@ -7,7 +7,7 @@
 
 namespace lockstep::cli {
 
-/// Every command, in the order of the help screen.
+/// All commands, in the order of the help screen.
 const std::vector<Verb>& builtin_verbs();
 
 /// Of commands without options.

@@ -23,7 +23,7 @@ std::span<const std::byte> span_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-// Bits, not values: two zeros of other sign differ, two equal NaNs do not.
+// Compares bits, not values: +0 and -0 differ, two NaNs with the same bits do not.
 int64_t count_different(const at::Tensor& a, const at::Tensor& b) {
   const std::span<const std::byte> bytes_a = span_of(a);
   const std::span<const std::byte> bytes_b = span_of(b);
@@ -58,7 +58,7 @@ std::vector<TensorDifference> different_tensors(const nn::NamedTensors& a, const
   for (const auto& [name, tensor] : a) {
     const auto other = rest.find(name);
     if (other == rest.end()) {
-      differences.push_back({name, "only in the first"});
+      differences.push_back({name, "only in the first one"});
       continue;
     }
     TensorDifference difference = compare(name, tensor, other->second);
@@ -66,7 +66,7 @@ std::vector<TensorDifference> different_tensors(const nn::NamedTensors& a, const
     rest.erase(other);
   }
   for (const auto& entry : b) {
-    if (rest.contains(entry.first)) differences.push_back({entry.first, "only in the second"});
+    if (rest.contains(entry.first)) differences.push_back({entry.first, "only in the second one"});
   }
   return differences;
 }

@@ -19,8 +19,9 @@ namespace {
 constexpr int64_t kEighthOfShorterSide = -1;
 
 [[noreturn]] void refuse(std::string_view word, const std::string& must_be, const char* example) {
-  throw Error(ErrorCode::invalid_option, "--augment cannot have \"" + std::string(word) + "\": " + must_be,
-              std::string("for instance --augment flip,") + example);
+  throw Error(ErrorCode::invalid_option,
+              "--augment does not accept \"" + std::string(word) + "\": " + must_be,
+              std::string("for example --augment flip,") + example);
 }
 
 void set_shift(Augment& augment, std::string_view word, std::string_view value) {
@@ -28,14 +29,14 @@ void set_shift(Augment& augment, std::string_view word, std::string_view value) 
   if (value.empty()) return;
   const auto pixels = parse_number<int64_t>(value);
   if (!pixels || *pixels < 1 || *pixels > 65535)
-    refuse(word, "it takes a number of pixels from 1 to 65,535", "shift=4");
+    refuse(word, "its value must be a number of pixels from 1 to 65,535", "shift=4");
   augment.shift = *pixels;
 }
 
 void set_crop(Augment& augment, std::string_view word, std::string_view value) {
   const auto least = value.empty() ? std::optional(0.08) : parse_number<double>(value);
   if (!least || !(*least > 0 && *least <= 1))
-    refuse(word, "it takes a share of the area, above 0 and up to 1", "random-resized-crop=0.25");
+    refuse(word, "its value must be a share of the area, above 0 and at most 1", "random-resized-crop=0.25");
   augment.least_crop = *least;
 }
 
@@ -51,7 +52,7 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
     if (good) numbers[i] = *number;
   }
   if (!good)
-    refuse(word, "it takes brightness/contrast/saturation/hue, each 0 or more, hue at most 0.5",
+    refuse(word, "its value must be brightness/contrast/saturation/hue, each 0 or more, hue at most 0.5",
            "color-jitter=0.4/0.4/0.4/0.1");
   augment.jitter = {numbers[0], numbers[1], numbers[2], numbers[3]};
 }
@@ -59,14 +60,15 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
 void set_erase(Augment& augment, std::string_view word, std::string_view value) {
   const auto share = value.empty() ? std::optional(0.5) : parse_number<double>(value);
   if (!share || !(*share > 0 && *share <= 1))
-    refuse(word, "it takes the share of images, above 0 and up to 1", "random-erasing=0.25");
+    refuse(word, "its value must be the share of images, above 0 and at most 1", "random-erasing=0.25");
   augment.erase = *share;
 }
 
 void set_mixup(Augment& augment, std::string_view word, std::string_view value) {
   const auto alpha = value.empty() ? std::optional(1.0) : parse_number<double>(value);
   if (!alpha || !(*alpha > 0 && *alpha <= 100))
-    refuse(word, "it takes Beta's parameter, above 0 and up to 100", "mixup=0.2");
+    refuse(word, "its value must be the parameter of the Beta distribution, above 0 and at most 100",
+           "mixup=0.2");
   augment.mixup = *alpha;
 }
 
@@ -98,18 +100,17 @@ void set_word(Augment& augment, const std::string& word) {
     if (name != known.name) continue;
     if (equals == std::string::npos) return known.set(augment, word, "");
     if (!known.takes_value || equals + 1 == word.size())
-      refuse(word, known.takes_value ? "there is no value" : "it takes no value", "shift=4");
+      refuse(word, known.takes_value ? "its value is missing" : "it does not take a value", "shift=4");
     return known.set(augment, word, std::string_view(word).substr(equals + 1));
   }
   const std::string near = nearest(name, names);
   names.erase(names.begin());
-  throw Error(ErrorCode::invalid_option, "--augment has no \"" + word + "\"",
-              (near.empty() ? "" : "did you mean " + near + "? ") + "it takes none, or a comma list of " +
-                  join(names, ", "));
+  throw Error(ErrorCode::invalid_option, "--augment does not know \"" + word + "\"",
+              (near.empty() ? "" : "did you mean " + near + "? ") +
+                  "it must be none, or a comma-separated list of " + join(names, ", "));
 }
 
-// Each kind of change draws from a generator of its own, so that one option does not change what another
-// draws.
+// Each kind of change has its own generator, so one option does not change the random numbers of another.
 enum class Draw : uint64_t { crop = 1, jitter, erase, mix, place };
 Random random_for(uint64_t seed, Draw draw) { return Random(seed_of({seed, static_cast<uint64_t>(draw)})); }
 
@@ -122,8 +123,9 @@ struct Rectangle {
   int64_t width = 0;
 };
 
-// A rectangle of this share of the area and of a ratio of width to height drawn between 1 / `ratio` and
-// `ratio`, evenly in its logarithm. As in torchvision ten are drawn, and the first that fits is taken.
+// A rectangle with this share of the area. The ratio of width to height is drawn between 1 / `ratio` and
+// `ratio`, uniformly in its logarithm. As in torchvision, up to ten are drawn, and the first that fits is
+// taken.
 std::optional<Rectangle> draw_rectangle(Random& random, const ImageFormat& format,
                                         std::array<double, 2> share, double ratio) {
   std::optional<Rectangle> chosen;
@@ -166,8 +168,7 @@ void crop(std::span<uint8_t> image, const ImageFormat& format, double least, Ran
   resize_part(whole, format, *part, image, format);
 }
 
-// The largest part in the middle that is no longer than the ratio allows, which torchvision takes where none
-// that is drawn fits.
+// The largest centred part within the ratio limits, which torchvision takes if none of the drawn parts fits.
 Rectangle middle_of(const ImageFormat& format) {
   const int64_t height =
       std::min<int64_t>(format.height, std::lrint(static_cast<double>(format.width) * kMostCropRatio));
@@ -201,8 +202,8 @@ void erase_part(std::span<uint8_t> image, const ImageFormat& format, double shar
   }
 }
 
-// Two gammas make a beta; of a shape under 1 by the power of a uniform number (Marsaglia and Tsang 2000,
-// whose method the loop is).
+// Two gamma variates give a beta variate; for a shape below 1, a power of a uniform number is used (the loop
+// is the method of Marsaglia and Tsang 2000).
 double draw_gamma(Random& random, double shape) {
   if (shape < 1) {
     const double power = std::pow(1 - random.uniform(), 1 / shape);
@@ -248,9 +249,10 @@ int64_t draw_shift(Random& random, int64_t most, int64_t length) {
   return std::clamp(drawn, -length, length);
 }
 
-// All but the part and mixup.
+// All changes except the part and mixup.
 void change(const Augment& augment, std::span<uint8_t> image, const ImageFormat& format, uint64_t seed) {
-  // Every number is drawn whether it is used or not, so that one option does not change what another draws.
+  // Every number is drawn even if it is not used, so one option does not change the random numbers of
+  // another.
   Random random(seed);
   const bool mirror = (random.next() >> 63) != 0;
   const bool mirror_vertically = (random.next() >> 63) != 0;
@@ -275,10 +277,10 @@ Augment Augment::parse(std::string_view text) {
   if (text.empty() || text == "none") return augment;
   for (const std::string& word : split(text, ',')) set_word(augment, word);
   if (augment.least_crop > 0 && augment.random_crop) {
-    throw Error(
-        ErrorCode::invalid_option,
-        "--augment cannot have both random-resized-crop and random-crop: each chooses the part of the image",
-        "leave out one of them");
+    throw Error(ErrorCode::invalid_option,
+                "--augment cannot combine random-resized-crop and random-crop, because both choose the part "
+                "of the image",
+                "remove one of them");
   }
   return augment;
 }

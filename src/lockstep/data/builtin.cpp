@@ -1,6 +1,6 @@
-// The kinds of sources, in the order in which they are tried. To add one: a file of its own and a line here.
-// Read image_folder.cpp for a kind whose images stay on the disk, idx.cpp for one whose images lie in
-// memory, ts.cpp for sequences.
+// The kinds of sources, in the order in which they are tried. To add one, write a file and add a line here.
+// Good models are image_folder.cpp for images that stay on the disk, idx.cpp for images in memory, and ts.cpp
+// for sequences.
 #include <array>
 
 #include "lockstep/data/internal/kinds.h"
@@ -12,8 +12,8 @@ constexpr std::array<SourceKind, 5> kKinds{{
     {"IDX", "IDX files (train-images-idx3-ubyte[.gz])", false, is_idx_name, fits_idx, open_idx},
     {"CIFAR binary", "CIFAR binaries (data_batch_1.bin, train.bin)", false, is_cifar_name, fits_cifar,
      open_cifar},
-    {"sequence file", "a file of sequences (.ts)", false, is_ts_name, fits_ts, open_ts},
-    {"sequence folder", "a folder of class folders with CSV files, a sequence each", true, is_csv_name,
+    {"sequence file", "a sequence file (.ts)", false, is_ts_name, fits_ts, open_ts},
+    {"sequence folder", "a folder of class folders with CSV files, one sequence per file", true, is_csv_name,
      fits_csv, open_csv},
     {"image folder", "a folder of class folders with PNG, JPEG, BMP, PPM, TIFF or WebP files", true, nullptr,
      fits_image_folder, open_image_folder},

@@ -13,7 +13,7 @@
 namespace lockstep::data {
 namespace {
 
-// Deflate makes at most 1,032 bytes of one.
+// Deflate expands one byte to at most 1,032.
 constexpr int64_t kMostGzipInflation = 1040;
 constexpr std::string_view kGzipMark = "\x1f\x8b";
 constexpr int kGzipWindow = 15 + 16;
@@ -25,7 +25,7 @@ uInt at_once(size_t count) {
 
 }  // namespace
 
-// A gzip file in memory: members one after the other, and anything after the last, as gzip has it.
+// A gzip file in memory: one or more members, and possibly other bytes after the last one, which gzip allows.
 struct ByteFile::Gzip {
   explicit Gzip(std::string packed) : bytes(std::move(packed)), rest(bytes) {
     if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
@@ -34,10 +34,10 @@ struct ByteFile::Gzip {
   Gzip(const Gzip&) = delete;
   Gzip& operator=(const Gzip&) = delete;
 
-  /// Unpacks into `destination` until something was made of the rest, or it is known that nothing can be.
-  /// Returns zlib's status, and in `made` how much.
+  /// Unpacks into `destination` until some output was made, or until it is clear that none can be. Returns
+  /// zlib's status, and the number of bytes in `made`.
   int next(uint8_t* destination, size_t count, size_t& made) {
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // which it only reads
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // zlib only reads it
     stream.avail_in = at_once(rest.size());
     stream.next_out = destination;
     stream.avail_out = at_once(count);
@@ -86,7 +86,7 @@ size_t ByteFile::read(uint8_t* destination, size_t count) {
     throw Error(ErrorCode::corrupt_data,
                 "cannot unpack \"" + name_ + "\": the gzip stream is damaged after " + std::to_string(have) +
                     " bytes",
-                "get the file again");
+                "download or create the file again");
   }
   return have;
 }

@@ -22,7 +22,7 @@
 namespace lockstep::data {
 namespace {
 
-constexpr int64_t kShareOfDisk = 4;  // one part in so many
+constexpr int64_t kShareOfDisk = 4;  // at most 1/4 of the disk's free space
 constexpr int kMostLooks = 100;
 constexpr std::array kEndings{".images", ".features"};
 
@@ -30,15 +30,15 @@ struct CacheFile {
   std::filesystem::path path;
   int64_t bytes = 0;
   timespec used{};
-  bool open = false;       // by a process
-  bool left_over = false;  // of a maker that was killed
+  bool open = false;       // in use by a process
+  bool left_over = false;  // left by a killed process
 };
 
 bool before(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-// Not followed and not waited for, whatever lies there.
+// Symbolic links are not followed, and a pipe is not waited for.
 CacheFile look_at(const std::filesystem::path& path) {
   CacheFile found{.path = path};
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -84,9 +84,10 @@ int64_t total(const std::vector<CacheFile>& caches, bool open_only) {
 
 }  // namespace
 
-// A file system without locks or times has neither of the two; the cache serves all the same.
+// A file system without locks or times supports neither; the cache still works.
 void mark_in_use(int descriptor) {
-  // Who makes room holds the other lock for a moment; who holds it longer keeps no one from training.
+  // A process that makes room holds the other lock only for a moment; if it takes longer, training does not
+  // wait.
   for (int look = 0; look < kMostLooks && ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
        ++look)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -98,7 +99,8 @@ std::string unfit_for_caches(const std::filesystem::path& folder) {
     int64_t magic;
     const char* name;
   };
-  // statfs(2); those without a name in linux/magic.h are Lustre, IBM Storage Scale (GPFS) and BeeGFS.
+  // File system types of statfs(2). Those without a name in linux/magic.h are Lustre, IBM Storage Scale
+  // (GPFS) and BeeGFS.
   constexpr std::array kinds{
       Kind{NFS_SUPER_MAGIC, "NFS"},   Kind{SMB_SUPER_MAGIC, "SMB"},   Kind{SMB2_SUPER_MAGIC, "SMB"},
       Kind{CIFS_SUPER_MAGIC, "SMB"},  Kind{CEPH_SUPER_MAGIC, "Ceph"}, Kind{AFS_SUPER_MAGIC, "AFS"},
@@ -111,18 +113,18 @@ std::string unfit_for_caches(const std::filesystem::path& folder) {
   struct statfs system {};
   if (::statfs(there.c_str(), &system) != 0) return {};
   if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)
-    return "\"" + folder.string() + "\" lies in memory";
+    return "\"" + folder.string() + "\" is in memory";
   const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& known) {
     return known.magic == (system.f_type & 0xFFFFFFFF);
   });
   return kind == kinds.end() ? std::string()
-                             : "\"" + folder.string() + "\" lies on a network's disk (" + kind->name + ")";
+                             : "\"" + folder.string() + "\" is on a network file system (" + kind->name + ")";
 }
 
 CacheFolder::CacheFolder(std::filesystem::path path) : path_(std::move(path)) {
   if (!std::filesystem::exists(path_)) {
     make_folders(path_);
-    // What a store gives only to those with a key is not for the machine's other users.
+    // Data that a store gives only with a key must not be readable for other users of this machine.
     std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
   }
   lock_ = locked(path_);
@@ -148,11 +150,11 @@ std::string CacheFolder::make_room(int64_t bytes, int64_t most_bytes) const {
       (static_cast<int64_t>(std::filesystem::space(path_).available) + there) / kShareOfDisk;
   const int64_t allowed = std::min(most_bytes, share_of_disk);
   const std::string limit =
-      as_bytes(allowed) + (share_of_disk < most_bytes ? ", a quarter of the disk's free room" : " allowed");
+      as_bytes(allowed) + (share_of_disk < most_bytes ? ", a quarter of the disk's free space" : " allowed");
   if (bytes > allowed) return "it would take " + as_bytes(bytes) + ", more than the " + limit;
   if (const int64_t open = total(caches, /*open_only=*/true); bytes > allowed - open) {
-    return "it would take " + as_bytes(bytes) + ", and caches in use take " + as_bytes(open) + " of the " +
-           limit;
+    return "it would take " + as_bytes(bytes) + ", and the caches in use take " + as_bytes(open) +
+           " of the " + limit;
   }
   std::sort(caches.begin(), caches.end(),
             [](const CacheFile& a, const CacheFile& b) { return before(a.used, b.used); });

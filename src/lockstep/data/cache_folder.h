@@ -1,4 +1,4 @@
-// Room in a folder of caches that runs make by themselves and nobody looks after.
+// Manages the space of a folder of caches, which runs create automatically and nobody maintains.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,35 @@
 
 namespace lockstep::data {
 
-/// Marks an open cache file as in use and as the one used last; until the descriptor is closed it is not
-/// removed for others.
+/// Marks an open cache file as in use and as the most recently used one. It is not removed until the
+/// descriptor is closed.
 void mark_in_use(int descriptor);
 
-/// What keeps a folder's file system from being one for automatic caches, in words; empty: nothing. Decoded
-/// images are several times their files, so a network's may be slower to read them from than decoding is.
-/// The folder need not be there yet.
+/// Why a folder's file system is not suitable for automatic caches; empty: it is suitable. Decoded images are
+/// several times larger than their files, so reading them over a network may be slower than decoding. The
+/// folder need not exist.
 std::string unfit_for_caches(const std::filesystem::path& folder);
 
-/// A folder of such caches, for one process at a time. Another that wants it waits.
+/// A folder of caches, locked for one process at a time. Another process waits.
 class CacheFolder {
  public:
-  /// The folder is made, for nobody but its user, if need be. Throws io where it cannot be made or written.
+  /// Creates the folder if necessary, readable only for its user. Throws io if it cannot be created or
+  /// written.
   explicit CacheFolder(std::filesystem::path path);
 
-  /// The file of this name and key, made in such room if need be; none, with the reason. Throws io where the
-  /// disk is full after all.
+  /// The file with this name and key, created if there is enough room; otherwise none, with the reason.
+  /// Throws io if the disk is full.
   struct Found {
     std::shared_ptr<const RecordFile> file = nullptr;
     std::string refusal = {};
   };
   Found find_or_make(const std::string& name, const RecordsKey& key, int64_t most_bytes) const;
 
-  /// Room for a cache of `bytes` more; empty, or why there is none. All caches there (*.images, *.features)
-  /// are to take no more than `most_bytes`, and no more than a quarter of what the disk would have free
-  /// without them: those used least recently are removed, except those that any process has open (which could
-  /// go on reading them; their room would not be free). What makers that were killed left goes too. Nothing
-  /// is removed where it would not be enough.
+  /// Makes room for a cache of `bytes` more; empty, or the reason why that is impossible. All caches in the
+  /// folder (*.images, *.features) together may take at most `most_bytes`, and at most a quarter of the space
+  /// that the disk would have free without them. The least recently used ones are removed, except those that
+  /// a process has open (it could continue to read them, so no space would be freed). Leftovers of killed
+  /// processes are removed too. Nothing is removed if that would not free enough space.
   std::string make_room(int64_t bytes, int64_t most_bytes) const;
 
  private:

@@ -83,7 +83,7 @@ TEST_F(CacheFolderTest, MoreThanAllowedIsRefusedAndNothingGoes) {
   const auto there = add("a.images", 1000);
   EXPECT_THAT(CacheFolder(caches_).make_room(kBytes, kBytes - 1), HasSubstr("more than the"));
   EXPECT_THAT(CacheFolder(caches_).make_room(int64_t{1} << 60, int64_t{1} << 61),
-              HasSubstr("a quarter of the disk's free room"));
+              HasSubstr("a quarter of the disk's free space"));
   EXPECT_TRUE(is_there(there));
 }
 
@@ -114,7 +114,7 @@ TEST_F(CacheFolderTest, AFolderOfItsOwnIsForItsUserOnly) {
 }
 
 TEST_F(CacheFolderTest, DisksOfNetworksAndMemoryAreUnfit) {
-  EXPECT_THAT(unfit_for_caches("/dev/shm/lockstep/images"), HasSubstr("lies in memory"));
+  EXPECT_THAT(unfit_for_caches("/dev/shm/lockstep/images"), HasSubstr("is in memory"));
 }
 
 }  // namespace

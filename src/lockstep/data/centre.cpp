@@ -51,9 +51,8 @@ class Centres : public Datastore {
 
 void check_part(const ImageFormat& part, const ImageFormat& whole) {
   if (part.height <= whole.height && part.width <= whole.width) return;
-  throw Error(ErrorCode::invalid_option, "an image of " + size_text(part.height, part.width) +
-                                             " cannot be cut out of one of " +
-                                             size_text(whole.height, whole.width));
+  throw Error(ErrorCode::invalid_option, "cannot cut an image of " + size_text(part.height, part.width) +
+                                             " out of one of " + size_text(whole.height, whole.width));
 }
 
 void cut_part(std::span<const uint8_t> whole, const ImageFormat& from, int64_t top, int64_t left,

@@ -36,8 +36,8 @@ bool has_name(const Variant& variant, std::string_view name) {
   return name == variant.test_name || (name.starts_with(variant.train_prefix) && name.ends_with(".bin"));
 }
 
-// A folder's training files, else its test file; or one file, by name or by a length that only one variant
-// has.
+// The training files of a folder, or else its test file; or one file, recognised by its name or by a length
+// that only one variant has.
 Found find_files(const Files& files) {
   for (const Variant& variant : kVariants) {
     Found found{&variant, files.at_root([&](std::string_view name) { return has_name(variant, name); })};
@@ -63,7 +63,7 @@ std::vector<std::string> class_names(const Variant& variant, const Files& files)
     }
     if (static_cast<int64_t>(names.size()) == variant.class_count) return names;
     throw Error(ErrorCode::corrupt_data, "\"" + files.shown(variant.names_file) + "\" has " +
-                                             std::to_string(names.size()) + " names for " +
+                                             std::to_string(names.size()) + " names, but the dataset has " +
                                              std::to_string(variant.class_count) + " classes");
   }
   for (int64_t i = 0; i < variant.class_count; ++i) names.push_back(std::to_string(i));
@@ -73,7 +73,7 @@ std::vector<std::string> class_names(const Variant& variant, const Files& files)
 void add_file(const Variant& variant, const Files& files, const std::string& name, Images& images) {
   const std::string path = files.shown(name);
   const int64_t most = files.bytes_of(name);
-  // What is read, and the copy without its labels.
+  // Reads the whole file, then copies it without its labels.
   check_fits_memory(path, 2 * most + static_cast<int64_t>(images.pixels.size()));
   const std::string bytes = files.read(name, most);
   const auto size = static_cast<int64_t>(bytes.size());
@@ -82,7 +82,7 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
     throw Error(ErrorCode::corrupt_data,
                 "cannot read \"" + path + "\": it ends at byte " + std::to_string(size) + ", inside record " +
                     std::to_string(records + 1) + " of " + std::to_string(variant.record_bytes()) + " bytes",
-                "get the file again");
+                "download the file again");
   }
   for (int64_t i = 0; i < records; ++i) {
     const auto* record = reinterpret_cast<const uint8_t*>(bytes.data()) + i * variant.record_bytes();
@@ -92,7 +92,7 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
                   "cannot read \"" + path + "\": record " + std::to_string(i + 1) + " has label " +
                       std::to_string(label) + ", but a " + variant.kind + " has " +
                       std::to_string(variant.class_count) + " classes",
-                  "get the file again");
+                  "download the file again");
     }
     images.labels.push_back(label);
     images.pixels.insert(images.pixels.end(), record + variant.label_bytes, record + variant.record_bytes());

@@ -36,7 +36,7 @@ Collected collect(const NextMiniBatch& next) {
                       labels.const_data_ptr<int64_t>() + labels.numel());
     classes = std::max(classes, labels.max().item<int64_t>() + 1);
   }
-  if (number == 0) throw Error(ErrorCode::invalid_option, "there is no mini-batch to train on");
+  if (number == 0) throw Error(ErrorCode::invalid_option, "there are no mini-batches to train on");
   for (int64_t label = 0; label < classes; ++label) all.classes.push_back(std::to_string(label));
   collected.dataset = source_of(std::move(all), "mini-batches", {}).dataset;
   return collected;

@@ -1,5 +1,5 @@
-// torchvision's arithmetic on 8-bit tensors: sums in float, cut off to whole levels after each of the four
-// changes.
+// torchvision's arithmetic on 8-bit tensors: sums in float, truncated to integer levels after each of the
+// four changes.
 #include "lockstep/data/internal/color_jitter.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace lockstep::data {
 namespace {
 
 struct Planes {
-  std::span<uint8_t> red, green, blue;  // of a grey image all the same
+  std::span<uint8_t> red, green, blue;  // all equal for a grey image
   bool grey = false;
 };
 
@@ -53,7 +53,7 @@ void change_saturation(const Planes& planes, float factor) {
   }
 }
 
-// Hue runs from 0 to 6, a whole number for each of red, yellow, green, cyan, blue and magenta.
+// Hue ranges from 0 to 6, with a whole number for each of red, yellow, green, cyan, blue and magenta.
 void turn_hue(const Planes& planes, float turn) {
   if (planes.grey) return;
   for (size_t i = 0; i < planes.red.size(); ++i) {

@@ -1,5 +1,5 @@
-// A folder of class folders with CSV files: one file a sequence, a line a time step, a column a channel; a
-// first line of names is left out.
+// A folder of class folders with CSV files. A file is a sequence, a line is a time step, a column is a
+// channel. A first line with names is skipped.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -14,13 +14,14 @@
 namespace lockstep::data {
 namespace {
 
-// So many are read before they are looked at, which a server is asked for at once; fewer where they are long.
+// This many files are read before they are parsed, so that a server gets the requests together; fewer if the
+// files are long.
 constexpr size_t kFilesAtOnce = 512;
 constexpr int64_t kBytesAtOnce = 64 << 20;
 
 struct ClassFile {
   std::string class_name;
-  std::filesystem::path path;  // below the folder
+  std::filesystem::path path;  // relative to the folder
   int64_t bytes;
   friend bool operator<(const ClassFile& a, const ClassFile& b) {
     return std::tie(a.class_name, a.path) < std::tie(b.class_name, b.path);
@@ -48,7 +49,7 @@ std::vector<float> transposed(const std::vector<float>& rows, int64_t channels) 
   return values;
 }
 
-/// Reads one file's text; `channels` is what earlier files have, 0 before the first.
+/// Parses one file's text; `channels` is the number of channels of earlier files, 0 before the first.
 Sequence read_csv(const std::string& text, const std::string& path, int64_t& channels) {
   std::string_view rest = text, line;
   TextPlace place{path};
@@ -60,14 +61,14 @@ Sequence read_csv(const std::string& text, const std::string& path, int64_t& cha
     const auto count = static_cast<int64_t>(rows.size() - before);
     if (channels == 0) channels = count;
     if (count != channels)
-      refuse(place, "there are " + std::to_string(count) + " values in the line, and " +
-                        std::to_string(channels) + " before");
+      refuse(place, "the line has " + std::to_string(count) + " values, but earlier lines have " +
+                        std::to_string(channels));
   }
-  if (rows.empty()) refuse(place, "the file has no time step");
+  if (rows.empty()) refuse(place, "the file has no time steps");
   return {.values = transposed(rows, channels), .source = path};
 }
 
-// The class of a file that was named by itself is the folder that holds it.
+// For a file that was named directly, the class is the name of its folder.
 std::string class_of(const Files& files, const std::filesystem::path& path, Labels labels) {
   if (files.one_file()) return std::filesystem::absolute(files.root()).parent_path().filename().string();
   if (!path.has_parent_path()) return "";
@@ -82,16 +83,15 @@ std::vector<ClassFile> csv_files(const Files& files, const SourceOptions& option
     found.push_back({class_of(files, path, options.labels), path, name.bytes});
     if (found.back().class_name.empty() && !options.unlabelled) {
       throw Error(ErrorCode::invalid_option,
-                  "\"" + files.shown(files.path(name)) + "\" lies in no class folder",
-                  "put it into a folder that has the class's name");
+                  "\"" + files.shown(files.path(name)) + "\" is not in a class folder",
+                  "move it into a folder with the name of its class");
     }
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-// How many of the next files are read together: one where they lie on a disk, or nobody has said how long
-// they are.
+// How many of the next files are read together: one if they are on a disk or their sizes are unknown.
 size_t count_at_once(const io::ByteStore& store, std::span<const ClassFile> next) {
   size_t count = 0;
   for (int64_t bytes = 0;
@@ -145,8 +145,8 @@ Source open_csv(Files files, const SourceOptions& options) {
       Sequence sequence = read_csv(texts[i], files.shown(some[i].path.native()), channels);
       numbers += static_cast<int64_t>(sequence.values.size());
       if (numbers > kMostSequenceNumbers)
-        throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" has more than the " +
-                                                   with_commas(kMostSequenceNumbers) + " numbers allowed");
+        throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" has more than the maximum of " +
+                                                   with_commas(kMostSequenceNumbers) + " numbers");
       sequence.label = name.empty() ? -1 : std::distance(names.begin(), names.find(name));
       sequences.push_back(std::move(sequence));
     }

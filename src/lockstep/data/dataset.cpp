@@ -20,16 +20,16 @@ std::string decode_message(const std::string& source, const std::string& reason,
   return message + ": " + reason;
 }
 
-// Chosen samples of another datastore.
+// Selected samples of another datastore.
 class Subset : public Datastore {
  public:
   Subset(std::shared_ptr<const Datastore> whole, std::vector<int64_t> indices)
       : whole_(std::move(whole)), indices_(std::move(indices)) {
     for (const int64_t index : indices_) {
       if (index < 0 || index >= whole_->size()) {
-        throw Error(
-            ErrorCode::invalid_option,
-            "sample " + std::to_string(index) + " is not in a dataset of " + std::to_string(whole_->size()));
+        throw Error(ErrorCode::invalid_option, "sample " + std::to_string(index) +
+                                                   " is outside a dataset of " +
+                                                   std::to_string(whole_->size()) + " samples");
       }
     }
   }
@@ -77,7 +77,7 @@ int64_t first_part_count(int64_t count, double share) {
 
 BadImage::BadImage(std::string source, std::string reason, std::optional<Position> place)
     : Error(ErrorCode::corrupt_data, decode_message(source, reason, place),
-            "remove the file, or set --on-bad-sample skip"),
+            "remove the file, or add --on-bad-sample skip"),
       source_(std::move(source)),
       reason_(std::move(reason)) {}
 
@@ -98,8 +98,8 @@ Dataset Dataset::subset(std::vector<int64_t> indices) const {
 Dataset Dataset::partition(int64_t parts, int64_t index) const {
   if (parts < 1 || index < 0 || index >= parts) {
     throw Error(ErrorCode::invalid_option,
-                "there is no part " + std::to_string(index) + " of " + std::to_string(parts),
-                "parts count from 0");
+                "cannot take part " + std::to_string(index) + " of " + std::to_string(parts),
+                "parts are numbered from 0");
   }
   const Range range = part_of(size(), parts, index);
   std::vector<int64_t> indices(static_cast<size_t>(range.count()));
@@ -114,7 +114,7 @@ Dataset Dataset::shuffle(int64_t seed) const {
 std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) const {
   if (!(share > 0 && share < 1)) {
     throw Error(ErrorCode::invalid_option,
-                "a split's share is " + shortest(share) + ", but must be above 0 and below 1");
+                "the share of a split cannot be " + shortest(share) + ": it must be above 0 and below 1");
   }
   return split_labels(options.seed, [&](int64_t, int64_t count) { return first_part_count(count, share); });
 }
@@ -122,16 +122,16 @@ std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) c
 std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions options) const {
   if (count < 1)
     throw Error(ErrorCode::invalid_option,
-                "a split cannot take " + std::to_string(count) + " samples of each class", "take 1 or more");
+                "a split cannot take " + std::to_string(count) + " samples of each class", "use 1 or more");
   return split_labels(options.seed, [&](int64_t label, int64_t has) {
     if (has > count) return count;
     const std::string name = label >= 0 && label < std::ssize(classes())
                                  ? "class \"" + classes()[static_cast<size_t>(label)] + "\""
                                  : "label " + std::to_string(label);
     throw Error(ErrorCode::invalid_option,
-                "a split cannot take " + with_commas(count) + " samples of each class: " + name + " has " +
-                    with_commas(has) + ", and one or more must be left",
-                has > 1 ? "take at most " + with_commas(has - 1) : "add samples of that class");
+                "cannot take " + with_commas(count) + " samples of each class for a split: " + name +
+                    " has " + with_commas(has) + ", and at least one must remain",
+                has > 1 ? "use at most " + with_commas(has - 1) : "add samples of that class");
   });
 }
 

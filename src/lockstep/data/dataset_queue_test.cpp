@@ -122,7 +122,7 @@ TEST(DatasetQueue, CollateMakesWhatItLikesAndIsChecked) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("holds 2 samples, and the shard has 4\n  while filling mini-batch 1 of epoch 1"));
+                HasSubstr("holds 2 samples, but the shard has 4\n  while filling mini-batch 1 of epoch 1"));
   }
 }
 

@@ -1,4 +1,4 @@
-// What a labelled set of images is to the rest of the program.
+// A labelled set of images or sequences, as the rest of the program sees it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace lockstep::data {
 
-/// A decoded image: 8-bit, planar [C,H,W], C is 1 (grey) or 3 (red, green, blue).
+/// A decoded image: 8-bit, planar [C,H,W]; C is 1 (grey) or 3 (red, green, blue).
 struct Image {
   int64_t channels = 0;
   int64_t height = 0;
@@ -32,14 +32,14 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
-/// What the samples are: 8-bit images [C,H,W], or sequences, float32 [C,T], whose T time steps differ from
-/// sample to sample.
+/// The kind of the samples: 8-bit images [C,H,W], or sequences, float32 [C,T], whose number of time steps T
+/// may vary.
 enum class SampleKind { image, sequence };
 
 /// A stored image that cannot be read: `cannot decode "path": reason`, corrupt_data.
 class BadImage : public Error {
  public:
-  /// A sample's number in its dataset, for the message: `(sample 16 of 96000)`, counted from 1.
+  /// A sample's number in its dataset, for messages: `(sample 16 of 96000)`, counted from 1.
   struct Position {
     int64_t number = 0;
     int64_t count = 0;
@@ -55,9 +55,9 @@ class BadImage : public Error {
 
 class PixelTaker;
 
-/// Called once by a decoder when it knows the image's size; gives the memory, size.bytes() long, for the
-/// planar pixels. Made of a function that does so. A reader that wants another size or colour gives a taker
-/// too (data/pixels.h), which a decoder may hand its pixels instead.
+/// Called once by a decoder when it knows the image's size. Returns memory of size.bytes() bytes for the
+/// planar pixels. Can be made from a function that does so. A reader that wants another size or other
+/// channels also supplies a taker (data/pixels.h), and a decoder may pass its pixels to that instead.
 class PixelSink {
  public:
   template <class Memory>
@@ -65,7 +65,7 @@ class PixelSink {
   const Memory&,
       const ImageSize& > PixelSink(Memory memory, PixelTaker* taker = nullptr)
       : memory_(std::move(memory)),
-  taker_(taker) {}  // NOLINT: a lambda is one
+  taker_(taker) {}  // NOLINT: lambdas convert implicitly
   std::span<uint8_t> operator()(const ImageSize& size) const { return memory_(size); }
   PixelTaker* taker() const { return taker_; }
 
@@ -80,49 +80,48 @@ class Datastore {
   virtual ~Datastore() = default;
 
   virtual int64_t size() const = 0;
-  /// Class names in label order; label i is classes()[i].
+  /// Class names in label order: label i is classes()[i].
   virtual const std::vector<std::string>& classes() const = 0;
   virtual int64_t label(int64_t index) const = 0;
-  /// Where the sample comes from, for messages: a path, or "file#17".
+  /// The origin of a sample, for messages: a path, or "file#17".
   virtual std::string source(int64_t index) const = 0;
   /// Throws BadImage, not_found or io, naming source(index).
   virtual ImageSize image_size(int64_t index) const = 0;
-  /// Decodes the image as stored, [C,H,W], into the memory that `sink` gives. Throws as image_size
-  /// does; the memory then holds anything.
+  /// Decodes the image as stored, [C,H,W], into the memory that `sink` returns. Throws as image_size does;
+  /// the contents of that memory are then undefined.
   virtual void read_to(int64_t index, const PixelSink& sink) const = 0;
-  /// Whether all images have one size and lie decoded in memory, so that keeping a copy of them would gain
+  /// Whether all images have the same size and are already decoded in memory, so that another copy would save
   /// nothing.
   virtual bool in_memory() const { return false; }
-  /// How many samples are best read at once: more than there are cores where each read waits for a network;
-  /// 0: as many as there are cores.
+  /// The best number of parallel reads: more than the number of cores if each read waits for a network; 0:
+  /// the number of cores.
   virtual int64_t parallel_reads() const { return 0; }
-  /// Of a sequence [C,T], image_size is {C,1,T}, and read_to asks for that size and writes float32, 4 bytes a
+  /// For a sequence [C,T], image_size is {C,1,T}; read_to asks for that size and writes float32, 4 bytes per
   /// number.
   virtual SampleKind kind() const { return SampleKind::image; }
-  /// Whether sequences have a class at every time step (time_step_labels, -1 where there is none) and not one
-  /// as a whole (label, then -1).
+  /// Whether sequences have a class for each time step (time_step_labels, -1 where there is none) instead of
+  /// one for the whole sequence (label is then -1).
   virtual bool labels_time_steps() const { return false; }
   virtual std::span<const int64_t> time_step_labels(int64_t) const { return {}; }
-  /// Whether a sequence goes on where the sample at its place in the mini-batch before ended, so that
+  /// Whether a sequence continues the sample at the same position of the previous mini-batch, so that the
   /// recurrent state is carried over.
   virtual bool continues(int64_t) const { return false; }
-  /// How many samples a mini-batch must have for that; 0: any number.
+  /// The number of samples that a mini-batch must have for continues(); 0: any number.
   virtual int64_t slots() const { return 0; }
-  /// Path, count and order of the samples in one number: equal listings have equal hashes on every worker and
-  /// at resume.
+  /// A hash of the paths, number and order of the samples: equal listings have equal hashes on every worker
+  /// and at a resume.
   virtual uint64_t listing_hash() const = 0;
-  /// Sizes and times of the last change of what is read, in one number, for what is made of the images and
-  /// kept; 0: nobody can tell.
+  /// A hash of the sizes and change times of the data, for files derived from the images; 0: unknown.
   virtual uint64_t content_hash() const { return 0; }
-  /// Where the images come from, in words that no other datastore of this process has unless it holds the
-  /// same images and labels in the same order. Empty: nobody can tell, and the datastore is equal to itself
-  /// only.
+  /// Identifies the data within this process: two datastores have the same text only if they hold the same
+  /// images and labels in the same order. Empty: unknown; the datastore then equals only itself.
   virtual std::string identity() const { return {}; }
-  /// For chosen samples of another datastore: that one, and the place of a sample in it; else null.
+  /// For selected samples of another datastore: that datastore, and the index of a sample in it; otherwise
+  /// null.
   virtual std::shared_ptr<const Datastore> whole() const { return nullptr; }
   virtual int64_t index_in_whole(int64_t index) const { return index; }
 
-  /// read_to with memory of its own.
+  /// read_to with its own memory.
   Image read(int64_t index) const;
 };
 
@@ -131,7 +130,7 @@ struct SplitOptions {
   int64_t seed = 0;
 };
 
-/// A cheap value: a handle to a datastore, or to chosen samples of one.
+/// A value that is cheap to copy: a handle to a datastore, or to selected samples of one.
 class Dataset {
  public:
   Dataset() = default;
@@ -145,25 +144,25 @@ class Dataset {
   /// The samples at `indices`, in that order.
   Dataset subset(std::vector<int64_t> indices) const;
 
-  /// Part `index` of `parts` equal ones, in order: part_of(size(), parts, index). For loops in which each
-  /// worker has a dataset of its own. Throws invalid_option for an index that is not in [0, parts).
+  /// Part `index` of `parts` equal parts, in order: part_of(size(), parts, index). For loops in which each
+  /// worker has its own dataset. Throws invalid_option for an index outside [0, parts).
   Dataset partition(int64_t parts, int64_t index) const;
 
-  /// All samples in an order drawn by the seed.
+  /// All samples in a random order given by the seed.
   Dataset shuffle(int64_t seed) const;
 
-  /// Two parts: `share` (above 0, below 1; else invalid_option) of each label, drawn at random by the seed,
-  /// and the rest. Each label with two samples or more has at least one in each part; both parts keep the
-  /// order of the whole.
+  /// Two parts: `share` (above 0 and below 1, otherwise invalid_option) of the samples of each label, drawn
+  /// with the seed, and the rest. Each label with two or more samples has at least one in each part; both
+  /// parts keep the order of the whole.
   std::pair<Dataset, Dataset> split(double share, SplitOptions options = {}) const;
 
-  /// Two parts: `count` samples (1 or more) of each label that has any, drawn at random by the seed, and the
-  /// rest. Both keep the order of the whole. Throws invalid_option, with the class's name, where a label
-  /// would have none left for the rest.
+  /// Two parts: `count` samples (1 or more) of each label that has any, drawn with the seed, and the rest.
+  /// Both keep the order of the whole. Throws invalid_option with the class's name if no sample of a label
+  /// would remain for the rest.
   std::pair<Dataset, Dataset> split_by_count(int64_t count, SplitOptions options = {}) const;
 
  private:
-  /// taken(label, samples of it) go to the first part.
+  /// For each label, the first part takes as many samples as taken(label, number of its samples) returns.
   std::pair<Dataset, Dataset> split_labels(int64_t seed,
                                            const std::function<int64_t(int64_t, int64_t)>& taken) const;
   std::shared_ptr<const Datastore> store_;

@@ -30,7 +30,7 @@ bool is_pnm(std::string_view head) {
          std::string_view(" \t\r\n#").find(head[2]) != std::string_view::npos;
 }
 
-// Up to four samples of 16 bits a pixel.
+// Up to four samples of 16 bits per pixel.
 template <ImageSize (*size_of)(const ByteWindow&),
           void (*decode)(std::string_view file, const PixelSink& sink)>
 Decoding open_pixels(std::string_view file) {
@@ -72,7 +72,7 @@ constexpr std::array<Format, 6> kFormats{{
      open_pixels<webp_size, decode_webp>},
 }};
 
-// What is often found under the names of the others, and not read.
+// Formats that are not supported but are often found under the names of supported ones.
 constexpr std::array<std::pair<std::string_view, const char*>, 2> kOthers{
     {{"GIF8", "GIF"}, {"<", "text file (HTML or XML)"}}};
 
@@ -87,34 +87,36 @@ const Format* format_of_name(std::string_view name) {
   return nullptr;
 }
 
-// The format that the name promises, which the content must be of.
+// The content must have the format that the name promises.
 const Format& checked_format(std::string_view name, std::string_view head) {
   const Format* expected = format_of_name(name);
-  if (expected == nullptr) throw DecodeError("has no image's name");
+  if (expected == nullptr) throw DecodeError("its name has no image ending");
   if (head.empty()) throw DecodeError("the file is empty");
   if (expected->fits(head)) return *expected;
   for (const Format& format : kFormats) {
     if (format.fits(head))
-      throw DecodeError("holds a " + std::string(format.name) + ", not a " + expected->name + "; rename it");
+      throw DecodeError("it is a " + std::string(format.name) + ", not a " + expected->name +
+                        "; rename the file");
   }
   for (const auto& [signature, other] : kOthers) {
     if (head.starts_with(signature))
-      throw DecodeError("holds a " + std::string(other) + ", not a " + expected->name);
+      throw DecodeError("it is a " + std::string(other) + ", not a " + expected->name);
   }
   if (head.size() < 8) ends_at(expected->name, head.size());
-  throw DecodeError("is not a " + std::string(expected->name));
+  throw DecodeError("it is not a " + std::string(expected->name));
 }
 
-// Images that take less do not wait.
+// Smaller images do not wait.
 constexpr int64_t kSmallImage = int64_t{16} << 20;
 
-// Memory is the process's, and so all its queues go through one gate.
+// Memory belongs to the process, so all queues share one gate.
 MemoryGate& large_images() {
   static MemoryGate gate(device::memory_limit() / 4);
   return gate;
 }
 
-// While a large image is decoded; what is kept for the thread's next one is freed before others are let in.
+// Entered while a large image is decoded. Memory kept for the thread's next image is freed before others are
+// let in.
 class LargeImage {
  public:
   explicit LargeImage(int64_t bytes) : pass_(large_images(), bytes) {}
@@ -132,9 +134,9 @@ bool is_image_name(std::string_view name) { return format_of_name(name) != nullp
 
 void check_size(const ImageSize& size) {
   const std::string text = std::to_string(size.width) + "x" + std::to_string(size.height);
-  if (size.width <= 0 || size.height <= 0) throw DecodeError("has no pixels (" + text + ")");
+  if (size.width <= 0 || size.height <= 0) throw DecodeError("it has no pixels (" + text + ")");
   if (size.height > kMostPixels / size.width)
-    throw DecodeError("is " + text + ", more than the " + with_commas(kMostPixels) + " pixels allowed");
+    throw DecodeError("it has " + text + " pixels, more than the maximum of " + with_commas(kMostPixels));
 }
 
 void ends_at(const char* format, size_t offset) {

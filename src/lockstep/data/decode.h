@@ -1,5 +1,6 @@
-// Image files to pixels: PNG, JPEG, BMP, PPM and PGM, TIFF, WebP. The files are not trusted: sizes are
-// checked against stated bounds and against what so many bytes can hold before memory is taken.
+// Decodes image files: PNG, JPEG, BMP, PPM and PGM, TIFF, WebP. Files are not trusted: before memory is
+// allocated, sizes are checked against fixed limits and against the number of pixels that the file's bytes
+// can encode.
 #pragma once
 
 #include <cstdint>
@@ -16,42 +17,42 @@ namespace lockstep::data {
 constexpr int64_t kMostPixels = int64_t{1} << 27;
 constexpr int64_t kMostFileBytes = int64_t{1} << 29;
 
-/// Why an image cannot be read, e.g. "JPEG ends at byte 20480". Whoever knows the file's name makes a
-/// BadImage of it.
+/// Why an image cannot be read, for example "JPEG ends at byte 20480". A caller that knows the file's name
+/// turns it into a BadImage.
 class DecodeError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Whether the name ends as those of images do (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pnm, .tif, .tiff,
-/// .webp), in capitals or not.
+/// Whether the name has the ending of an image file (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pnm, .tif, .tiff,
+/// .webp), in upper or lower case.
 bool is_image_name(std::string_view name);
 
-/// Decodes a whole file held in memory to [C,H,W]; `name` says by its ending what it should be. Any thread.
-/// An image is turned as EXIF says (Pillow's ImageOps.exif_transpose), and alpha and transparency are
-/// dropped (its convert("RGB")). Grey stays one channel, a palette becomes three. PNG: every depth and kind;
-/// 16 bits become the upper 8. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1 to 32 bits, not compressed. PPM,
-/// PGM: binary. TIFF: the first image, not compressed or by PackBits, LZW, Deflate, JPEG or fax. WebP: not
-/// animated. Images of more than two million pixels wait for one another where those that all threads
-/// decode at once would take more than a quarter of the memory; so `sink` must not decode another.
-/// Throws DecodeError.
+/// Decodes a whole file in memory to [C,H,W]. The ending of `name` says what the format must be. Any thread.
+/// The image is rotated as EXIF says (Pillow's ImageOps.exif_transpose); alpha and transparency are dropped
+/// (Pillow's convert("RGB")). Grey images have one channel; palettes become three.
+/// PNG: all depths and kinds; of 16 bits the upper 8 are used. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1
+/// to 32 bits, uncompressed. PPM, PGM: binary. TIFF: the first image, uncompressed or PackBits, LZW, Deflate,
+/// JPEG or fax. WebP: not animated.
+/// Images of more than two million pixels wait for one another if decoding them at once would take more than
+/// a quarter of the memory. `sink` must therefore not decode another image. Throws DecodeError.
 void decode(std::string_view name, std::string_view file, const PixelSink& sink);
 
-/// Up to `count` bytes of a file from `offset` on, fewer at its end; the view is valid until the next call.
+/// Returns up to `count` bytes of a file from `offset`, fewer at its end. The view is valid until the next
+/// call.
 using ByteWindow = std::function<std::string_view(size_t offset, size_t count)>;
-/// What a window must be able to give at once.
+/// The number of bytes that a window must be able to return in one call.
 constexpr size_t kMostWindow = 4096;
 
-/// The same size that decode() would give, from a few kilobytes. Throws DecodeError and what the window
-/// throws.
+/// The size that decode() would give, from a few kilobytes. Throws DecodeError and what the window throws.
 ImageSize image_size_of(std::string_view name, const ByteWindow& bytes_at);
 
-/// Bytes of a file from `offset` on; fewer than asked for only at its end. Returns how many.
+/// Reads bytes of a file from `offset` and returns their number; fewer than requested only at the file's end.
 using ReadAt = std::function<size_t(int64_t offset, std::span<char> destination)>;
-/// image_size_of of what `read_at` reads, wherever that lies. Throws also what it throws.
+/// image_size_of for data that `read_at` reads from any place. Also throws what `read_at` throws.
 ImageSize stored_size(std::string_view name, const ReadAt& read_at);
 
-/// The same of a file. Throws also not_found or io.
+/// The same for a file. Also throws not_found or io.
 ImageSize stored_size(const std::string& path);
 
 }  // namespace lockstep::data

@@ -1,5 +1,5 @@
-// Windows bitmaps: a file header of 14 bytes, a header of 12 or 40 and more, a palette, rows padded to 4
-// bytes, the lowest first.
+// Windows bitmaps: a file header of 14 bytes, a header of 12 or at least 40 bytes, a palette, and rows padded
+// to 4 bytes, the bottom row first.
 #include <array>
 #include <bit>
 
@@ -16,7 +16,7 @@ struct BmpHeader {
   uint32_t bits = 0;
   bool lowest_first = true;
   size_t pixels_at = 0;
-  std::array<uint32_t, 3> masks{};  // of red, green, blue; 16 and 32 bits
+  std::array<uint32_t, 3> masks{};  // for red, green, blue, with 16 or 32 bits
   std::array<std::array<uint8_t, 3>, 256> palette{};
 };
 
@@ -64,8 +64,8 @@ BmpHeader bmp_header(const ByteWindow& bytes_at) {
   check_size(header.size);
   if (header.bits != 1 && header.bits != 4 && header.bits != 8 && header.bits != 16 && header.bits != 24 &&
       header.bits != 32) {
-    throw DecodeError("is a BMP of " + std::to_string(header.bits) +
-                      " bits a pixel, only 1, 4, 8, 16, 24 and 32 are read");
+    throw DecodeError("it is a BMP with " + std::to_string(header.bits) +
+                      " bits per pixel; only 1, 4, 8, 16, 24 and 32 are supported");
   }
   size_t after = kFileHeader + header_bytes;
   if (header.bits == 16) header.masks = {0x7c00, 0x03e0, 0x001f};
@@ -76,7 +76,7 @@ BmpHeader bmp_header(const ByteWindow& bytes_at) {
     for (size_t c = 0; c < 3; ++c) header.masks[c] = little_endian(bytes.substr(at + 4 * c, 4));
     if (header_bytes == 40) after += compression == kMasks ? 12 : 16;
   } else if (compression != kNotCompressed) {
-    throw DecodeError("is a compressed BMP, which is not read");
+    throw DecodeError("it is a compressed BMP, which is not supported");
   }
   if (header.bits <= 8) {
     const size_t most = size_t{1} << header.bits;
@@ -85,7 +85,7 @@ BmpHeader bmp_header(const ByteWindow& bytes_at) {
   return header;
 }
 
-// The bits that a mask selects, as a level.
+// The bits that a mask selects, scaled to a level.
 uint8_t masked(uint32_t value, uint32_t mask) {
   if (mask == 0) return 0;
   const int shift = std::countr_zero(mask);
@@ -120,7 +120,7 @@ void decode_bmp(std::string_view file, const PixelSink& sink) {
   const BmpHeader header = bmp_header(window_of(file));
   const auto row_bytes = static_cast<size_t>((header.size.width * header.bits + 31) / 32 * 4);
   const auto height = static_cast<size_t>(header.size.height);
-  // Some writers leave out the last row's padding.
+  // Some programs omit the padding of the last row.
   const size_t last_row = static_cast<size_t>((header.size.width * header.bits + 7) / 8);
   if (header.pixels_at > file.size() || file.size() - header.pixels_at < row_bytes * (height - 1) + last_row)
     ends_at("BMP", file.size());

@@ -12,22 +12,21 @@
 namespace lockstep::data {
 namespace {
 
-// A scan needs a bit for each block of 8x8 at least, and up to 32x32 pixels can share one in colour; more
-// pixels for a byte cannot be.
+// A scan needs at least one bit per block of 8x8, and in colour up to 32x32 pixels can share a block. A file
+// with more pixels per byte is invalid.
 constexpr int64_t kMostJpegPixelsPerByte = 1024;
-// Real files have a few dozen segments in front of the image.
+// Real files have a few dozen segments before the image.
 constexpr int kMostSteps = 1 << 16;
-// Each scan of a file of several goes over the whole image; progressive files have about ten.
+// Each scan of a file goes over the whole image; progressive files have about ten scans.
 constexpr int64_t kMostScannedPixels = 16 * kMostPixels;
-// Larger ones would take a good part of a GPU's memory, beside a training that wants it: two bytes and more
-// for each coefficient.
+// Larger images would take much of a GPU's memory, which training needs: at least two bytes per coefficient.
 constexpr int64_t kMostGpuPixels = int64_t{1} << 25;
 
-// What a JPEG's markers say in front of its pixels.
+// The contents of a JPEG's markers before its pixels.
 struct JpegHeader {
   ImageSize size;          // as stored: one channel or three
   int64_t components = 0;  // 4 is CMYK
-  bool adobe = false;      // has Adobe's marker, which means that CMYK is stored inverted
+  bool adobe = false;      // has Adobe's marker, so CMYK is stored inverted
   bool progressive = false;
   bool huffman = false;     // baseline, extended or progressive; not lossless, hierarchical or arithmetic
   int64_t orientation = 0;  // 0: no EXIF
@@ -61,23 +60,23 @@ bool is_huffman(int64_t marker) { return marker <= 0xc2; }
 // A frame segment: length, bits, height, width, components.
 void read_frame(std::string_view segment, JpegHeader& header) {
   if (const int64_t bits = byte_at(segment, 2); bits != 8)
-    throw DecodeError("is a JPEG with " + std::to_string(bits) + " bits a sample, only 8 are read");
+    throw DecodeError("it is a JPEG with " + std::to_string(bits) + " bits per sample; only 8 are supported");
   header.components = byte_at(segment, 7);
   if (header.components != 1 && header.components != 3 && header.components != 4) {
-    throw DecodeError("is a JPEG with " + std::to_string(header.components) +
-                      " components, only 1, 3 and 4 are read");
+    throw DecodeError("it is a JPEG with " + std::to_string(header.components) +
+                      " components; only 1, 3 and 4 are supported");
   }
   header.size = {header.components == 1 ? 1 : 3, big_endian16(segment, 3), big_endian16(segment, 5)};
   check_size(header.size);
 }
 
-// Up to the first scan.
+// Reads up to the first scan.
 JpegHeader jpeg_header(const ByteWindow& bytes_at) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   JpegHeader header;
   size_t offset = 2;
   for (int step = 0; step < kMostSteps; ++step) {
-    // Enough for every segment that is looked into.
+    // Enough for every segment that is parsed.
     const std::string_view bytes = bytes_at(offset, 20);
     if (bytes.size() < 2) ends_at("JPEG", offset + bytes.size());
     const int64_t marker = byte_at(bytes, 1);
@@ -95,13 +94,13 @@ JpegHeader jpeg_header(const ByteWindow& bytes_at) {
     }
     if (bytes.size() < 4) ends_at("JPEG", offset + bytes.size());
     const int64_t length = big_endian16(bytes, 2);
-    if (length < 2) damaged("a segment without length");
+    if (length < 2) damaged("a segment with no length");
     if (is_frame(marker) && header.components == 0) {
       if (bytes.size() < 10) ends_at("JPEG", offset + bytes.size());
       read_frame(bytes.substr(2), header);
       header.progressive = is_progressive(marker);
       header.huffman = is_huffman(marker);
-      // Only for ink is anything looked for behind the frame.
+      // Only CMYK images need information from after the frame header.
       if (header.components != 4) return header;
     }
     if (marker == 0xee && bytes.size() > 9 && bytes.substr(4, 5) == "Adobe") header.adobe = true;
@@ -113,7 +112,7 @@ JpegHeader jpeg_header(const ByteWindow& bytes_at) {
   damaged("no image after " + std::to_string(kMostSteps) + " segments");
 }
 
-// Where the first scan's marker stands, npos without one. Goes along the segments as libjpeg does.
+// Position of the first scan's marker, npos without one. Steps through the segments like libjpeg.
 size_t first_scan(std::string_view file) {
   for (size_t at = 2; at + 4 < file.size();) {
     const int64_t marker = byte_at(file, at + 1);
@@ -130,26 +129,26 @@ size_t first_scan(std::string_view file) {
   return std::string_view::npos;
 }
 
-// Whether the first scan has all components, for then libjpeg reads no other.
+// Whether the first scan has all components; libjpeg then reads no other scan.
 bool one_scan(std::string_view file, const JpegHeader& header) {
   if (header.progressive) return false;
   const size_t scan = first_scan(file);
   return scan != std::string_view::npos && byte_at(file, scan + 4) == header.components;
 }
 
-// Between the scans' bytes 0xff is never followed by a marker's code.
+// Inside a scan's data, 0xff is never followed by a marker's code.
 void check_scans(std::string_view file, const JpegHeader& header) {
   int64_t scans = 0;
   for (size_t at = file.find("\xff\xda"); at != std::string_view::npos; at = file.find("\xff\xda", at + 2))
     ++scans;
   if (scans * header.size.height > kMostScannedPixels / header.size.width) {
-    throw DecodeError("is a JPEG of " + std::to_string(scans) + " scans, too many for " +
+    throw DecodeError("it is a JPEG with " + std::to_string(scans) + " scans, too many for " +
                       std::to_string(header.size.width) + "x" + std::to_string(header.size.height) +
                       " pixels");
   }
 }
 
-// Damage that other readers accept too (a few stray bytes) is a warning; an early end is not.
+// Minor damage that other decoders accept too (a few stray bytes) is a warning; a premature end is an error.
 void check(int status, tjhandle handle, std::string_view file) {
   if (status == 0) return;
   const std::string_view message = tjGetErrorStr2(handle);
@@ -163,7 +162,7 @@ const unsigned char* bytes_of(std::string_view file) {
   return reinterpret_cast<const unsigned char*>(file.data());
 }
 
-// How the pixels of one file are made.
+// How the pixels of one file are decoded.
 struct Way {
   bool fast = false;
   int shrink = 1;  // 1, 2, 4 or 8
@@ -184,13 +183,13 @@ Way way_for(const JpegHeader& header, const PixelTaker* taker) {
   way.fast = true;
   way.flags |= TJFLAG_FASTUPSAMPLE;
   const double least = taker->least_scale(oriented(header.size, header.orientation));
-  // A turned image's half pixels would come to lie at its other end, so it has none.
+  // In a rotated image, partial pixels would end up at the opposite side, so there are none.
   const auto divides = [&](int shrink) {
     return header.orientation <= 1 || (header.size.height % shrink == 0 && header.size.width % shrink == 0);
   };
   while (way.shrink < 8 && least * way.shrink * 2 <= 1 && divides(way.shrink * 2)) way.shrink *= 2;
-  // The smaller transforms have no quick form, and with the flag TurboJPEG 2.1 takes the wrong factors for
-  // halved colours.
+  // The smaller transforms have no fast version, and with the flag TurboJPEG 2.1 uses wrong factors for
+  // subsampled colour.
   if (way.shrink == 1) way.flags |= TJFLAG_FASTDCT;
   return way;
 }
@@ -204,8 +203,8 @@ void decompress(std::string_view file, const ImageSize& size, TJPF format, const
   check(status, handle, file);
 }
 
-// What libjpeg says of a file's colours before it decodes; -1 where it says nothing, or sees another image
-// than we do.
+// The colour space that libjpeg reports before decoding; -1 if it reports none, or reads another image than
+// we do.
 struct StoredColours {
   int space = -1;
   int subsampling = -1;
@@ -221,8 +220,8 @@ StoredColours stored_colours(std::string_view file, const JpegHeader& header) {
   return known ? colours : StoredColours{};
 }
 
-// Of the kinds that every decoder has, and with an end, so that libjpeg would read it too. In bytes of a scan
-// a marker does not occur.
+// Only the kinds that every decoder supports, and with an end marker, so that libjpeg would read the file
+// too. A marker does not occur inside a scan's data.
 bool is_usual(std::string_view file, const JpegHeader& header) {
   if (!header.huffman || header.size.height * header.size.width > kMostGpuPixels) return false;
   const size_t scan = first_scan(file), end = file.rfind("\xff\xd9");
@@ -230,7 +229,7 @@ bool is_usual(std::string_view file, const JpegHeader& header) {
   return stored_colours(file, header).space == (header.components == 1 ? TJCS_GRAY : TJCS_YCbCr);
 }
 
-// False where it is left to libjpeg, which reads it exactly or says what is wrong with it.
+// False if the image is left to libjpeg, which decodes it exactly or reports what is wrong with it.
 bool decode_by(const device::JpegDecoder& decoder, std::string_view file, const JpegHeader& header,
                const PixelSink& sink) {
   const ImageSize& size = header.size;
@@ -240,8 +239,8 @@ bool decode_by(const device::JpegDecoder& decoder, std::string_view file, const 
          });
 }
 
-// Luma and chroma as they are stored, of which fewer pixels have to be resized. False where the file is not
-// of one of the usual kinds.
+// Luma and chroma as stored, so fewer pixels must be resized. False if the file is not of one of the usual
+// kinds.
 bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way& way,
                       const PixelSink& sink) {
   const tjhandle handle = thread_handle();
@@ -280,7 +279,7 @@ bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way
   return true;
 }
 
-// In place, from the bytes of four inks to those of three colours.
+// In place, from four bytes of ink to three bytes of colour.
 void ink_to_colours(std::span<uint8_t> ink, bool inverted, int64_t pixels) {
   const uint32_t flip = inverted ? 0 : 255;
   for (int64_t i = 0; i < pixels; ++i) {

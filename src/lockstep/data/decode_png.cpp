@@ -13,15 +13,15 @@
 namespace lockstep::data {
 namespace {
 
-// Deflate makes at most 1,032 bytes of one.
+// Deflate expands one byte to at most 1,032.
 constexpr int64_t kMostPngInflation = 1040;
 constexpr size_t kPngHeaderBytes = 33;
-// Colour profiles and texts beside the image; they are read over, not used.
+// Colour profiles and texts are skipped.
 constexpr size_t kMostChunkBytes = size_t{16} << 20;
 
-// What libspng and zlib take for one image, about 60 KB in a dozen pieces, out of memory that the thread
-// keeps: for images of a few hundred bytes malloc would take longer than the decoding. What does not fit
-// comes from malloc.
+// Memory for libspng and zlib, about 60 KB in a dozen blocks for each image. It comes from a buffer that the
+// thread keeps, because malloc would take longer than decoding an image of a few hundred bytes. Larger blocks
+// come from malloc.
 class Pieces {
  public:
   void begin() { used_ = 0; }
@@ -49,7 +49,7 @@ class Pieces {
   }
 
  private:
-  static constexpr size_t kHead = 16;  // keeps pieces aligned, and has their size
+  static constexpr size_t kHead = 16;  // keeps blocks aligned, and stores their size
   bool is_own(const void* piece) const {
     return std::less_equal<>{}(memory_.data(), static_cast<const std::byte*>(piece)) &&
            std::less<>{}(static_cast<const std::byte*>(piece), memory_.data() + memory_.size());
@@ -92,12 +92,12 @@ void check(int status, std::string_view file) {
 struct PngHeader {
   ImageSize size;
   int64_t bits_per_sample = 0;
-  int64_t samples = 0;  // in a stored pixel
+  int64_t samples = 0;  // per stored pixel
   bool palette = false;
   int64_t orientation = 1;
 };
 
-// EXIF is a chunk of its own, looked for in front of the pixels.
+// EXIF is a separate chunk; only the chunks before the pixels are searched.
 int64_t png_orientation(const ByteWindow& bytes_at) {
   constexpr int kMostChunks = 256;
   size_t offset = kPngHeaderBytes;
@@ -152,7 +152,7 @@ void decode_png(std::string_view file, const PixelSink& sink) {
   check(spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_DISCARD), file);
   check(spng_set_png_buffer(context.get(), file.data(), file.size()), file);
 
-  // Whole bytes come as they are stored, the upper byte of 16 bits first.
+  // Samples of whole bytes are stored as they are, with the upper byte of 16 bits first.
   const int format = header.palette ? SPNG_FMT_RGB8 : header.bits_per_sample < 8 ? SPNG_FMT_G8 : SPNG_FMT_RAW;
   size_t bytes = 0;
   check(spng_decoded_image_size(context.get(), format, &bytes), file);

@@ -1,4 +1,4 @@
-// PGM and PPM in their binary forms, P5 and P6: three numbers in text, then the samples.
+// PGM and PPM in binary form, P5 and P6: three numbers as text, then the samples.
 #include <cctype>
 
 #include "lockstep/data/internal/formats.h"
@@ -17,7 +17,7 @@ struct PnmHeader {
   throw DecodeError("PPM is damaged (no header)");
 }
 
-// The next number behind blanks and comments, which go from # to the line's end.
+// The next number after blanks and comments; a comment goes from # to the end of the line.
 int64_t next_number(std::string_view bytes, size_t& at) {
   while (at < bytes.size() &&
          (std::isspace(static_cast<unsigned char>(bytes[at])) != 0 || bytes[at] == '#')) {
@@ -31,10 +31,10 @@ int64_t next_number(std::string_view bytes, size_t& at) {
   const size_t begin = at;
   for (; at < bytes.size() && bytes[at] >= '0' && bytes[at] <= '9'; ++at) {
     value = value * 10 + (bytes[at] - '0');
-    if (value > int64_t{1} << 32) throw DecodeError("PPM is damaged (a number of many digits)");
+    if (value > int64_t{1} << 32) throw DecodeError("PPM is damaged (a number with too many digits)");
   }
   if (at == bytes.size()) no_header(bytes);
-  if (at == begin) throw DecodeError("PPM is damaged (no number where one must be)");
+  if (at == begin) throw DecodeError("PPM is damaged (a number is missing)");
   return value;
 }
 
@@ -42,7 +42,7 @@ PnmHeader pnm_header(const ByteWindow& bytes_at) {
   const std::string_view bytes = bytes_at(0, kMostWindow);
   if (bytes.size() < 3) no_header(bytes);
   if (bytes[1] != '5' && bytes[1] != '6')
-    throw DecodeError("is a PNM of kind P" + std::string(1, bytes[1]) + ", only P5 and P6 are read");
+    throw DecodeError("it is a PNM of kind P" + std::string(1, bytes[1]) + "; only P5 and P6 are supported");
   PnmHeader header;
   header.pixels_at = 2;
   header.size.channels = bytes[1] == '5' ? 1 : 3;

@@ -218,7 +218,7 @@ TEST(Decode, ScansAreCountedWhereThereAreSeveral) {
   EXPECT_EQ(grey.channels, 3);
   EXPECT_EQ(grey.pixels, std::vector<uint8_t>(3 * 16 * 16, 128));
   EXPECT_THAT(failure("a.jpg", scan_by_scan(8192, 60, 2000)),
-              HasSubstr("is a JPEG of 60 scans, too many for 8192x8192 pixels"));
+              HasSubstr("is a JPEG with 60 scans, too many for 8192x8192 pixels"));
   // What follows the one scan of an ordinary file, such as a film, is none of its scans.
   const std::string jpeg = bytes_of(test::kJpegColour);
   std::string behind(16'800'000, '\xff');

@@ -1,5 +1,5 @@
-// TIFF by libtiff: what most files have (8 or 16 bits, grey or colour, alpha beside it) as it is stored, the
-// rest by libtiff's own conversion.
+// TIFF with libtiff. The most common kinds (8 or 16 bits, grey or colour, with or without alpha) are read as
+// stored; the rest goes through libtiff's own conversion.
 #include <algorithm>
 #include <array>
 #include <cstdarg>
@@ -16,11 +16,11 @@
 namespace lockstep::data {
 namespace {
 
-// Deflate makes at most 1,032 bytes of one, LZW and fax fewer or hardly more.
+// Deflate expands one byte to at most 1,032; LZW and fax expand less or about the same.
 constexpr int64_t kMostTiffInflation = 4096;
 constexpr int64_t kMostAllocation = 4 * kMostPixels;
 
-// A file as libtiff reads it, and what libtiff has to say.
+// A file in libtiff's terms, and libtiff's messages.
 struct TiffStream {
   const ByteWindow& bytes_at;
   uint64_t size = 0;
@@ -73,7 +73,7 @@ struct CloseTiff {
 using OpenTiff = std::unique_ptr<TIFF, CloseTiff>;
 
 [[noreturn]] void damaged(const TiffStream& stream) {
-  std::string why = stream.error.empty() ? "libtiff does not read it" : stream.error;
+  std::string why = stream.error.empty() ? "libtiff cannot read it" : stream.error;
   while (!why.empty() && (why.back() == '.' || why.back() == '\n')) why.pop_back();
   throw DecodeError("TIFF is damaged (" + why + ")");
 }
@@ -87,7 +87,7 @@ OpenTiff open_stream(TiffStream& stream) {
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostAllocation);
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &stream);
   TIFFOpenOptionsSetWarningHandlerExtR(options.get(), drop_warning, &stream);
-  // r: no writing; m: no mapping.
+  // r: no writing; m: no memory mapping.
   OpenTiff tiff(TIFFClientOpenExt("", "rm", &stream, read_stream, refuse_write, seek_stream, close_stream,
                                   size_of_stream, nullptr, nullptr, options.get()));
   if (tiff == nullptr) damaged(stream);
@@ -106,7 +106,7 @@ struct TiffHeader {
 
   int64_t pixel_bits() const { return int64_t{samples} * bits; }
   bool is_grey() const { return kind == PHOTOMETRIC_MINISBLACK || kind == PHOTOMETRIC_MINISWHITE; }
-  /// Samples that are levels themselves, a pixel's beside one another.
+  /// Samples that are levels, with the samples of a pixel next to each other.
   bool plain() const {
     return (bits == 8 || bits == 16) && !in_planes && !floating && samples >= size.channels && samples <= 8 &&
            (is_grey() || kind == PHOTOMETRIC_RGB) && compression != COMPRESSION_JPEG;
@@ -126,7 +126,7 @@ TiffHeader header_of(TIFF* tiff) {
   TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &header.compression);
   TIFFGetFieldDefaulted(tiff, TIFFTAG_ORIENTATION, &header.orientation);
   if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &header.kind) == 0)
-    throw DecodeError("TIFF is damaged (it does not say what its samples mean)");
+    throw DecodeError("TIFF is damaged (the meaning of its samples is missing)");
   header.in_planes = planes == PLANARCONFIG_SEPARATE && header.samples > 1;
   header.floating = format != SAMPLEFORMAT_UINT;
   header.size = {header.is_grey() ? 1 : 3, height, width};
@@ -137,12 +137,12 @@ TiffHeader header_of(TIFF* tiff) {
       COMPRESSION_DEFLATE,   COMPRESSION_PACKBITS, COMPRESSION_CCITTFAX3,
       COMPRESSION_CCITTFAX4, COMPRESSION_CCITTRLE, COMPRESSION_JPEG};
   if (std::find(kRead.begin(), kRead.end(), header.compression) == kRead.end()) {
-    throw DecodeError("is a TIFF with compression " + std::to_string(header.compression) +
-                      ", which is not read");
+    throw DecodeError("it is a TIFF with compression " + std::to_string(header.compression) +
+                      ", which is not supported");
   }
   if (header.floating || header.bits > 16)
-    throw DecodeError("is a TIFF of " + std::to_string(header.bits) + " bits a sample" +
-                      (header.floating ? " with a sign or a point" : "") + ", which is not read");
+    throw DecodeError("it is a TIFF with " + std::to_string(header.bits) + " bits per sample" +
+                      (header.floating ? " (signed or floating point)" : "") + ", which is not supported");
   return header;
 }
 
@@ -151,7 +151,7 @@ void check_bytes(const TiffHeader& header, uint64_t file_bytes) {
   if (bits / 8 / kMostTiffInflation > static_cast<int64_t>(file_bytes)) ends_at("TIFF", file_bytes);
 }
 
-// Tiles or strips: rows and columns that are compressed together.
+// Tiles or strips: rectangles that are compressed separately.
 struct Blocks {
   int64_t height = 0;
   int64_t width = 0;
@@ -177,8 +177,8 @@ Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream)
   return {height, width, int64_t{width} * header.pixel_bits() / 8, tiles};
 }
 
-// The samples as they are stored, [H,W,samples]. Strips are decoded where they belong, a tile behind all
-// others first.
+// The samples as stored, [H,W,samples]. Strips are decoded in place; a tile is first decoded to a buffer
+// after the image.
 std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
   const Blocks blocks = blocks_of(tiff, header, stream);
   const int64_t pixel_bytes = header.pixel_bits() / 8;
@@ -213,7 +213,7 @@ void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, 
   if (header.kind == PHOTOMETRIC_MINISWHITE) {
     for (uint8_t& byte : samples) byte = static_cast<uint8_t>(~byte);
   }
-  // libtiff gives 16 bits in this machine's order, the upper byte last.
+  // libtiff returns 16 bits in this machine's byte order, so the upper byte is the second one.
   const int64_t sample_bytes = header.bits / 8;
   give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.samples * sample_bytes,
                             sample_bytes),
@@ -226,15 +226,15 @@ void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stre
   const auto width = static_cast<uint32_t>(header.size.width),
              height = static_cast<uint32_t>(header.size.height);
   const auto pixels = static_cast<size_t>(width) * height;
-  // Zeros that take no memory before they are written: a damaged file of few bytes may promise many pixels.
+  // Zeroed memory is not used before it is written: a small damaged file may promise many pixels.
   const std::unique_ptr<uint32_t[], decltype(&std::free)> colours(
       static_cast<uint32_t*>(std::calloc(pixels, sizeof(uint32_t))), &std::free);
   if (colours == nullptr) throw std::bad_alloc();
   TIFFRGBAImage image;
   std::array<char, 1024> why{};
   if (TIFFRGBAImageBegin(&image, tiff, /*stop_on_error=*/1, why.data()) == 0)
-    throw DecodeError("is a TIFF that is not read (" + std::string(why.data()) + ")");
-  image.req_orientation = header.orientation;  // as stored; it is turned here
+    throw DecodeError("it is a TIFF that is not supported (" + std::string(why.data()) + ")");
+  image.req_orientation = header.orientation;  // as stored; rotated later in this file
   const int read = TIFFRGBAImageGet(&image, colours.get(), width, height);
   TIFFRGBAImageEnd(&image);
   if (read == 0) damaged(stream);
@@ -259,7 +259,7 @@ class TiffFile {
                   compressed = static_cast<int64_t>(stream_.size);
     if (header_.plain())
       return pixels * header_.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
-    // libtiff makes four bytes of each pixel, and holds a whole block meanwhile.
+    // libtiff makes four bytes per pixel and also keeps a whole block in memory.
     return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) +
            compressed;
   }
@@ -279,7 +279,7 @@ class TiffFile {
 }  // namespace
 
 ImageSize tiff_size(const ByteWindow& bytes_at) {
-  // The size of a file is not known here, and reading stops at its end.
+  // The file size is unknown here; reading stops at the file's end.
   TiffStream stream(bytes_at, kMostFileBytes);
   const OpenTiff tiff = open_stream(stream);
   const TiffHeader header = header_of(tiff.get());

@@ -1,4 +1,4 @@
-// WebP: a RIFF file of chunks, of which libwebp reads the image and this file EXIF.
+// WebP: a RIFF file of chunks. libwebp decodes the image, and this file reads EXIF.
 #include <new>
 
 #include <webp/decode.h>
@@ -8,7 +8,8 @@
 namespace lockstep::data {
 namespace {
 
-// Without loss one colour takes hardly a byte; so small images may be of few bytes, and large ones not.
+// In lossless mode one colour takes almost no bytes, so a file of a few bytes may hold a small image but not
+// a large one.
 constexpr int64_t kPixelsOfAnyFile = int64_t{1} << 24;
 constexpr int64_t kMostWebpPixelsPerByte = 4096;
 constexpr int kMostChunks = 1 << 12;
@@ -18,8 +19,7 @@ struct WebpHeader {
   int64_t orientation = 1;
 };
 
-// EXIF is a chunk of its own, behind the image. An extended file says in its first chunk whether there is
-// one.
+// EXIF is a separate chunk after the image. In an extended file, the first chunk says whether there is one.
 int64_t webp_orientation(const ByteWindow& bytes_at) {
   const std::string_view head = bytes_at(0, 24);
   constexpr uint8_t kHasExif = 0x08;
@@ -45,7 +45,8 @@ WebpHeader webp_header(const ByteWindow& bytes_at) {
       WebPGetFeatures(reinterpret_cast<const uint8_t*>(head.data()), head.size(), &features);
   if (status == VP8_STATUS_NOT_ENOUGH_DATA && head.size() < kMostWindow) ends_at("WebP", head.size());
   if (status != VP8_STATUS_OK) throw DecodeError("WebP is damaged (no header)");
-  if (features.has_animation != 0) throw DecodeError("is an animated WebP, only single images are read");
+  if (features.has_animation != 0)
+    throw DecodeError("it is an animated WebP; only single images are supported");
   WebpHeader header{.size = {3, features.height, features.width}};
   check_size(header.size);
   header.orientation = webp_orientation(bytes_at);
@@ -68,7 +69,7 @@ void decode_webp(std::string_view file, const PixelSink& sink) {
   const std::span<uint8_t> colours = scratch(static_cast<size_t>(header.size.bytes()));
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0)
-    throw DecodeError("libwebp is of another version than its headers");
+    throw DecodeError("the version of libwebp differs from that of its headers");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {colours.data(), static_cast<int>(3 * header.size.width), colours.size()};

@@ -2,8 +2,8 @@
 
 namespace lockstep::data {
 
-// A TIFF header: byte order, 42, where the first table of tags lies; there entries of 12 bytes: tag, type,
-// count, value.
+// A TIFF header: byte order, 42, offset of the first table of tags. The table has entries of 12 bytes: tag,
+// type, count, value.
 int64_t exif_orientation(const ByteWindow& bytes_at) {
   constexpr uint32_t kOrientation = 0x0112, kShort = 3;
   constexpr size_t kEntryBytes = 12, kMostEntries = 256;

@@ -1,5 +1,5 @@
-// IDX, the format of MNIST: big-endian magic (0, 0, type 8 = u8, dimensions), one 32-bit length a dimension,
-// then the bytes. http://yann.lecun.com/exdb/mnist describes it.
+// IDX, the format of MNIST: a big-endian magic number (0, 0, type 8 = u8, dimensions), one 32-bit length per
+// dimension, then the bytes. http://yann.lecun.com/exdb/mnist describes it.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -20,7 +20,7 @@ constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 
 Error corrupt(const ByteFile& file, const std::string& why) {
-  return {ErrorCode::corrupt_data, "cannot read \"" + file.name() + "\": " + why, "get the file again"};
+  return {ErrorCode::corrupt_data, "cannot read \"" + file.name() + "\": " + why, "download the file again"};
 }
 
 template <size_t count>
@@ -33,7 +33,7 @@ std::array<int64_t, count> read_header(ByteFile& file, uint32_t magic, const cha
     return uint32_t{bytes[4 * i]} << 24 | uint32_t{bytes[4 * i + 1]} << 16 | uint32_t{bytes[4 * i + 2]} << 8 |
            bytes[4 * i + 3];
   };
-  if (number(0) != magic) throw corrupt(file, "it does not hold " + std::string(what));
+  if (number(0) != magic) throw corrupt(file, "it does not contain " + std::string(what));
   std::array<int64_t, count> lengths{};
   for (size_t i = 0; i < count; ++i) lengths[i] = number(i + 1);
   return lengths;
@@ -41,7 +41,7 @@ std::array<int64_t, count> read_header(ByteFile& file, uint32_t magic, const cha
 
 std::vector<uint8_t> read_body(ByteFile& file, int64_t bytes, int64_t header_bytes) {
   const std::string promise = "its header promises " + with_commas(bytes) + " bytes";
-  if (bytes > file.most_bytes()) throw corrupt(file, promise + ", more than the file can hold");
+  if (bytes > file.most_bytes()) throw corrupt(file, promise + ", more than the file can contain");
   check_fits_memory(file.name(), bytes);
   std::vector<uint8_t> body(static_cast<size_t>(bytes));
   const size_t have = file.read(body.data(), body.size());
@@ -49,7 +49,7 @@ std::vector<uint8_t> read_body(ByteFile& file, int64_t bytes, int64_t header_byt
     throw corrupt(file, promise + " after itself, but it ends at byte " +
                             std::to_string(have + static_cast<size_t>(header_bytes)));
   uint8_t more = 0;
-  if (file.read(&more, 1) != 0) throw corrupt(file, promise + ", but more follow");
+  if (file.read(&more, 1) != 0) throw corrupt(file, promise + ", but there are more");
   return body;
 }
 
@@ -64,7 +64,7 @@ Images read_images(const Files& files, const std::string& path) {
   } catch (const DecodeError& error) {
     throw corrupt(file, std::string("an image ") + error.what());
   }
-  if (count == 0) throw Error(ErrorCode::invalid_option, "\"" + file.name() + "\" holds no image");
+  if (count == 0) throw Error(ErrorCode::invalid_option, "\"" + file.name() + "\" contains no images");
   images.pixels = read_body(file, count * height * width, 16);
   return images;
 }
@@ -73,19 +73,19 @@ std::vector<uint8_t> read_labels(const Files& files, const std::string& path, in
   ByteFile file(files, path);
   const auto [count] = read_header<1>(file, kLabelsMagic, "IDX labels");
   if (count != image_count)
-    throw corrupt(file,
-                  "it has " + with_commas(count) + " labels for " + with_commas(image_count) + " images");
+    throw corrupt(file, "it has " + with_commas(count) + " labels, but there are " +
+                            with_commas(image_count) + " images");
   return read_body(file, count, 8);
 }
 
-// The labels' file beside an images' file, packed or not.
+// The label file that belongs to an image file, compressed or not.
 std::string labels_name(const Files& files, std::string name) {
   name.replace(name.rfind(kImagesPart), kImagesPart.size(), kLabelsPart);
   const std::string other = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name + ".gz";
   return !files.has(name) && files.has(other) ? other : name;
 }
 
-// The train pair before any other, in order of name.
+// The training pair first, then the others in the order of their names.
 std::string images_name(const Files& files) {
   std::vector<std::string> found = files.at_root(is_idx_name);
   std::stable_partition(found.begin(), found.end(),

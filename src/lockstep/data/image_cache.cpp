@@ -10,12 +10,12 @@
 namespace lockstep::data {
 namespace {
 
-// To be raised when decoding or resizing gives other levels than before.
+// Increase this version when decoding or resizing gives different levels.
 constexpr uint64_t kDecoding = 2;
 
-constexpr const char* kNobodyCanTell = "nobody can tell whether these images changed";
+constexpr const char* kNobodyCanTell = "changes of these images cannot be detected";
 
-// All but RecordsKey::content, for which a folder is asked for all its files' times.
+// All of RecordsKey except content, which requires the times of all files of a folder.
 RecordsKey key_for(const Datastore& store, const ImageFormat& format) {
   return {.identity = hash_of_format(format, hash_of(store.identity())),
           .count = store.size(),
@@ -23,8 +23,8 @@ RecordsKey key_for(const Datastore& store, const ImageFormat& format) {
 }
 
 std::string never_cached(const Datastore& store) {
-  if (store.kind() != SampleKind::image) return "sequences are not kept in files";
-  if (store.in_memory()) return "the images lie decoded in memory";
+  if (store.kind() != SampleKind::image) return "sequences are not cached in files";
+  if (store.in_memory()) return "the decoded images are already in memory";
   return store.identity().empty() ? kNobodyCanTell : "";
 }
 
@@ -71,10 +71,10 @@ OpenedCache open_image_cache(const std::filesystem::path& folder, const Datastor
     if (auto cache = RecordFile::find(path, key)) return {std::move(cache)};
   }
   if (key.file_bytes() > most_bytes)
-    return {nullptr, "it would take " + as_bytes(key.file_bytes()) + ", more than the " +
-                         as_bytes(most_bytes) + " allowed"};
+    return {nullptr, "it would take " + as_bytes(key.file_bytes()) + ", more than the limit of " +
+                         as_bytes(most_bytes)};
   if (use == CacheUse::read)
-    return {nullptr, there ? "the one there is of other files" : "there is none", there};
+    return {nullptr, there ? "the existing one is of other files" : "none exists", there};
   return {RecordFile::find_or_make(path, key)};
 }
 

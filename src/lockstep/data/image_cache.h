@@ -1,5 +1,5 @@
-// Decoded images in a file, so that they are decoded once for all runs, processes and trials that want them
-// in one format.
+// Decoded images in a file, so that all runs, processes and trials that use them in one format decode them
+// only once.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@
 
 namespace lockstep::data {
 
-/// Whether a cache that is not there, or not of these images any more, is made.
+/// Whether to create a cache that does not exist or no longer matches the images.
 enum class CacheUse { read, make };
 
-/// The bits that decide how an image of some file looks, into a hash.
+/// Adds everything that decides the decoded image of a file to a hash.
 uint64_t hash_of_format(const ImageFormat& format, uint64_t seed);
 
-/// What the file of these images is of, and its name. Asks a folder for all its files' times.
+/// The key and name of the cache file for these images. Requests the times of all files of a folder.
 RecordsKey image_cache_key(const Datastore& store, const ImageFormat& format);
 std::string image_cache_name(const RecordsKey& key);
 
-/// What a cache of these images takes on the disk.
+/// Disk space for a cache of these images, in bytes.
 int64_t image_cache_bytes(const Datastore& store, const ImageFormat& format);
 
-/// Why there can be no cache of these images; empty: there can. Asks a folder for all its files' times.
+/// Why these images cannot be cached; empty: they can. Requests the times of all files of a folder.
 std::string image_cache_obstacle(const Datastore& store);
 
 struct OpenedCache {
-  std::shared_ptr<const RecordFile> cache = nullptr;  ///< a record for each image, its pixels
+  std::shared_ptr<const RecordFile> cache = nullptr;  ///< one record per image: its pixels
   std::string reason = {};                            ///< why there is none
-  bool stale = false;  ///< the one there is of other files; with CacheUse::read
+  bool stale = false;  ///< with CacheUse::read: the existing cache is of other files
 };
 
-/// The file of these images in `folder`, made (empty, its room reserved) if need be. It belongs to a
-/// listing with sizes and times of change: after a change of those it is made anew. None, with the reason,
-/// when nobody can tell whether the images changed (Datastore::content_hash), when there is none of these
-/// images and it would take more than `most_bytes`, or with CacheUse::read. Throws io when the folder
-/// cannot be written or the disk is too full.
+/// The cache file of these images in `folder`, created if necessary (empty, with its space reserved). It
+/// belongs to a listing with sizes and change times, and is created again after these change. None, with the
+/// reason, if changes of the images cannot be detected (Datastore::content_hash), if no cache exists and a
+/// new one would take more than `most_bytes`, or, with CacheUse::read, if none exists. Throws io if the
+/// folder cannot be written or the disk is too full.
 OpenedCache open_image_cache(const std::filesystem::path& folder, const Datastore& store,
                              const ImageFormat& format, CacheUse use, int64_t most_bytes);
 

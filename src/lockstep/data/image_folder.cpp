@@ -19,8 +19,7 @@
 namespace lockstep::data {
 namespace {
 
-// One image: where its path lies in Listing::paths, how many bytes it has where that is known, and its
-// class.
+// An image: the offset of its path in Listing::paths, its size in bytes if it is known, and its class.
 struct Entry {
   uint64_t offset = 0;
   int64_t bytes = -1;
@@ -28,7 +27,7 @@ struct Entry {
   int32_t label = 0;
 };
 
-// What is found among the files. Paths are relative to the root.
+// The result of sorting the files. Paths are relative to the root.
 struct Listing {
   std::string paths;  // of Files
   std::vector<Entry> entries;
@@ -36,11 +35,9 @@ struct Listing {
   std::unordered_map<std::string, int32_t> class_places;
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
-  std::vector<std::string>
-      splits;  // first-level folders, in order, that are named as the parts of a dataset are
+  std::vector<std::string> splits;  // first-level folders with the name of a part of a dataset, in order
   size_t folders = 0;
-  uint64_t contents =
-      0;  // of all images' contents_of, added, for stores have no order; 0 when one is not known
+  uint64_t contents = 0;  // sum of all images' contents_of, because stores have no order; 0 if one is unknown
 
   std::string_view path(const Entry& entry) const {
     return std::string_view(paths).substr(entry.offset, entry.length);
@@ -54,7 +51,7 @@ struct Listing {
   }
 };
 
-// How the parts of a dataset are named, and the words of a command before each, in a command's order.
+// The usual names of the parts of a dataset, each with the option that takes it, in a command's order.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSplits{
     {{"train", ""},
      {"training", ""},
@@ -84,15 +81,15 @@ std::string_view name_in(std::string_view path) {
   return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
 }
 
-// Size and time of an image in one number, 0 when the listing does not have them.
+// A hash of an image's size and change time; 0 if the listing does not have them.
 uint64_t contents_of(const io::Listed& listed) {
   if (!listed.changed) return 0;
   const std::array<int64_t, 2> numbers{listed.size, *listed.changed};
   return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
-// Sorts the files into images with their classes, strays and empty class folders. Some stores name no
-// folders, so they are also taken from the files' paths.
+// Sorts the files into images with their classes, strays and empty class folders. Some stores do not list
+// folders, so folders are also derived from the files' paths.
 class Sorting {
  public:
   Sorting(const Files& files, const SourceOptions& options) : files_(files), options_(options) {}
@@ -109,9 +106,9 @@ class Sorting {
 
  private:
   struct Folder {
-    bool has_image = false;  // in it or below
+    bool has_image = false;  // in this folder or below
     bool has_folder = false;
-    int32_t place = -1;  // of its class, once it has an image
+    int32_t place = -1;  // index of its class, once it has an image
   };
 
   Folder& folder_at(std::string_view path) {
@@ -144,9 +141,9 @@ class Sorting {
       listing_.contents += contents;
       listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, !is_file   ? "is a link to nothing, a link in an archive, a pipe or the like"
-                             : is_image ? "lies outside the class folders"
-                                        : "is no PNG, JPEG, BMP, PPM, TIFF or WebP file");
+      add_stray(listed.path, !is_file   ? "it is a broken link, a link in an archive, a pipe or a device"
+                             : is_image ? "it is outside the class folders"
+                                        : "it is not a PNG, JPEG, BMP, PPM, TIFF or WebP file");
     }
   }
 
@@ -158,7 +155,7 @@ class Sorting {
     listing_.strays.push_back({files_.shown(path), why});
   }
 
-  // By folder, a folder of folders is no class; by first level, all that is below counts.
+  // By folder, a folder of folders is not a class; by first level, everything below counts.
   void note_empty_folders() {
     for (auto& [path, folder] : folders_) {
       if (!folder.has_image) continue;
@@ -170,14 +167,13 @@ class Sorting {
       const bool is_class =
           options_.labels == Labels::top ? path.find('/') == std::string::npos : !folder.has_folder;
       if (is_class)
-        listing_.empty_folders.push_back({files_.shown(path), "the class folder holds no image file"});
+        listing_.empty_folders.push_back({files_.shown(path), "the class folder contains no image files"});
     }
     const auto by_name = [](const BadSample& a, const BadSample& b) { return a.source < b.source; };
     std::sort(listing_.empty_folders.begin(), listing_.empty_folders.end(), by_name);
   }
 
-  // What lies in train/cat and test/cat is one class, as the label is the folder that directly holds the
-  // file.
+  // train/cat and test/cat are one class, because the label is the folder that directly contains the file.
   void note_splits() {
     for (const auto& [path, folder] : folders_) {
       if (options_.labels == Labels::folder && folder.has_image && folder.place < 0 && is_split(path))
@@ -190,12 +186,12 @@ class Sorting {
   const SourceOptions& options_;
   Listing listing_;
   bool all_known_ = true;
-  std::unordered_map<std::string, Folder> folders_;  // whose elements stay where they are
+  std::unordered_map<std::string, Folder> folders_;  // its elements do not move
   Folder* last_ = nullptr;
   std::string_view last_path_;
 };
 
-// The words that name the parts of a dataset one by one.
+// The options that name the parts of a dataset separately.
 std::string apart(const std::string& root, const std::vector<std::string>& splits) {
   std::string words;
   for (const auto& [split, option] : kSplits) {
@@ -210,13 +206,12 @@ std::string apart(const std::string& root, const std::vector<std::string>& split
   const auto first =
       std::min_element(strays.begin(), strays.end(),
                        [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  const std::string files = strays.size() == 1
-                                ? "1 file that is"
-                                : with_commas(static_cast<int64_t>(strays.size())) + " files that are";
+  const std::string files = strays.size() == 1 ? "1 file that is not an image of a class: \""
+                                               : with_commas(static_cast<int64_t>(strays.size())) +
+                                                     " files that are not images of a class. The first is \"";
   throw Error(ErrorCode::corrupt_data,
-              "\"" + root + "\" holds " + files + " no image of a class, the first \"" + first->source +
-                  "\": " + first->reason,
-              "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or set --on-bad-sample skip");
+              "\"" + root + "\" contains " + files + first->source + "\": " + first->reason,
+              "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or add --on-bad-sample skip");
 }
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
@@ -224,8 +219,8 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
     if (!is_utf8(name))
       throw Error(ErrorCode::invalid_option,
                   "the class folder \"" + root + "/" + name +
-                      "\" has a name that is not UTF-8, as a network's classes are written",
-                  "rename it");
+                      "\" has a name that is not UTF-8, but class names must be UTF-8",
+                  "rename the folder");
   }
   if (listing.entries.empty() && listing.folders == 1) {
     const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
@@ -235,28 +230,28 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                      [](const BadSample& stray) { return lower(stray.source).ends_with(".ts"); });
     if (sequences != listing.strays.end())
       throw Error(ErrorCode::invalid_option,
-                  "\"" + root + "\" holds no class folders, but files of sequences",
-                  "name one of them: " + sequences->source);
+                  "\"" + root + "\" has no class folders, but it has sequence files",
+                  "name one of the files: " + sequences->source);
     throw Error(ErrorCode::invalid_option,
-                "\"" + root + "\" holds no class folders" + (has_images ? ", only images" : ""),
-                "put the images of each class in a folder of its own: " + root + "/cat/1.png");
+                "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
+                "put the images of each class into their own folder: " + root + "/cat/1.png");
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
     refuse_strays(root, listing.strays);
   if (listing.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" holds no image file",
-                "the images' names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files",
+                "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
   const bool may_be_empty =
       options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
     throw Error(ErrorCode::invalid_option,
-                "the class folder \"" + listing.empty_folders.front().source + "\" holds no image file",
-                "remove the folder, or set --on-bad-sample skip");
+                "the class folder \"" + listing.empty_folders.front().source + "\" contains no image files",
+                "remove the folder, or add --on-bad-sample skip");
   }
 }
 
-// Labels become places in the order of the names (or in options.classes), and images are put in order of
-// label and path.
+// Labels become indices in the order of the names (or of options.classes), and images are sorted by label and
+// path.
 void put_in_order(const std::string& root, Listing& listing, const SourceOptions& options) {
   std::vector<std::string> sorted = listing.classes;
   std::sort(sorted.begin(), sorted.end());
@@ -308,7 +303,7 @@ class ImageFolderStore : public Datastore, public Reopened {
     return hash;
   }
 
-  // A folder's listing has no times, so it is asked once more.
+  // A folder's listing has no times, so the folder is listed again.
   uint64_t content_hash() const override {
     if (listing_.contents != 0) return listing_.contents;
     uint64_t sum = 0;
@@ -343,7 +338,7 @@ class ImageFolderStore : public Datastore, public Reopened {
     } catch (const DecodeError& error) {
       throw BadImage(path, error.what());
     } catch (const std::bad_alloc&) {
-      throw Error(ErrorCode::out_of_memory, "there is no memory to decode \"" + path + "\"",
+      throw Error(ErrorCode::out_of_memory, "not enough memory to decode \"" + path + "\"",
                   "use fewer reading threads, or smaller images");
     }
   }
@@ -373,7 +368,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   std::string kind = files.described("image folder");
   if (listing.splits.size() > 1)
     kind += "; its " + join(listing.splits, ", ") +
-            " are taken as one set; to keep them apart: lockstep train " + apart(root, listing.splits);
+            " are used as one dataset; to use them separately: lockstep train " + apart(root, listing.splits);
   return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)), kind,
           std::move(skipped)};
 }

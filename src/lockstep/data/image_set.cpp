@@ -14,7 +14,7 @@ namespace {
 
 enum KeptState : uint8_t { kEmpty, kLoading, kReady };
 
-// A sample's number is known here and not in the store, which may hold more than the dataset.
+// The sample's number is added here: the store does not know it and may hold more than the dataset.
 template <class Work>
 void numbered(const Dataset& dataset, int64_t index, Work&& work) {
   try {
@@ -24,7 +24,7 @@ void numbered(const Dataset& dataset, int64_t index, Work&& work) {
   }
 }
 
-// From the cache, else decoded and put there.
+// From the cache, or decoded and written to it.
 void read_through(const RecordFile* cache, const Datastore& store, int64_t index, const ImageFormat& format,
                   std::span<uint8_t> destination) {
   if (cache == nullptr) return read_as(store, index, format, destination);
@@ -43,8 +43,8 @@ void check_kind(const Dataset& dataset, const ImageFormat& format) {
   const bool sequences = format.kind == SampleKind::sequence;
   if (store.kind() != format.kind) {
     throw Error(ErrorCode::invalid_option,
-                sequences ? "the network takes sequences, but the data are images"
-                          : "the network takes images, but the data are sequences",
+                sequences ? "the network needs sequences, but the data are images"
+                          : "the network needs images, but the data are sequences",
                 "\"" + store.source(0) + "\" is the first sample");
   }
   for (int64_t i = 0; sequences && i < store.size(); ++i) {
@@ -52,7 +52,7 @@ void check_kind(const Dataset& dataset, const ImageFormat& format) {
     if (channels == format.channels) continue;
     throw Error(ErrorCode::invalid_option,
                 "sequence \"" + store.source(i) + "\" has " + std::to_string(channels) +
-                    " channels, and the network takes " + std::to_string(format.channels));
+                    " channels, but the network needs " + std::to_string(format.channels));
   }
 }
 
@@ -71,11 +71,11 @@ int64_t index_in_root(const Datastore& store, int64_t index) {
 struct ImageSet::State {
   Dataset dataset;
   ImageFormat format;
-  std::shared_ptr<const ImageSet> whole;  // for a part, which keeps nothing itself
+  std::shared_ptr<const ImageSet> whole;  // the set of a part, which stores nothing itself
   std::shared_ptr<const RecordFile> cache;
   int64_t image_bytes = 0;
   bool in_memory = false;
-  // Not touched before it is written, so memory grows as images are read.
+  // Memory is not touched before it is written, so its use grows as images are read.
   std::unique_ptr<uint8_t[]> kept;
   std::unique_ptr<std::atomic<uint8_t>[]> states;
 
@@ -87,8 +87,8 @@ struct ImageSet::State {
     numbered(dataset, index, [&] { read_through(cache.get(), dataset.store(), index, format, destination); });
   }
 
-  // The one reader who takes the sample first keeps it; one who comes meanwhile decodes for itself rather
-  // than wait.
+  // The first reader of a sample stores it; a reader that comes meanwhile decodes the sample itself instead
+  // of waiting.
   bool keep(int64_t index) const {
     std::atomic<uint8_t>& state = states[static_cast<size_t>(index)];
     if (state.load(std::memory_order_acquire) == kReady) return true;
@@ -142,7 +142,7 @@ ImageSet::ImageSet(Dataset part, std::shared_ptr<const ImageSet> whole) : state_
   if (state_->dataset.empty()) return;
   const auto store = state_->dataset.store().whole();
   if (store == nullptr || store->size() != state_->whole->size())
-    throw Error(ErrorCode::internal, "a part of some images was made of others");
+    throw Error(ErrorCode::internal, "a part of an image set was made from other images");
 }
 
 ImageSet::~ImageSet() = default;

@@ -1,4 +1,4 @@
-// The images of a dataset, all of one shape, decoded once and shared by every worker of the process.
+// The images of a dataset in one shape, decoded once and shared by all workers of the process.
 #pragma once
 
 #include <array>
@@ -18,29 +18,29 @@
 
 namespace lockstep::data {
 
-/// The dataset that samples were chosen from, through all choices, and a sample's place in it.
+/// The dataset that samples were selected from, through all selections, and a sample's index in it.
 Dataset root_of(const Dataset& dataset);
 int64_t index_in_root(const Datastore& store, int64_t index);
 
-/// What becomes of samples that cannot be read.
+/// What to do with samples that cannot be read.
 enum class OnBadSample { fail, skip };
 constexpr std::array<const char*, 2> enum_names(OnBadSample) { return {"fail", "skip"}; }
 
-/// A dataset seen through one format. Any thread may call any const member.
-/// The images are kept in memory once decoded when all of them fit in `most_bytes`; otherwise each read
-/// decodes again. Sequences lie in memory already and are not kept twice.
+/// A dataset in one format. Any thread may call any const member. Decoded images are kept in memory if all of
+/// them fit in `most_bytes`; otherwise each read decodes again. Sequences are already in memory and are not
+/// stored twice.
 class ImageSet {
  public:
-  /// Whether a set of these keeps them, within `most_bytes`.
+  /// Whether a set of these samples would keep them, within `most_bytes`.
   static bool keeps(const Dataset& dataset, const ImageFormat& format, int64_t most_bytes);
 
-  /// Throws invalid_option when the samples are not of the format's kind, or sequences have other channels
-  /// than the format. With a cache (of the datastore that `dataset` is, or is chosen from) images are read
-  /// from there, and written there once decoded.
+  /// Throws invalid_option if the samples are not of the format's kind, or if sequences have a different
+  /// number of channels. With a cache (of the datastore that `dataset` is, or is selected from), images are
+  /// read from the cache, and written to it once they are decoded.
   ImageSet(Dataset dataset, ImageFormat format, int64_t most_bytes,
            std::shared_ptr<const RecordFile> cache = nullptr);
-  /// Chosen samples (Dataset::subset, split) of the dataset of `whole`, or of an equal one: what one decodes
-  /// and keeps, the other has.
+  /// Selected samples (Dataset::subset, split) of the dataset of `whole`, or of an equal one. Both sets share
+  /// the images that they decode and keep.
   ImageSet(Dataset part, std::shared_ptr<const ImageSet> whole);
   ~ImageSet();
 
@@ -48,18 +48,17 @@ class ImageSet {
   const ImageFormat& format() const;
   const Dataset& dataset() const;
   int64_t label(int64_t index) const;
-  int64_t image_bytes() const;     ///< C * H * W; of sequences 4 * C * T for the longest
+  int64_t image_bytes() const;     ///< C * H * W; for sequences 4 * C * T of the longest
   int64_t parallel_reads() const;  ///< Datastore::parallel_reads
   bool kept() const;               ///< whether decoded images are kept
-  int64_t kept_bytes() const;  ///< what this set's own copies take once all are read; 0 for images that lie
-                               ///< decoded in the dataset, and for a part
+  int64_t kept_bytes() const;  ///< memory of this set's own copies once all are read; 0 for images that are
+                               ///< already decoded in the dataset, and for a part
 
-  const RecordFile* cache() const;  ///< null without one
+  const RecordFile* cache() const;  ///< null if there is none
 
-  /// Writes the image to `destination` (image_bytes() long), decoding it if it is not kept yet.
-  /// Throws corrupt_data with `cannot decode "path" (sample i of n): reason`.
-  /// A sequence may be read to any length from its own up: `destination` is then float32 [C,T], zeros beside
-  /// the sequence.
+  /// Writes the image to `destination` (image_bytes() long), decoding it if necessary. Throws corrupt_data
+  /// with `cannot decode "path" (sample i of n): reason`. A sequence may be read to any length from its own
+  /// up: `destination` is then float32 [C,T], filled with zeros beside the sequence.
   void read(int64_t index, std::span<uint8_t> destination) const;
 
  private:
@@ -67,19 +66,20 @@ class ImageSet {
   std::unique_ptr<State> state_;
 };
 
-/// Calls work(i) for i in 0..count-1 from up to `threads` threads, the caller's included. After a throw no
-/// new calls begin; one of the exceptions leaves.
+/// Calls work(i) for i in 0..count-1 on up to `threads` threads, including the caller. After an exception no
+/// new calls start, and one of the exceptions is rethrown.
 void for_each_sample(int64_t count, int64_t threads, const std::function<void(int64_t)>& work);
 
-/// A sample that was left out, and why.
+/// A sample that was skipped, and why.
 struct BadSample {
   std::string source;
   std::string reason;
 };
 
-/// Reads every sample once with `threads` threads and gives the dataset without those that cannot be read, in
-/// unchanged order, and the list of them (ordered by index). Good ones are written to the cache, if there is
-/// one. This makes --on-bad-sample skip independent of the number of workers.
+/// Reads every sample once with `threads` threads. Returns the dataset without the samples that cannot be
+/// read, in unchanged order, and the list of those, ordered by index. Readable samples are written to the
+/// cache, if there is one. Because of this pass, --on-bad-sample skip does not depend on the number of
+/// workers.
 std::pair<Dataset, std::vector<BadSample>> without_bad_samples(
     const Dataset& dataset, const ImageFormat& format, int64_t threads,
     const std::shared_ptr<const RecordFile>& cache = nullptr);

@@ -73,7 +73,7 @@ TEST(ImageSet, BadSamplesAreNumberedAndNamed) {
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
         EXPECT_THAT(error.what(), HasSubstr("a/2.jpg\" (sample 2 of 3): JPEG ends at byte 250"));
-        EXPECT_EQ(error.hint(), "remove the file, or set --on-bad-sample skip");
+        EXPECT_EQ(error.hint(), "remove the file, or add --on-bad-sample skip");
       }
     }
     EXPECT_EQ(test::read(images, 0).size(), 15u);

@@ -46,7 +46,7 @@ int64_t ImageShare::room(int64_t most_bytes) const {
   return std::max<int64_t>(0, most_bytes - bytes_of(sets_));
 }
 
-// One that keeps its images, if there is such a one.
+// A set that keeps its images, if there is one.
 std::shared_ptr<const ImageSet> ImageShare::find(const Dataset& dataset, const ImageFormat& format) const {
   std::shared_ptr<const ImageSet> found;
   for (const auto& weak : sets_) {

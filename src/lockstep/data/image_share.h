@@ -1,4 +1,4 @@
-// Images that several trainings of one process use at once: decoded once, and counted once.
+// Images that several trainings of one process use at the same time: decoded once, and stored once.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace lockstep::data {
 /// Any thread may call any member.
 class ImageShare {
  public:
-  /// The dataset in this format: the set that somebody uses already, if it is of the same images (the same
-  /// datastore, or one of equal identity), else a new one, which keeps its images if all sets in use then
-  /// take no more than `most_bytes`. One that keeps none is not shared with who has the room, or a cache that
-  /// it has not. The images are freed with the last user of the set.
+  /// Returns the dataset in this format. If a set of the same images is in use (the same datastore, or one of
+  /// equal identity), that set is shared; otherwise a new one is made, which keeps its images if all sets in
+  /// use then take at most `most_bytes`. A set that keeps no images is not shared with a caller that has room
+  /// for them, or has a cache that the set does not have. The images are freed with the last user of the set.
   std::shared_ptr<const ImageSet> open(const Dataset& dataset, const ImageFormat& format, int64_t most_bytes,
                                        std::shared_ptr<const RecordFile> cache = nullptr);
 
-  /// Whether open() would now give a set that keeps its images.
+  /// Whether open() would now return a set that keeps its images.
   bool keeps(const Dataset& dataset, const ImageFormat& format, int64_t most_bytes) const;
 
-  /// What the sets in use may take.
+  /// Maximum memory for the sets in use, in bytes.
   int64_t kept_bytes() const;
 
  private:

@@ -20,8 +20,8 @@
 namespace lockstep::data {
 namespace {
 
-// Samples a thread reads before it asks for more: several threads share one mini-batch, so the first is there
-// soon.
+// Samples that a thread reads before it takes more. Several threads share one mini-batch, so that the first
+// one is ready soon.
 constexpr int64_t kPieceSamples = 16;
 
 // The part of one mini-batch that this worker reads. Its shards are views of two tensors.
@@ -34,22 +34,22 @@ struct Filling {
   int64_t* mixed_target = nullptr;  // with mixup
   float* target_share = nullptr;
   int64_t sample_bytes = 0;
-  int64_t targets = 1;  // of a sample: 1, or T
+  int64_t targets = 1;  // targets per sample: 1, or T
   int64_t next_piece = 0;
   int64_t pieces_left = 0;
   std::exception_ptr error;
-  int64_t error_at = 0;  // the first bad sample of the mini-batch is the one that is told
+  int64_t error_at = 0;  // position of the first bad sample of the mini-batch, which is reported
 
   int64_t count() const { return static_cast<int64_t>(samples.size()); }
   int64_t pieces() const { return divided_up(count(), piece_samples); }
 };
 
-// The replicas of a sampler have equal parts of the last mini-batch too.
+// The replicas of a sampler also have equal parts of the last mini-batch.
 int64_t shard_size_of(const QueueOptions& options, int64_t count) {
   return options.order.sampler_replicas > 0 ? count / options.order.sampler_replicas : options.shard_size;
 }
 
-// Into how many shards a mini-batch of `count` samples is cut.
+// The number of shards of a mini-batch of `count` samples.
 int64_t shards_of(const QueueOptions& options, int64_t count) {
   if (options.shard_size == 0) return used_shards(options.shards, count);
   const int64_t size = shard_size_of(options, count);
@@ -57,21 +57,21 @@ int64_t shards_of(const QueueOptions& options, int64_t count) {
   return divided_up(count, size) - single;
 }
 
-// The samples of one of them, counted from the mini-batch's first.
+// The samples of one shard, counted from the mini-batch's first.
 Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_count, int64_t index) {
   if (options.shard_size == 0) return part_of(count, shard_count, index);
   const int64_t size = shard_size_of(options, count), begin = index * size;
   return {begin, index + 1 == shard_count ? count : begin + size};
 }
 
-// A worker's shards. Those of one size stay where they are: a mini-batch that has less leaves out the last.
+// A worker's shards. Shards of fixed size keep their worker; a smaller mini-batch has fewer of them.
 Range owned_shards(const QueueOptions& options, int64_t shard_count, Share share) {
   if (options.shard_size == 0) return part_of_worker(shard_count, options.ranks, share);
   const Range range = part_of_worker(shards_of(options, options.mini_batch_size), options.ranks, share);
   return {std::min(range.begin, shard_count), std::min(range.end, shard_count)};
 }
 
-// This worker's shards out of `whole`, which has all of its samples.
+// This worker's shards from `whole`, which has all samples.
 std::vector<Shard> cut(const Shard& whole, Range owned, const QueueOptions& options, const Batch& batch) {
   std::vector<Shard> shards;
   const auto part = [](const at::Tensor& tensor, Range rows) {
@@ -100,18 +100,16 @@ QueueOptions checked(QueueOptions options) {
                          options.read_ahead > 0 && options.threads > 0;
   if (!sizes_fit || options.start.epoch < 0 || options.start.step < 0) {
     throw Error(ErrorCode::invalid_option,
-                "a mini-batch queue needs a mini-batch size, shards, read-ahead and threads of at least 1 "
+                "a mini-batch queue needs mini_batch_size, shards, read_ahead and threads of at least 1 "
                 "and a start of at least 0");
   }
   const std::vector<int64_t>& part = options.cut_out;
   if (!part.empty() && (part.size() != 2 || part[0] < 1 || part[1] < 1))
-    throw Error(ErrorCode::invalid_option,
-                "the part that a mini-batch queue cuts out needs a height and a width of at least 1");
+    throw Error(ErrorCode::invalid_option, "a mini-batch queue needs a cut_out of at least 1x1");
   if (options.augment.random_crop && part.empty()) {
-    throw Error(
-        ErrorCode::invalid_option,
-        "random-crop takes a part of larger images, and the mini-batch queue was given no size to cut out",
-        "say it: .cut_out = {height, width}; shift is the padded one");
+    throw Error(ErrorCode::invalid_option,
+                "random-crop needs larger images and the size of the part to cut out",
+                "set .cut_out = {height, width}, or use shift, which pads the image");
   }
   return options;
 }
@@ -119,12 +117,12 @@ QueueOptions checked(QueueOptions options) {
 // The queue of a Dataset makes its images itself.
 std::shared_ptr<const ImageSet> images_of(const Dataset& dataset, Share share, const QueueOptions& options) {
   if (dataset.empty())
-    throw Error(ErrorCode::invalid_option, "a mini-batch queue was given a dataset without samples");
+    throw Error(ErrorCode::invalid_option, "a mini-batch queue needs a dataset with at least one sample");
   if (options.partial == PartialBatch::discard && dataset.size() < options.mini_batch_size) {
     throw Error(ErrorCode::invalid_option,
-                "a dataset of " + std::to_string(dataset.size()) + " samples has no whole mini-batch of " +
+                "a dataset of " + std::to_string(dataset.size()) + " samples has no complete mini-batch of " +
                     std::to_string(options.mini_batch_size),
-                "make the mini-batches smaller, or return partial ones");
+                "use smaller mini-batches, or return partial ones");
   }
   check_output(options.output, dataset);
   const ImageFormat format = options.images ? *options.images : format_of(dataset);
@@ -139,17 +137,17 @@ struct MiniBatchQueue::State {
   const std::shared_ptr<const ImageSet> images;
   const Share share;
   const QueueOptions options;
-  const ImageFormat format;                      // of the images that shards have
-  std::optional<at::Device> output_device = {};  // of a queue that gives input
+  const ImageFormat format;                      // format of the shards' images
+  std::optional<at::Device> output_device = {};  // for a queue that also fills Shard::input
 
   std::mutex mutex;
   std::condition_variable_any changed;
-  // All below is read and written under the mutex, but for the memory of pieces that a thread has taken.
-  std::deque<std::shared_ptr<Filling>> fillings;  // in order; the front is given next
-  Cursor cursor;                                  // of the next filling to open
-  std::vector<int64_t> order;                     // of cursor.epoch
-  std::exception_ptr broken;                      // what keeps any further mini-batch from being opened
-  std::vector<std::jthread> threads;              // last, so that they end before what they use
+  // Everything below is used under the mutex, except the memory of pieces that a thread has taken.
+  std::deque<std::shared_ptr<Filling>> fillings;  // in order; the front is returned next
+  Cursor cursor;                                  // position of the next filling to open
+  std::vector<int64_t> order;                     // order of cursor.epoch
+  std::exception_ptr broken;                      // why no further mini-batch can be opened
+  std::vector<std::jthread> threads;              // last member, so that the threads end before what they use
 
   State(std::shared_ptr<const ImageSet> set, Share part, QueueOptions chosen)
       : images(std::move(set)),
@@ -160,8 +158,7 @@ struct MiniBatchQueue::State {
         cursor(options.start) {
     settle_cursor();
     if ((options.augment.any() || !options.cut_out.empty()) && format.kind != SampleKind::image)
-      throw Error(ErrorCode::invalid_option, "only images can be augmented, and the data are sequences",
-                  "leave out --augment");
+      throw Error(ErrorCode::invalid_option, "cannot augment sequences, only images", "remove --augment");
     check_part(format, images->format());
     check_slots();
     if (!at_end()) order = options.order.of_epoch(images->size(), cursor.epoch);
@@ -169,14 +166,14 @@ struct MiniBatchQueue::State {
       threads.emplace_back([this](std::stop_token stop) { work(stop); });
   }
 
-  // In others a piece would not stand where the one before it stood.
+  // In mini-batches of another size, a piece would not be at the position of the previous piece.
   void check_slots() const {
     const int64_t slots = images->dataset().empty() ? 0 : images->dataset().store().slots();
     if (slots == 0 || slots == options.mini_batch_size) return;
     throw Error(ErrorCode::invalid_option,
-                "pieces of streams in " + std::to_string(slots) + " slots cannot come in mini-batches of " +
-                    std::to_string(options.mini_batch_size),
-                "set the mini-batch size to the slots");
+                "pieces of streams in " + std::to_string(slots) +
+                    " slots need mini-batches of that size, not " + std::to_string(options.mini_batch_size),
+                "set the mini-batch size to the number of slots");
   }
 
   int64_t epoch_size() const { return options.order.epoch_size(images->size()); }
@@ -184,7 +181,8 @@ struct MiniBatchQueue::State {
     if (options.partial == PartialBatch::discard) return epoch_size() / options.mini_batch_size;
     return steps_per_epoch(epoch_size(), options.mini_batch_size);
   }
-  // Where each read waits for a network, many at once hide the wait; the store's number is for all workers.
+  // If each read waits for a network, many parallel reads hide the wait; the store's number counts for all
+  // workers.
   int64_t waiting_reads() const { return divided_up(images->parallel_reads(), share.size); }
   int64_t thread_count() const { return std::max(options.threads, waiting_reads()); }
 
@@ -252,8 +250,8 @@ struct MiniBatchQueue::State {
 
   int64_t steps_of(int64_t index) const { return images->dataset().store().image_size(index).width; }
 
-  // Memory for `count` samples of the mini-batch at `range`. Its longest sequence decides, whoever reads that
-  // one.
+  // Memory for `count` samples of the mini-batch at `range`. Its length is that of the longest sequence of
+  // the whole mini-batch, not only of this worker's.
   Shard room_for(Range range, int64_t count) const {
     const auto host = at::TensorOptions().pinned_memory(options.pinned);
     Shard room{.count = count};
@@ -293,8 +291,7 @@ struct MiniBatchQueue::State {
     return count;
   }
 
-  // Under the lock: the next piece to read, of an open mini-batch or of a new one; nothing when there is none
-  // now.
+  // Under the lock: the next piece to read, of an open mini-batch or of a new one; none if there is none now.
   std::pair<std::shared_ptr<Filling>, int64_t> take_piece() {
     while (true) {
       for (const auto& filling : fillings) {
@@ -311,7 +308,7 @@ struct MiniBatchQueue::State {
     }
   }
 
-  // Under the lock: whether it is known what next() gives.
+  // Under the lock: whether the result of next() is known.
   bool is_ready() const { return fillings.empty() ? at_end() : fillings.front()->pieces_left == 0; }
 
   void work(std::stop_token stop) {
@@ -332,7 +329,7 @@ struct MiniBatchQueue::State {
     }
   }
 
-  // The position of the sample that failed, when one did.
+  // The position of the sample that failed, if one did.
   int64_t read_piece(Filling& filling, int64_t piece, const std::stop_token& stop,
                      std::exception_ptr& error) const {
     const int64_t begin = piece * filling.piece_samples;
@@ -380,7 +377,7 @@ struct MiniBatchQueue::State {
     if (options.augment.any()) options.augment.apply(image, format, seed);
   }
 
-  // The other sample is changed at random as well, by numbers that this one draws.
+  // The other sample is augmented too, with random numbers of this sample.
   void mix_sample(Filling& filling, int64_t position, std::span<uint8_t> image, uint64_t seed) const {
     thread_local std::vector<uint8_t> other;
     const Mix mix = options.augment.draw_mix(images->size(), seed);
@@ -405,7 +402,7 @@ Shard joined(std::span<const Shard> shards) {
                        !shard.mixed_target.defined();
     if (!plain || !follows(shard.images, first.images) || !follows(shard.target, first.target)) {
       throw Error(ErrorCode::internal,
-                  "shard " + std::to_string(shard.index) + " does not follow the one before it in memory");
+                  "shard " + std::to_string(shard.index) + " does not follow the previous one in memory");
     }
     whole.count += shard.count;
   }
@@ -430,7 +427,7 @@ MiniBatchQueue::MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions
 }
 
 MiniBatchQueue::~MiniBatchQueue() {
-  // All are told before the first is waited for.
+  // All threads get the stop request before the first one is joined.
   for (std::jthread& thread : state_->threads) thread.request_stop();
 }
 

@@ -1,4 +1,4 @@
-// Mini-batches of one worker, in order, read ahead by threads.
+// The mini-batches of one worker, in order, read ahead by threads.
 #pragma once
 
 #include <array>
@@ -25,117 +25,117 @@ namespace lockstep::data {
 
 /// One shard of a mini-batch.
 struct Shard {
-  int64_t index = 0;        ///< 0..used shards of this mini-batch - 1
-  at::Tensor images = {};   ///< u8 [b,C,H,W] on the host; of sequences float32 [b,C,T], padded with zeros
-  at::Tensor target = {};   ///< int64 [b] on the host, or [b,T] where each time step has a class, -1: none;
-                            ///< else what QueueOptions::output asks for
+  int64_t index = 0;        ///< 0..number of used shards of this mini-batch - 1
+  at::Tensor images = {};   ///< u8 [b,C,H,W] on the host; for sequences float32 [b,C,T], padded with zeros
+  at::Tensor target = {};   ///< int64 [b] on the host, or [b,T] if each time step has a class, -1: none;
+                            ///< otherwise as QueueOptions::output says
   int64_t count = 0;        ///< b
-  at::Tensor input = {};    ///< what QueueOptions::output makes of the images; undefined in a queue of a
-                            ///< ImageSet, for the trainer to fill
-  at::Tensor lengths = {};  ///< of sequences, int64 [b] on the host: time steps that are no padding
-  at::Tensor samples = {};  ///< int64 [b] on the host: places in the dataset, where images are not wanted
+  at::Tensor input = {};    ///< the images as QueueOptions::output says; undefined in a queue of an
+                            ///< ImageSet, where the trainer fills it
+  at::Tensor lengths = {};  ///< for sequences, int64 [b] on the host: time steps without padding
+  at::Tensor samples = {};  ///< int64 [b] on the host: indices into the dataset, if images are not wanted
   at::Tensor continues =
-      {};  ///< of sequences, bool [b] on the host: goes on where the sample before it at this place ended
-  bool padded_left = false;  ///< of sequences: padding stands before them, not after
-  // Of images with mixup, on the host, else undefined: the loss is target_share times that of `target` and
-  // the rest of that of `mixed_target`.
+      {};  ///< for sequences, bool [b] on the host: continues the previous sample at this position
+  bool padded_left = false;  ///< for sequences: padding is before them, not after
+  // For images with mixup, on the host; otherwise undefined. The loss is target_share times the loss of
+  // `target`, plus the remaining share of the loss of `mixed_target`.
   at::Tensor mixed_target = {};  ///< int64 [b]
   at::Tensor target_share = {};  ///< float32 [b]
 };
 
-/// The images and targets of shards that lie one after the other in one mini-batch's memory, as one; its
-/// index is the first one's. Throws internal for others, and for shards that have more than images and
-/// targets.
+/// Joins shards that are consecutive in one mini-batch's memory: their images and targets as one shard with
+/// the first one's index. Throws internal for other shards, and for shards with more than images and targets.
 Shard joined(std::span<const Shard> shards);
 
-/// This worker's part of one mini-batch. A worker may own no shard of it.
+/// This worker's part of one mini-batch. A worker may have no shard of it.
 struct Batch {
-  Cursor cursor;              ///< the step this mini-batch is for
-  std::vector<Shard> shards;  ///< the shards this worker owns, in order, which is also theirs in memory
-  int64_t global_count = 0;   ///< samples in the mini-batch over all workers
-  int64_t shard_count = 0;    ///< shards in the mini-batch over all workers
+  Cursor cursor;              ///< the step of this mini-batch
+  std::vector<Shard> shards;  ///< this worker's shards, in order, also in memory
+  int64_t global_count = 0;   ///< samples of the mini-batch over all workers
+  int64_t shard_count = 0;    ///< shards of the mini-batch over all workers
   int64_t iteration = 0;      ///< mini-batches before this one since epoch 0
-  bool ends_epoch = false;    ///< the next one is of another epoch, or there is none
+  bool ends_epoch = false;    ///< the next mini-batch is in another epoch, or there is none
   int64_t target_count =
-      0;  ///< what the loss is the mean over: samples with a label, or labelled time steps, over all workers;
-          ///< all samples where ShardOutput::collate makes the targets
+      0;  ///< the number of terms in the mean loss: samples with a label, or labelled time steps, over all
+          ///< workers; all samples if ShardOutput::collate makes the targets
 };
 
-/// What becomes of an epoch's last mini-batch when it is smaller than the others.
+/// What to do with an epoch's last mini-batch if it is smaller than the others.
 enum class PartialBatch { return_, discard };
 constexpr std::array<const char*, 2> enum_names(PartialBatch) { return {"return", "discard"}; }
 
-/// Where the queues of one process keep their decoded images together.
+/// Where the queues of one process share their decoded images.
 struct SharedImages {
-  std::shared_ptr<ImageShare> share = {};  ///< empty: each queue keeps its own
+  std::shared_ptr<ImageShare> share = {};  ///< empty: each queue keeps its own images
   int64_t most_bytes =
-      0;  ///< what all images kept in `share` may take; a dataset that goes beyond is decoded at each read
+      0;  ///< maximum memory of all images in `share`, in bytes; a dataset beyond it is decoded at each read
 };
 
 struct QueueOptions {
   int64_t mini_batch_size = 128;
-  int64_t shards = 8;      ///< even parts (used_shards, part_of)
-  int64_t shard_size = 0;  ///< above 0: instead of even parts, shards of so many samples each, as far as the
-                           ///< mini-batch goes; a single sample that is left joins the last of them. A shard
-                           ///< has the same worker in every mini-batch; with order.sampler_replicas, which
-                           ///< are then the shards, all have equal parts of the last one
-  int64_t ranks = 1;     ///< that the workers are in, equally many in each and in order: a rank has the same
-                         ///< shards for any number of its workers
-  Order order = {};      ///< seed and shuffle rule
-  Augment augment = {};  ///< applied to the u8 images, seeded by (seed, epoch, sample)
+  int64_t shards = 8;      ///< number of equal parts (used_shards, part_of)
+  int64_t shard_size = 0;  ///< above 0: shards of this many samples instead of equal parts; the mini-batch
+                           ///< may have fewer of them, and a single remaining sample joins the last. A shard
+                           ///< has the same worker in every mini-batch. With order.sampler_replicas, which
+                           ///< are then the shards, all have equal parts of the last mini-batch
+  int64_t ranks = 1;       ///< number of ranks, with equally many workers each, in order: a rank has the same
+                           ///< shards for any number of workers
+  Order order = {};        ///< seed and shuffle rule
+  Augment augment = {};    ///< applied to the u8 images, seeded by (seed, epoch, sample)
   std::vector<int64_t> cut_out =
-      {};  ///< {height, width} of the part of each image that a shard has, which `augment` chooses (else
-           ///< the centre) before it changes it; empty: the whole. random-crop needs one
-  Cursor start = {};       ///< the first mini-batch to give
-  int64_t epochs = 1;      ///< the queue ends after this many epochs (counted from epoch 0)
+      {};  ///< {height, width} of the part of each image that is used. `augment` chooses it (otherwise
+           ///< the centre) before other changes; empty: the whole image. random-crop needs it
+  Cursor start = {};       ///< the first mini-batch
+  int64_t epochs = 1;      ///< the queue ends after this many epochs, counted from epoch 0
   int64_t read_ahead = 4;  ///< mini-batches kept ready
   int64_t threads = 1;     ///< reading threads
   int64_t least_time_steps =
-      0;  ///< sequences are padded to the longest of the mini-batch, and at least to this many time steps
-  bool pinned = false;  ///< into memory that a GPU reads by itself while the CPU goes on; needs a GPU
+      0;  ///< sequences are padded to the longest one of the mini-batch, and at least to this many time steps
+  bool pinned = false;  ///< use pinned memory, from which a GPU copies asynchronously; needs a GPU
   PartialBatch partial = PartialBatch::return_;
-  bool images_wanted = true;  ///< false: shards have samples and targets, and images without any values
-  // For a queue of a Dataset alone:
+  bool images_wanted = true;  ///< false: shards have samples and targets, and images with undefined values
+  // Only for a queue of a Dataset:
   std::optional<ImageFormat> images = {};  ///< the one shape of all images, or the sequences' channels
                                            ///< and padding; empty: format_of the dataset
-  ShardOutput output = {};                 ///< what each shard's input and target are
+  ShardOutput output = {};                 ///< how each shard's input and target are made
   SharedImages shared = {};  ///< on a pool of threads train::shared_images(worker): a dataset that
-                             ///< several workers have, be it one object or equal folders, is then decoded
-                             ///< and kept once, as long as one of their queues lives
+                             ///< several workers use, as one object or as equal folders, is then decoded
+                             ///< and kept once, as long as one of their queues exists
 };
 
-/// Gives the mini-batches from `start` on, in order. Every rank's queue gives the same number of them with
-/// the same cursors. next() is called by one thread. A sample that cannot be read throws from next() in its
-/// turn, with "while filling mini-batch M of epoch E" (counted from 1) as context; the call after that gives
-/// the next mini-batch. The destructor stops the threads and waits for the images they are reading, one
-/// each.
+/// Returns the mini-batches from `start` on, in order. The queues of all ranks return the same number of
+/// them, with the same cursors. next() is called by one thread. If a sample cannot be read, next() throws
+/// when that mini-batch is due, with "while filling mini-batch M of epoch E" (counted from 1) as context; the
+/// following call returns the next mini-batch. The destructor stops the threads and waits for the images that
+/// they are reading, one each.
 ///
-/// A queue of a Dataset, be it of images or of sequences, is for loops of one's own: its shards have
-/// `input`, and it can be walked over:
+/// A queue of a Dataset, of images or of sequences, is for custom loops: its shards have `input`, and a
+/// range-based for loop works on it:
 ///   for (const auto& batch : MiniBatchQueue(digits, worker.share(), {.mini_batch_size = 128, .epochs = 5}))
 ///     for (const auto& shard : batch.shards) ...
-/// Augmentation and random layers draw by the epoch. So who makes a queue for each epoch, as for a dataset in
-/// an order of one's own, says which one it is, {.start = {.epoch = e}, .epochs = e + 1}: all would be the
+/// Augmentation and random layers draw their numbers by the epoch. If you make a new queue for each epoch e,
+/// for example for a dataset with your own order, set {.start = {.epoch = e}, .epochs = e + 1}. Otherwise
+/// each queue is epoch 0 and draws the same numbers.
 /// first one else, and draw alike.
 class MiniBatchQueue {
  public:
-  /// The trainer's: shards have images, and no input.
+  /// For the trainer: shards have images, and no input.
   MiniBatchQueue(std::shared_ptr<const ImageSet> images, Share share, QueueOptions options);
-  /// Images are kept once decoded: in options.shared, else by this queue where all of them take less than
-  /// this rank's part of half the memory. Throws invalid_option for a dataset without a mini-batch and for an
+  /// Decoded images are kept: in options.shared, or else by this queue if all of them take less than this
+  /// rank's part of half the memory. Throws invalid_option for a dataset without a mini-batch, and for an
   /// output that its samples cannot have; device.
   MiniBatchQueue(const Dataset& dataset, Share share, QueueOptions options);
   ~MiniBatchQueue();
   MiniBatchQueue(const MiniBatchQueue&) = delete;
   MiniBatchQueue& operator=(const MiniBatchQueue&) = delete;
 
-  /// The next mini-batch; nothing after the last one or when stopped.
+  /// The next mini-batch; none after the last one or when stopped.
   std::optional<Batch> next(std::stop_token stop = {});
 
-  /// Whether next() has a mini-batch to give, or an error. Waits until that is known.
+  /// Whether next() will return a mini-batch or throw. Waits until that is known.
   bool has_data(std::stop_token stop = {});
 
-  /// Takes mini-batches by next() as it is moved.
+  /// Calls next() whenever it is advanced.
   class Iterator {
    public:
     using difference_type = std::ptrdiff_t;
@@ -167,12 +167,12 @@ class MiniBatchQueue {
 struct InputFormat {
   at::ScalarType type = at::kFloat;
   at::Device device = at::kCPU;
-  std::vector<double> mean = {};       ///< per channel, of pixels / 255; empty: nothing is subtracted
+  std::vector<double> mean = {};       ///< per channel, for pixels / 255; empty: nothing is subtracted
   std::vector<double> deviation = {};  ///< per channel; empty: nothing is divided
 };
 
-/// u8 [b,C,H,W] to `type` on `device`: (pixel / 255 - mean) / deviation, as torchvision's ToTensor and
-/// Normalize. Sequences, float32 [b,C,T], are taken as they are: (value - mean) / deviation.
+/// Converts u8 [b,C,H,W] to `type` on `device`: (pixel / 255 - mean) / deviation, like torchvision's ToTensor
+/// and Normalize. Sequences, float32 [b,C,T], are not divided by 255: (value - mean) / deviation.
 at::Tensor to_input(const at::Tensor& images, const InputFormat& format);
 
 }  // namespace lockstep::data

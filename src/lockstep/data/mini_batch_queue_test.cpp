@@ -172,7 +172,7 @@ TEST(MiniBatchQueue, RefusesPartsThatThereAreNot) {
     }
     return "";
   };
-  EXPECT_THAT(refusal("none", {5, 4}), HasSubstr("an image of 5x4 cannot be cut out of one of 4x6"));
+  EXPECT_THAT(refusal("none", {5, 4}), HasSubstr("cannot cut an image of 5x4 out of one of 4x6"));
   EXPECT_THAT(refusal("none", {3}), HasSubstr("needs a height and a width"));
   EXPECT_THAT(refusal("none", {0, 4}), HasSubstr("needs a height and a width"));
   EXPECT_THAT(refusal("random-crop", {}), HasSubstr("no size to cut out"));

@@ -53,48 +53,49 @@ void check_mini_batch(const MiniBatch& batch, int64_t number, const BatchesBefor
   const bool bytes = images.scalar_type() == at::kByte, floats = images.scalar_type() == at::kFloat;
   if (images.dim() != 4 || !(bytes || floats) || !images.device().is_cpu() || images.numel() == 0 ||
       (bytes && images.size(1) != 1 && images.size(1) != 3)) {
-    refuse("has images of " + shown, "give [b,C,H,W] on the CPU: bytes of 1 or 3 channels, or float32");
+    refuse("has images of " + shown, "return [b,C,H,W] on the CPU: bytes with 1 or 3 channels, or float32");
   }
   if (batch.labels.dim() != 1 || batch.labels.size(0) != images.size(0) ||
       !at::isIntegralType(batch.labels.scalar_type(), /*includeBool=*/false)) {
     refuse("has labels of " + std::string(c10::toString(batch.labels.scalar_type())) + " " +
                c10::str(batch.labels.sizes()) + " for " + std::to_string(images.size(0)) + " images",
-           "give a whole number for each image");
+           "return one integer per image");
   }
   if (batch.labels.min().item<int64_t>() < 0) refuse("has a negative label");
   if (number == 1) return;
   if (ImageSize{images.size(1), images.size(2), images.size(3)} != before.size)
-    refuse("has images of another size than the first");
-  if (images.scalar_type() != before.type) refuse("has images of " + shown + ", and the first had others");
+    refuse("has images of a different size than the first one");
+  if (images.scalar_type() != before.type)
+    refuse("has images of " + shown + ", which differ from those of the first one");
   if (before.count % before.mini_batch_size != 0 || images.size(0) > before.mini_batch_size)
-    refuse("or the one before is of another size than the first, and only the last may be smaller");
+    refuse("or the previous one differs in size from the first one; only the last one may be smaller");
 }
 
 struct MiniBatchStream::State {
   const NextMiniBatch give;
   const StreamOptions options;
 
-  // The reader's alone.
+  // Used only by the reader thread.
   BatchesBefore before;
-  int64_t number = 0;  // of the mini-batch that is read, from 1
+  int64_t number = 0;  // of the mini-batch that is being read, from 1
 
   std::mutex mutex;
   std::condition_variable_any changed;
-  // All below is read and written under the mutex.
+  // Everything below is used under the mutex.
   std::deque<MiniBatch> buffer;
   bool ended = false;
   std::exception_ptr error;
-  int64_t classes = 0;  // that labels stay below, once the first are read ahead; 0 before
-  int64_t round = -1;   // the one that workers have, or take
-  Batch taken;          // all of it
+  int64_t classes = 0;  // exclusive limit of the labels, once the first mini-batches are read ahead; 0 before
+  int64_t round = -1;   // the round that workers have, or are taking
+  Batch taken;          // the whole round
   ImageSize size;
   int64_t mini_batch_size = 0;
   bool floats = false;
-  std::jthread reader;  // last, so that it ends before what it uses
+  std::jthread reader;  // last member, so that the thread ends before what it uses
 
   State(NextMiniBatch next, StreamOptions chosen) : give(std::move(next)), options(std::move(chosen)) {}
 
-  // One more than rounds need: whether a round is the last is known when nothing follows.
+  // One more than the rounds need: whether a round is the last one is known only when nothing follows.
   size_t capacity() const {
     return static_cast<size_t>(options.replicas * divided_up(options.read_ahead, options.replicas) + 1);
   }
@@ -122,11 +123,11 @@ struct MiniBatchStream::State {
     }
   }
 
-  // The program may use its memory again at once.
+  // The program may reuse its memory immediately.
   std::optional<MiniBatch> read(int64_t most_classes) {
     ++number;
     std::optional<MiniBatch> batch = with_context(
-        [&] { return "while mini-batch " + std::to_string(number) + " was taken from the iterator"; },
+        [&] { return "while mini-batch " + std::to_string(number) + " was read from the iterator"; },
         [&] { return give(); });
     if (!batch) return batch;
     check_mini_batch(*batch, number, before);
@@ -136,8 +137,8 @@ struct MiniBatchStream::State {
       throw Error(
           ErrorCode::invalid_option,
           "mini-batch " + std::to_string(number) + " has the label " + std::to_string(label) +
-              ", and there are " + std::to_string(most_classes) + " classes, counted from 0",
-          "say how many there are: .classes(" + std::to_string(label + 1) + ") in the builder, or more");
+              ", but there are " + std::to_string(most_classes) + " classes, counted from 0",
+          "set the number of classes: .classes(" + std::to_string(label + 1) + ") in the builder, or more");
     }
     augment(images);
     if (number == 1)
@@ -149,12 +150,14 @@ struct MiniBatchStream::State {
   void augment(at::Tensor& images) const {
     if (!options.augment.any()) return;
     const auto refuse = [](const std::string& why) {
-      throw Error(ErrorCode::invalid_option, why, "leave out --augment, or let the iterator change them");
+      throw Error(ErrorCode::invalid_option, why, "remove --augment, or augment the images in the iterator");
     };
     if (images.scalar_type() != at::kByte)
-      refuse("only u8 images can be augmented, and the iterator gives float32");
+      refuse("cannot augment float32 images from an iterator, only u8 images");
     if (options.augment.random_crop || options.augment.mixup > 0)
-      refuse("--augment random-crop and mixup need images that an iterator does not give");
+      refuse(
+          "--augment random-crop and mixup do not work with an iterator, because they need other images or "
+          "larger ones");
     const ImageFormat format{images.size(1), images.size(2), images.size(3)};
     for (int64_t i = 0; i < images.size(0); ++i) {
       const uint64_t seed =
@@ -172,8 +175,8 @@ struct MiniBatchStream::State {
     changed.wait(lock, [&] { return is_over() || buffer.size() == capacity(); });
     if (buffer.empty() && error) std::rethrow_exception(error);
     if (buffer.empty())
-      throw Error(ErrorCode::invalid_option, "there is no mini-batch to train on",
-                  "an iterator that has ended must be reset before the next fit");
+      throw Error(ErrorCode::invalid_option, "there are no mini-batches to train on",
+                  "reset an iterator that has ended before the next fit");
     const at::Tensor& first = buffer.front().images;
     size = {first.size(1), first.size(2), first.size(3)};
     mini_batch_size = first.size(0);
@@ -186,7 +189,7 @@ struct MiniBatchStream::State {
   // Under the lock: whether the next round is known.
   bool can_open() const { return is_over() || buffer.size() > static_cast<size_t>(options.replicas); }
 
-  // Under the lock: false after the last.
+  // Under the lock: false after the last mini-batch.
   bool open_round() {
     const auto most = static_cast<size_t>(options.replicas);
     if (error && buffer.size() <= most) std::rethrow_exception(error);

@@ -1,5 +1,4 @@
-// Mini-batches that a program gives one after the other, on their way to the workers: read ahead by a thread,
-// and never all held.
+// Streams mini-batches from a program to the workers: a thread reads ahead, and they are never all in memory.
 #pragma once
 
 #include <cstdint>
@@ -17,47 +16,48 @@
 namespace lockstep::data {
 
 struct MiniBatch {
-  at::Tensor images;  ///< [b,C,H,W] on the CPU: u8 with C 1 or 3, which the network gets divided by 255; or
-                      ///< float32, which it gets as it is
-  at::Tensor labels;  ///< whole numbers [b] from 0
+  at::Tensor images;  ///< [b,C,H,W] on the CPU: u8 with C 1 or 3, which are divided by 255 for the network;
+                      ///< or float32, which are not changed
+  at::Tensor labels;  ///< integers [b] from 0
 };
 
-/// Gives the next mini-batch, or nothing after the last.
+/// Returns the next mini-batch, or none after the last one.
 using NextMiniBatch = std::function<std::optional<MiniBatch>()>;
 
 struct StreamOptions {
-  int64_t replicas = 1;      ///< in a round each takes one mini-batch
-  int64_t read_ahead = 16;   ///< mini-batches; rounded up to whole rounds
-  int64_t classes = 0;       ///< 0: those of the mini-batches that are read ahead before the first round
-  int64_t mini_batches = 0;  ///< how many there are; 0: not known
-  Augment augment = {};      ///< of u8 images, seeded by (seed, epoch, sample); no mixup and no crops
+  int64_t replicas = 1;     ///< each replica takes one mini-batch per round
+  int64_t read_ahead = 16;  ///< number of mini-batches; rounded up to whole rounds
+  int64_t classes = 0;      ///< 0: the classes of the mini-batches that are read ahead before the first round
+  int64_t mini_batches = 0;  ///< number of mini-batches; 0: unknown
+  Augment augment = {};      ///< for u8 images, seeded by (seed, epoch, sample); no mixup and no crops
   int64_t seed = 0;
   int64_t epoch = 0;
 };
 
-/// One pass over what a program gives. A thread calls `next`, up to `read_ahead` mini-batches before they are
-/// used, and copies what it gives. All mini-batches have the size of the first, but for the last, which may
-/// be smaller. The destructor waits for the call of `next` that is under way.
+/// One pass over the mini-batches of a program. A thread calls `next`, up to `read_ahead` mini-batches before
+/// they are used, and copies the results. All mini-batches have the size of the first one, except the last,
+/// which may be smaller. The destructor waits for the current call of `next`.
 class MiniBatchStream {
  public:
   /// Reads ahead, then returns. Throws what `next` throws, and invalid_option, with the mini-batch's number,
-  /// for what is no MiniBatch, and where there is none.
+  /// for an invalid mini-batch, and if there are none.
   MiniBatchStream(NextMiniBatch next, StreamOptions options);
   ~MiniBatchStream();
   MiniBatchStream(const MiniBatchStream&) = delete;
   MiniBatchStream& operator=(const MiniBatchStream&) = delete;
 
-  /// What stands for the samples where they are not asked for one by one: as many as a mini-batch has, of
-  /// their size and classes ("0", "1", ...), all black.
+  /// A placeholder for the samples, for code that does not read them: a mini-batch of black images of the
+  /// right size and with the classes "0", "1", ...
   Dataset outline() const;
   bool gives_floats() const;
   int64_t classes() const;
   int64_t mini_batches() const;  ///< StreamOptions::mini_batches
 
-  /// The mini-batches of round `round` (counted from 0) that a worker has: shard i is the round's mini-batch
-  /// i. A last mini-batch of one sample joins the one before it. Nothing when stopped. Called from any thread
-  /// by every worker in each round, and by none before all have had the round before. Throws as the
-  /// constructor does. `worker` is one of the workers of all `ranks` (part_of_worker).
+  /// The mini-batches of round `round` (counted from 0) for one worker: shard i is mini-batch i of the round.
+  /// A last mini-batch of one sample is joined to the previous one. None when stopped. Any thread may call
+  /// it. Every worker calls it in each round, and no worker asks for a round before all have taken the
+  /// previous one. Throws as the constructor does. `worker` is one of the workers of all `ranks`
+  /// (part_of_worker).
   std::optional<Batch> next(int64_t round, Share worker, int64_t ranks = 1, std::stop_token stop = {});
 
  private:

@@ -10,7 +10,7 @@
 namespace lockstep::data {
 namespace {
 
-// Mini-batch by mini-batch, in each replica by replica.
+// In order of mini-batches, and within a mini-batch in order of replicas.
 std::vector<int64_t> in_mini_batches_of_replicas(const Order& order, int64_t count, int64_t epoch) {
   const int64_t replicas = order.sampler_replicas, each = order.epoch_size(count) / replicas;
   const std::optional<int64_t> seed =

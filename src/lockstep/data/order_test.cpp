@@ -111,10 +111,11 @@ TEST(Split, TakesACountOfEachLabel) {
     }
     return "";
   };
-  EXPECT_EQ(refusal(3),
-            "a split cannot take 3 samples of each class: class \"a\" has 3, and one or more must be left\n  "
-            "hint: take at most 2");
-  EXPECT_EQ(refusal(0), "a split cannot take 0 samples of each class\n  hint: take 1 or more");
+  EXPECT_EQ(
+      refusal(3),
+      "cannot take 3 samples of each class for a split: class \"a\" has 3, and at least one must remain\n  "
+      "hint: use at most 2");
+  EXPECT_EQ(refusal(0), "a split cannot take 0 samples of each class\n  hint: use 1 or more");
 }
 
 TEST(Split, RepeatsBySeedAndKeepsOneOfEachLabelOnBothSides) {

@@ -1,4 +1,4 @@
-// The file: a header of one page, then for each record its checksum (0: not there) and its bytes.
+// The file: a header of one page, then for each record its checksum (0: not present) and its bytes.
 #include "lockstep/data/record_file.h"
 
 #include <array>
@@ -24,13 +24,13 @@ namespace {
 
 constexpr int64_t kHeaderBytes = 4096;
 constexpr std::array<char, 16> kMagic{"lockstep cache\n"};
-constexpr uint64_t kVersion = 3;  // of the file's form
+constexpr uint64_t kVersion = 3;  // of the file format
 
 int64_t with_checksum(int64_t record_bytes) { return record_bytes + static_cast<int64_t>(sizeof(uint64_t)); }
 
 }  // namespace
 
-/// What a file begins with.
+/// The file's header.
 struct RecordFileHeader {
   std::array<char, 16> magic = kMagic;
   uint64_t version = kVersion;
@@ -47,9 +47,9 @@ struct RecordFile::Opened {
   bool writable = false;
   RecordFileHeader header;
 
-  // Nothing (descriptor -1) when there is no file of this header and full length.
+  // None (descriptor -1) if no file has this header and the full length.
   static Opened find(const std::filesystem::path& path, const RecordFileHeader& header) {
-    // A pipe in its place would have who only may read it wait for a writer.
+    // If the path is a pipe that may only be read, opening it would wait for a writer.
     Opened file{path, ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK), true, header};
     if (file.descriptor < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
       file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -71,8 +71,8 @@ struct RecordFile::Opened {
     return file;
   }
 
-  // In a neighbour first, which then gets the name; where another process was quicker with the same key, its
-  // file is taken.
+  // Written under a temporary name first, then renamed. If another process created a file with the same key
+  // in the meantime, that file is used.
   static Opened make(const std::filesystem::path& path, const RecordFileHeader& header) {
     make_folders(path.parent_path());
     std::string neighbour = path.string() + ".new-XXXXXX";
@@ -98,7 +98,7 @@ struct RecordFile::Opened {
     return file;
   }
 
-  // Room for all records now, so that writing one does not end in a full disk.
+  // Reserves space for all records now, so that writing one cannot fail on a full disk.
   void reserve(const std::string& neighbour) const {
     const int64_t bytes = header.key.file_bytes();
     if (::fallocate(descriptor, 0, 0, bytes) != 0) {
@@ -148,10 +148,10 @@ int64_t RecordFile::place_of(int64_t index) const {
 }
 
 bool RecordFile::read(int64_t index, std::span<uint8_t> destination) const {
-  constexpr int64_t kContents = sizeof(uint64_t);  // where they begin in a record
+  constexpr int64_t kContents = sizeof(uint64_t);  // offset of the content in a record
   const int64_t place = place_of(index);
   uint64_t stored = 0;
-  // Whatever keeps a record from being read, its maker can make it again.
+  // Whatever prevents reading a record, its maker can create it again.
   if (!mapped_->copy(place, {reinterpret_cast<uint8_t*>(&stored), sizeof stored}) || stored == 0)
     return false;
   std::atomic<bool>& checked = checked_[static_cast<size_t>(index)];

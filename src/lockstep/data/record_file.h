@@ -1,4 +1,4 @@
-// Records of one size in a file that processes share: made once, read and filled by any number of runs.
+// Records of one size in a file that processes share: created once, read and filled by any number of runs.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@ namespace lockstep::data {
 
 class MappedFile;
 
-/// What a file of records is of. Of equal `identity` there is one file, which is made anew where anything
-/// else is not equal.
+/// Identifies a file of records. Each `identity` has one file, which is created again if any other member
+/// differs.
 struct RecordsKey {
   uint64_t identity = 0;
-  uint64_t content = 0;  ///< of what the records were made from; changes when that does
+  uint64_t content = 0;  ///< hash of what the records were made from
   int64_t count = 0;
   int64_t record_bytes = 0;
 
@@ -26,17 +26,17 @@ struct RecordsKey {
   friend bool operator==(const RecordsKey&, const RecordsKey&) = default;
 };
 
-/// Records, each with its checksum (XXH3). The file may be read and filled by any number of processes at
-/// once: a record is there when its checksum fits, so one that was cut short, damaged or half written is not
-/// there. The file is mapped, so all who read it share its memory; records that somebody truncates meanwhile,
-/// or a disk cannot read, are not there (MappedFile). While it is open the file is marked as in use
-/// (mark_in_use). Any thread may call any const member.
+/// Records with checksums (XXH3). Any number of processes may read and fill the file at the same time. A
+/// record is present if its checksum matches, so a truncated, damaged or half-written record is absent. The
+/// file is memory-mapped, so all readers share its memory; records that are truncated meanwhile, or that the
+/// disk cannot read, are absent (MappedFile). While it is open, the file is marked as in use (mark_in_use).
+/// Any thread may call any const member.
 class RecordFile {
  public:
-  /// The file there, null when it is of another key.
+  /// Opens the existing file; null if it has another key.
   static std::shared_ptr<const RecordFile> find(const std::filesystem::path& path, const RecordsKey& key);
-  /// The same, made (empty, its room reserved) if need be. Throws io when the folder cannot be written or the
-  /// disk is too full.
+  /// The same, but creates the file if necessary (empty, with its space reserved). Throws io if the folder
+  /// cannot be written or the disk is too full.
   static std::shared_ptr<const RecordFile> find_or_make(const std::filesystem::path& path,
                                                         const RecordsKey& key);
 
@@ -44,12 +44,12 @@ class RecordFile {
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
-  /// Whether the record is there, then in `destination`; else that holds anything.
+  /// Whether the record is present; if so, it is copied to `destination`, which is otherwise undefined.
   bool read(int64_t index, std::span<uint8_t> destination) const;
-  /// Nothing happens where the file may only be read, and once a disk did not take a record. The disk's
-  /// failure is not the reader's, who has the record.
+  /// Does nothing if the file is read-only, or after the disk failed to write a record. A disk failure is not
+  /// thrown, because the reader has the record.
   void write(int64_t index, std::span<const uint8_t> record) const;
-  /// What the disk said when it did not take a record; empty: it took all.
+  /// The disk's error if it failed to write a record; empty: there was no failure.
   std::string failure() const;
   const std::filesystem::path& path() const { return path_; }
   int64_t record_bytes() const { return record_bytes_; }
@@ -65,9 +65,9 @@ class RecordFile {
   std::unique_ptr<const MappedFile> mapped_;
   mutable std::atomic<bool> writable_;
   mutable std::atomic<int> failure_ = 0;  ///< errno
-  uint64_t seed_;                         ///< of the checksums
+  uint64_t seed_;                         ///< seed of the checksums
   int64_t record_bytes_;
-  /// Records whose checksum this process has seen fit, or written: it is not computed again at each read.
+  /// Records whose checksum this process has verified or written: it is not computed again at each read.
   std::unique_ptr<std::atomic<bool>[]> checked_;
 };
 

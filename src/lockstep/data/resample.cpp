@@ -1,6 +1,6 @@
-// The method is Pillow's (src/libImaging/Resample.c describes it): a triangle filter widened by the scale
-// when shrinking, columns and rows one after the other, each pass rounded to 8 bits, weights in fixed point
-// with 22 bits after the point. Keeping its rounding keeps its levels.
+// The method of Pillow (described in src/libImaging/Resample.c): a triangle filter, widened by the scale when
+// shrinking; one pass over columns and one over rows, each rounded to 8 bits; weights in fixed point with 22
+// fractional bits. The same rounding gives the same levels.
 #include "lockstep/data/resample.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ const ResampleKernels& resample_kernels() {
 
 namespace {
 
-// Reads and writes of whole registers go so far over the end of a row.
+// Whole registers are read and written this far beyond the end of a row.
 constexpr int64_t kOverrun = 64;
 
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -47,7 +47,7 @@ int32_t fixed_point(double weight) {
   return static_cast<int32_t>(std::floor(weight * (1 << kWeightBits) + 0.5));
 }
 
-// Pillow's boxes are of floats, and so is the difference of two.
+// Pillow's boxes are floats, and so are their differences.
 Taps make_taps(int64_t source_length, float begin, float end, int64_t destination_length) {
   const double scale = static_cast<double>(end - begin) / static_cast<double>(destination_length);
   const double reach = std::max(scale, 1.0);
@@ -75,8 +75,8 @@ Taps make_taps(int64_t source_length, float begin, float end, int64_t destinatio
   return taps;
 }
 
-// What the thread resized last, it most often resizes again: photographs of one camera, rows and columns,
-// luma and chroma.
+// A thread usually repeats its last few resizes: photographs from one camera, rows and columns, luma and
+// chroma.
 class KeptTaps {
  public:
   /// Valid until the next call.
@@ -122,7 +122,7 @@ bool are_interleaved(std::span<const PixelPlane> planes) {
   return true;
 }
 
-// The pixels of each row beside one another, in `memory`.
+// The pixels of each row next to each other, in `memory`.
 PixelPlane gathered(const PixelPlane& plane, uint8_t* memory) {
   for (int64_t y = 0; y < plane.height; ++y) {
     const uint8_t* from = plane.first + y * plane.row;
@@ -132,7 +132,7 @@ PixelPlane gathered(const PixelPlane& plane, uint8_t* memory) {
   return {memory, plane.width, 1, plane.height, plane.width};
 }
 
-// Rows [begin, end) of the planes, each `width` wide, `row` bytes from one to the next.
+// Rows [begin, end) of the planes, each `width` wide, at distance `row` in bytes.
 struct Rows {
   int64_t begin = 0;
   int64_t end = 0;
@@ -170,14 +170,14 @@ void copy_rows(const PixelPlane& plane, const Rows& rows, uint8_t* destination) 
                 static_cast<size_t>(rows.width));
 }
 
-// The pass that leaves less comes first. This is where Pillow 13 draws the line; the rounding between the
-// passes makes it matter.
+// The pass that leaves fewer pixels comes first. The rule is that of Pillow 13; rounding between the passes
+// makes the order matter.
 bool rows_come_first(PlaneSize from, PlaneSize to) {
   return from.height > to.height && from.height - to.height > 2 * (from.width - to.width);
 }
 
-// One output row of all bytes of the input rows that go into it. Near the plane's end these are copied, for
-// the kernel reads over the end of a row.
+// Makes one output row from all its input rows. Near the end of the plane the rows are copied first, because
+// the kernel reads beyond the end of a row.
 void mix_source_row(const PixelPlane& plane, int64_t bytes, const Taps& rows, int64_t y,
                     uint8_t* destination) {
   thread_local ThreadBuffer copies;

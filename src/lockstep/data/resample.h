@@ -1,5 +1,5 @@
-// Bilinear resizing with antialias of 8-bit planes, level for level as Pillow's Image.resize(BILINEAR,
-// box=...).
+// Bilinear resizing with antialiasing of 8-bit planes. The levels equal those of Pillow's
+// Image.resize(BILINEAR, box=...).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep::data {
 
-/// A part of a plane in pixels, fractions allowed.
+/// A part of a plane in pixels; fractions are allowed.
 struct Box {
   double left = 0;
   double top = 0;
@@ -24,8 +24,8 @@ struct PlaneSize {
 };
 
 /// Scales the part `box` of each of `planes` (all of one size) to fill the planes of `destination`
-/// [planes,height,width]. Quickest for planes without gaps and for three interleaved ones; the levels are the
-/// same for all, and on every processor.
+/// [planes,height,width]. Fastest for planes without gaps and for three interleaved planes. The levels are
+/// the same for all layouts and processors.
 void resample(std::span<const PixelPlane> planes, const Box& box, PlaneSize destination_size,
               std::span<uint8_t> destination);
 

@@ -40,9 +40,9 @@ void append_numbers(std::string_view text, const TextPlace& place, std::vector<f
     std::string_view word = next_cell(rest);
     if (word.size() > 1 && word.front() == '+' && word[1] != '-') word.remove_prefix(1);
     const auto value = parse_number<float>(word);
-    if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values first");
+    if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values before training");
     if (!value || !std::isfinite(*value)) {
-      refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is no finite number");
+      refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is not a finite number");
     }
     numbers.push_back(*value);
   }

@@ -28,8 +28,9 @@ void check_label(const Sequence& sequence, int64_t label, size_t classes) {
 void check(const Sequence& sequence, int64_t channels, size_t classes) {
   const int64_t steps = steps_of(sequence, channels);
   if (steps == 0 || steps * channels != static_cast<int64_t>(sequence.values.size())) {
-    refuse(sequence.source, "has " + std::to_string(sequence.values.size()) + " numbers, which are no " +
-                                std::to_string(channels) + " channels of equal length");
+    refuse(sequence.source, "has " + std::to_string(sequence.values.size()) +
+                                " numbers, which cannot be divided into " + std::to_string(channels) +
+                                " channels of equal length");
   }
   if (!std::all_of(sequence.values.begin(), sequence.values.end(),
                    [](float value) { return std::isfinite(value); }))
@@ -52,7 +53,7 @@ class SequencesInMemory : public Datastore {
       const size_t wanted = labels_time_steps() ? sequence.values.size() / static_cast<size_t>(channels_) : 0;
       if (sequence.time_step_labels.size() != wanted) {
         refuse(sequence.source, "has " + std::to_string(sequence.time_step_labels.size()) +
-                                    " labels of time steps, not " + std::to_string(wanted));
+                                    " labels of time steps instead of " + std::to_string(wanted));
       }
     }
   }
@@ -96,12 +97,12 @@ class SequencesInMemory : public Datastore {
 };
 
 struct Piece {
-  int64_t stream = -1;  // -1: the slot has no more
+  int64_t stream = -1;  // -1: the slot has no more pieces
   int64_t begin = 0;
   int64_t steps = 0;
 };
 
-// What each slot plays, one after another.
+// The streams of each slot, one after another.
 std::vector<std::vector<Piece>> pieces_by_slot(const Datastore& streams, const PieceOptions& options) {
   std::vector<std::vector<Piece>> slots(static_cast<size_t>(options.slots));
   for (int64_t stream = 0; stream < streams.size(); ++stream) {
@@ -174,7 +175,7 @@ class StreamPieces : public Datastore {
   int64_t slots_;
   int64_t channels_ = 1;
   std::vector<Piece> pieces_;
-  std::vector<std::vector<float>> values_;  // of each stream, [C,T]
+  std::vector<std::vector<float>> values_;  // one per stream, [C,T]
 };
 
 }  // namespace
@@ -195,9 +196,9 @@ Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::
 Dataset stream_pieces(const Dataset& streams, const PieceOptions& options) {
   if (options.time_steps < 1 || options.slots < 1)
     throw Error(ErrorCode::invalid_option,
-                "streams are cut into pieces of at least one time step, for at least one slot");
+                "stream_pieces needs at least one time step and at least one slot");
   if (streams.empty() || streams.store().kind() != SampleKind::sequence)
-    throw Error(ErrorCode::invalid_option, "only sequences can be cut into pieces, and there are none");
+    throw Error(ErrorCode::invalid_option, "cannot cut images into pieces, only sequences");
   return Dataset(std::make_shared<StreamPieces>(streams, options));
 }
 

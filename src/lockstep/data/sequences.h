@@ -1,5 +1,4 @@
-// Sequences in memory: labelled series [C,T] of unequal length, and streams cut into pieces that follow one
-// another.
+// Sequences in memory: labelled series [C,T] of unequal length, and streams cut into consecutive pieces.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +9,15 @@
 
 namespace lockstep::data {
 
-/// The most numbers that a file or a folder of sequences may hold: 8 GB.
+/// Maximum number of values in a file or folder of sequences: 8 GB.
 inline constexpr int64_t kMostSequenceNumbers = int64_t{1} << 31;
 
 /// One series. Its T is values.size() / channels.
 struct Sequence {
-  std::vector<float> values = {};  ///< [C,T], a channel after the other
-  int64_t label = -1;              ///< of the whole; -1: none
+  std::vector<float> values = {};  ///< [C,T], one channel after another
+  int64_t label = -1;              ///< label of the whole series; -1: none
   std::vector<int64_t> time_step_labels =
-      {};  ///< or of each time step, T of them, -1: none; all sequences of a dataset have them, or none has
+      {};  ///< or T labels, one per time step, -1: none; either all sequences of a dataset have them or none
   std::string source = {};  ///< for messages; empty: "sequence 17", counted from 0
 };
 
@@ -26,20 +25,21 @@ struct Sequence {
 std::vector<float> read_values(const Datastore& store, int64_t index);
 
 /// A dataset of sequences. Throws invalid_option naming the sequence whose size, label or values (all must be
-/// finite) do not fit.
+/// finite) are invalid.
 Dataset make_sequences(int64_t channels, std::vector<std::string> classes, std::vector<Sequence> sequences);
 
 /// How stream_pieces cuts.
 struct PieceOptions {
-  int64_t time_steps = 100;  ///< of a piece; the last of a stream may be shorter
-  int64_t slots = 1;         ///< streams side by side: the mini-batch's size
+  int64_t time_steps = 100;  ///< length of a piece; the last one of a stream may be shorter
+  int64_t slots = 1;         ///< number of parallel streams: the mini-batch size
 };
 
 /// Truncated backpropagation through time: a dataset whose mini-batches of `slots` samples, taken in order
-/// (Shuffle::never), hold the next piece of `slots` streams. Sample k * slots + s is the k-th piece of slot
-/// s, which plays streams s, s + slots, s + 2 slots ... one after another; continues() is false at a stream's
-/// first piece. A slot that has no more gives sequences of length 0 without labels. Each piece has its
-/// stream's label, or the labels of its steps. Copies the sequences. Throws invalid_option for images.
+/// (Shuffle::never), contain the next piece of `slots` streams. Sample k * slots + s is the k-th piece of
+/// slot s, which plays streams s, s + slots, s + 2 slots, ... one after another; continues() is false for a
+/// stream's first piece. A slot with no more pieces returns sequences of length 0 without labels. Each piece
+/// has its stream's label, or the labels of its time steps. Copies the sequences. Throws invalid_option for
+/// images.
 Dataset stream_pieces(const Dataset& streams, const PieceOptions& options);
 
 }  // namespace lockstep::data

@@ -82,17 +82,17 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
   const TemporaryFolder folder;
   const auto said = [&](const std::string& text) { return failure_of(folder.write("bad.ts", text)); };
   EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,x:3,4:left\n"),
-              AllOf(HasSubstr("bad.ts\", line 8: \"x\" is no finite number")));
-  EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not among the 2"));
+              AllOf(HasSubstr("bad.ts\", line 8: \"x\" is not a finite number")));
+  EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not one of the 2"));
   EXPECT_THAT(said(kHeader + "1,2:3:left\n"),
-              HasSubstr("line 7: channel 2 has 1 values, and the first has 2"));
+              HasSubstr("line 7: channel 2 has 1 values, but the first has 2"));
   EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,2:left\n"),
-              HasSubstr("line 8: the series has 1 channels, and the first has 2"));
+              HasSubstr("line 8: the series has 1 channels, but the first one has 2"));
   EXPECT_THAT(said(kHeader + "1,?:3,4:left\n"), HasSubstr("a value is missing"));
-  EXPECT_THAT(said(kHeader + "1,nan:3,4:left\n"), HasSubstr("\"nan\" is no finite number"));
-  EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is no finite number"));
+  EXPECT_THAT(said(kHeader + "1,nan:3,4:left\n"), HasSubstr("\"nan\" is not a finite number"));
+  EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is not a finite number"));
   EXPECT_THAT(said(kHeader + "left\n"), HasSubstr("line 7: the series has no class"));
-  EXPECT_THAT(said(kHeader), HasSubstr("holds no sequence"));
+  EXPECT_THAT(said(kHeader), HasSubstr("contains no sequences"));
   EXPECT_THAT(said("@classLabel true a b\n"), HasSubstr("ends before its line @data"));
   EXPECT_THAT(said("@classLabel true a a\n@data\n1:a\n"), HasSubstr("line 1: class \"a\" is named twice"));
   EXPECT_THAT(said("@timeStamps true\n@data\n"), HasSubstr("time stamps"));
@@ -159,14 +159,14 @@ TEST(CsvFolder, HasAFileForASequence) {
 
   folder.write("a/3.csv", "1,2\n3\n");
   EXPECT_THAT(failure_of(folder.path()),
-              HasSubstr("a/3.csv\", line 2: there are 1 values in the line, and 2 before"));
+              HasSubstr("a/3.csv\", line 2: the line has 1 values, but earlier lines have 2"));
   folder.write("a/3.csv", "x,y\n");
   EXPECT_THAT(failure_of(folder.path()), HasSubstr("the file has no time step"));
   folder.write("a/3.csv", "1,2\nx,y\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 2: \"x\" is no finite number"));
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 2: \"x\" is not a finite number"));
   std::filesystem::remove(folder.path() / "a/3.csv");
   folder.write("4.csv", "1,2\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("lies in no class folder"));
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("is not in a class folder"));
   EXPECT_EQ(open_source(folder.path(), {.classes = {"a", "b"}, .unlabelled = true}).dataset.size(), 3);
 }
 
@@ -186,20 +186,20 @@ TEST(Sequences, OfTheCallersOwnAreChecked) {
   };
   EXPECT_EQ(said({.values = {1, 2, 3, 4}, .label = 1}), "");
   EXPECT_THAT(said({.values = {1, 2, 3}, .label = 1}),
-              HasSubstr("\"sequence 0\" has 3 numbers, which are no 2 channels"));
+              HasSubstr("\"sequence 0\" has 3 numbers, which cannot be divided into 2 channels"));
   EXPECT_THAT(said({.values = {}, .label = 1}), HasSubstr("0 numbers"));
   EXPECT_THAT(said({.values = {1, 2}, .label = 2}), HasSubstr("has the label 2, but there are 2 classes"));
   EXPECT_THAT(said({.values = {1, std::nanf("")}, .label = 0}), HasSubstr("not finite"));
   EXPECT_THAT(said({.values = {1, 2, 3, 4}, .time_step_labels = {0}}),
-              HasSubstr("1 labels of time steps, not 2"));
+              HasSubstr("1 labels of time steps instead of 2"));
 }
 
 TEST(Sequences, OfOtherChannelsOrImagesAreRefused) {
   const Dataset dataset = make_sequences(2, {"a", "b"}, {{.values = {1, 2}, .label = 0}});
   EXPECT_THAT(failure([&] { ImageSet(dataset, {}, 0); }),
-              HasSubstr("the network takes images, but the data are sequences"));
+              HasSubstr("the network needs images, but the data are sequences"));
   EXPECT_THAT(failure([&] { ImageSet(dataset, {.channels = 3, .kind = SampleKind::sequence}, 0); }),
-              HasSubstr("has 2 channels, and the network takes 3"));
+              HasSubstr("has 2 channels, but the network needs 3"));
 }
 
 // Streams of 5, 2 and 3 steps in two slots, in pieces of 2: slot 0 plays streams 0 and 2, slot 1 stream 1.

@@ -28,18 +28,18 @@ at::Tensor ordered(const at::Tensor& tensor, std::string_view from, const std::s
   return to.empty() || to == from ? tensor : tensor.permute(dimension_order(from, to)).contiguous();
 }
 
-// The dimension labelled B has as many samples as the shard.
+// The dimension labelled B must have as many elements as the shard has samples.
 void check_collated(const at::Tensor& tensor, const std::string& labels, int64_t count,
                     const std::string& what) {
-  if (!tensor.defined()) throw Error(ErrorCode::invalid_option, "the collate function gave no " + what);
+  if (!tensor.defined()) throw Error(ErrorCode::invalid_option, "the collate function returned no " + what);
   if (labels.empty()) return;
-  check_labelled(labels, tensor.sizes().vec(), "the " + what + " that the collate function gave");
+  check_labelled(labels, tensor.sizes().vec(), "the " + what + " that the collate function returned");
   const size_t batch = labels.find('B');
   if (batch == std::string::npos || tensor.size(static_cast<int64_t>(batch)) == count) return;
-  throw Error(ErrorCode::invalid_option, "the " + what + " that the collate function gave, " +
+  throw Error(ErrorCode::invalid_option, "the " + what + " that the collate function returned, " +
                                              c10::str(tensor.sizes()) + " as \"" + labels + "\", holds " +
                                              std::to_string(tensor.size(static_cast<int64_t>(batch))) +
-                                             " samples, and the shard has " + std::to_string(count));
+                                             " samples, but the shard has " + std::to_string(count));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void check_output(const ShardOutput& output, const Dataset& dataset) {
   if (!at::isFloatingType(output.type)) {
     throw Error(ErrorCode::invalid_option,
                 std::string("a network's input cannot be of type ") + c10::toString(output.type),
-                "for example at::kFloat");
+                "use for example at::kFloat");
   }
 }
 
@@ -73,9 +73,9 @@ at::Device resolve_device(const ShardOutput& output, Share share) {
   if (output.device == OutputDevice::auto_) return at::kCPU;
   throw Error(ErrorCode::device,
               "the mini-batch queue of rank " + std::to_string(share.rank) +
-                  " needs a GPU, and there is none for it" +
+                  " needs a GPU, but none is available" +
                   (machine.gpus.empty() ? ": " + machine.gpu_note : ""),
-              "OutputDevice::auto_ takes a GPU only where there is one");
+              "use OutputDevice::auto_, which uses a GPU only if there is one");
 }
 
 void give_input(Shard& shard, const ShardOutput& output, at::Device device, int64_t classes) {

@@ -1,5 +1,5 @@
-// What a loop of one's own is given of a shard: the network's input and targets, in the order, type and place
-// that were asked for.
+// What a custom loop gets of a shard: the network's input and targets, in the requested order, type and
+// device.
 #pragma once
 
 #include <array>
@@ -26,36 +26,36 @@ struct Collated {
   at::Tensor target;
 };
 
-/// Makes input and target of one shard's images, u8 [b,C,H,W], and labels, int64 [b], both on the host; of
-/// sequences as Shard has them. Called by the thread that takes the mini-batch.
+/// Makes the input and target of one shard from its images, u8 [b,C,H,W], and labels, int64 [b], both on the
+/// host; sequences have the shapes in Shard. Called by the thread that takes the mini-batch.
 using Collate = std::function<Collated(const at::Tensor& images, const at::Tensor& target)>;
 
 /// Dimensions are labelled as in base/dimensions.h.
 struct ShardOutput {
-  std::string format = {};  ///< order of the input's dimensions, as "SSCB"; empty: "BCSS", of sequences
-                            ///< "BCT", and what `collate` gives is not looked at
-  std::string target_format = {};  ///< "CB" or "BC" with one_hot, else "B", with a T where each time step has
-                                   ///< a class; empty: "BC", "B", "BCT" or "BT"
-  bool one_hot = false;  ///< targets are rows of zeros with a one, of the input's type, instead of the
-                         ///< classes' numbers; without a class zeros alone
+  std::string format = {};  ///< order of the input's dimensions, such as "SSCB"; empty: "BCSS", for sequences
+                            ///< "BCT", and the result of `collate` is not checked
+  std::string target_format = {};  ///< "CB" or "BC" with one_hot, otherwise "B", with a T if each time step
+                                   ///< has a class; empty: "BC", "B", "BCT" or "BT"
+  bool one_hot = false;            ///< targets are one-hot rows of the input's type instead of the
+                                   ///< classes' numbers; all zeros if there is no class
   at::ScalarType type = at::kFloat;
   OutputDevice device = OutputDevice::auto_;  ///< auto: the rank's GPU if there is one, else the CPU
   std::optional<at::Device> chosen_device =
-      {};  ///< instead of `device`, a GPU by its index: worker.device() in a task, for each of parfeval's
+      {};  ///< replaces `device`: a GPU by its index, worker.device() in a task, because each of parfeval's
            ///< workers is rank 0 of its own group
-  std::vector<double> mean = {};       ///< per channel, of pixels / 255; empty: nothing is subtracted
+  std::vector<double> mean = {};       ///< per channel, for pixels / 255; empty: nothing is subtracted
   std::vector<double> deviation = {};  ///< per channel; empty: nothing is divided
-  Collate collate = {};  ///< in place of all but formats and device; formats are then those of what it gives
+  Collate collate = {};  ///< replaces everything except formats and device; formats then describe its result
 };
 
-/// Throws invalid_option for formats that the samples of this dataset, which has some, and their labels
-/// cannot have.
+/// Throws invalid_option for formats that do not fit the samples of this dataset (which must not be empty)
+/// and their labels.
 void check_output(const ShardOutput& output, const Dataset& dataset);
 
-/// Throws device when a GPU was asked for and this rank has none.
+/// Throws device if a GPU was requested and this rank has none.
 at::Device resolve_device(const ShardOutput& output, Share share);
 
-/// Fills in shard.input, and shard.target anew.
+/// Fills shard.input, and replaces shard.target.
 void give_input(Shard& shard, const ShardOutput& output, at::Device device, int64_t classes);
 
 }  // namespace lockstep::data

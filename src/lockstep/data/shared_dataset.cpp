@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kName = "the memory of a dataset that processes share";
 
-// Before the samples: how long the description is, and it, as CBOR.
+// Precedes the samples: the length of the description, and the description as CBOR.
 using Length = uint64_t;
 
 void write_at(int file, int64_t offset, std::string_view bytes) {
@@ -47,7 +47,7 @@ SourceOptions options_in(const Json& json) {
           .most_memory = json.at("most_memory").get<int64_t>()};
 }
 
-// Null for what no other process can open.
+// Null if another process cannot open the dataset itself.
 Json description_of_files(const Datastore& store) {
   if (const auto* files = dynamic_cast<const Reopened*>(&store)) {
     return {{"path", files->opened_from()},
@@ -71,8 +71,8 @@ Dataset open_files(const Json& description) {
   Dataset dataset =
       open_image_folder(Files(path, {.most_memory = options.most_memory}, source_kinds()), options).dataset;
   if (dataset.store().listing_hash() == description.at("listing").get<uint64_t>()) return dataset;
-  throw Error(ErrorCode::corrupt_data, "\"" + path + "\" holds other images than when the client opened it",
-              "leave the data alone while they are used");
+  throw Error(ErrorCode::corrupt_data, "\"" + path + "\" has changed since the client opened it",
+              "do not change the data while they are in use");
 }
 
 std::string bytes_of(const Datastore& store, int64_t index) {
@@ -169,7 +169,7 @@ class SharedSamples : public Datastore {
   SampleKind kind_;
   bool labels_time_steps_, in_memory_;
   std::vector<ImageSize> sizes_;
-  std::vector<int64_t> offsets_;  // in the file
+  std::vector<int64_t> offsets_;  // offsets in the file
 };
 
 }  // namespace
@@ -192,7 +192,7 @@ SharedDataset::SharedDataset(const Dataset& dataset) {
     const std::string bytes = bytes_of(store, i);
     if (static_cast<int64_t>(bytes.size()) != SharedSamples::bytes_in(store.image_size(i), store.kind())) {
       throw Error(ErrorCode::internal,
-                  "\"" + store.source(i) + "\" is of another size than its datastore says");
+                  "\"" + store.source(i) + "\" does not have the size that its datastore states");
     }
     write_at(memory_.get(), offset, bytes);
     offset += static_cast<int64_t>(bytes.size());

@@ -67,7 +67,7 @@ TEST(SharedDataset, AFolderThatChangedIsRefused) {
     open_shared(shared.path());
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("holds other images than when the client opened it"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("has changed since the client opened it"));
   }
 }
 

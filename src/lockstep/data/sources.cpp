@@ -49,10 +49,10 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
       const std::string near = nearest(name, wanted);
       throw Error(ErrorCode::invalid_option,
                   "\"" + path + "\" has a class \"" + name + "\" that is not among the " +
-                      std::to_string(wanted.size()) + " of the training set",
+                      std::to_string(wanted.size()) + " classes of the training set",
                   near.empty()
-                      ? "classes are matched by their folders' names; rename or remove it"
-                      : "did you mean \"" + near + "\"? classes are matched by their folders' names");
+                      ? "rename or remove the folder; classes are matched by the names of their folders"
+                      : "did you mean \"" + near + "\"? classes are matched by the names of their folders");
     }
     places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
   }
@@ -64,16 +64,16 @@ void check_fits_memory(const std::string& path, int64_t bytes) {
   if (bytes <= most) return;
   throw Error(
       ErrorCode::out_of_memory,
-      "\"" + path + "\" takes " + as_bytes(bytes) + " in memory, and this machine has " + as_bytes(most),
-      "split the data, or give it as a folder of image files, which are read as they are needed");
+      "\"" + path + "\" needs " + as_bytes(bytes) + " of memory, but only " + as_bytes(most) + " are allowed",
+      "split the data, or convert them to a folder of image files, which are read when needed");
 }
 
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options) {
   if (count >= 2 || !options.classes.empty() || options.unlabelled) return;
   throw Error(ErrorCode::invalid_option,
-              "\"" + path + "\" has " + (count == 0 ? "no class" : "only one class") +
-                  ", but there must be at least two to tell apart",
-              "give the folder that holds one folder for each class");
+              "\"" + path + "\" has " + (count == 0 ? "no classes" : "only one class") +
+                  ", but training needs at least two",
+              "name the folder that contains one folder for each class");
 }
 
 Source source_of(Images images, std::string kind, const SourceOptions& options) {
@@ -91,8 +91,9 @@ Source open_source(const std::filesystem::path& path, const SourceOptions& optio
   }
   std::vector<std::string> known;
   for (const SourceKind& kind : source_kinds()) known.emplace_back(kind.looks_like);
-  throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is no data that can be read",
-              "it may be " + join(known, ", or ") + "; all of them also in a .tar (not a .zip) or at s3://");
+  throw Error(
+      ErrorCode::invalid_option, "\"" + files.root() + "\" does not contain data of a known kind",
+      "supported are " + join(known, ", or ") + "; all of them also in a .tar (not a .zip) or at s3://");
 }
 
 ImageFolder::ImageFolder(const std::filesystem::path& folder, const SourceOptions& options)

@@ -81,8 +81,8 @@ TEST(ImageFolder, PartsOfADatasetThatMergeAreNamed) {
   const Source merged = open_source(folder.path());
   EXPECT_EQ(merged.dataset.size(), 4);
   EXPECT_THAT(merged.kind,
-              HasSubstr("Test, train, val are taken as one set; to keep them apart: lockstep train " + root +
-                        "/train --validation " + root + "/val --test " + root + "/Test"));
+              HasSubstr("Test, train, val are used as one dataset; to use them separately: lockstep train " +
+                        root + "/train --validation " + root + "/val --test " + root + "/Test"));
   EXPECT_EQ(open_source(folder.path() / "train").kind, "image folder");
   EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).kind, "image folder");
 }
@@ -103,7 +103,7 @@ TEST(ImageFolder, TheHashIsThatOfTheListingNotOfThePlace) {
 TEST(ImageFolder, BadFoldersAreNamed) {
   const TemporaryFolder folder;
   EXPECT_THAT(failure(folder.path() / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("holds no class folders"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("has no class folders"));
   folder.write("Vowels_TRAIN.ts", "@data\n");
   EXPECT_THAT(failure(folder.path()),
               AllOf(HasSubstr("files of sequences"), HasSubstr("hint: name one of them: "),
@@ -119,7 +119,7 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   EXPECT_EQ(failure(folder.path()), "");
   EXPECT_THAT(failure(folder.path() / "dog/1.png"), HasSubstr("no data that can be read"));
   std::filesystem::create_directory(folder.path() / "eel");
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("holds no image file")));
+  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("contains no image files")));
   const Source skipping = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   ASSERT_EQ(skipping.skipped.size(), 1u);
   EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));
@@ -270,7 +270,7 @@ TEST(Idx, BadFilesAreNamed) {
   folder.write(images, idx_images(3, 2, 2, "aaaabbbbcc"));
   EXPECT_THAT(failure(folder.path()), HasSubstr("12 bytes"));
   folder.write(images, idx_images(0xffffffff, 10000, 10000, "aaaa"));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("more than the file can hold"));
+  EXPECT_THAT(failure(folder.path()), HasSubstr("more than the file can contain"));
   folder.write(images, idx_images(3, 2, 2, "aaaabbbbccccd"));
   EXPECT_THAT(failure(folder.path()), HasSubstr("more follow"));
   folder.write(images, "hello");
@@ -283,7 +283,7 @@ TEST(Idx, MoreThanTheMachineHoldsIsRefusedBeforeItIsTaken) {
   folder.write("x-labels-idx1-ubyte", idx_labels({0, 1}));
   std::filesystem::resize_file(file, 16 + (std::uintmax_t{1} << 42));  // 4 TB that take no room on the disk
   EXPECT_THAT(failure(folder.path()),
-              AllOf(HasSubstr("x-images-idx3-ubyte"), HasSubstr("in memory, and this machine has")));
+              AllOf(HasSubstr("x-images-idx3-ubyte"), HasSubstr("of memory, but only")));
 }
 
 TEST(Idx, APipeIsNotWaitedFor) {
@@ -309,7 +309,7 @@ TEST(Idx, DamagedFilesNeverCrash) {
   folder.write("t10k-images-idx3-ubyte.gz", whole.substr(0, 100000));
   std::filesystem::remove(folder.path() / "t10k-images-idx3-ubyte");
   EXPECT_THAT(failure(folder.path()),
-              AllOf(HasSubstr("t10k-images-idx3-ubyte.gz"), HasSubstr("hint: get the file again")));
+              AllOf(HasSubstr("t10k-images-idx3-ubyte.gz"), HasSubstr("hint: download the file again")));
 }
 
 std::string cifar(int64_t label_bytes, const std::vector<int>& labels) {

@@ -186,7 +186,7 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
   EXPECT_THAT(said(labels, idx_file({2}, {4, 9}), "idx"),
               HasSubstr("cannot read \"" + start + labels + "\": it has 2 labels for 3 images"));
   EXPECT_THAT(said(images, idx_file({0xffffffff, 10000, 10000}, "aaaa"), "idx"),
-              AllOf(HasSubstr(start + images), HasSubstr("more than the file can hold")));
+              AllOf(HasSubstr(start + images), HasSubstr("more than the file can contain")));
   EXPECT_THAT(said(images, idx_file({3, 2, 2}, "aaaabbbbcc"), "idx"),
               HasSubstr("promises 12 bytes after itself, but it ends at byte 26"));
   EXPECT_THAT(said("cifar/data_batch_1.bin", cifar_file(1, {3, 9}).substr(0, 5000), "cifar"),
@@ -194,12 +194,12 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
   EXPECT_THAT(said("cifar/batches.meta.txt", "cat\n", "cifar"),
               HasSubstr("\"" + start + "cifar/batches.meta.txt\" has 1 names for 10 classes"));
   EXPECT_THAT(said("a.ts", "@classLabel true a b\n@data\n1:a\nx:b\n", "a.ts"),
-              HasSubstr("cannot read \"" + start + "a.ts\", line 4: \"x\" is no finite number"));
+              HasSubstr("cannot read \"" + start + "a.ts\", line 4: \"x\" is not a finite number"));
   EXPECT_THAT(said("csv/a/1.csv", "1,2\n3\n", "csv"),
               HasSubstr("cannot read \"" + start + "csv/a/1.csv\", line 2"));
-  EXPECT_THAT(store_failure(archive / "none.ts"), HasSubstr("holds no folder \"none.ts\""));
+  EXPECT_THAT(store_failure(archive / "none.ts"), HasSubstr("has no folder \"none.ts\""));
   EXPECT_THAT(store_failure(archive / "idx/t10k-images-idx3-ubyte"),
-              HasSubstr("holds no folder \"idx/t10k-images-idx3-ubyte\""));
+              HasSubstr("has no folder \"idx/t10k-images-idx3-ubyte\""));
 
   const std::string packed = read_file(test::test_data("mnist/t10k-images-idx3-ubyte.gz"));
   EXPECT_THAT(said("gz/t10k-images-idx3-ubyte.gz", packed.substr(0, 100000), "gz"),

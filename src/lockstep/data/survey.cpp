@@ -30,7 +30,7 @@ std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index)
   try {
     return store.image_size(index);
   } catch (const Error& error) {
-    // A server that is away says nothing about the image.
+    // A server that does not answer says nothing about the image.
     if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option ||
         error.code() == ErrorCode::cancelled)
       throw;
@@ -66,14 +66,14 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 }  // namespace
 
 ImageFormat default_format(const SizeSurvey& survey) {
-  constexpr int64_t kSmall = 64;  // pixels a side up to which the typical size is taken
+  constexpr int64_t kSmall = 64;  // pixels per side up to which the typical size is used
   const bool keeps_size = survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmall;
   return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kPhotographSide,
           keeps_size ? survey.typical.width : kPhotographSide};
 }
 
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
-  if (dataset.empty()) throw Error(ErrorCode::invalid_option, "the dataset has no sample");
+  if (dataset.empty()) throw Error(ErrorCode::invalid_option, "the dataset has no samples");
   const Datastore& store = dataset.store();
   if (store.in_memory()) {
     const ImageSize size = store.image_size(0);

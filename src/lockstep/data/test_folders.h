@@ -18,14 +18,13 @@ inline std::filesystem::path source_folder() {
   return folder == nullptr ? std::filesystem::current_path() : std::filesystem::path(folder);
 }
 
-/// A file of the data outside the project. Throws naming what is absent, so that a test without its data
-/// fails.
+/// A file of the data outside the project. Throws if it is missing, so that a test without its data fails.
 inline std::filesystem::path test_data(const std::string& name) {
   const char* folder = std::getenv("LOCKSTEP_TEST_DATA");
   const std::filesystem::path path =
       (folder == nullptr ? source_folder() / "../shared/data" : std::filesystem::path(folder)) / name;
   if (!std::filesystem::exists(path))
-    throw std::runtime_error("test data is absent: " + path.string() + " (set LOCKSTEP_TEST_DATA)");
+    throw std::runtime_error("test data is missing: " + path.string() + " (set LOCKSTEP_TEST_DATA)");
   return path;
 }
 
@@ -33,13 +32,12 @@ inline std::filesystem::path test_data(const std::string& name) {
 inline void unpack(const std::filesystem::path& archive, const std::filesystem::path& folder,
                    const std::string& members = "") {
   if (!std::filesystem::exists(archive))
-    throw std::runtime_error("test data is absent: " + archive.string() + " (set LOCKSTEP_SOURCE)");
+    throw std::runtime_error("test data is missing: " + archive.string() + " (set LOCKSTEP_SOURCE)");
   const std::string command = "tar xf '" + archive.string() + "' -C '" + folder.string() + "' " + members;
   if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
 }
 
-/// The digits that come with the project: 10,000 PNG files in ten folders, unpacked once for the whole
-/// program.
+/// The digits of the project: 10,000 PNG files in ten folders, unpacked once per program.
 inline const std::filesystem::path& digits_folder() {
   static const TemporaryFolder folder;
   static const std::filesystem::path digits = [] {

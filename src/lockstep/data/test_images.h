@@ -1,5 +1,5 @@
-// Small images in every form that PNG and JPEG have, as hexadecimal text. Made with Pillow and, where
-// Pillow cannot, by hand from the PNG specification; 5x3 with level(x, y, channel), JPEG 16x16.
+// Small images in all variants of PNG and JPEG, as hexadecimal text. Made with Pillow, or by hand from the
+// PNG specification if Pillow cannot make them; 5x3 with level(x, y, channel), JPEG 16x16.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::data::test {
 
-/// The pattern all of them show; channel 3 is not stored.
+/// The pattern of all these images; channel 3 is not stored.
 constexpr int level(int x, int y, int channel = 0) {
   return (x * 37 + y * 91 + x * y * 13 + (x ^ y) * 29 + channel * 53) & 255;
 }

@@ -1,4 +1,4 @@
-// Small datasets of made-up images, for the tests of queues.
+// Small synthetic datasets for the tests of queues.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ class Numbers : public Datastore {
   ImageSize image_size(int64_t) const override { return {1, 1, 2}; }
   void read_to(int64_t index, const PixelSink& sink) const override {
     if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (index == bad_) throw BadImage(source(index), "it is torn");
+    if (index == bad_) throw BadImage(source(index), "it is damaged");
     const auto image = sink({1, 1, 2});
     image[0] = static_cast<uint8_t>(index);
     image[1] = static_cast<uint8_t>(~index);
@@ -46,7 +46,7 @@ inline Dataset plain_numbers(int64_t count, int64_t bad = -1) {
   return Dataset(std::make_shared<Numbers>(count, bad));
 }
 
-// Images of 4x6 whose levels rise by one from pixel to pixel, from 24 times the index on.
+// Images of 4x6. The level of the first pixel is 24 times the index and increases by one from pixel to pixel.
 class Grids : public Datastore {
  public:
   int64_t size() const override { return 10; }

@@ -1,4 +1,4 @@
-// For tests: an image of a set in memory of its own.
+// For tests: reads an image of a set into its own memory.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace {
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixels) {
   const auto count = static_cast<int64_t>(values.size());
   if (count != 1 && count != pixels.size(1)) {
-    throw Error(ErrorCode::invalid_option, "normalisation has " + std::to_string(count) +
+    throw Error(ErrorCode::invalid_option, "normalization has " + std::to_string(count) +
                                                " values, but the samples have " +
                                                std::to_string(pixels.size(1)) + " channels");
   }
@@ -20,7 +20,7 @@ at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixe
 }  // namespace
 
 at::Tensor to_input(const at::Tensor& images, const InputFormat& format) {
-  // Bytes travel to the device; types narrower than float32 are rounded once, at the end.
+  // Bytes are copied to the device; types narrower than float32 are rounded once, at the end.
   const at::ScalarType type = format.type == at::kDouble ? at::kDouble : at::kFloat;
   const bool sequences = images.scalar_type() == at::kFloat;
   at::Tensor pixels = images.to(format.device, images.scalar_type(), /*non_blocking=*/true);

@@ -25,7 +25,7 @@ void to_grey(const Pixels& pixels, uint8_t* grey) {
   }
 }
 
-// Of an image in pixels, fractions allowed.
+// Part of an image in pixels; fractions are allowed.
 struct Extent {
   double height = 0;
   double width = 0;
@@ -36,7 +36,7 @@ Extent extent_of(const Pixels& pixels) {
           static_cast<double>(pixels.size.width) * pixels.width_share};
 }
 
-// The centred part of an image that has the wanted proportions, as Pillow's ImageOps.fit takes it.
+// The centred part with the requested proportions, as in Pillow's ImageOps.fit.
 Box centred_part(Extent from, PlaneSize to) {
   const auto [height, width] = from;
   const double has = width / height;
@@ -48,8 +48,8 @@ Box centred_part(Extent from, PlaneSize to) {
   return {left, top, std::min(left + part_width, width), std::min(top + part_height, height)};
 }
 
-// The largest size with the image's proportions that fits, rounded half to even as Pillow's
-// ImageOps.contain does.
+// The largest size with the image's proportions that fits, rounded half to even, as in Pillow's
+// ImageOps.contain.
 PlaneSize contained_size(Extent from, PlaneSize to) {
   const auto [height, width] = from;
   const double has = width / height;
@@ -67,8 +67,8 @@ Box shrunk(const Box& box, int64_t across, int64_t down) {
   return {box.left / x, box.top / y, box.right / x, box.bottom / y};
 }
 
-// The part `box` of all channels, in size `to`; red, green and blue also where the pixels are luma and
-// chroma.
+// Resizes the part `box` of all channels to size `to`; the result is red, green and blue even if the pixels
+// are luma and chroma.
 void fill(const Pixels& pixels, const Box& box, PlaneSize to, std::span<uint8_t> destination) {
   const auto channels = static_cast<size_t>(pixels.size.channels);
   if (!pixels.luma_chroma) return resample(std::span(pixels.planes).first(channels), box, to, destination);

@@ -1,5 +1,5 @@
-// The .ts format of sktime and aeon: comments (#), a header of @name value lines, then after @data a series a
-// line, channels separated by colons, values by commas, the class last.
+// The .ts format of sktime and aeon: comments (#), a header of lines "@name value", then after @data one
+// series per line: channels separated by colons, values separated by commas, the class last.
 // https://www.aeon-toolkit.org/en/stable/api_reference/file_specifications/ts.html describes it.
 #include <algorithm>
 #include <span>
@@ -15,7 +15,7 @@ constexpr size_t kMostClasses = 1'000'000;
 constexpr size_t kMostSequences = 10'000'000;
 constexpr int64_t kMostChannels = 1'000'000;
 
-// At most `most`, for a line can be as long as the file.
+// At most `most` characters, because a line can be as long as the file.
 std::vector<std::string_view> words_of(std::string_view line, size_t most) {
   std::vector<std::string_view> words;
   for (line = trimmed(line); !line.empty() && words.size() < most; line = trimmed(line)) {
@@ -42,7 +42,7 @@ class TsReader {
       if (!line.empty() && line.front() != '#') read_series(line);
     }
     if (sequences_.empty())
-      throw Error(ErrorCode::invalid_option, "\"" + place_.path + "\" holds no sequence");
+      throw Error(ErrorCode::invalid_option, "\"" + place_.path + "\" contains no sequences");
     return source_of(channels_, classes_, std::move(sequences_), place_.path, kind_, options_);
   }
 
@@ -52,27 +52,27 @@ class TsReader {
     while (next_line(rest_, line, place_)) {
       if (line.empty() || line.front() == '#') continue;
       if (line.front() != '@')
-        refuse(
-            place_,
-            "a line of the header begins with @ or #, not with \"" + std::string(line.substr(0, 20)) + "\"",
-            "the values follow after a line @data");
+        refuse(place_,
+               "a header line must begin with @ or #, not with \"" + std::string(line.substr(0, 20)) + "\"",
+               "put the values after a line @data");
       const std::vector<std::string_view> words = words_of(line, kMostClasses + 3);
       const std::string name = lower(words.front());
       const std::string value = words.size() > 1 ? lower(words[1]) : "";
       if (name == "@data") {
         if (!labelled_ && !options_.unlabelled)
           refuse(place_, "the sequences have no classes",
-                 "the header needs a line such as @classLabel true cat dog");
+                 "add a line such as @classLabel true cat dog to the header");
         return;
       }
       if (name == "@timestamps" && value == "true")
-        refuse(place_, "series with time stamps are not read", "give values at equal steps of time");
+        refuse(place_, "series with time stamps are not supported", "use values at equal time intervals");
       if (name == "@targetlabel" && value == "true")
-        refuse(place_, "series with a number as target (regression) are not read", "they need classes");
+        refuse(place_, "series with a number as target (regression) are not supported",
+               "use series with classes");
       if (name == "@dimensions" || name == "@dimension") read_dimensions(value);
       if (name == "@classlabel" && value == "true") read_classes(std::span(words).subspan(2));
     }
-    refuse(place_, "the file ends before its line @data");
+    refuse(place_, "the file ends before the line @data");
   }
 
   void read_dimensions(const std::string& value) {
@@ -81,7 +81,7 @@ class TsReader {
       refuse(place_,
              "@dimensions cannot be \"" + value.substr(0, 40) + "\": it must be a whole number from 1 to " +
                  std::to_string(kMostChannels),
-             "it is the number of channels of a series, which colons separate");
+             "set it to the number of channels of a series, which colons separate");
     }
     channels_ = *number;
   }
@@ -103,14 +103,14 @@ class TsReader {
     if (labelled_) {
       const size_t colon = line.rfind(':');
       if (colon == std::string_view::npos)
-        refuse(place_, "the series has no class", "values, a colon, then the class");
+        refuse(place_, "the series has no class", "write the values, a colon, then the class");
       sequence.label = label_of(trimmed(line.substr(colon + 1)));
       line = line.substr(0, colon);
     }
     const int64_t channels = std::count(line.begin(), line.end(), ':') + 1;
     if (channels_ != 0 && channels != channels_) {
-      refuse(place_, "the series has " + std::to_string(channels) + " channels, and " +
-                         (sequences_.empty() ? "@dimensions says " : "the first has ") +
+      refuse(place_, "the series has " + std::to_string(channels) + " channels, but " +
+                         (sequences_.empty() ? "@dimensions says " : "the first one has ") +
                          std::to_string(channels_));
     }
     channels_ = channels;
@@ -124,21 +124,22 @@ class TsReader {
       if (c == 0) steps = count;
       if (count != steps)
         refuse(place_, "channel " + std::to_string(c + 1) + " has " + std::to_string(count) +
-                           " values, and the first has " + std::to_string(steps));
+                           " values, but the first one has " + std::to_string(steps));
     }
     if (sequences_.size() == kMostSequences)
-      refuse(place_, "the file has more than the " + with_commas(kMostSequences) + " sequences allowed");
+      refuse(place_, "the file has more than the maximum of " + with_commas(kMostSequences) + " sequences");
     numbers_ += static_cast<int64_t>(sequence.values.size());
     if (numbers_ > kMostSequenceNumbers)
-      refuse(place_, "the file has more than the " + with_commas(kMostSequenceNumbers) + " numbers allowed");
+      refuse(place_,
+             "the file has more than the maximum of " + with_commas(kMostSequenceNumbers) + " numbers");
     sequences_.push_back(std::move(sequence));
   }
 
   int64_t label_of(std::string_view name) const {
     const auto found = labels_.find(name);
     if (found == labels_.end())
-      refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not among the " +
-                         std::to_string(classes_.size()) + " of @classLabel");
+      refuse(place_, "class \"" + std::string(name.substr(0, 40)) + "\" is not one of the " +
+                         std::to_string(classes_.size()) + " classes of @classLabel");
     return found->second;
   }
 
@@ -149,8 +150,8 @@ class TsReader {
   const SourceOptions& options_;
   bool labelled_ = false;
   std::vector<std::string> classes_;
-  std::unordered_map<std::string_view, int64_t> labels_;  // keys lie in text_
-  int64_t channels_ = 0;                                  // 0: not known yet
+  std::unordered_map<std::string_view, int64_t> labels_;  // keys are views into text_
+  int64_t channels_ = 0;                                  // 0: unknown yet
   int64_t numbers_ = 0;
   std::vector<Sequence> sequences_;
 };

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostPngPixels = 64 * 64;
 constexpr int kJpegQuality = 85;
 
-// Channels of a pixel beside each other.
+// The channels of a pixel are next to each other.
 std::string interleaved_pixels(const std::string& planes, const ImageSize& size) {
   std::string pixels(planes.size(), '\0');
   const int64_t count = size.height * size.width;
@@ -44,7 +44,7 @@ std::string as_png(const std::string& pixels, const ImageSize& size) {
   const std::unique_ptr<void, void (*)(void*)> bytes(
       code == 0 ? spng_get_png_buffer(context.get(), &length, &code) : nullptr, std::free);
   if (code != 0 || bytes == nullptr)
-    throw Error(ErrorCode::internal, std::string("cannot make a PNG: ") + spng_strerror(code));
+    throw Error(ErrorCode::internal, std::string("cannot encode a PNG: ") + spng_strerror(code));
   return {static_cast<const char*>(bytes.get()), length};
 }
 
@@ -60,7 +60,7 @@ std::string as_jpeg(const std::string& pixels, const ImageSize& size) {
                   &bytes, &length, grey ? TJSAMP_GRAY : TJSAMP_420, kJpegQuality, 0);
   const std::unique_ptr<unsigned char, void (*)(unsigned char*)> owner(bytes, tjFree);
   if (failed != 0)
-    throw Error(ErrorCode::internal, std::string("cannot make a JPEG: ") + tjGetErrorStr2(handle.get()));
+    throw Error(ErrorCode::internal, std::string("cannot encode a JPEG: ") + tjGetErrorStr2(handle.get()));
   return {reinterpret_cast<const char*>(bytes), length};
 }
 

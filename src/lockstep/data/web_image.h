@@ -1,4 +1,4 @@
-// Small images for pages: what a browser shows.
+// Small images in formats that a browser shows.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace lockstep::data {
 
 struct WebImage {
   std::string type;   ///< "image/png" or "image/jpeg"
-  std::string bytes;  ///< of the file
+  std::string bytes;  ///< contents of the file
   int64_t height = 0;
   int64_t width = 0;
 };
 
-/// The sample, made smaller where its longer side has more than `most_side` pixels. Tiny ones are PNG, pixel
-/// for pixel, others JPEG. Throws as Datastore::read_to.
+/// The sample, reduced if its longer side has more than `most_side` pixels. Tiny images are PNG, pixel for
+/// pixel; others are JPEG. Throws as Datastore::read_to.
 WebImage web_image(const Dataset& dataset, int64_t index, int64_t most_side);
 
 }  // namespace lockstep::data

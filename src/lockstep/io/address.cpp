@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::string_view kMark = "://";
 
-// Options of addresses whose names hold one of these are secrets.
+// An address option is a secret if its name contains one of these.
 constexpr std::array<std::string_view, 6> kSecretWords{"secret",   "key",       "token",
                                                        "password", "signature", "credential"};
 constexpr std::string_view kSharedSignature = "sig";        // Azure's
-constexpr std::string_view kKindOfKey = "credential_kind";  // Azure's: where to look for one
+constexpr std::string_view kKindOfKey = "credential_kind";  // Azure's: how the key is found
 constexpr std::string_view kNobody = "anonymous";           // Google's: without a key
 
 std::string_view authority_of(std::string_view address) {
@@ -57,7 +57,7 @@ std::string public_name(std::string_view text) {
   const std::string_view authority = authority_of(text);
   const std::string_view place = text.substr(static_cast<size_t>(authority.data() - text.data()));
   const size_t at = authority.rfind('@');
-  // Of Azure's container@account both parts are needed.
+  // An Azure address needs both parts of container@account.
   const bool is_account = scheme.starts_with("abfs") && authority.find(':') == std::string_view::npos;
   std::string name = std::string(scheme) + std::string(kMark) +
                      std::string(place.substr(at == std::string_view::npos || is_account ? 0 : at + 1));
@@ -79,9 +79,9 @@ void refuse_secrets(std::string_view text) {
   if (!in_front && std::none_of(options.begin(), options.end(), is_secret)) return;
   throw Error(ErrorCode::invalid_option,
               "the address \"" + public_name(text) +
-                  "\" was given with a key or password in it, which other users of this machine can read",
-              "leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the "
-              "environment; take a new key if others may have seen this one");
+                  "\" contains a key or password, which other users of this machine can read",
+              "remove it, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, in the "
+              "environment; replace the key if others may have seen it");
 }
 
 }  // namespace lockstep::io

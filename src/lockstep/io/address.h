@@ -1,4 +1,4 @@
-// Addresses of data beyond this machine: s3://bucket/photos?region=eu-west-1.
+// Addresses of data on servers, such as s3://bucket/photos?region=eu-west-1.
 #pragma once
 
 #include <string>
@@ -6,18 +6,18 @@
 
 namespace lockstep::io {
 
-/// Whether it begins with a scheme, as "s3://".
+/// Whether the text begins with a scheme, such as "s3://".
 bool is_address(std::string_view text);
 
-/// "s3" of "s3://bucket/photos"; empty when it is no address.
+/// "s3" for "s3://bucket/photos"; empty if the text is not an address.
 std::string_view scheme_of(std::string_view text);
 
-/// An address without options (?...) and without what stands in front of the bucket (key:secret@), fit for
-/// messages and files; other texts as they are. Without a slash at the end.
+/// An address without its options (?...), without the part before the bucket (key:secret@) and without a
+/// trailing slash, for messages and files. Other texts are returned unchanged.
 std::string public_name(std::string_view text);
 
-/// Throws invalid_option, without repeating it, when an address holds a key, secret or password: it would be
-/// seen in lists of processes, and kept in the run folder. Other texts pass.
+/// Throws invalid_option if an address contains a key, secret or password, because process lists would show
+/// it and the run folder would store it. The message does not repeat it. Other texts pass.
 void refuse_secrets(std::string_view text);
 
 }  // namespace lockstep::io

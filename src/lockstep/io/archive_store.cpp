@@ -1,5 +1,5 @@
-// Tar archives, also compressed, by libarchive: one pass makes an index; then each file is read at its
-// offset, or from memory when the archive is compressed.
+// Reads and writes tar archives, also compressed ones, with libarchive. One pass builds an index. A file is
+// then read at its offset, or from memory if the archive is compressed.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -22,9 +22,9 @@ namespace lockstep::io {
 namespace {
 
 constexpr size_t kReadBytes = size_t{256} << 10;
-constexpr size_t kMostNameBytes = 4096;  // as many as the system takes in a path
-constexpr int64_t kBlockBytes = 512;     // of a tar
-constexpr int64_t kItemBytes = 128;      // about what an item takes beside its name and content
+constexpr size_t kMostNameBytes = 4096;  // the system's limit for a path
+constexpr int64_t kBlockBytes = 512;     // block size of tar
+constexpr int64_t kItemBytes = 128;      // approximate memory of an item without its name and content
 
 struct FreeArchive {
   void operator()(archive* reader) const { archive_read_free(reader); }
@@ -33,18 +33,18 @@ struct FreeArchive {
 struct Item {
   std::string path;
   int64_t size = 0;
-  int64_t offset = 0;  // in the archive's file, or the number of its content
+  int64_t offset = 0;  // in the archive's file, or the index into `contents`
   Listed::Kind kind = Listed::Kind::file;
-  std::string link;  // of a hard link, until it is resolved: the path that it stands for
+  std::string link;  // the target of a hard link that is not resolved yet
 };
 
 struct Index {
-  std::vector<Item> items;            // in order of their paths, each path once
-  std::vector<std::string> contents;  // of a compressed archive
+  std::vector<Item> items;            // sorted by path; paths are unique
+  std::vector<std::string> contents;  // used for compressed archives
 };
 
-// A name as a path below an archive's root; `holder` is what has it. Readers keep a folder for each part, and
-// one name could have any number.
+// A name as a path below an archive's root; `holder` is the archive. The depth is limited because readers
+// keep one folder per part.
 std::string cleaned(std::string_view name, const std::string& holder) {
   if (name.size() <= kMostNameBytes) {
     const std::vector<std::string> parts = safe_parts(name, holder);
@@ -52,10 +52,10 @@ std::string cleaned(std::string_view name, const std::string& holder) {
   }
   constexpr size_t kShownBytes = 60;
   throw Error(ErrorCode::corrupt_data,
-              "\"" + holder + "\" holds a name of more than " + std::to_string(kMostNameBytes) +
-                  " bytes or " + std::to_string(kMostDepth) + " parts, which begins with \"" +
+              "\"" + holder + "\" contains a name with more than " + std::to_string(kMostNameBytes) +
+                  " bytes or " + std::to_string(kMostDepth) + " parts; it begins with \"" +
                   std::string(name.substr(0, kShownBytes)) + "\"",
-              "make it again with shorter names");
+              "create the archive again with shorter names");
 }
 
 class OpenArchive {
@@ -114,17 +114,17 @@ class Indexing {
     throw Error(
         ErrorCode::corrupt_data,
         "cannot read the archive \"" + file_.path() + "\": " + (why == nullptr ? "it is damaged" : why),
-        "get the file again");
+        "download or create the archive again");
   }
 
   void take(int64_t bytes) {
     taken_ += bytes;
     if (taken_ <= options_.most_memory) return;
     throw Error(ErrorCode::out_of_memory,
-                "the archive \"" + file_.path() + "\" takes more than " + as_bytes(options_.most_memory) +
-                    " unpacked, the most allowed in memory",
-                "unpack it once, lockstep copy " + file_.path() +
-                    " FOLDER, or as a .tar that is not compressed; or raise --memory-share");
+                "cannot keep the archive \"" + file_.path() +
+                    "\" in memory: unpacked, it has more than the limit of " + as_bytes(options_.most_memory),
+                "unpack it with lockstep copy " + file_.path() +
+                    " FOLDER, decompress it to a .tar, or raise --memory-share");
   }
 
   static std::string text(const char* bytes, const char* utf8) {
@@ -133,8 +133,8 @@ class Indexing {
 
   void add(archive_entry* entry) {
     Item item;
-    // Names of pax archives are UTF-8, which libarchive gives under the first name only where the locale has
-    // those letters.
+    // Names in pax archives are UTF-8. libarchive returns them with the first function only if the locale can
+    // represent them.
     item.path =
         cleaned(text(archive_entry_pathname(entry), archive_entry_pathname_utf8(entry)), file_.path());
     if (item.path.empty()) return;
@@ -157,13 +157,13 @@ class Indexing {
   void place(archive_entry* entry, Item& item) {
     item.size = archive_entry_size(entry);
     if (item.size < 0) damaged();
-    // Known once the first header was read.
+    // Known only after the first header.
     if (archive_filter_code(reader_.get(), 0) == ARCHIVE_FILTER_NONE) {
       item.offset = archive_filter_bytes(reader_.get(), -1);
       if (item.offset < 0 || item.size > file_.bytes() - item.offset) {
         throw Error(ErrorCode::corrupt_data,
                     "the archive \"" + file_.path() + "\" ends inside \"" + item.path + "\"",
-                    "get the file again");
+                    "download or create the archive again");
       }
       end_ = item.offset + (item.size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
       return;
@@ -172,17 +172,17 @@ class Indexing {
     index_.contents.push_back(unpacked(item.size));
   }
 
-  // libarchive takes the end of the file for the end of the archive, which a tar marks with blocks of zeros:
-  // the rest of the files would be missing without a word.
+  // libarchive accepts the end of the file as the end of the archive, but a complete tar ends with blocks of
+  // zeros. Without this check, the missing files would go unnoticed.
   void check_end() const {
     if (end_ == 0 || file_.bytes() - end_ >= kBlockBytes) return;
     throw Error(ErrorCode::corrupt_data,
-                "the archive \"" + file_.path() + "\" has no end after \"" + index_.items.back().path +
-                    "\": it was cut short",
-                "get the file again; if it was made so, unpack it");
+                "the archive \"" + file_.path() + "\" ends without its end mark after \"" +
+                    index_.items.back().path + "\": it is incomplete",
+                "download or create the archive again; if it is complete, unpack it");
   }
 
-  // Grows as bytes come: what an entry says of its size is not trusted.
+  // The buffer grows as bytes arrive, because the size in an entry's header cannot be trusted.
   std::string unpacked(int64_t size) {
     std::string content;
     std::string piece(kReadBytes, '\0');
@@ -198,7 +198,7 @@ class Indexing {
     return content;
   }
 
-  // Of a path that comes twice the last one holds, as for tar.
+  // If a path occurs twice, the last entry counts, as in tar.
   void sort() {
     auto& items = index_.items;
     std::stable_sort(items.begin(), items.end(),
@@ -225,7 +225,7 @@ class Indexing {
   std::unique_ptr<archive, FreeArchive> reader_;
   Index index_;
   int64_t taken_ = 0;
-  int64_t end_ = 0;  // of the last file's blocks in an archive that is not compressed; 0: not known
+  int64_t end_ = 0;  // end of the last file's blocks in an uncompressed archive; 0: unknown
 };
 
 class ArchiveStore : public ByteStore {
@@ -240,8 +240,8 @@ class ArchiveStore : public ByteStore {
                          [](const Item& item, const std::string& path) { return item.path < path; });
     if (!inside_.empty() && (begin == index_.items.end() || !begin->path.starts_with(inside_))) {
       throw Error(ErrorCode::not_found,
-                  "the archive \"" + place.file + "\" holds no folder \"" + place.inside + "\"",
-                  "tar -tf lists what it holds");
+                  "the archive \"" + place.file + "\" has no folder \"" + place.inside + "\"",
+                  "tar -tf lists its contents");
     }
   }
 
@@ -268,11 +268,12 @@ class ArchiveStore : public ByteStore {
     if (item.size > most_bytes)
       throw Error(ErrorCode::corrupt_data, "\"" + full(file) + "\" has " + as_bytes(item.size) +
                                                ", more than the " + as_bytes(most_bytes) +
-                                               " allowed for such a file");
+                                               " allowed for this kind of file");
     std::string bytes(static_cast<size_t>(item.size), '\0');
     if (read_at(file, 0, bytes) != bytes.size())
       throw Error(ErrorCode::corrupt_data,
-                  "\"" + full(file) + "\" cannot be read whole: the archive has changed", "start again");
+                  "\"" + full(file) + "\" cannot be read completely, because the archive has changed",
+                  "start the command again");
     return bytes;
   }
 
@@ -305,7 +306,7 @@ class ArchiveStore : public ByteStore {
     const std::string path = inside_ + std::string(file.path);
     const Item* item = look_for(path);
     if (item != nullptr && item->kind == Listed::Kind::file) return *item;
-    throw Error(ErrorCode::not_found, "the archive \"" + file_.path() + "\" holds no file \"" + path + "\"");
+    throw Error(ErrorCode::not_found, "the archive \"" + file_.path() + "\" has no file \"" + path + "\"");
   }
 
   const OpenArchive file_;
@@ -331,8 +332,9 @@ class ArchiveSink : public ByteSink {
     check(archive_write_set_format_pax_restricted(writer_.get()));
     if (!name.ends_with(".tar")) {
       if (!name.ends_with(".gz") && !name.ends_with(".tgz")) {
-        throw Error(ErrorCode::invalid_option, "archives like \"" + path_ + "\" are read, but not written",
-                    "name one that ends in .tar or .tar.gz");
+        throw Error(ErrorCode::invalid_option,
+                    "cannot write \"" + path_ + "\": archives of this kind can only be read",
+                    "use a name that ends in .tar or .tar.gz");
       }
       check(archive_write_add_filter_gzip(writer_.get()));
     }
@@ -363,11 +365,11 @@ class ArchiveSink : public ByteSink {
 
  private:
   const std::string path_;
-  std::optional<PartFile> part_;  // outlives the writer, which may write at its end
+  std::optional<PartFile> part_;  // outlives the writer, which may still write when it is destroyed
   std::unique_ptr<archive, FreeWriter> writer_;
 };
 
-// Cut short, it leaves an archive that is not finished either.
+// An archive that was cut short is unfinished too.
 class ArchiveWriter : public FileWriter {
  public:
   explicit ArchiveWriter(ArchiveSink& sink) : sink_(sink) {}

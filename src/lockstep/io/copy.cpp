@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
 constexpr int64_t kFewestThreads = 4;
-// Of an archive's next files so many are read while one after another is written.
+// When the source is an archive, this many following files are read while one file after another is written.
 constexpr int64_t kAheadFiles = 64;
 constexpr int64_t kAheadBytes = int64_t{256} << 20;
 
@@ -29,12 +29,12 @@ struct File {
 
 [[noreturn]] void other_length(const std::string& store, const File& file, int64_t bytes) {
   throw Error(ErrorCode::corrupt_data,
-              "\"" + store + "/" + file.path + "\" was listed with " + with_commas(file.size) +
-                  " bytes and has " + with_commas(bytes),
-              "it is being changed; copy again when that has ended");
+              "\"" + store + "/" + file.path + "\" changed during the copy: it was listed with " +
+                  with_commas(file.size) + " bytes and has " + with_commas(bytes) + " now",
+              "copy again when no program writes to it");
 }
 
-// Gives the file piece by piece, and the checksum of all of it.
+// Returns the file piece by piece, and the checksum of the whole file.
 uint64_t read_pieces(const ByteStore& store, const File& file, const std::stop_token& stop,
                      const std::function<void(std::string_view)>& take) {
   std::string piece(static_cast<size_t>(std::min(file.size, kPieceBytes)), '\0');
@@ -82,10 +82,9 @@ class Copying {
     from_.list(Sizes::wanted, [&](const Listed& listed) {
       if (listed.kind == Listed::Kind::file) {
         if (listed.size < 0)
-          throw Error(
-              ErrorCode::io,
-              "cannot find how many bytes \"" + from_.name() + "/" + std::string(listed.path) + "\" has",
-              "check its permissions and those of its folder, or remove it");
+          throw Error(ErrorCode::io,
+                      "cannot find the size of \"" + from_.name() + "/" + std::string(listed.path) + "\"",
+                      "check the permissions of the file and of its folder, or remove the file");
         files_.push_back({std::string(listed.path), listed.size});
         progress_.all_bytes += listed.size;
       }
@@ -94,7 +93,7 @@ class Copying {
     });
     std::sort(files_.begin(), files_.end(), [](const File& a, const File& b) { return a.path < b.path; });
     progress_.all_files = static_cast<int64_t>(files_.size());
-    if (files_.empty()) throw Error(ErrorCode::not_found, "\"" + from_.name() + "\" holds no file");
+    if (files_.empty()) throw Error(ErrorCode::not_found, "\"" + from_.name() + "\" contains no files");
     there_ = to_.present();
     if (there_ == nullptr) return;
     try {
@@ -104,11 +103,11 @@ class Copying {
       });
     } catch (const Error& error) {
       if (error.code() != ErrorCode::not_found)
-        throw;  // a folder of a bucket is not there before its first file
+        throw;  // in a bucket, a folder exists only once it contains a file
     }
   }
 
-  // Any number of threads, each file whole by one of them.
+  // Each file is copied by one thread; any number of threads may work.
   void at_once() {
     const int64_t threads = std::min<int64_t>(
         std::max({from_.parallel_reads(), to_.parallel_writes(), kFewestThreads}), progress_.all_files);
@@ -136,11 +135,11 @@ class Copying {
     if (!options_.verify || there_ == nullptr) return;
     if (read_pieces(*there_, file, options_.stop, [](std::string_view) {}) == checksum) return;
     throw Error(ErrorCode::corrupt_data,
-                "\"" + to_.name() + "/" + file.path + "\" does not read back as it was written",
-                "copy again; if it stays so, the disk or the server is damaged");
+                "\"" + to_.name() + "/" + file.path + "\" differs from what was written",
+                "copy again; if it happens again, check the disk or the server");
   }
 
-  // Into an archive, one after another; small files are read ahead.
+  // Into an archive, files are written one after another; small files are read ahead.
   void in_order() {
     for (size_t begin = 0; begin < files_.size();) {
       size_t end = begin;
@@ -171,7 +170,7 @@ class Copying {
     }
   }
 
-  // After a throw no new files are begun; the first exception leaves.
+  // After an exception no new file is started; the first exception is rethrown.
   void for_files(int64_t begin, int64_t end, int64_t threads, const std::function<void(size_t)>& work) const {
     std::atomic<int64_t> next{begin};
     std::exception_ptr error;

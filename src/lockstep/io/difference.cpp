@@ -5,7 +5,7 @@
 namespace lockstep::io {
 namespace {
 
-// Of several ranks the lowest stands for the run.
+// If several ranks logged a hash, the lowest rank's is used.
 std::map<int64_t, std::string> hashes_of(const std::vector<Event>& events) {
   std::map<int64_t, std::pair<int64_t, std::string>> ranked;
   for (const Event& event : events) {

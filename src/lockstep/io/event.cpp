@@ -18,17 +18,17 @@ void name_non_finite(Json& json) {
   }
 }
 
-// JSON's own reader would make another number of a fraction, and of one that is too large.
+// The JSON library would silently convert a fraction, or a number that is too large.
 int64_t count_in(const Json& json, const char* name, std::optional<int64_t> fallback = std::nullopt) {
-  constexpr int64_t kMost = int64_t{1} << 53;  // those who draw reckon with double
+  constexpr int64_t kMost = int64_t{1} << 53;  // readers compute with double
   const auto found = json.find(name);
   if (found == json.end() && fallback) return *fallback;
   const int64_t value = found != json.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
   if (value >= 0 && value <= kMost) return value;
-  throw JsonError("\"" + std::string(name) + "\" of it is no count");
+  throw JsonError("\"" + std::string(name) + "\" is not a count");
 }
 
-// Differences of such numbers would be none.
+// Differences of larger numbers would not be exact.
 double drawable(double value) {
   constexpr double kMost = 1e300;
   return std::abs(value) > kMost ? std::copysign(std::numeric_limits<double>::infinity(), value) : value;
@@ -70,8 +70,8 @@ Event from_line(std::string_view line) {
     event.values = json.value("values", Json::object());
     return event;
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::corrupt_data, std::string("an event of the run cannot be read: ") + error.what(),
-                "move the damaged file of events away; what it tells is then missing");
+    throw Error(ErrorCode::corrupt_data, std::string("cannot read an event of the run: ") + error.what(),
+                "move the damaged event file away; its events are then missing");
   }
 }
 

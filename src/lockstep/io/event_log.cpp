@@ -75,7 +75,7 @@ void read_file_into(std::vector<Event>& events, const std::filesystem::path& pat
     try {
       events.push_back(from_line(line));
     } catch (Error& error) {
-      // Only the last line can have been torn by a kill or a power cut.
+      // Only the last line of a file can be incomplete after a kill or a power failure.
       if (rest.empty()) return;
       error.add_context("line " + std::to_string(line_number) + " of \"" + path.string() + "\"");
       throw;
@@ -83,7 +83,7 @@ void read_file_into(std::vector<Event>& events, const std::filesystem::path& pat
   }
 }
 
-// For each attempt the first step that a later attempt made again.
+// For each attempt, the first step that a later attempt repeated.
 std::map<int64_t, int64_t> replaced_from(const std::vector<Event>& events) {
   std::map<int64_t, int64_t> first_step;
   for (const Event& event : events) {
@@ -131,7 +131,7 @@ void EventLog::write(Event& event) {
   State& state = *state_;
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  // A clock that is set back must not change the order of events.
+  // The order of events must not change if the clock is set back.
   state.last_time = std::max(state.last_time, event.time > 0 ? event.time : now);
   event.time = state.last_time;
   event.rank = state.rank;
@@ -151,7 +151,7 @@ void EventLog::write(Event& event) {
       state.failed = true;
       ++state.dropped_count;
       if (::ftruncate(state.descriptor, state.size_bytes) != 0) {
-        // The torn line stays and is the last one, which readers ignore.
+        // The incomplete line stays as the last line, which readers ignore.
       }
       throw errno_error(reason, "write", state.path.string());
     }
@@ -180,8 +180,8 @@ std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder
 std::vector<Event> read_events(const std::filesystem::path& run_folder) {
   const auto files = log_files(run_folder);
   if (files.empty()) {
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no event log",
-                "name the folder of a run, the one given by --output");
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" has no event log",
+                "name the --output folder of a run");
   }
   std::vector<Event> events;
   for (const auto& [name, path] : files) read_file_into(events, path);

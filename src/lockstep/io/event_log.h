@@ -11,17 +11,17 @@
 
 namespace lockstep::io {
 
-/// Appends to RUN/events/rank-R-attempt-A.jsonl, a new file. One thread at a time. Each event is handed to
-/// the system at once, so that readers and survivors of a kill see it.
+/// Appends to RUN/events/rank-R-attempt-A.jsonl, a new file. One thread at a time. Each event is passed to
+/// the system at once, so other programs see it, and it survives if the process is killed.
 class EventLog {
  public:
-  /// Throws io when the file is there already: an attempt has one writer for each rank.
+  /// Throws io if the file exists: each rank of an attempt has one writer.
   EventLog(const std::filesystem::path& run_folder, int64_t rank, int64_t attempt);
   ~EventLog();
 
-  /// Fills time (where it is 0), rank, attempt and sequence and writes the line. When it cannot be written (a
-  /// full disk), what was written of it is taken back and the error is thrown, once: later events are filled
-  /// but dropped and counted.
+  /// Fills time (if it is 0), rank, attempt and sequence, and writes the line. If the line cannot be written
+  /// (for example on a full disk), its partial text is removed and the error is thrown, once; later events
+  /// are filled but dropped and counted.
   void write(Event& event);
 
   int64_t dropped_count() const;
@@ -31,17 +31,17 @@ class EventLog {
   std::unique_ptr<State> state_;
 };
 
-/// The attempt that a new start in this folder has: one more than the highest there, 0 in a new folder.
+/// The attempt number of a new start in this folder: one more than the highest one there, 0 in a new folder.
 int64_t next_attempt(const std::filesystem::path& run_folder);
 
-/// What the newest attempt of this run said at its end; nothing where it was killed or has not ended yet, and
-/// without an event log. Throws as read_events.
+/// The `end` event of the run's newest attempt; none if it was killed, has not ended, or has no event log.
+/// Throws as read_events does.
 std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder);
 
-/// Every event of all ranks, in order of step, attempt, then time. An attempt replaces what earlier attempts
-/// said of its first step and of all later ones, for it went back to a checkpoint before them. A torn last
-/// line of a file is ignored; a broken line elsewhere throws corrupt_data with file and line; not_found
-/// without an event log.
+/// The events of all ranks, ordered by step, attempt and time. An attempt starts from a checkpoint, so its
+/// events replace the events of earlier attempts from its first step on. An incomplete last line of a file is
+/// ignored. Throws corrupt_data with file and line for any other invalid line, and not_found without an event
+/// log.
 std::vector<Event> read_events(const std::filesystem::path& run_folder);
 
 }  // namespace lockstep::io

@@ -30,7 +30,7 @@ struct FolderId {
   friend auto operator<=>(const FolderId&, const FolderId&) = default;
 };
 
-// One pass over a folder and what lies below. Links are followed.
+// Lists a folder and everything below it. Links are followed.
 class Walk {
  public:
   Walk(const std::string& root, Sizes sizes, const Visit& visit, int64_t most_revisits)
@@ -44,22 +44,23 @@ class Walk {
   };
   using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-  // A link can lead back to a folder that holds it, or to one with links to others with links.
+  // A link can lead to a folder that contains it, or to a folder with more links.
   FolderId checked_id(DIR* folder, const std::string& path, const std::vector<FolderId>& above) {
     struct stat status {};
     if (::fstat(::dirfd(folder), &status) != 0) throw errno_error(errno, "list", path);
     const FolderId id{status.st_dev, status.st_ino};
     if (above.size() >= kMostDepth || std::find(above.begin(), above.end(), id) != above.end()) {
       throw Error(ErrorCode::invalid_option,
-                  "\"" + path + "\" leads back to a folder that holds it, or lies more than " +
+                  "\"" + path +
+                      "\" cannot be listed: it is a link to a folder that contains it, or it is more than " +
                       std::to_string(kMostDepth) + " folders deep",
                   "remove the link");
     }
     if (!entered_.insert(id).second && ++revisits_ > most_revisits_) {
       throw Error(ErrorCode::invalid_option,
-                  "links in \"" + root_ + "\" lead more than " + with_commas(most_revisits_) +
-                      " times to folders that were listed before, the last \"" + path + "\"",
-                  "remove links to folders that hold such links");
+                  "cannot list \"" + root_ + "\": links lead more than " + with_commas(most_revisits_) +
+                      " times to folders that were listed before; the last one is \"" + path + "\"",
+                  "remove links to folders that contain links");
     }
     return id;
   }
@@ -83,8 +84,8 @@ class Walk {
       const bool unsure = item->d_type == DT_LNK || item->d_type == DT_UNKNOWN;
       const bool asked = unsure || (sizes_ == Sizes::wanted && item->d_type == DT_REG);
       const bool seen = asked && ::fstatat(::dirfd(folder.get()), item->d_name, &status, 0) == 0;
-      // A link to nothing, or a file that has gone since. Where it is something else that keeps it from being
-      // seen, reading it says what.
+      // A broken link, or a file that was removed meanwhile. For any other cause, reading the file reports
+      // it.
       const bool nothing = asked && !seen && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
       const mode_t type = seen ? status.st_mode : static_cast<mode_t>(asked ? S_IFREG : DTTOIF(item->d_type));
       const std::string file = prefix + std::string(name);
@@ -177,13 +178,13 @@ class FolderSink : public ByteSink {
     const std::vector<std::string> parts = safe_parts(path, "the source");
     if (parts.empty())
       throw Error(ErrorCode::invalid_option,
-                  "\"" + std::string(path) + "\" cannot be a file's name in \"" + root_ + "\"");
+                  "\"" + std::string(path) + "\" cannot be a file name in \"" + root_ + "\"");
     const std::string whole = root_ + "/" + join(parts, "/");
     make_once(whole.substr(0, whole.rfind('/')));
     return std::make_unique<FolderWriter>(whole);
   }
 
-  // One call for all files: a sync for each of many small ones would take most of the time.
+  // One call for all files: syncing each of many small files would take most of the time.
   void finish() override {
     const OpenFile root(root_, O_RDONLY | O_DIRECTORY);
     if (::syncfs(root.get()) != 0) throw errno_error(errno, "sync", root_);
@@ -202,7 +203,7 @@ class FolderSink : public ByteSink {
   std::set<std::string> made_;
 };
 
-// "/" and "" stay as they are.
+// "/" and "" stay unchanged.
 std::string without_slash(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;

@@ -19,22 +19,23 @@ constexpr const char* kFileName = "liblockstep_object_store.so";
 
 CloudState look() {
   const std::filesystem::path file = find_plug_in(kFileName);
-  // Never closed: what it holds lives as long as the process.
+  // Never closed: its objects live as long as the process.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string why = ::dlerror();
     if (why.starts_with(file.string() + ": cannot open shared object file")) {
-      return {nullptr,
-              "the library for object stores, " + std::string(kFileName) + ", is not beside the program",
-              "run scripts/setup, which gets Apache Arrow, then build again"};
+      return {
+          nullptr,
+          "cannot find the library for object stores, " + std::string(kFileName) + ", next to the program",
+          "run scripts/setup, which installs Apache Arrow, then build again"};
     }
-    return {nullptr, "the library for object stores cannot be opened: " + why,
-            "run scripts/setup, which gets Apache Arrow, then build again"};
+    return {nullptr, "cannot open the library for object stores: " + why,
+            "run scripts/setup, which installs Apache Arrow, then build again"};
   }
   const auto get = reinterpret_cast<const CloudLibrary* (*)()>(::dlsym(library, kCloudLibrarySymbol));
   if (get == nullptr)
     return {nullptr,
-            "the library for object stores \"" + file.string() + "\" is of another version than the program",
+            "the library for object stores \"" + file.string() + "\" does not have the program's version",
             "build or install both together"};
   return {get(), "", ""};
 }
@@ -81,11 +82,12 @@ class PatientStore : public ByteStore {
         const auto waited =
             std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - first_failure).count();
         if (waited >= seconds_) {
-          error.add_context("it was tried again for " + std::to_string(waited) + " s");
+          error.add_context("it was retried for " + std::to_string(waited) + " s");
           throw;
         }
         if (!sleep_unless_stopped(pause))
-          throw Error(ErrorCode::cancelled, "stopped while \"" + name() + "\" did not answer");
+          throw Error(ErrorCode::cancelled,
+                      "stopped while waiting for \"" + name() + "\", which did not answer");
       }
     }
   }

@@ -1,5 +1,5 @@
-// The seam to the library that reads object stores (s3://, gs://, abfss://): one file, opened when the first
-// address is, so that a program that reads none neither loads it nor needs it.
+// The interface to the library that reads object stores (s3://, gs://, abfss://). It is opened with the first
+// address, so a program that uses none neither loads nor needs it.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace lockstep::io {
 
-/// What the library offers. One object, for the life of the process; any thread. Its stores try each request
-/// a few times, for at most about 15 s, and then throw: communication when no answer came, so that trying
-/// again later may help; invalid_option when the server refuses us; not_found. Keys are found as the AWS
-/// tools find them, and stand in no message.
+/// The library's interface. One object for the life of the process; any thread may use it. Its stores retry
+/// each request a few times, for at most about 15 s, and then throw communication if no answer came (a later
+/// attempt may succeed), invalid_option if the server denies access, or not_found. Keys are found as the AWS
+/// tools find them, and no message contains them.
 class CloudLibrary {
  public:
   virtual ~CloudLibrary() = default;
@@ -22,25 +22,25 @@ class CloudLibrary {
 };
 
 struct CloudState {
-  const CloudLibrary* library = nullptr;  ///< null when it cannot be used
-  std::string note;                       ///< why not
-  std::string hint;                       ///< what to do about it
+  const CloudLibrary* library = nullptr;  ///< null if the library cannot be used
+  std::string note;                       ///< why it cannot be used
+  std::string hint;                       ///< how to fix it
 };
 
-/// Opens the library on the first call. Any thread; never throws for a library that cannot be used.
+/// Opens the library on the first call. Any thread; does not throw if the library cannot be used.
 const CloudState& inspect_cloud();
 
-/// How long a store that has answered once is waited for when it stops answering.
+/// How long to wait for a store that answered before and then stopped answering.
 inline constexpr int64_t kOutageSeconds = 60;
 
-/// `store` with patience: a read that fails with communication is tried again until kOutageSeconds after its
-/// first failure, or until current_stop() is requested. Listing and size_of are not: a server that does not
-/// answer from the start is told at once.
+/// Wraps `store` so that a read that fails with communication is retried until kOutageSeconds after its first
+/// failure, or until current_stop() is requested. Listing and size_of are not retried: a server that does not
+/// answer at the start is reported at once.
 std::shared_ptr<const ByteStore> with_patience(std::shared_ptr<const ByteStore> store,
                                                int64_t seconds = kOutageSeconds);
 
-/// The name of the function `const CloudLibrary* f()` that the library exports; another number when this
-/// header or byte_store.h changes.
+/// The name of the function `const CloudLibrary* f()` that the library exports. The number changes whenever
+/// this header or byte_store.h changes.
 inline constexpr const char* kCloudLibrarySymbol = "lockstep_object_store_library_2";
 
 }  // namespace lockstep::io

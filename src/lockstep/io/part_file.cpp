@@ -17,11 +17,11 @@
 namespace lockstep::io {
 namespace {
 
-// Hidden, so that a folder of images can be used with one in it; short, for the wanted name may be as long as
-// names can be.
+// Hidden, so that a folder of images can be used while it contains one; short, because the final name may
+// have the maximum length.
 constexpr std::string_view kPrefix = ".lockstep-part-";
 
-// Locked while it is written: a lock ends with its process, however that ends.
+// Locked while it is written: a lock ends with its process, however the process ends.
 OpenFile made_beside(const std::string& path) {
   while (true) {
     uint64_t number = 0;
@@ -30,7 +30,7 @@ OpenFile made_beside(const std::string& path) {
     OpenFile file(path.substr(0, path.rfind('/') + 1) + std::string(kPrefix) + as_hex(number),
                   O_WRONLY | O_CREAT | O_EXCL, path);
     ::flock(file.get(), LOCK_EX);
-    // Another process may have taken it for a leftover before it was locked.
+    // Another process may have removed it as a leftover before it was locked.
     if (::access(file.path().c_str(), F_OK) == 0) return file;
   }
 }
@@ -44,7 +44,8 @@ PartFile::~PartFile() {
 }
 
 void PartFile::finish() {
-  const Descriptor lock(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));  // holds until the file has its name
+  const Descriptor lock(
+      ::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));  // keeps the lock until the file is renamed
   file_.close();
   if (::rename(file_.path().c_str(), path_.c_str()) != 0) throw errno_error(errno, "write", path_);
   finished_ = true;

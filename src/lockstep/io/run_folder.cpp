@@ -21,8 +21,8 @@ namespace {
 
 std::string quoted(const std::filesystem::path& path) { return "\"" + path.string() + "\""; }
 
-// What a program leaves that was killed before it had written its options: the run has not begun, and all of
-// this is written anew.
+// Files left by a program that was killed before it wrote its options. That run has not begun, and all of
+// these are written again.
 bool is_left_over(const RunPaths& paths, const std::filesystem::path& file) {
   const auto beside = [](std::filesystem::path whole) { return whole += ".part"; };
   return file == paths.lock() || file == paths.listing() || file == beside(paths.listing()) ||
@@ -47,10 +47,10 @@ bool holds_run(const RunPaths& paths) {
 
 [[noreturn]] void refuse_used(const RunPaths& paths) {
   if (holds_run(paths)) {
-    throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " holds a run already",
-                "add --resume, or name another --output");
+    throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " already contains a run",
+                "add --resume to continue it, or name another --output");
   }
-  throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " is not empty and holds no run",
+  throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " is not empty and does not contain a run",
               "name another --output");
 }
 
@@ -76,7 +76,7 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view pref
 
 class RunFolder::Lock {
  public:
-  /// made_here: the folder was made for this run, and goes again where nothing was written to it.
+  /// made_here: the folder was made for this run, and is removed if nothing is written to it.
   explicit Lock(const RunPaths& paths, bool made_here = false)
       : paths_(paths),
         made_here_(made_here),
@@ -104,7 +104,7 @@ class RunFolder::Lock {
   bool locked() const { return locked_; }
 
  private:
-  // The lock goes last but one, so that who comes meanwhile finds it taken.
+  // The lock is removed last but one, so that another program sees the folder as taken until then.
   void remove_unused() const {
     std::error_code code;
     const bool lone = std::distance(std::filesystem::directory_iterator(paths_.folder, code),
@@ -120,9 +120,9 @@ class RunFolder::Lock {
     std::string who(holder.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
     while (!who.empty() && who.back() == '\n') who.pop_back();
     return {ErrorCode::io,
-            "another program writes to the run in " + quoted(paths.folder) + ": " +
+            "another program is writing to the run in " + quoted(paths.folder) + ": " +
                 (who.empty() ? "process unknown" : who),
-            "wait until it ends or stop it, or name another --output"};
+            "wait until it ends, stop it, or name another --output"};
   }
 
   void write_holder(const RunPaths& paths) {
@@ -162,7 +162,7 @@ RunFolder RunFolder::create(const std::filesystem::path& folder) {
 }
 
 RunFolder RunFolder::begin(const RunPaths& paths, bool made_here) {
-  // A lock is taken first where there is one, so that a run in progress is told from one that ended.
+  // An existing lock is taken first, to distinguish a run in progress from one that ended.
   if (is_used(paths) && !std::filesystem::exists(paths.lock())) refuse_used(paths);
   auto lock = std::make_unique<Lock>(paths, made_here);
   if (is_used(paths)) refuse_used(paths);
@@ -182,10 +182,10 @@ RunFolder RunFolder::open(const std::filesystem::path& folder) {
   const RunPaths paths{folder};
   if (!std::filesystem::is_directory(folder)) {
     throw Error(ErrorCode::not_found, "there is no run folder " + quoted(folder),
-                "check --output, or leave out --resume to begin a new run");
+                "check --output, or remove --resume to start a new run");
   }
   if (!holds_run(paths) && is_used(paths)) {
-    throw Error(ErrorCode::invalid_option, quoted(folder) + " holds no run", "check --output");
+    throw Error(ErrorCode::invalid_option, quoted(folder) + " does not contain a run", "check --output");
   }
   return {paths, std::make_unique<Lock>(paths)};
 }

@@ -1,4 +1,4 @@
-// The folder that a run leaves behind: where each thing lies in it, and who may write there.
+// The layout of a run folder, and the lock that gives it one writer.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace lockstep::io {
 
-/// Where things lie in a run's folder. A value; touches no file.
+/// The paths in a run folder. A value; it does not access files.
 struct RunPaths {
   std::filesystem::path folder;
   std::filesystem::path events() const { return folder / "events"; }
@@ -23,21 +23,22 @@ struct RunPaths {
   std::filesystem::path lock() const { return folder / "lock"; }
 };
 
-/// The one writer of a run's folder. Holds RUN/lock until it is destroyed or its process ends, however that
-/// ends. A folder that it made and nothing was written to goes with it. Movable.
+/// The one writer of a run folder. Holds RUN/lock until it is destroyed or its process ends, in any way. If
+/// it created the folder and nothing was written to it, it removes the folder. Movable.
 class RunFolder {
  public:
-  /// A new run: makes the folder where it is not there. Throws invalid_option when anything is in it already.
+  /// A new run: creates the folder if it does not exist. Throws invalid_option if the folder is not empty.
   static RunFolder create(const std::filesystem::path& folder);
 
-  /// A new run in a free PARENT/NAME-001, -002, ... Programs that start together get different ones.
+  /// A new run in a free PARENT/NAME-001, -002, ... Programs that start at the same time get different
+  /// folders.
   static RunFolder create_numbered(std::string_view name, const std::filesystem::path& parent = "runs");
 
-  /// A run that is there, to go on with it. Throws not_found when the folder is not there, invalid_option
-  /// when it holds no run.
+  /// An existing run, to continue it. Throws not_found if the folder does not exist, invalid_option if it
+  /// does not contain a run.
   static RunFolder open(const std::filesystem::path& folder);
 
-  // All three throw io, naming the process and its host, when another program writes to the run.
+  // All three throw io, naming the process and its host, if another program writes to the run.
 
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) noexcept;
@@ -45,7 +46,8 @@ class RunFolder {
 
   const RunPaths& paths() const { return paths_; }
 
-  /// False on file systems that have no locks (some Lustre mounts): nothing then keeps a second program out.
+  /// False on file systems without locks (some Lustre mounts): a second program is then not prevented from
+  /// writing.
   bool locked() const;
 
  private:
@@ -57,8 +59,8 @@ class RunFolder {
   std::unique_ptr<Lock> lock_;
 };
 
-/// The first free name PARENT/NAME-001, -002, ... after the highest that is there. Makes nothing. What does
-/// not belong in a file's name becomes "-".
+/// The next name PARENT/NAME-001, -002, ... after the highest existing one. Creates nothing. Characters that
+/// are not allowed in a file name become "-".
 std::filesystem::path default_name(std::string_view name, const std::filesystem::path& parent = "runs");
 
 }  // namespace lockstep::io

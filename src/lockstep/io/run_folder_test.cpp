@@ -44,8 +44,8 @@ TEST_F(RunFolderTest, CreateMakesTheFolder) {
 TEST_F(RunFolderTest, CreateRefusesAUsedFolder) {
   std::ofstream(root_ / "options.json") << "{}";
   const std::string used = error_of([&] { RunFolder::create(root_); });
-  EXPECT_THAT(used, HasSubstr("holds a run already"));
-  EXPECT_THAT(used, HasSubstr("hint: add --resume, or name another --output"));
+  EXPECT_THAT(used, HasSubstr("already contains a run"));
+  EXPECT_THAT(used, HasSubstr("hint: add --resume to continue it, or name another --output"));
 }
 
 TEST_F(RunFolderTest, CreateRefusesSomebodyElsesFolderAndLeavesItAlone) {
@@ -53,7 +53,7 @@ TEST_F(RunFolderTest, CreateRefusesSomebodyElsesFolderAndLeavesItAlone) {
   EXPECT_THAT(error_of([&] { RunFolder::create(root_); }), HasSubstr("is not empty"));
   EXPECT_FALSE(std::filesystem::exists(root_ / "lock"));
   EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "thesis.tex"); }), HasSubstr("is a file"));
-  EXPECT_THAT(error_of([&] { RunFolder::open(root_); }), HasSubstr("holds no run"));
+  EXPECT_THAT(error_of([&] { RunFolder::open(root_); }), HasSubstr("does not contain a run"));
 }
 
 TEST_F(RunFolderTest, AFolderWithNothingButALockIsFree) {
@@ -69,7 +69,7 @@ TEST_F(RunFolderTest, AFolderWithWhatStandsBeforeTheOptionsIsFree) {
     std::ofstream(root_ / "x" / name) << "[";
   EXPECT_NO_THROW(RunFolder::create(root_ / "x"));
   std::ofstream(root_ / "x" / "options.json") << "{}";
-  EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }), HasSubstr("holds a run already"));
+  EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }), HasSubstr("already contains a run"));
 }
 
 TEST_F(RunFolderTest, AFolderMadeForNothingIsTakenAway) {

@@ -1,5 +1,5 @@
-// The kinds of stores, in the order in which they are tried. To add one: a file of its own and a line here;
-// folder_store.cpp is the one to read.
+// The kinds of stores, in the order in which they are tried. To add one, write a file like folder_store.cpp
+// and add a line here.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -29,12 +29,13 @@ constexpr std::array<StoreKind, 3> kKinds{{
     {fits_folder, fits_folder, open_folder, open_folder_sink},
 }};
 
-// Else a copy to photos.zip would make a folder of that name.
+// Otherwise a copy to photos.zip would create a folder of that name.
 void refuse_other_archives(const std::string& where) {
   const std::string name = lower(where);
   const bool other = name.ends_with(".zip") || name.ends_with(".7z") || name.ends_with(".rar");
   if (!other || is_address(where) || std::filesystem::is_directory(where)) return;
-  throw Error(ErrorCode::invalid_option, "archives like \"" + where + "\" are neither read nor written",
+  throw Error(ErrorCode::invalid_option,
+              "cannot read or write \"" + where + "\": archives of this kind are not supported",
               "use a folder, or an archive that ends in .tar or .tar.gz");
 }
 
@@ -74,8 +75,8 @@ std::vector<std::string> safe_parts(std::string_view path, const std::string& ho
     if (part.empty() || part == ".") continue;
     if (part == "..")
       throw Error(ErrorCode::corrupt_data,
-                  "\"" + holder + "\" holds the name \"" + std::string(path) + "\", which leads out of it",
-                  "make it again with plain names");
+                  "\"" + holder + "\" contains the name \"" + std::string(path) + "\", which leads out of it",
+                  "create it again with names that stay inside it");
     parts.push_back(std::move(part));
   }
   return parts;

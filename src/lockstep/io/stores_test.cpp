@@ -75,7 +75,7 @@ TEST(Stores, AFolderAndEveryKindOfTarGiveTheSame) {
             "' data");
       EXPECT_EQ(contents_of(*open_store(file + "/data")), kFiles) << file;
       EXPECT_EQ(contents_of(*open_store(file)).size(), kFiles.size());
-      EXPECT_THAT(opening(file + "/none"), HasSubstr("holds no folder \"none\""));
+      EXPECT_THAT(opening(file + "/none"), HasSubstr("has no folder \"none\""));
     }
   }
 }
@@ -149,7 +149,8 @@ TEST(Stores, AnArchiveCutShortIsRefused) {
     EXPECT_EQ(contents_of(*open_store(archive.string())).size(), 3U) << bytes;
   }
   for (const auto& [bytes, reason] :
-       {std::pair{3 * kFile, "has no end after \"c\""}, std::pair{2 * kFile, "has no end after \"b\""},
+       {std::pair{3 * kFile, "ends without its end mark after \"c\""},
+        std::pair{2 * kFile, "ends without its end mark after \"b\""},
         std::pair{kFile + 512, "ends inside \"b\""}, std::pair{kFile - 100, "Truncated"}}) {
     std::filesystem::resize_file(archive, static_cast<uint64_t>(bytes));
     EXPECT_THAT(failure([&] { open_store(archive.string()); }), HasSubstr(reason)) << bytes;
@@ -311,7 +312,7 @@ TEST(HostileArchives, AreRefusedOrHarmless) {
   const auto store = open_store(tar.string());
   EXPECT_EQ(contents_of(*store),
             (std::map<std::string, std::string>{{"etc/x", "1"}, {"hard", "1"}, {"b", "new"}}));
-  EXPECT_THAT(failure([&] { store->read({"out"}, 100); }), HasSubstr("holds no file"));
+  EXPECT_THAT(failure([&] { store->read({"out"}, 100); }), HasSubstr("has no file"));
 }
 
 // The name of the next entry, or of what that links to ('K'), as GNU tar writes long ones.
@@ -348,7 +349,7 @@ TEST(HostileArchives, NamesOfLinksCountAsMemory) {
     bytes += long_name(std::string(4000, 'l'), 'K') + entry("h" + std::to_string(i), "", '1', "", "x");
   write_file_atomic(folder.path() / "a.tar", bytes + std::string(1024, '\0'));
   EXPECT_EQ(opening(folder.path() / "a.tar", {.most_memory = 100'000}), "");
-  EXPECT_THAT(opening(folder.path() / "a.tar", {.most_memory = 50'000}), HasSubstr("takes more than"));
+  EXPECT_THAT(opening(folder.path() / "a.tar", {.most_memory = 50'000}), HasSubstr("more than the limit of"));
 }
 
 TEST(HostileArchives, ADamagedHeaderIsNotPassedOver) {
@@ -372,7 +373,7 @@ TEST(HostileArchives, AnArchiveThatUnpacksToTooMuchIsRefused) {
   EXPECT_EQ(failure([&] { open_store((folder.path() / "a.tar.gz").string(), {.most_memory = 8 << 20}); }),
             "");
   EXPECT_THAT(opening(folder.path() / "a.tar.gz", {.most_memory = 1 << 20}),
-              AllOf(HasSubstr("takes more than 1.0 MB unpacked"), HasSubstr("lockstep copy")));
+              AllOf(HasSubstr("more than the limit of 1.0 MB"), HasSubstr("lockstep copy")));
 }
 
 TEST(HostileArchives, DamageNeverCrashes) {

@@ -1,4 +1,4 @@
-// The tables of what is built in: types of layers, and networks.
+// The tables of built-in layer types and networks.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ const std::vector<LayerType>& layer_types();
 struct BuiltinNetwork {
   std::string name;
   Json (*graph)();
-  NetworkInput input;             ///< what it was made for, with as many classes
-  const char* weights = nullptr;  ///< where a file of trained ones is offered
+  NetworkInput input;             ///< the input that it was made for, including the number of classes
+  const char* weights = nullptr;  ///< where trained weights can be downloaded; null: nowhere
 };
 const std::vector<BuiltinNetwork>& builtin_networks();
 

@@ -12,7 +12,7 @@
 namespace lockstep::nn {
 namespace {
 
-// Of a module without learnables: whether its own name is covered.
+// For a module without learnables: whether the patterns cover its own name.
 bool is_frozen(const torch::nn::Module& module, const std::string& name,
                const std::vector<std::string>& patterns) {
   const auto own = module.parameters(/*recurse=*/true);
@@ -41,7 +41,7 @@ void freeze(Instance& instance, const std::vector<std::string>& patterns) {
     }
     if (!found)
       throw Error(ErrorCode::invalid_option,
-                  "the network has no layer that " + in_quotes(pattern) + " could freeze",
+                  "the network has no layer that matches " + in_quotes(pattern) + " and could be frozen",
                   "lockstep network show lists a network's layers; * stands for any text");
   }
   for (const auto& item : modules) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostLayers = 10'000;
 constexpr size_t kMostNameBytes = 200;
-constexpr size_t kMostListItems = 16;  // in an option; kernels have two
+constexpr size_t kMostListItems = 16;  // in a list option; kernels have two
 constexpr size_t kMostTextBytes = 1'000;
 
 [[noreturn]] void refuse(std::string message, std::string hint = {}) {
@@ -27,7 +27,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return found.empty() ? "known are " + join(known, ", ") : "did you mean \"" + found + "\"?";
 }
 
-/// Options are numbers, texts, switches or short lists of numbers; nothing nested goes further than here.
+/// Options are numbers, texts, booleans or short lists of numbers; nested values are refused here.
 void check_value(const std::string& where, const std::string& key, const Json& value) {
   bool good = value.is_number() || value.is_boolean() ||
               (value.is_string() && value.get_ref<const std::string&>().size() <= kMostTextBytes);
@@ -35,13 +35,13 @@ void check_value(const std::string& where, const std::string& key, const Json& v
     good = std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
   if (!good)
     refuse(where + ": " + in_quotes(key) +
-           " has to be a number, a text, true, false or a short list of numbers");
+           " must be a number, a text, true, false or a short list of numbers");
 }
 
 std::string text_at(const Json& json, const char* key, const std::string& where) {
   const Json& value = json.at(key);
   if (!value.is_string() || value.get_ref<const std::string&>().size() > kMostTextBytes)
-    refuse(where + ": \"" + key + "\" has to be a text");
+    refuse(where + ": \"" + key + "\" must be a text");
   return value.get<std::string>();
 }
 
@@ -55,7 +55,8 @@ void check_name(const std::string& name) {
     refuse("a layer cannot be named " + in_quotes(name),
            "use up to 200 letters and digits; dots separate the parts, as in \"layer1.0.conv1\"");
   }
-  if (name == "input") refuse("a layer cannot be named \"input\", which is the name of the network's input");
+  if (name == "input")
+    refuse("a layer cannot be named \"input\", because that is the name of the network's input");
 }
 
 const LayerType& find_type(const std::string& name, const std::string& where) {
@@ -72,7 +73,7 @@ bool has_option(const LayerType& type, const std::string& name) {
                      [&](const FieldInfo& option) { return option.name == name; });
 }
 
-/// A layer's own options, with one number made a list where a list is taken.
+/// A layer's own options; a single number becomes a list where a list is expected.
 Json options_of(const Json& json, const GraphLayer& layer) {
   Json options = Json::object();
   for (const auto& [key, value] : json.items()) {
@@ -115,7 +116,7 @@ void check_options(const GraphLayer& layer) {
   try {
     layer.type->check(options);
   } catch (const Error& error) {
-    // Options of layers are described as those of the command line are; here they have no dashes.
+    // Layer options are described like command-line options, but they have no dashes here.
     std::string message = error.message();
     if (const size_t dashes = message.find("--"); dashes != std::string::npos) message.erase(dashes, 2);
     throw Error(error.code(), layer_title(layer) + ": " + message, error.hint());
@@ -128,14 +129,14 @@ NameIndex index_names(const std::vector<GraphLayer>& layers) {
   NameIndex names;
   for (size_t i = 0; i < layers.size(); ++i) {
     if (!names.emplace(layers[i].name, i).second)
-      refuse("two layers are named " + in_quotes(layers[i].name), "give each layer a name of its own");
+      refuse("two layers are named " + in_quotes(layers[i].name), "give each layer a different name");
   }
   for (const GraphLayer& layer : layers) {
     for (size_t dot = layer.name.find('.'); dot != std::string::npos; dot = layer.name.find('.', dot + 1)) {
       if (names.contains(layer.name.substr(0, dot))) {
         refuse("layer " + in_quotes(layer.name) + " would be inside layer " +
                    in_quotes(layer.name.substr(0, dot)),
-               "rename one of them: what stands before a dot is a group of layers");
+               "rename one of them: the text before a dot is the name of a group of layers");
       }
     }
   }
@@ -149,7 +150,7 @@ size_t find_input(const std::string& name, const GraphLayer& layer, const NameIn
   for (const auto& [other, index] : names) known.push_back(other);
   std::sort(known.begin(), known.end());
   const std::string found = nearest(name.substr(0, kMostNameBytes), known);
-  refuse(layer_title(layer) + " takes " + in_quotes(name) + ", which is no layer",
+  refuse(layer_title(layer) + " has the input " + in_quotes(name) + ", which is not a layer",
          found.empty() ? "inputs are names of layers, or \"input\"" : "did you mean \"" + found + "\"?");
 }
 
@@ -158,16 +159,16 @@ std::vector<size_t> read_inputs(const Json& json, size_t index, const GraphLayer
   if (!json.contains("inputs")) return {index == 0 ? kInputIndex : index - 1};
   const Json list = json["inputs"].is_string() ? Json::array({json["inputs"]}) : json["inputs"];
   if (!list.is_array() || list.empty() || list.size() > static_cast<size_t>(kMostLayers))
-    refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
+    refuse(layer_title(layer) + ": \"inputs\" must be a list of names of layers");
   std::vector<size_t> inputs;
   for (const Json& item : list) {
-    if (!item.is_string()) refuse(layer_title(layer) + ": \"inputs\" has to be a list of names of layers");
+    if (!item.is_string()) refuse(layer_title(layer) + ": \"inputs\" must be a list of names of layers");
     inputs.push_back(find_input(item.get<std::string>(), layer, names));
   }
   return inputs;
 }
 
-/// For each layer, who takes its output.
+/// For each layer, the layers that read its output.
 std::vector<std::vector<size_t>> consumers_of(const std::vector<GraphLayer>& layers) {
   std::vector<std::vector<size_t>> consumers(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -179,7 +180,7 @@ std::vector<std::vector<size_t>> consumers_of(const std::vector<GraphLayer>& lay
 }
 
 [[noreturn]] void refuse_cycle(const std::vector<GraphLayer>& layers, const std::vector<size_t>& missing) {
-  // Every layer that waits has an input that waits: going back along them ends in the cycle.
+  // Every waiting layer has a waiting input, so following them backwards ends in the cycle.
   std::vector<size_t> path;
   size_t at = static_cast<size_t>(
       std::find_if(missing.begin(), missing.end(), [](size_t count) { return count > 0; }) - missing.begin());
@@ -197,7 +198,7 @@ std::vector<std::vector<size_t>> consumers_of(const std::vector<GraphLayer>& lay
   std::string text = in_quotes(layers[path.back()].name);
   for (size_t i = 0; i < path.size() && i < kMostListItems; ++i)
     text += " -> " + in_quotes(layers[path[i]].name);
-  refuse("the layers run in a circle: " + text, "a layer can only take what does not depend on itself");
+  refuse("the layers form a cycle: " + text, "remove an input: a layer cannot depend on itself");
 }
 
 std::vector<size_t> evaluation_order(const std::vector<GraphLayer>& layers,
@@ -230,8 +231,8 @@ size_t find_output(const std::vector<GraphLayer>& layers, const std::vector<std:
     if (names.size() < kMostListItems) names.push_back(in_quotes(layers[i].name));
   }
   if (outputs.size() != 1) {
-    refuse("no layer takes the output of " + join(names, ", ") +
-               ": a network has one output, and this would have " + std::to_string(outputs.size()),
+    refuse("no layer reads the output of " + join(names, ", ") +
+               ": a network has one output, but this one would have " + std::to_string(outputs.size()),
            "name them in \"inputs\" of a later layer, or remove them");
   }
   return outputs.front();
@@ -242,16 +243,16 @@ struct TopLevel {
   std::string initializer;
 };
 
-// What the texts mean is the trainer's to say.
+// The trainer checks the texts.
 void check_input_options(const Json& options) {
   if (!options.is_object() || options.size() > kMostListItems)
-    refuse("\"input\" has to be an object of options, such as \"image-size\": \"227x227\"");
+    refuse("\"input\" must be an object of options, such as \"image-size\": \"227x227\"");
   for (const auto& [key, value] : options.items()) text_at(options, key.c_str(), "\"input\"");
 }
 
 TopLevel read_top_level(const Json& json) {
   if (json.is_array()) return {&json, ""};
-  if (!json.is_object()) refuse("a network is a JSON list of layers, or an object with \"layers\"");
+  if (!json.is_object()) refuse("a network must be a JSON list of layers, or an object with \"layers\"");
   TopLevel top;
   for (const auto& [key, value] : json.items()) {
     if (key == "layers") {
@@ -282,8 +283,8 @@ LayerGraph read_graph(const Json& json) {
   if (top.layers->empty()) refuse("the network has no layers");
   const auto layer_count = static_cast<int64_t>(top.layers->size());
   if (layer_count > kMostLayers)
-    refuse("the network has " + with_commas(layer_count) + " layers, more than the " +
-           with_commas(kMostLayers) + " allowed");
+    refuse("the network has " + with_commas(layer_count) + " layers, more than the maximum of " +
+           with_commas(kMostLayers));
   LayerGraph graph;
   for (const Json& item : *top.layers) {
     graph.layers.push_back(read_layer(item, graph.layers.size(), top.initializer));

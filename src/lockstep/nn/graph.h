@@ -1,4 +1,4 @@
-// A layer graph as it stands in JSON, read and checked as far as that goes without knowing the images.
+// Parses a layer graph from JSON and checks everything that does not depend on the images.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,27 @@
 
 namespace lockstep::nn {
 
-/// Stands for the network's input where an index of a layer is asked for.
+/// The network's input, used in place of the index of a layer.
 inline constexpr size_t kInputIndex = std::numeric_limits<size_t>::max();
 
 struct GraphLayer {
   std::string name;
   const LayerType* type = nullptr;
   std::vector<size_t> inputs;  ///< indices of layers, or kInputIndex
-  Json options;                ///< without name, type and inputs; with the initializer that holds for it
+  Json options;                ///< without name, type and inputs; with the initializer that applies to it
 };
 
-/// Checked: names are unique, there is no cycle, one layer gives the output.
+/// Checked: names are unique, there is no cycle, one layer is the output.
 struct LayerGraph {
   std::vector<GraphLayer> layers;  ///< as listed; modules are registered in this order
-  std::vector<size_t> order;       ///< of evaluation: as listed where that can be done
+  std::vector<size_t> order;       ///< order of evaluation: as listed if possible
   size_t output = 0;
 };
 
-/// Throws invalid_option naming the layer and what is wrong with it.
+/// Throws invalid_option naming the layer and the problem.
 LayerGraph read_graph(const Json& json);
 
-/// Parses text that nobody vouches for (parse_json); a key that stands twice in an object is an error. Throws
-/// invalid_option.
+/// Parses untrusted text (parse_json); a duplicate key in an object is an error. Throws invalid_option.
 Json parse_network_json(const std::string& text);
 
 /// `layer "conv1" (conv2d)`

@@ -15,28 +15,28 @@
 namespace lockstep::nn {
 namespace {
 
-/// Channels of the images that a concatenation leaves in its slot.
+/// The channels of the images that a concatenation leaves in its slot.
 struct JoinedPlace {
   size_t slot;
   int64_t begin;
-  int64_t channels;  ///< of the images
+  int64_t channels;  ///< channels of the images
 };
 
-/// One layer in the order of evaluation. Slot 0 holds the images, slot i + 1 the output of layer i.
+/// One layer in the order of evaluation. Slot 0 holds the input; slot i + 1 holds the output of layer i.
 struct Step {
   BuiltLayer layer;
   std::optional<JoinedPlace>
-      joined;  ///< where the layer writes, and for the concatenation, where all of them have written
+      joined;  ///< where the layer writes; for a concatenation, where its inputs have written
   std::vector<size_t> inputs;
-  std::vector<size_t> finished;  ///< slots that no later step reads
+  std::vector<size_t> finished;  ///< slots that no later layer reads
   size_t output = 0;
-  size_t hidden_states_begin = 0;  ///< the layer's part of the recurrent state
+  size_t hidden_states_begin = 0;  ///< start of the layer's part of the recurrent state
   size_t hidden_state_count = 0;
 };
 
 size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
 
-/// Convolutions hand the layout on.
+/// Convolutions pass the memory layout on.
 at::Tensor preferred_layout(const at::Tensor& images) {
   return at::GradMode::is_enabled() || kernels::DirectConvolutions::enabled() ? kernels::channels_last(images)
                                                                               : images;
@@ -74,7 +74,7 @@ class GraphNetwork : public torch::nn::Module {
     return taken;
   }
 
-  // Sequences are then without padding and begin with empty state.
+  // Sequences then have no padding and start with an empty state.
   static void take_step(const Step& step, std::vector<at::Tensor>& slots) {
     std::vector<at::Tensor> taken = take_inputs(step, slots), hidden_state;
     if (step.joined) {
@@ -114,7 +114,7 @@ class GraphNetwork : public torch::nn::Module {
   size_t slot_count_;
 };
 
-/// Registers each layer's module under its path, making the modules in between.
+/// Registers each layer's module under its path, and creates the modules in between.
 class ModuleTree {
  public:
   explicit ModuleTree(std::shared_ptr<torch::nn::Module> root) { nodes_.emplace("", std::move(root)); }
@@ -138,7 +138,7 @@ class ModuleTree {
   std::map<std::string, std::shared_ptr<torch::nn::Module>> nodes_;
 };
 
-/// For each layer, how many inputs of others it is.
+/// For each layer, how many inputs of other layers it is.
 std::vector<size_t> use_counts(const LayerGraph& graph) {
   std::vector<size_t> counts(graph.layers.size());
   for (const GraphLayer& layer : graph.layers) {
@@ -149,8 +149,8 @@ std::vector<size_t> use_counts(const LayerGraph& graph) {
   return counts;
 }
 
-/// The layer after which a ReLU can be computed in one pass with it, for each ReLU that is its only reader;
-/// kInputIndex elsewhere.
+/// For each ReLU that is the only reader of a layer, the layer that can be computed in one pass with it;
+/// kInputIndex for all others.
 std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan,
                                const std::vector<size_t>& uses) {
   std::vector<size_t> targets(graph.layers.size(), kInputIndex);
@@ -163,8 +163,8 @@ std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan,
   return targets;
 }
 
-/// For each layer, whether it is a ReLU that its only reader may compute after itself: all inputs of the
-/// reader are such ReLUs.
+/// For each layer, whether it is a ReLU that its only reader may compute after itself, because all inputs of
+/// the reader are such ReLUs.
 std::vector<bool> joined_by_readers(const LayerGraph& graph, const GraphPlan& plan,
                                     const std::vector<size_t>& uses, const std::vector<size_t>& fused) {
   std::vector<bool> joined(graph.layers.size());
@@ -186,7 +186,7 @@ BuiltLayer pass_on() {
   return {nullptr, [](const std::vector<at::Tensor>& taken) { return taken[0]; }};
 }
 
-/// Whether the layer is a flatten whose only reader flattens by itself.
+/// Whether the layer is a flatten whose only reader flattens its input itself.
 bool is_flattened_by_reader(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses,
                             size_t layer) {
   if (graph.layers[layer].type->name != "flatten" || uses[layer] != 1) return false;
@@ -221,7 +221,7 @@ void place_joined(const LayerGraph& graph, const GraphPlan& plan, const std::vec
 
 std::vector<PlacedLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
   std::vector<size_t> uses = use_counts(graph);
-  if (observed != kInputIndex) ++uses[observed];  // whoever looks at it is a reader
+  if (observed != kInputIndex) ++uses[observed];  // an observer counts as a reader
   const std::vector<size_t> fused = fused_into(graph, plan, uses);
   const std::vector<bool> joined = joined_by_readers(graph, plan, uses, fused);
   std::vector<bool> has_relu(graph.layers.size());
@@ -290,8 +290,8 @@ std::vector<HiddenState> hidden_states_of(const LayerGraph& graph, const GraphPl
 std::vector<InstanceLayer> instance_layers(const LayerGraph& graph, const GraphPlan& plan) {
   std::vector<size_t> place(graph.layers.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
-  // For each layer, the first of the layers before it that a later one takes from; 0 stands for the network's
-  // input, i + 1 for layer i.
+  // For each layer, the earliest layer whose output it or a later layer reads; 0 is the network's input, i +
+  // 1 is layer i.
   std::vector<size_t> earliest(graph.order.size() + 1, graph.order.size() + 1);
   for (size_t i = graph.order.size(); i-- > 0;) {
     earliest[i] = earliest[i + 1];

@@ -10,9 +10,9 @@ namespace lockstep::nn {
 namespace {
 
 constexpr int64_t kMostInputSize = int64_t{1} << 24;
-constexpr int64_t kLargestSideTried = 1024;  // when looking for the smallest image that fits
+constexpr int64_t kLargestSideTried = 1024;  // in the search for the smallest image that fits
 
-/// A Misfit and the layer it is about.
+/// A Misfit and its layer.
 struct LayerMisfit {
   size_t layer;
   Misfit misfit;
@@ -57,25 +57,27 @@ LayerPlan plan_layer(const LayerGraph& graph, const GraphPlan& plan, size_t inde
 
 void check_output(const LayerPlan& last, const NetworkInput& input) {
   if (!last.gives_logits)
-    throw Misfit{"is the last layer, but a network gives logits: loss and scores apply softmax to them",
-                 "remove it"};
+    throw Misfit{
+        "is the last layer, but a network must return logits: the loss and the scores apply softmax "
+        "themselves",
+        "remove this layer"};
   const Shape wanted =
       input.labels_time_steps ? Shape{input.classes, input.time_steps} : Shape{input.classes};
   if (last.output == wanted) return;
   std::string hint = "the last layer is usually {\"type\": \"linear\", \"features\": \"classes\"}";
   if (last.output == Shape{input.classes, input.time_steps})
-    hint = "each sequence has one class: the lstm or gru layer before it needs \"output\": \"last\"";
+    hint = "each sequence has one class, so set \"output\": \"last\" in the lstm or gru layer before it";
   if (input.labels_time_steps && last.output == Shape{input.classes})
-    hint = "each time step has a class: the lstm or gru layer before it needs \"output\": \"sequence\"";
-  if (last.output == Shape{input.classes, 1, 1}) hint = "put a flatten layer after it";
-  throw Misfit{"is the last layer and gives " + shape_text(last.output) + ", but " +
+    hint = "each time step has a class, so set \"output\": \"sequence\" in the lstm or gru layer before it";
+  if (last.output == Shape{input.classes, 1, 1}) hint = "add a flatten layer after it";
+  throw Misfit{"is the last layer and returns " + shape_text(last.output) + ", but " +
                    std::to_string(input.classes) + " classes need " + shape_text(wanted),
                hint};
 }
 
 enum class Part { whole, without_head };
 
-/// Throws LayerMisfit. Only a whole network has to give logits.
+/// Throws LayerMisfit. Only a whole network must return logits.
 GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input, Part part) {
   GraphPlan plan{std::vector<LayerPlan>(graph.layers.size())};
   size_t at = 0;
@@ -87,7 +89,9 @@ GraphPlan try_plan(const LayerGraph& graph, const NetworkInput& input, Part part
       for (const TensorPlan& tensor : plan.layers[index].learnables)
         learnable_count += checked_count(tensor.shape, tensor.name);
       if (learnable_count > kMostNumbers)
-        throw Misfit{"brings the network above the " + with_commas(kMostNumbers) + " learnables allowed", ""};
+        throw Misfit{
+            "would give the network more than the maximum of " + with_commas(kMostNumbers) + " learnables",
+            ""};
     }
     at = graph.output;
     if (part == Part::whole) check_output(plan.layers[graph.output], input);

@@ -1,4 +1,4 @@
-// A layer graph fitted to images: every layer's shapes, before anything is allocated.
+// Fits a layer graph to images: computes every layer's shapes before anything is allocated.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ struct GraphPlan {
   std::vector<LayerPlan> layers;  ///< as listed in the graph
 };
 
-/// Throws invalid_option naming the layer that does not fit, and the smallest image that would where size
-/// is the reason.
+/// Throws invalid_option naming the layer that does not fit and, if the size is the reason, the smallest
+/// image that would fit.
 GraphPlan plan_graph(const LayerGraph& graph, const NetworkInput& input);
 
-/// What the graph gives for this input, logits or not. Throws as plan_graph.
+/// The graph's output for this input, logits or not. Throws as plan_graph.
 Shape output_shape(const LayerGraph& graph, const NetworkInput& input);
 
 }  // namespace lockstep::nn

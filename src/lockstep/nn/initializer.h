@@ -1,5 +1,4 @@
-// How weights start. All draw from the calling thread's generator of LibTorch, so that the caller can seed
-// it.
+// Initial weights. They are drawn from LibTorch's generator of the calling thread, so the caller can seed it.
 #pragma once
 
 #include <array>
@@ -8,14 +7,14 @@
 
 namespace lockstep::nn {
 
-/// For a weight [out, in, kernel...] with fan_in = in * kernel and fan_out = out * kernel. Biases are zero
-/// but for `standard`.
+/// For a weight [out, in, kernel...], fan_in = in * kernel and fan_out = out * kernel. Biases are zero,
+/// except for `standard`.
 enum class Initializer {
-  standard,    ///< PyTorch's for convolution and linear layers: uniform up to 1/sqrt(fan_in), biases too
+  standard,    ///< as in PyTorch's convolution and linear layers: uniform up to 1/sqrt(fan_in), also biases
   xavier,      ///< normal, variance 2 / (fan_in + fan_out). Glorot and Bengio 2010, normal as in DL4J
   he,          ///< normal, variance 2 / fan_in. He et al. 2015
-  he_fan_out,  ///< normal, variance 2 / fan_out: torchvision's for residual networks
-  he_uniform,  ///< uniform, variance 2 / fan_in: torchvision's for SqueezeNet
+  he_fan_out,  ///< normal, variance 2 / fan_out: as in torchvision's residual networks
+  he_uniform,  ///< uniform, variance 2 / fan_in: as in torchvision's SqueezeNet
   normal,      ///< normal, standard deviation 0.01
   zeros,
 };
@@ -23,8 +22,8 @@ constexpr std::array<const char*, 7> enum_names(Initializer) {
   return {"default", "xavier", "he", "he-fan-out", "he-uniform", "normal", "zeros"};
 }
 
-/// Fills a layer's tensors, in place. `bias` may be undefined.
-/// `standard` leaves them as they are: LibTorch's modules start with it.
+/// Fills a layer's tensors, in place. `bias` may be undefined. `standard` leaves them unchanged, because
+/// LibTorch's modules start with it.
 void initialize(Initializer initializer, at::Tensor weight, at::Tensor bias);
 
 }  // namespace lockstep::nn

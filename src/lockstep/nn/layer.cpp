@@ -14,8 +14,8 @@ int64_t checked_count(const Shape& shape, const std::string& what) {
   int64_t count = 1;
   for (const int64_t size : shape) {
     if (__builtin_mul_overflow(count, size, &count) || count > kMostNumbers) {
-      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the " +
-                       with_commas(kMostNumbers) + " numbers allowed",
+      throw Misfit{"would have " + what + " of " + shape_text(shape) + ", more than the maximum of " +
+                       with_commas(kMostNumbers) + " numbers",
                    "use fewer or smaller filters, features or images"};
     }
   }
@@ -25,7 +25,7 @@ int64_t checked_count(const Shape& shape, const std::string& what) {
 const LayerInput& only_input(const std::vector<LayerInput>& inputs) {
   if (inputs.size() != 1)
     throw Misfit{"takes one input, but " + std::to_string(inputs.size()) + " are given",
-                 "add or concatenate layers take several"};
+                 "use an add or concatenate layer for several inputs"};
   return inputs.front();
 }
 
@@ -33,8 +33,8 @@ const LayerInput& image_input(const std::vector<LayerInput>& inputs) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() != 3) {
     throw Misfit{
-        "needs images [channels,height,width], but \"" + input.name + "\" gives " + shape_text(input.shape),
-        "put it before the flatten or linear layer"};
+        "needs images [channels,height,width], but \"" + input.name + "\" returns " + shape_text(input.shape),
+        "move it before the flatten or linear layer"};
   }
   return input;
 }
@@ -42,10 +42,11 @@ const LayerInput& image_input(const std::vector<LayerInput>& inputs) {
 const LayerInput& sequence_input(const std::vector<LayerInput>& inputs) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() != 2) {
-    throw Misfit{
-        "needs sequences [channels,time steps], but \"" + input.name + "\" gives " + shape_text(input.shape),
-        input.shape.size() == 1 ? "an lstm or gru layer before it needs \"output\": \"sequence\""
-                                : "train it on sequences: a .ts file or a folder of CSV files"};
+    throw Misfit{"needs sequences [channels,time steps], but \"" + input.name + "\" returns " +
+                     shape_text(input.shape),
+                 input.shape.size() == 1
+                     ? "set \"output\": \"sequence\" in the lstm or gru layer before it"
+                     : "train the network on sequences: a .ts file or a folder of CSV files"};
   }
   return input;
 }
@@ -53,8 +54,8 @@ const LayerInput& sequence_input(const std::vector<LayerInput>& inputs) {
 const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why) {
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() == 2) {
-    throw Misfit{std::string("cannot take sequences: ") + why,
-                 "put it after an lstm or gru layer with \"output\": \"last\""};
+    throw Misfit{std::string("does not accept sequences: ") + why,
+                 "move it after an lstm or gru layer with \"output\": \"last\""};
   }
   return input;
 }

@@ -1,6 +1,6 @@
-// What a type of layer is: options, a check that gives the output's shape and counts, and a way to build it.
-// To write your own: a struct of options with `describe` and one plan function (layers/linear.h is the one to
-// read), then a line in builtin.cpp.
+// A layer type: its options, a check that gives the output's shape and counts, and a way to build it. To
+// write your own: define a struct of options with `describe` and one plan function (layers/linear.h is a good
+// model), then add a line to builtin.cpp.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,29 @@ class Module;
 
 namespace lockstep::nn {
 
-/// Of one sample, without the batch: an image [C,H,W], a sequence [C,T], or [features]. T is the longest
-/// sequence's; mini-batches have their own.
+/// The shape for one sample, without the batch: an image [C,H,W], a sequence [C,T], or [features]. T is that
+/// of the longest sequence; mini-batches have their own.
 using Shape = std::vector<int64_t>;
 
 /// "[20,24,24]"
 std::string shape_text(const Shape& shape);
 
-/// The most numbers that one layer may learn or give per image: 64 GB in float32.
+/// Maximum count of numbers that one layer may learn or return per image: 64 GB in float32.
 inline constexpr int64_t kMostNumbers = int64_t{1} << 34;
 
-/// Why a layer does not fit. Thrown by plan functions with a message that goes on from `layer "conv1"
-/// (conv2d)`, e.g. "needs ...".
+/// Why a layer does not fit. Thrown by plan functions; the message continues `layer "conv1" (conv2d)`, for
+/// example "needs ...".
 struct Misfit {
   std::string message;
   std::string hint;
   bool too_small = false;  ///< a larger image could fit
 };
 
-/// The product of the sizes; a Misfit when it is above kMostNumbers. `what` for the message, e.g. "weights".
+/// The product of the sizes; throws a Misfit above kMostNumbers. `what` is for the message, for example
+/// "weights".
 int64_t checked_count(const Shape& shape, const std::string& what);
 
-/// What a layer takes: a layer (or "input") and the shape of its output.
+/// An input of a layer: the name of a layer (or "input") and the shape of its output.
 struct LayerInput {
   std::string name;
   Shape shape;
@@ -52,28 +53,29 @@ struct LayerInput {
 
 /// Which time steps of a mini-batch of sequences are padding.
 struct TimeSteps {
-  at::Tensor lengths;        ///< int64 [b] on the host: time steps that are none
-  bool padded_left = false;  ///< padding stands before them, not after
+  at::Tensor lengths;        ///< int64 [b] on the host: time steps without padding
+  bool padded_left = false;  ///< padding is before them, not after
 };
 
-/// The module that owns the layer's tensors (null where there is none), and its function from batches [b,...]
-/// to a batch.
+/// The module that owns the layer's tensors (null if it has none), and its function from batches [b,...] to a
+/// batch.
 struct BuiltLayer {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const std::vector<at::Tensor>&)> forward = {};
-  /// Instead of `forward` in layers with memory. Takes the state that LayerPlan::hidden_state lists, [b,...]
-  /// each or nothing for zeros, and leaves the state after the last time step there, detached from gradients.
+  /// Used instead of `forward` by layers with memory. The argument is the state that LayerPlan::hidden_state
+  /// lists, [b,...] each or empty for zeros; it is replaced by the state after the last time step, detached
+  /// from gradients.
   std::function<at::Tensor(const at::Tensor& input, const TimeSteps& steps,
                            std::vector<at::Tensor>& hidden_state)>
       forward_sequence{};
-  /// Instead of `forward` where a concatenation and a ReLU in one read some layers and nobody else does. The
-  /// layers may write into the joined images, with the ReLU done, and then give that part of them, or an
-  /// output of their own as it is; the concatenation gives the images whole.
+  /// Used instead of `forward` if a concatenation combined with a ReLU is the only reader of several layers.
+  /// Such a layer may write its output, after the ReLU, into the joined images and return that part, or
+  /// return its own output; the concatenation returns the whole images.
   std::function<at::Tensor(const std::vector<at::Tensor>& taken, const kernels::JoinedImages& joined)>
       forward_joined{};
 };
 
-/// A tensor the layer owns, as it is named in the state dict after the layer's name.
+/// A tensor of the layer, with its name in the state dict after the layer's name.
 struct TensorPlan {
   std::string name;
   Shape shape;
@@ -81,34 +83,32 @@ struct TensorPlan {
 
 /// A layer that fits its inputs. Nothing is allocated before build().
 struct LayerPlan {
-  std::string detail{};  ///< options in a few words
+  std::string detail{};  ///< options as a short text
   Shape output{};
   std::vector<TensorPlan> learnables{};
   std::vector<TensorPlan> states{};        ///< running statistics
-  std::vector<TensorPlan> hidden_state{};  ///< of each stream, from one mini-batch to the next: recurrent
-                                           ///< state, without the batch
-  bool gives_logits = true;                ///< may be the last layer
-  bool output_is_reusable =
-      false;                   ///< its backward does not need its output, so the next layer may overwrite it
-  bool can_overwrite = false;  ///< build(true) makes a layer that overwrites its input
-  bool random = false;         ///< in training it draws random numbers
-  bool keeps_shards_apart = false;  ///< what it builds takes several shards in one batch, or says where it
-                                    ///< cannot: shards_together.h
-  bool flattens = false;  ///< what it builds also takes [b,C,H,W] where it was planned for [b,features]
-  /// For convolutions: whether own kernels run it on a CPU, for this many images at once, in float32 or
+  std::vector<TensorPlan> hidden_state{};  ///< recurrent state of each stream, from one mini-batch to the
+                                           ///< next, without the batch
+  bool gives_logits = true;                ///< whether it may be the last layer
+  bool output_is_reusable = false;  ///< backward does not need the output, so the next layer may overwrite it
+  bool can_overwrite = false;       ///< build(true) makes a layer that overwrites its input
+  bool random = false;              ///< draws random numbers in training
+  bool keeps_shards_apart = false;  ///< the built layer accepts several shards in one batch, or says when it
+                                    ///< does not: shards_together.h
+  bool flattens = false;  ///< the built layer also accepts [b,C,H,W] if it was planned for [b,features]
+  /// For convolutions: whether Lockstep's kernels run it on a CPU, for this number of images, in float32 or
   /// (half) bfloat16.
   std::function<bool(int64_t batch, bool half)> runs_direct{};
   std::function<BuiltLayer(bool overwrite)> build{};
-  bool relu_may_precede =
-      false;  ///< a ReLU of every input is a ReLU of the output, as with the largest of some numbers
-  std::function<BuiltLayer()> build_with_relu{};  ///< where it is there: the layer and a ReLU after it in one
+  bool relu_may_precede = false;  ///< a ReLU of all inputs equals a ReLU of the output, as for a maximum
+  std::function<BuiltLayer()> build_with_relu{};  ///< optional: the layer and the ReLU after it as one
 };
 
-/// One row of the table in builtin.cpp.
+/// A row of the table in builtin.cpp.
 struct LayerType {
   std::string name;
   std::vector<FieldInfo> options;
-  /// Throws where an option is unknown or has a bad value, whatever the inputs.
+  /// Throws if an option is unknown or invalid, for any inputs.
   std::function<void(const Json& options)> check;
   std::function<LayerPlan(const Json& options, const std::vector<LayerInput>& inputs)> plan;
 };
@@ -131,28 +131,26 @@ struct NoOptions {
   static constexpr auto describe = [](auto&, auto&&) {};
 };
 
-/// The one input of a layer that takes one.
+/// The input of a layer that has exactly one.
 const LayerInput& only_input(const std::vector<LayerInput>& inputs);
-/// The one input, which has to be an image [C,H,W].
+/// The one input, which must be an image [C,H,W].
 const LayerInput& image_input(const std::vector<LayerInput>& inputs);
-/// The one input, which has to be a sequence [C,T].
+/// The one input, which must be a sequence [C,T].
 const LayerInput& sequence_input(const std::vector<LayerInput>& inputs);
-/// The one input, which must not be a sequence; `why` goes on from "cannot take sequences: ".
+/// The one input, which must not be a sequence; `why` continues "does not accept sequences: ".
 const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why);
 
-/// A size for height and width. Options give one number for both, or two: `"kernel": 3` is `"kernel": [3,
-/// 3]`.
+/// A height and a width. An option may give one number for both: `"kernel": 3` means `"kernel": [3, 3]`.
 struct Pair {
   int64_t height = 0;
   int64_t width = 0;
 };
-/// Reads the option `name`; an empty one gives `fallback`.
+/// Reads the option `name`; if it is empty, returns `fallback`.
 Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback);
 /// "5x5"
 std::string pair_text(Pair pair);
 
-/// The output [channels,H',W'] of windows over `input`; a Misfit that names the sizes when there is no place
-/// for one.
+/// The output [channels,H',W'] of windows over `input`; throws a Misfit with the sizes if no window fits.
 Shape windowed_shape(const LayerInput& input, int64_t channels, const kernels::Window& rows,
                      const kernels::Window& columns);
 

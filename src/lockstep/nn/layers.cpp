@@ -15,7 +15,7 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr int64_t kMostFileBytes = int64_t{16} << 20;  // a network of ten thousand layers has about 1 MB
+constexpr int64_t kMostFileBytes = int64_t{16} << 20;  // a network of ten thousand layers takes about 1 MB
 
 std::string context_line(const std::string& name) { return "in network " + in_quotes(name); }
 
@@ -72,10 +72,10 @@ Network find_network(const std::string& name) {
   }
   const std::vector<std::string> known = builtin_network_names();
   const std::string found = nearest(name, known);
-  throw Error(ErrorCode::invalid_option, "there is no network " + in_quotes(name),
-              found.empty()
-                  ? "built in are " + join(known, ", ") + "; a layer graph is a file that ends in .json"
-                  : "did you mean " + found + "?");
+  throw Error(ErrorCode::invalid_option, "unknown network " + in_quotes(name),
+              found.empty() ? "built-in networks are " + join(known, ", ") +
+                                  "; the name of a layer graph file must end in .json"
+                            : "did you mean " + found + "?");
 }
 
 std::vector<std::string> builtin_network_names() {
@@ -93,8 +93,8 @@ std::optional<NetworkInput> native_input(const std::string& name) {
 
 NetworkTable inspect_network(const Network& network, const NetworkInput& input) {
   if (network.spec().is_null()) {
-    throw Error(ErrorCode::invalid_option, "network " + in_quotes(network.name()) +
-                                               " is a module in C++, whose layers cannot be listed");
+    throw Error(ErrorCode::invalid_option,
+                "network " + in_quotes(network.name()) + " is a C++ module, so its layers cannot be listed");
   }
   return with_context([&] { return context_line(network.name()); },
                       [&] {

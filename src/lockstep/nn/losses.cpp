@@ -31,7 +31,7 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& target)
                        target.size(0) == logits.size(0);
   const bool rows = target.is_floating_point() && logits.dim() == 2 && target.sizes() == logits.sizes();
   if (!numbers && !rows) misfit("cross_entropy", logits, target);
-  // For [b,classes,T] CUDA has no kernel that repeats its bits.
+  // CUDA has no kernel with repeatable bits for [b,classes,T].
   if (logits.dim() == 3 && logits.is_cuda())
     return cross_entropy_sum(logits.transpose(1, 2).flatten(0, 1), target.flatten());
   return at::cross_entropy_loss(wide(logits), target, {}, at::Reduction::Sum, kNoClass);

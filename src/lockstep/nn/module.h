@@ -1,5 +1,5 @@
-// A user's own torch::nn::Module as a network. Includes LibTorch's module headers: for sources that define
-// modules.
+// Makes a network from a user's torch::nn::Module. Includes LibTorch's module headers, so include it only in
+// sources that define modules.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace lockstep::nn {
 
 /// network<make_net>("my_net") or network("my_net", make_net): `make` takes a NetworkInput and returns a
 /// torch::nn::ModuleHolder or a std::shared_ptr to a module with `Tensor forward(Tensor)`, or for sequences
-/// `Tensor forward(const Sequences&)`. The name stands in manifests and messages. Images may come channels
-/// last in memory: code that reads data_ptr() calls contiguous() first.
+/// `Tensor forward(const Sequences&)`. The name appears in manifests and messages. Images may be channels
+/// last in memory: code that reads data_ptr() must call contiguous() first.
 template <class Make>
 Network network(std::string name, Make make) {
   return Network(std::move(name), [make](const NetworkInput& input) {

@@ -14,9 +14,9 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr double kTolerance = 1e-3;  // relative; two ways to convolve differ by 1e-5 or so
+constexpr double kTolerance = 1e-3;  // relative; two convolution algorithms differ by about 1e-5
 
-/// Training or evaluation mode while it lives, then each part's own again.
+/// Training or evaluation mode while it exists; afterwards each part has its own mode again.
 class InMode {
  public:
   InMode(torch::nn::Module& module, bool training) {
@@ -25,7 +25,7 @@ class InMode {
   }
   ~InMode() {
     for (const auto& [part, training] : before_)
-      part->train(training);  // a part comes after the one that it is in
+      part->train(training);  // a part is listed after the part that contains it
   }
   InMode(const InMode&) = delete;
   InMode& operator=(const InMode&) = delete;
@@ -34,7 +34,7 @@ class InMode {
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> before_;
 };
 
-/// Buffers, such as running statistics, get their values back at its end.
+/// Restores buffers, such as running statistics, at its end.
 class KeptBuffers {
  public:
   explicit KeptBuffers(const torch::nn::Module& module) {
@@ -51,7 +51,7 @@ class KeptBuffers {
   std::vector<std::pair<at::Tensor, at::Tensor>> before_;
 };
 
-// Without random numbers: the first weights are drawn from the thread's generator.
+// No random numbers are drawn here, because the initial weights come from the thread's generator.
 at::Tensor made_up_image(const NetworkInput& input) {
   return at::arange(input.channels * input.height * input.width, at::kFloat)
       .mul_(0.7)
@@ -70,12 +70,12 @@ bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(co
     return wanted.sizes() == given.sizes() &&
            at::allclose(given, wanted, kTolerance, kTolerance * wanted.abs().max().item<double>());
   } catch (...) {
-    return false;  // what is wrong with the module shows where it is run
+    return false;  // an error of the module is reported when it is run
   }
 }
 
-/// Whether training writes into rows that were viewed in images and expects the images to change: stored
-/// channels last, they would not.
+/// Whether training writes into rows that are views of images and expects the images to change; with channels
+/// last they would not.
 bool writes_through_views(torch::nn::Module& module,
                           const std::function<at::Tensor(const at::Tensor&)>& forward,
                           const NetworkInput& input) {
@@ -86,8 +86,9 @@ bool writes_through_views(torch::nn::Module& module,
   const device::RandomScope own_draws(at::kCPU, 0);
   const kernels::RowCopies copies;
   try {
-    forward(kernels::channels_last(at::cat(
-        {made_up_image(input), made_up_image(input).neg()})));  // two: a batch norm refuses a single number
+    forward(kernels::channels_last(
+        at::cat({made_up_image(input),
+                 made_up_image(input).neg()})));  // two images: batch norm needs more than one value
     return copies.changed();
   } catch (...) {
     return true;

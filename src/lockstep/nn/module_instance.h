@@ -1,4 +1,4 @@
-// A module that its user wrote as an instance of a network.
+// Makes an instance of a network from a user's module.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@
 
 namespace lockstep::nn {
 
-/// An instance of a user's own module of images. Inside an enabled kernels::DirectConvolutions scope
-/// `forward` is given float32 images channels last if a trial here, on one made-up image in evaluation mode,
-/// finds that the module gives the same for either order of memory (Instance::channels_last): code that reads
-/// data_ptr() without contiguous() does not.
+/// An instance of a user's module for images. Inside an enabled kernels::DirectConvolutions scope, `forward`
+/// gets float32 images channels last (Instance::channels_last) if a trial with one synthetic image in
+/// evaluation mode shows that the module returns the same for both memory orders. Code that reads data_ptr()
+/// without contiguous() does not.
 Instance module_instance(std::shared_ptr<torch::nn::Module> module,
                          std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input);
 

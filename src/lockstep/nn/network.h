@@ -1,5 +1,5 @@
-// What a network is to the rest of the program: a name, and a factory that makes instances for given input
-// and classes.
+// A network as the rest of the program sees it: a name, and a factory that makes instances for a given input
+// and number of classes.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@ class Module;
 
 namespace lockstep::nn {
 
-/// The images a network takes, [b,C,H,W], or sequences [b,C,T], and the classes it tells apart.
+/// A network's input: images [b,C,H,W] or sequences [b,C,T], and the number of classes that it distinguishes.
 struct NetworkInput {
   int64_t channels = 1;
   int64_t height = 28;
   int64_t width = 28;
   int64_t classes = 10;
-  int64_t time_steps = 0;  ///< 0: images; else sequences, the longest of which has so many time steps (height
-                           ///< and width are then 1)
-  bool labels_time_steps = false;  ///< a class for each time step: logits are [b,classes,T]
+  int64_t time_steps = 0;  ///< 0: images; otherwise sequences whose longest one has this many time steps
+                           ///< (height and width are then 1)
+  bool labels_time_steps = false;  ///< one class per time step: logits are [b,classes,T]
   friend bool operator==(const NetworkInput&, const NetworkInput&) = default;
 };
 
 /// A mini-batch of sequences, padded to one length.
 struct Sequences {
   at::Tensor values;         ///< [b,C,T]
-  at::Tensor lengths;        ///< int64 [b] on the host: time steps that are no padding
-  bool padded_left = false;  ///< padding stands before them, not after
+  at::Tensor lengths;        ///< int64 [b] on the host: time steps without padding
+  bool padded_left = false;  ///< padding is before them, not after
   std::vector<at::Tensor> hidden_state =
-      {};  ///< recurrent state to begin with, [b,...] for each of Instance::hidden_state; empty: zeros
+      {};  ///< initial recurrent state, [b,...] for each of Instance::hidden_state; empty: zeros
 };
 
 struct SequenceOutput {
-  at::Tensor logits = {};  ///< [b,classes], or [b,classes,T]; at padded time steps anything finite
+  at::Tensor logits = {};  ///< [b,classes], or [b,classes,T]; finite but arbitrary at padded time steps
   std::vector<at::Tensor> hidden_state =
       {};  ///< recurrent state after each sequence's last time step, detached from gradients
 };
@@ -48,7 +48,7 @@ struct SequenceOutput {
 /// Sequences [b,C,T] without padding.
 Sequences whole_sequences(const at::Tensor& values);
 
-/// A part of a network's recurrent state, of one stream.
+/// A part of a network's recurrent state for one stream.
 struct HiddenState {
   std::string name;            ///< e.g. "lstm.h"
   std::vector<int64_t> shape;  ///< without the batch: [layers,hidden]
@@ -57,10 +57,10 @@ struct HiddenState {
 /// A layer of a layer graph's instance, in the order of evaluation.
 struct InstanceLayer {
   std::string name;
-  bool random = false;  ///< in training it draws random numbers
+  bool random = false;  ///< draws random numbers in training
   bool keeps_shards_apart =
-      false;  ///< it takes several shards in one batch, or says where it cannot: shards_together.h
-  bool ends_part = false;  ///< what comes after it takes nothing from before but its output
+      false;  ///< accepts several shards in one batch, or says when it does not: shards_together.h
+  bool ends_part = false;  ///< later layers need only its output, and nothing from before it
 };
 
 /// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits
@@ -69,25 +69,25 @@ struct Instance {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
   std::function<SequenceOutput(const Sequences&)> forward_sequences =
-      {};  ///< empty: the network takes no sequences
+      {};  ///< empty: the network does not accept sequences
   std::vector<HiddenState> hidden_state = {};
-  std::vector<InstanceLayer> layers = {};  ///< empty: a module of the user's own
-  /// Of a layer graph of images: the layers layers[begin] to layers[end - 1], on the output of the one
-  /// before.
+  std::vector<InstanceLayer> layers = {};  ///< empty: a user's module
+  /// For a layer graph of images: runs layers[begin] to layers[end - 1] on the output of the layer before
+  /// them.
   std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};
   bool channels_last =
-      false;  ///< of a module of the user's own: `forward` gives it images so, see module_instance.h
+      false;  ///< for a user's module: `forward` passes images channels last, see module_instance.h
   std::vector<std::shared_ptr<torch::nn::Module>> held =
-      {};  ///< frozen layers, in evaluation mode always; see freeze.h
+      {};  ///< frozen layers, always in evaluation mode; see freeze.h
 };
 
-/// A cheap value. make() may be called by any thread, also at once by several.
+/// Cheap to copy. make() may be called by any thread, also by several at once.
 class Network {
  public:
   using Factory = std::function<Instance(const NetworkInput&)>;
 
   Network() = default;
-  /// `spec` is what a manifest keeps: the layer graph, or null for a module of the user's own.
+  /// `spec` is stored in manifests: the layer graph, or null for a user's module.
   Network(std::string name, Factory factory, Json spec = nullptr)
       : name_(std::move(name)), factory_(std::move(factory)), spec_(std::move(spec)) {}
 
@@ -95,7 +95,7 @@ class Network {
   const Json& spec() const { return spec_; }
   bool empty() const { return factory_ == nullptr; }
 
-  /// A new instance on the CPU in float32. Random initialisers draw from the calling thread's generator.
+  /// A new instance on the CPU in float32. Random initializers draw from the calling thread's generator.
   Instance make(const NetworkInput& input) const { return factory_(input); }
 
  private:

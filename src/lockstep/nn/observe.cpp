@@ -39,8 +39,8 @@ std::string names_of(const std::vector<std::string>& known) {
 
 ObservedLayer observe_layer(const Network& network, const NetworkInput& input, const std::string& layer) {
   if (network.spec().is_null()) {
-    throw Error(ErrorCode::invalid_option, "network " + in_quotes(network.name()) +
-                                               " is a module in C++, whose layers have no names here");
+    throw Error(ErrorCode::invalid_option,
+                "network " + in_quotes(network.name()) + " is a C++ module, so its layers have no names");
   }
   const auto graph = std::make_shared<const LayerGraph>(read_graph(network.spec()));
   const auto found = std::find_if(graph->order.begin(), graph->order.end(),

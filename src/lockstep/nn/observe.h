@@ -1,4 +1,4 @@
-// A network one of whose layers is looked at.
+// A network with access to the output of one layer.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 namespace lockstep::nn {
 
 struct ObservedLayer {
-  Network network;  ///< with the same tensors; forward_part(input, 0, layer_count) of its instances gives
-                    ///< what the layer gives
-  size_t layer_count = 0;  ///< the layer is the last of so many in the order of evaluation
-  Shape shape;             ///< of its output, without the batch
+  Network network;  ///< with the same tensors; forward_part(input, 0, layer_count) of its instances returns
+                    ///< the output of the layer
+  size_t layer_count = 0;  ///< position of the layer in the order of evaluation, counted from 1
+  Shape shape;             ///< shape of its output, without the batch
 };
 
-/// `layer` is named as `lockstep network show` lists it. Sequences are taken without padding. Throws
-/// invalid_option for a layer that is not there, with the names of those that are, and for a module in C++.
+/// `layer` has the name that `lockstep network show` lists. Sequences must have no padding. Throws
+/// invalid_option for an unknown layer, with the known names, and for a C++ module.
 ObservedLayer observe_layer(const Network& network, const NetworkInput& input, const std::string& layer);
 
 }  // namespace lockstep::nn

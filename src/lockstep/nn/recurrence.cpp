@@ -14,8 +14,8 @@ using MaybeTensor = std::optional<at::Tensor>;
 
 MaybeTensor maybe(const at::Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
 
-/// Time steps one at a time, each copied to the start of a block of memory: a product's bits may depend on
-/// how its operands lie.
+/// Time steps one at a time, each copied to the start of a block of memory, because the bits of a product may
+/// depend on the alignment of its operands.
 class StepReader {
  public:
   explicit StepReader(const at::Tensor& values)
@@ -41,10 +41,11 @@ at::Tensor input_gradient(const at::Tensor& gradients, const at::Tensor& weight)
   return at::mm(gradients.flatten(0, 1), weight).view({gradients.size(0), gradients.size(1), weight.size(1)});
 }
 
-/// Gradients that reach a time step: its own and those of the next one; those of padded rows pass it by.
+/// Gradients that reach a time step: its own and those of the next one. In padded rows they pass through
+/// unchanged.
 struct Arriving {
   at::Tensor used;    ///< zeros in padded rows
-  at::Tensor passed;  ///< zeros in the others; undefined without padding
+  at::Tensor passed;  ///< zeros in the other rows; undefined without padding
 };
 
 Arriving arriving(const at::Tensor& later, const at::Tensor& own, const at::Tensor& padding, int64_t t) {
@@ -58,7 +59,7 @@ at::Tensor with_passed(const at::Tensor& gradient, const at::Tensor& passed) {
   return passed.defined() ? gradient + passed : gradient;
 }
 
-/// `next` where the row is no padding at time t, else `before`.
+/// `next` where the row is not padding at time t, otherwise `before`.
 at::Tensor unless_padded(const at::Tensor& padding, int64_t t, const at::Tensor& before,
                          const at::Tensor& next) {
   return padding.defined() ? at::where(padding.select(0, t), before, next) : next;
@@ -238,7 +239,7 @@ Recurrence run_gru(const at::Tensor& values, const at::Tensor& padding, const Ce
 }
 
 at::Tensor linear_of_steps(const at::Tensor& values, const at::Tensor& weight, const at::Tensor& bias) {
-  // Time steps are few numbers each: float32 is as fast as less, under autocast too.
+  // A time step has few numbers, so float32 is as fast as narrower types, also under autocast.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const at::Tensor steps = values.to(weight.scalar_type()).permute({2, 0, 1}).contiguous();
   return LinearOfSteps::apply(steps, weight, maybe(bias)).permute({1, 2, 0});

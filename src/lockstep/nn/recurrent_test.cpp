@@ -202,7 +202,7 @@ TEST(Recurrent, WhatDoesNotFitIsSaid) {
       HasSubstr(R"(layer "0" (lstm) needs sequences [channels,time steps], but "input" gives [1,28,28])"));
   EXPECT_THAT(complaint(R"([{"type":"gru"}])", input), HasSubstr(R"(needs "hidden")"));
   EXPECT_THAT(complaint(R"([{"type":"lstm","hidden":4},{"type":"lstm","hidden":4}])", input),
-              HasSubstr(R"(an lstm or gru layer before it needs "output": "sequence")"));
+              HasSubstr(R"(set "output": "sequence" in the lstm or gru layer before it)"));
   EXPECT_THAT(
       complaint(R"([{"type":"lstm","hidden":4,"output":"sequence"},{"type":"linear","features":"classes"}])",
                 input),
@@ -211,9 +211,9 @@ TEST(Recurrent, WhatDoesNotFitIsSaid) {
                         sequences_of(kSteps, true)),
               HasSubstr(R"(needs "output": "sequence")"));
   EXPECT_THAT(complaint(R"([{"type":"flatten"}])", input),
-              HasSubstr("cannot take sequences: their lengths differ"));
+              HasSubstr("does not accept sequences: their lengths differ"));
   EXPECT_THAT(complaint(R"([{"type":"batch_norm"}])", input),
-              HasSubstr("cannot take sequences: padding would count in its statistics"));
+              HasSubstr("does not accept sequences: padding would change its statistics"));
   EXPECT_THAT(complaint(R"([{"type":"lstm","hidden":4,"output":"all"}])", input), HasSubstr("output"));
 }
 

@@ -25,7 +25,7 @@ namespace lockstep::nn {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "the format is little-endian and is copied as it is");
+              "the format is little-endian and is copied without conversion");
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kDataAlignment = 8;
@@ -46,8 +46,8 @@ constexpr std::array<Dtype, 10> kDtypes{{{"F64", at::kDouble},
                                          {"BOOL", at::kBool}}};
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good safetensors file: " + reason,
-              "it may be cut off or of another format; make or download it again");
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a valid safetensors file: " + reason,
+              "the file may be incomplete or have another format; create or download it again");
 }
 
 class InputFile {
@@ -63,7 +63,7 @@ class InputFile {
 
   void read(uint64_t offset, void* to, uint64_t bytes) const {
     if (file_.read_at(static_cast<int64_t>(offset), {static_cast<char*>(to), bytes}) < bytes)
-      corrupt(file_.path(), "it ended while it was read");
+      corrupt(file_.path(), "it became shorter while it was read");
   }
 
  private:
@@ -78,7 +78,7 @@ std::string read_header_text(const InputFile& file, const std::filesystem::path&
   uint64_t length = 0;
   file.read(0, &length, kLengthBytes);
   if (length > kMostHeaderBytes || length > file.size() - kLengthBytes) {
-    corrupt(path, "its header would have " + std::to_string(length) + " bytes, and the file has " +
+    corrupt(path, "its header would have " + std::to_string(length) + " bytes, but the file has " +
                       std::to_string(file.size()));
   }
   std::string text(length, '\0');
@@ -95,9 +95,9 @@ at::ScalarType type_of(const HeaderEntry& entry, const std::filesystem::path& pa
   return found->type;
 }
 
-/// The bytes an entry's shape takes; a corrupt_data where they cannot be counted.
+/// The number of bytes for an entry's shape; throws corrupt_data if it is too large to represent.
 uint64_t bytes_of(const HeaderEntry& entry, at::ScalarType type, const std::filesystem::path& path) {
-  // LibTorch multiplies sizes and strides as signed numbers, also where one of them is 0.
+  // LibTorch multiplies sizes and strides as signed numbers, even if one of them is 0.
   int64_t bytes = static_cast<int64_t>(c10::elementSize(type));
   bool empty = false;
   for (const uint64_t size : entry.shape) {
@@ -108,19 +108,19 @@ uint64_t bytes_of(const HeaderEntry& entry, at::ScalarType type, const std::file
   return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
-/// The tensors have to fill the data one after the other, without gap, overlap or rest.
+/// The tensors must fill the data without gap, overlap or remainder.
 void check_offsets(const std::vector<HeaderEntry>& entries, uint64_t data_bytes,
                    const std::filesystem::path& path) {
   std::vector<const HeaderEntry*> sorted;
   for (const HeaderEntry& entry : entries) {
     const uint64_t wanted = bytes_of(entry, type_of(entry, path), path);
     if (entry.begin > entry.end || entry.end > data_bytes) {
-      corrupt(path, "tensor " + in_quotes(entry.name) + " would reach to byte " + std::to_string(entry.end) +
+      corrupt(path, "tensor " + in_quotes(entry.name) + " would extend to byte " + std::to_string(entry.end) +
                         " of " + std::to_string(data_bytes));
     }
     if (entry.end - entry.begin != wanted) {
       corrupt(path, "tensor " + in_quotes(entry.name) + " has " + std::to_string(entry.end - entry.begin) +
-                        " bytes where its shape needs " + std::to_string(wanted));
+                        " bytes, but its shape needs " + std::to_string(wanted));
     }
     sorted.push_back(&entry);
   }
@@ -131,12 +131,12 @@ void check_offsets(const std::vector<HeaderEntry>& entries, uint64_t data_bytes,
   for (const HeaderEntry* entry : sorted) {
     if (entry->begin != filled) {
       corrupt(path, "tensor " + in_quotes(entry->name) + " begins at byte " + std::to_string(entry->begin) +
-                        " of the data, where " + std::to_string(filled) + " is due");
+                        " of the data instead of byte " + std::to_string(filled));
     }
     filled = entry->end;
   }
   if (filled != data_bytes)
-    corrupt(path, "its data has " + std::to_string(data_bytes) + " bytes, and its tensors have " +
+    corrupt(path, "its data has " + std::to_string(data_bytes) + " bytes, but its tensors have " +
                       std::to_string(filled));
 }
 
@@ -154,17 +154,17 @@ at::Tensor read_tensor(const InputFile& file, const HeaderEntry& entry, uint64_t
   }
   file.read(data_begin + entry.begin, tensor.data_ptr(), entry.end - entry.begin);
   if (type == at::kBool) {
-    // A bool that is neither 0 nor 1 is undefined behaviour to load.
+    // Loading a bool that is neither 0 nor 1 is undefined behaviour.
     const auto* bytes = static_cast<const uint8_t*>(tensor.data_ptr());
     if (std::any_of(bytes, bytes + tensor.numel(), [](uint8_t byte) { return byte > 1; })) {
-      corrupt(path, "tensor " + in_quotes(entry.name) + " holds bytes that are neither true nor false");
+      corrupt(path, "tensor " + in_quotes(entry.name) + " contains bytes that are neither true nor false");
     }
   }
   return tensor;
 }
 
-/// What is written where: the header lists tensors in the given order, the data has those of larger numbers
-/// first, so that each begins at a multiple of its number's size.
+/// The layout of a file: the header lists tensors in the given order; the data has tensors of larger number
+/// types first, so that each begins at a multiple of its number's size.
 struct Layout {
   std::vector<size_t> order;
   std::string header;
@@ -176,7 +176,7 @@ const char* dtype_name(const std::string& name, const at::Tensor& tensor) {
   if (found == kDtypes.end()) {
     throw Error(ErrorCode::invalid_option, "tensor " + in_quotes(name) + " has numbers of type " +
                                                c10::toString(tensor.scalar_type()) +
-                                               ", which safetensors files do not hold here");
+                                               ", which cannot be written to safetensors files");
   }
   return found->name;
 }
@@ -186,7 +186,7 @@ void check_names(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (name == "__metadata__" || !names.insert(name).second) {
       throw Error(ErrorCode::invalid_option,
-                  "a safetensors file cannot hold two tensors named " + in_quotes(name));
+                  "a safetensors file cannot contain two tensors named " + in_quotes(name));
     }
     if (!tensor.defined())
       throw Error(ErrorCode::internal, "tensor " + in_quotes(name) + " to be written is undefined");
@@ -215,7 +215,7 @@ Layout layout_of(const NamedTensors& tensors, const Metadata& metadata) {
     begins[index] = end;
     end += static_cast<uint64_t>(tensors[index].second.nbytes());
   }
-  Json::object_t header;  // filled at the back: ordered_json looks through all keys at each insertion
+  Json::object_t header;  // appended directly: ordered_json searches all keys at each insertion
   if (!metadata.empty()) header.push_back({"__metadata__", metadata});
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];

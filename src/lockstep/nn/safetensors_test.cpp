@@ -115,12 +115,12 @@ TEST_F(Safetensors, BadFilesAreNamed) {
   EXPECT_EQ(complaint_of(with_header(good, 8)), "");
   EXPECT_THAT(error_of([] { read_safetensors("/no/such/file"); }), HasSubstr("/no/such/file"));
   EXPECT_THAT(error_of([] { read_safetensors("/tmp"); }), HasSubstr("/tmp"));
-  EXPECT_THAT(complaint_of(""), AllOf(HasSubstr("is not a good safetensors file"),
+  EXPECT_THAT(complaint_of(""), AllOf(HasSubstr("is not a valid safetensors file"),
                                       HasSubstr("fewer than the 8"), HasSubstr("hint")));
   EXPECT_THAT(complaint_of(std::string(8, '\xff')),
               HasSubstr("header would have 18446744073709551615 bytes"));
-  EXPECT_THAT(complaint_of(with_header(good, 7)), HasSubstr("would reach to byte 8 of 7"));
-  EXPECT_THAT(complaint_of(with_header(good, 9)), HasSubstr("its data has 9 bytes, and its tensors have 8"));
+  EXPECT_THAT(complaint_of(with_header(good, 7)), HasSubstr("would extend to byte 8 of 7"));
+  EXPECT_THAT(complaint_of(with_header(good, 9)), HasSubstr("its data has 9 bytes, but its tensors have 8"));
   EXPECT_THAT(complaint_of(with_header("[]")), HasSubstr("does not begin with {"));
   EXPECT_THAT(complaint_of(with_header("{")), HasSubstr("not valid JSON"));
   EXPECT_THAT(complaint_of(with_header("{\"\xff\":1}")), HasSubstr("not valid JSON"));
@@ -137,7 +137,7 @@ TEST_F(Safetensors, BadHeadersAreNamed) {
     return complaint_of(with_header(R"({"a":)" + entry(dtype, shape, offsets) + "}", 8));
   };
   EXPECT_THAT(one("F8_E4M3", "[8]", "[0,8]"), HasSubstr("type \"F8_E4M3\", which is not supported"));
-  EXPECT_THAT(one("F32", "[3]", "[0,8]"), HasSubstr("has 8 bytes where its shape needs 12"));
+  EXPECT_THAT(one("F32", "[3]", "[0,8]"), HasSubstr("has 8 bytes, but its shape needs 12"));
   EXPECT_THAT(one("F32", "[2]", "[8,0]"), HasSubstr("would reach"));
   EXPECT_THAT(one("F32", "[2]", "[0,8,9]"), HasSubstr("not two numbers"));
   EXPECT_THAT(one("F32", "[-2]", "[0,8]"), HasSubstr("negative"));
@@ -155,8 +155,8 @@ TEST_F(Safetensors, BadHeadersAreNamed) {
         R"({"a":)" + entry("U8", "[4]", first) + R"(,"b":)" + entry("U8", "[4]", second) + "}", 8));
   };
   EXPECT_EQ(two("[4,8]", "[0,4]"), "");
-  EXPECT_THAT(two("[0,4]", "[0,4]"), HasSubstr("begins at byte 0 of the data, where 4 is due"));
-  EXPECT_THAT(two("[0,4]", "[2,6]"), HasSubstr("begins at byte 2 of the data, where 4 is due"));
+  EXPECT_THAT(two("[0,4]", "[0,4]"), HasSubstr("begins at byte 0 of the data instead of byte 4"));
+  EXPECT_THAT(two("[0,4]", "[2,6]"), HasSubstr("begins at byte 2 of the data instead of byte 4"));
   EXPECT_THAT(
       complaint_of(with_header(
           R"({"a":)" + entry("U8", "[4]", "[0,4]") + R"(,"a":)" + entry("U8", "[4]", "[4,8]") + "}", 8)),

@@ -38,9 +38,9 @@ std::string listed(const std::vector<std::string>& names) {
          (names.size() > shown.size() ? " and " + std::to_string(names.size() - shown.size()) + " more" : "");
 }
 
-/// What of a file goes where, and what is wrong with it.
+/// Which tensor is copied where, and what does not fit.
 struct Match {
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  ///< to, from; an undefined `from` stands for 0
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  ///< to, from; an undefined `from` means 0
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
   std::vector<std::string> misfits;
@@ -60,10 +60,10 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
     }
     const at::Tensor& from = found->second;
     if (from.sizes() != to.sizes()) {
-      result.misfits.push_back(in_quotes(name) + " is " + shape_text(from.sizes().vec()) + " and should be " +
+      result.misfits.push_back(in_quotes(name) + " is " + shape_text(from.sizes().vec()) + " instead of " +
                                shape_text(to.sizes().vec()));
     } else if (from.is_floating_point() && !to.is_floating_point()) {
-      result.misfits.push_back(in_quotes(name) + " holds floating-point numbers and should hold whole ones");
+      result.misfits.push_back(in_quotes(name) + " contains floating-point numbers instead of integers");
     }
     result.copies.emplace_back(to, from);
     available.erase(found);
@@ -74,7 +74,7 @@ Match match(const NamedTensors& state, const SafetensorsFile& file) {
   return result;
 }
 
-// Fewer are what another number of classes explains.
+// Fewer matches can be explained by another number of classes.
 constexpr size_t kMisfitsOfOneNetwork = 2;
 
 std::string hint_of(const Match& match, const NamedTensors& tensors) {
@@ -82,16 +82,18 @@ std::string hint_of(const Match& match, const NamedTensors& tensors) {
       !match.missing.empty() || !match.unexpected.empty() || match.misfits.size() > kMisfitsOfOneNetwork;
   const std::string builtin = other ? builtin_network_of(tensors) : "";
   if (!builtin.empty())
-    return "the file is of the built-in network " + builtin + " (lockstep train --network " + builtin + ")";
+    return "the file belongs to the built-in network " + builtin + " (lockstep train --network " + builtin +
+           ")";
   if (match.missing.empty() || match.unexpected.empty()) {
-    return match.misfits.empty() ? "the file is of another network"
-                                 : "the file is of a network with other sizes or classes; lockstep train "
-                                   "--head new takes it but for the last layer";
+    return match.misfits.empty()
+               ? "the file belongs to another network"
+               : "the file belongs to a network with other sizes or classes; lockstep train "
+                 "--head new loads all layers except the last one";
   }
   const std::string found = nearest(match.missing.front(), match.unexpected);
-  if (found.empty()) return "the file is of another network";
-  return "is " + in_quotes(found) + " in the file what the network calls " +
-         in_quotes(match.missing.front()) + "?";
+  if (found.empty()) return "the file belongs to another network";
+  return "the file has " + in_quotes(found) + " where the network has " + in_quotes(match.missing.front()) +
+         "?";
 }
 
 void check(const Match& match, const SafetensorsFile& file, const std::string& source) {
@@ -101,16 +103,16 @@ void check(const Match& match, const SafetensorsFile& file, const std::string& s
   if (!match.misfits.empty()) {
     problems.push_back(match.misfits.front() +
                        (match.misfits.size() > 1
-                            ? " and " + std::to_string(match.misfits.size() - 1) + " more like it"
+                            ? " and " + std::to_string(match.misfits.size() - 1) + " more such differences"
                             : ""));
   }
   if (!problems.empty())
     throw Error(ErrorCode::corrupt_data,
-                "the weights in \"" + source + "\" are not of this network: " + join(problems, "; "),
+                "the weights in \"" + source + "\" do not fit this network: " + join(problems, "; "),
                 hint_of(match, file.tensors));
 }
 
-// The tensors of a module and of those below it; how many there were.
+// The tensors of a module and its children, and their number.
 size_t leave_out(NamedTensors& tensors, const std::string& module) {
   return std::erase_if(tensors, [&](const auto& item) {
     return item.first == module || item.first.starts_with(module + ".");
@@ -143,7 +145,7 @@ void load_state(torch::nn::Module& module, const SafetensorsFile& file, const st
   for (const std::string& name : options.fresh) {
     if (leave_out(state, name) == 0)
       throw Error(ErrorCode::invalid_option,
-                  "the network has no layer " + in_quotes(name) + " that could start anew",
+                  "the network has no layer " + in_quotes(name) + " that could be initialized again",
                   hint_for_layer(state, name));
     leave_out(chosen.tensors, name);
   }

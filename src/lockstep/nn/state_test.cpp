@@ -63,21 +63,20 @@ TEST(State, WhatDoesNotFitIsNamedAndNothingChanges) {
     return error_of([&] { load_state(*instance.module, file, "a.safetensors"); });
   };
   EXPECT_THAT(complaint_of(copy_of(small_network(7))),
-              AllOf(HasSubstr("the weights in \"a.safetensors\" are not of this network"),
-                    HasSubstr("\"last.weight\" is [7,18] and should be [3,18] and 1 more like it"),
+              AllOf(HasSubstr("the weights in \"a.safetensors\" do not fit this network"),
+                    HasSubstr("\"last.weight\" is [7,18] instead of [3,18] and 1 more such differences"),
                     HasSubstr("sizes or classes")));
   SafetensorsFile renamed = before;
   renamed.tensors[0].first = "frist.weight";
   EXPECT_THAT(complaint_of(renamed),
               AllOf(HasSubstr("missing \"first.weight\"; unexpected \"frist.weight\""),
-                    HasSubstr("is \"frist.weight\" in the file what the network calls \"first.weight\"?")));
+                    HasSubstr("the file has \"frist.weight\" where the network has \"first.weight\"")));
   EXPECT_THAT(complaint_of({}), HasSubstr("missing \"first.weight\", \"first.bias\", \"norm.weight\", "
                                           "\"norm.bias\", \"norm.running_mean\" and 3 more"));
   SafetensorsFile floating = before;
   tensor_named(floating, "norm.num_batches_tracked") = torch::zeros({});
-  EXPECT_THAT(
-      complaint_of(floating),
-      HasSubstr("\"norm.num_batches_tracked\" holds floating-point numbers and should hold whole ones"));
+  EXPECT_THAT(complaint_of(floating),
+              HasSubstr("\"norm.num_batches_tracked\" contains floating-point numbers instead of integers"));
   const SafetensorsFile after = copy_of(instance);
   for (size_t i = 0; i < before.tensors.size(); ++i)
     EXPECT_TRUE(torch::equal(before.tensors[i].second, after.tensors[i].second));
@@ -104,7 +103,7 @@ TEST(State, FreshLayersKeepWhatTheyHave) {
   EXPECT_TRUE(torch::equal(tensor_named(loaded, "last.weight"), tensor_named(own, "last.weight")));
   EXPECT_TRUE(torch::equal(tensor_named(loaded, "first.weight"), tensor_named(file, "first.weight")));
   EXPECT_THAT(error_of([&] { load_state(*instance.module, file, "a.safetensors", {.fresh = {"lasst"}}); }),
-              AllOf(HasSubstr("the network has no layer \"lasst\" that could start anew"),
+              AllOf(HasSubstr("the network has no layer \"lasst\" that could be initialized again"),
                     HasSubstr("did you mean \"last\"?")));
 }
 

@@ -37,7 +37,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint));
 }
 
-// The list of layers in either form.
+// The list of layers in either format.
 Json& layers_in(Json& graph) { return graph.is_array() ? graph : graph["layers"]; }
 
 Json& find_layer(Json& graph, const std::string& name) {
@@ -47,12 +47,12 @@ Json& find_layer(Json& graph, const std::string& name) {
     if (known.back() == name) return layer;
   }
   const std::string found = nearest(name, known);
-  refuse_surgery("\"change\" names " + in_quotes(name) + ", which is no layer of its base",
+  refuse_surgery("\"change\" names " + in_quotes(name) + ", which is not a layer of its base",
                  found.empty() ? "lockstep network show lists a network's layers"
                                : "did you mean " + in_quotes(found) + "?");
 }
 
-// Names that went by the place in the list are written out, so that they stay when layers go.
+// Names that were positions in the list are written out, so that they stay when layers are removed.
 Json named_graph(const Network& network, const LayerGraph& graph) {
   Json json = network.spec().is_array() ? Json{{"layers", network.spec()}} : network.spec();
   for (size_t i = 0; i < graph.layers.size(); ++i) {
@@ -77,14 +77,14 @@ size_t head_index(const LayerGraph& graph) {
   for (auto index = graph.order.rbegin(); index != graph.order.rend(); ++index) {
     if (outputs_option(*graph.layers[*index].type) != nullptr) return *index;
   }
-  refuse_surgery("it has no conv2d or linear layer that could be its head");
+  refuse_surgery("it has no conv2d or linear layer that could be the head");
 }
 
 LayerGraph graph_of(const Network& network) {
   if (network.spec().is_null())
-    refuse_surgery(
-        "network " + in_quotes(network.name()) + " is a module in C++, which has to bring its own head",
-        "give its module the classes of the data");
+    refuse_surgery("network " + in_quotes(network.name()) +
+                       " is a C++ module, which must have a head for the data's classes itself",
+                   "build the module with the number of classes of the data");
   return read_graph(network.spec());
 }
 
@@ -104,7 +104,7 @@ Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput
       left["layers"].push_back(layer);
   }
   const LayerGraph rest =
-      with_context([&] { return "after " + std::to_string(count) + " layers were dropped"; },
+      with_context([&] { return "after " + std::to_string(count) + " layers were removed"; },
                    [&] { return read_graph(left); });
   const Shape shape = output_shape(rest, input);
   std::string last = rest.layers[rest.output].name;
@@ -115,8 +115,8 @@ Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput
     last = name;
   };
   if (shape.size() == 2)
-    refuse_surgery("cannot put a new head after " + in_quotes(last) + ", which gives a sequence",
-                   "drop more layers, or fewer");
+    refuse_surgery("cannot put a new head after " + in_quotes(last) + ", which returns a sequence",
+                   "remove more or fewer layers");
   if (shape.size() == 3) {
     add("head.pool", {{"type", "global_average_pool"}});
     add("head.flatten", {{"type", "flatten"}});
@@ -141,24 +141,24 @@ Json with_changes_made(const Json& json) {
   for (const auto& [key, value] : json.items()) {
     if (key != "base" && key != "change" && key != "input" && key != "name")
       refuse_surgery("a changed network has no entry " + in_quotes(key),
-                     "known are base, change, input, name");
+                     "known entries are base, change, input, name");
   }
   const std::vector<std::string> known = builtin_network_names();
   const Json& base = json["base"];
   const auto found = std::find_if(builtin_networks().begin(), builtin_networks().end(),
                                   [&](const BuiltinNetwork& network) { return base == network.name; });
   if (found == builtin_networks().end())
-    refuse_surgery("\"base\" has to be a built-in network", "built in are " + join(known, ", "));
+    refuse_surgery("\"base\" must be a built-in network", "built-in networks are " + join(known, ", "));
   Json graph = found->graph();
   if (graph.is_array()) graph = Json{{"layers", graph}};
   const Json changes = json.value("change", Json::object());
   if (!changes.is_object())
-    refuse_surgery("\"change\" has to be an object of layers",
-                   "\"change\": {\"classifier.1\": {\"padding\": 1}}");
+    refuse_surgery("\"change\" must be an object of layers",
+                   "write it like \"change\": {\"classifier.1\": {\"padding\": 1}}");
   for (const auto& [name, options] : changes.items()) {
     Json& layer = find_layer(graph, name);
     if (!options.is_object())
-      refuse_surgery("the change of " + in_quotes(name) + " has to be an object of options");
+      refuse_surgery("the change of " + in_quotes(name) + " must be an object of options");
     for (const auto& [option, value] : options.items()) layer[option] = value;
   }
   for (const char* key : {"input", "name"}) {

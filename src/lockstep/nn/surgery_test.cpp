@@ -43,7 +43,7 @@ TEST(Surgery, ABuiltInNetworkIsChangedByALayersOptions) {
               HasSubstr("did you mean \"classifier.2\"?"));
   EXPECT_THAT(complaint(R"({"base": "squeezenet", "change": {"classifier.1": {"paddingg": 1}}})"),
               HasSubstr("did you mean \"padding\"?"));
-  EXPECT_THAT(complaint(R"({"base": "nothing"})"), HasSubstr("\"base\" has to be a built-in network"));
+  EXPECT_THAT(complaint(R"({"base": "nothing"})"), HasSubstr("\"base\" must be a built-in network"));
   EXPECT_THAT(complaint(R"({"base": "lenet", "changes": {}})"), HasSubstr("no entry \"changes\""));
 }
 
@@ -98,7 +98,7 @@ TEST(Surgery, FrozenLayersTakeNoGradientAndStayInEvaluation) {
   EXPECT_FALSE(instance.module->named_parameters()["layer2.0.conv1.weight"].grad().defined());
   EXPECT_TRUE(instance.module->named_parameters()["layer3.0.conv1.weight"].grad().defined());
   EXPECT_THAT(error_of([&] { freeze(instance, {"layer9"}); }),
-              HasSubstr("no layer that \"layer9\" could freeze"));
+              HasSubstr("no layer that matches \"layer9\" and could be frozen"));
 }
 
 TEST(Surgery, TheFrozenPartEndsWhereOneTensorGoesOn) {

@@ -19,10 +19,10 @@ namespace lockstep::nn {
 namespace {
 
 constexpr uint64_t kMostExpansion =
-    32;  // bytes of tensors for each byte of the file: weights do not compress further
+    32;  // maximum bytes of tensors per byte of the file: weights do not compress better
 constexpr size_t kMostTorchDimensions = 64;
 constexpr int64_t kMostRepeatedBytes =
-    int64_t{256} << 20;  // of all tensors of a file that are more numbers than their storage has
+    int64_t{256} << 20;  // for all tensors of a file that have more numbers than their storage
 
 struct StorageType {
   std::string_view name;
@@ -40,11 +40,11 @@ constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDoubl
                                               {"torch.BoolStorage", at::kBool}}};
 
 [[noreturn]] void bad_torch_file(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a good PyTorch file: " + reason,
-              "save the weights alone, torch.save(model.state_dict(), FILE), or as safetensors");
+  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a valid PyTorch file: " + reason,
+              "save only the weights with torch.save(model.state_dict(), FILE), or use safetensors");
 }
 
-/// The entries of a zip, each read whole into memory whose size is known before.
+/// The entries of a zip. Each is read whole into memory whose size is known in advance.
 class Zip {
  public:
   explicit Zip(const std::filesystem::path& path)
@@ -61,7 +61,7 @@ class Zip {
 
   uint64_t file_bytes() const { return file_bytes_; }
 
-  /// The folder that all entries are in, "archive/", by the place of data.pkl.
+  /// The folder that contains all entries, "archive/", found by the path of data.pkl.
   std::string folder() const {
     constexpr std::string_view kPickle = "data.pkl";
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
@@ -79,7 +79,7 @@ class Zip {
     return zip_name_locate(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW) >= 0;
   }
 
-  /// The entry's size as the zip says it; at most `most`.
+  /// The entry's size according to the zip, at most `most`.
   uint64_t size_of(const std::string& name, uint64_t most) const {
     zip_stat_t status;
     zip_stat_init(&status);
@@ -87,8 +87,8 @@ class Zip {
         (status.valid & ZIP_STAT_SIZE) == 0)
       bad_torch_file(path_, "its entry " + in_quotes(name) + " is missing");
     if (status.size > most)
-      bad_torch_file(path_, "its entry " + in_quotes(name) + " would have " + std::to_string(status.size) +
-                                " bytes, where at most " + std::to_string(most) + " are allowed");
+      bad_torch_file(path_, "its entry " + in_quotes(name) + " has " + std::to_string(status.size) +
+                                " bytes, more than the maximum of " + std::to_string(most));
     return status.size;
   }
 
@@ -99,7 +99,7 @@ class Zip {
                      "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
     uint64_t done = 0;
     char beyond = 0;
-    while (true) {  // to the end and no further, for there the checksum is compared
+    while (true) {  // to the end, because the checksum is compared there
       const zip_int64_t got =
           zip_fread(entry.get(), done < bytes ? to + done : &beyond, done < bytes ? bytes - done : 1);
       if (got < 0)
@@ -110,7 +110,7 @@ class Zip {
       if (done > bytes) break;
     }
     if (done != bytes)
-      bad_torch_file(path_, "its entry " + in_quotes(name) + " is not as long as the zip says");
+      bad_torch_file(path_, "its entry " + in_quotes(name) + " does not have the length that the zip states");
   }
 
   std::string text(const std::string& name, uint64_t most) const {
@@ -149,14 +149,14 @@ class TorchFile {
     for (size_t i = 0; i < state.items.size(); i += 2) {
       const PickleValue& key = pickle_.at(state.items[i]);
       const PickleValue& value = pickle_.at(state.items[i + 1]);
-      if (key.kind != PickleValue::Kind::text) bad_torch_file(path_, "a key of its state dict is no text");
+      if (key.kind != PickleValue::Kind::text) bad_torch_file(path_, "a key of its state dict is not a text");
       if (key.text.size() > kMostKeyBytes)
         bad_torch_file(path_, "its entry " + in_quotes(key.text) + " has a name of " +
                                   std::to_string(key.text.size()) + " bytes");
       if (!names.insert(key.text).second)
-        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " comes twice");
+        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " occurs twice");
       if (value.kind != PickleValue::Kind::tensor)
-        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " is no tensor");
+        bad_torch_file(path_, "its entry " + in_quotes(key.text) + " is not a tensor");
       file.tensors.emplace_back(key.text, tensor(key.text, value));
     }
     return file;
@@ -165,7 +165,7 @@ class TorchFile {
  private:
   const PickleValue& state_dict() const {
     const PickleValue& top = pickle_.at(pickle_.top);
-    if (top.kind != PickleValue::Kind::dict) bad_torch_file(path_, "it holds no state dict");
+    if (top.kind != PickleValue::Kind::dict) bad_torch_file(path_, "it does not contain a state dict");
     for (const std::string_view name : {"state_dict", "model_state_dict", "model"}) {
       for (size_t i = 0; i < top.items.size(); i += 2) {
         const PickleValue& inner = pickle_.at(top.items[i + 1]);
@@ -203,27 +203,26 @@ class TorchFile {
                    __builtin_add_overflow(last, reach, &last);
     }
     if (too_large || (empty ? offset > whole.numel() : last >= whole.numel()))
-      bad_torch_file(path_, "tensor " + in_quotes(name) + " reaches over the end of its storage");
+      bad_torch_file(path_, "tensor " + in_quotes(name) + " extends beyond the end of its storage");
     const at::Tensor view = whole.as_strided(sizes, strides, offset);
     return empty || count <= whole.numel() ? view : repeated(name, view);
   }
 
-  // What expand() makes has strides of 0, by which a few bytes could become any amount.
+  // Tensors made by expand() have strides of 0, so a few bytes could become any amount.
   at::Tensor repeated(const std::string& name, const at::Tensor& view) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(view.numel(), static_cast<int64_t>(view.element_size()), &bytes) ||
         bytes > kMostRepeatedBytes - repeated_bytes_) {
       bad_torch_file(path_, "tensor " + in_quotes(name) +
-                                " repeats the numbers of its storage, as expand() does, and would have " +
-                                std::to_string(view.numel()) + " of them, where " +
-                                std::to_string(kMostRepeatedBytes >> 20) +
-                                " MB are allowed for all such tensors");
+                                " repeats the numbers of its storage, like expand(), and would have " +
+                                std::to_string(view.numel()) + " of them, more than the maximum of " +
+                                std::to_string(kMostRepeatedBytes >> 20) + " MB for all such tensors");
     }
     repeated_bytes_ += bytes;
     return view.contiguous();
   }
 
-  // Read once, however many tensors lie in it.
+  // Read once for all its tensors.
   const at::Tensor& storage(const PickleValue& value) {
     const std::string& key = pickle_.at(value.items[1]).text;
     if (const auto found = storages_.find(key); found != storages_.end()) {
@@ -237,7 +236,7 @@ class TorchFile {
     if (value.integer < 0 || bytes % c10::elementSize(type) != 0 ||
         bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
       bad_torch_file(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) +
-                                " bytes, and should have " + std::to_string(value.integer) + " numbers");
+                                " bytes, which do not fit " + std::to_string(value.integer) + " numbers");
     }
     read_bytes_ += bytes;
     at::Tensor whole = at::empty({value.integer}, type);
@@ -249,7 +248,7 @@ class TorchFile {
     for (const StorageType& type : kTypes) {
       if (type.name == pickle_.at(storage.items[0]).text) return type.type;
     }
-    return at::ScalarType::Undefined;  // read_pickle lets no other in
+    return at::ScalarType::Undefined;  // read_pickle accepts no other type
   }
 
   std::filesystem::path path_;

@@ -110,10 +110,10 @@ TEST_F(TorchFile, TransposedTensorsKeepTheirStrides) {
 
 TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
   EXPECT_THAT(refusal("\x80\x02" + global("os", "system") + "(" + text("true") + "tR."),
-              HasSubstr("it names \"os.system\", which no state dict needs"));
+              HasSubstr("it names \"os.system\", which a state dict does not need"));
   EXPECT_THAT(refusal("\x80\x04" + std::string("\x8c\x02os\x8c\x06system\x93.")), HasSubstr("\"os.system\""));
   EXPECT_THAT(refusal("\x80\x02" + global("builtins", "eval") + "."), HasSubstr("\"builtins.eval\""));
-  EXPECT_THAT(refusal(state_dict(text("w") + small(3))), HasSubstr("\"w\" is no tensor"));
+  EXPECT_THAT(refusal(state_dict(text("w") + small(3))), HasSubstr("\"w\" is not a tensor"));
   EXPECT_THAT(refusal("\x80\x02]."), HasSubstr("holds no state dict"));
   EXPECT_THAT(refusal("\x80\x02i"), HasSubstr("the operation 105"));
   EXPECT_THAT(refusal(""), HasSubstr("cut off"));
@@ -122,7 +122,7 @@ TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
 }
 
 TEST_F(TorchFile, SizesAreHeldAgainstTheFile) {
-  EXPECT_THAT(refusal(good(), numbers(5)), HasSubstr("has 20 bytes, and should have 6 numbers"));
+  EXPECT_THAT(refusal(good(), numbers(5)), HasSubstr("has 20 bytes, which do not fit 6 numbers"));
   EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(3) + small(3) + "\x86", kStrides))),
               HasSubstr("reaches over the end"));
   EXPECT_THAT(refusal(state_dict(text("w") + tensor("7", kTwoByThree, kStrides))),
@@ -143,7 +143,7 @@ TEST_F(TorchFile, ABombIsNotUnpacked) {
   const auto path = write({{"archive/data.pkl", pickle}, {"archive/data/0", zeros}}, true);
   ASSERT_LT(std::filesystem::file_size(path), 1U << 20);
   EXPECT_THAT(error_of([&] { read_torch_file(path); }),
-              HasSubstr("would have 67108864 bytes, where at most"));
+              HasSubstr("has 67108864 bytes, more than the maximum of"));
 }
 
 TEST_F(TorchFile, TwoNamesMayShareAStorage) {
@@ -168,8 +168,8 @@ TEST_F(TorchFile, RepeatedNumbersAreReadWithinABound) {
   EXPECT_TRUE(at::equal(weight, torch::full({200, 200}, 0.5F)));
   const std::string large = std::string("J\0\0\0\x02", 5);  // 2^25 numbers, 128 MB
   EXPECT_THAT(refusal(state_dict(expanded("w", large + small(3) + "\x86"))),
-              HasSubstr("tensor \"w\" repeats the numbers of its storage, as expand() does, and would have "
-                        "100663296 of them, where 256 MB"));
+              HasSubstr("tensor \"w\" repeats the numbers of its storage, like expand(), and would have "
+                        "100663296 of them, more than the maximum of 256 MB"));
   std::string many;
   for (const char* name : {"a", "b", "c"}) many += expanded(name, large + small(1) + "\x86");
   EXPECT_THAT(refusal(state_dict(many)), HasSubstr("tensor \"c\" repeats"));

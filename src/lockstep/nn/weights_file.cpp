@@ -26,7 +26,7 @@ void take_off(NamedTensors& tensors, std::string_view prefix) {
   for (auto& [name, tensor] : tensors) name.erase(0, prefix.size());
 }
 
-// How many have the shapes that they have in the network as it is trained on ImageNet; 0 where names differ.
+// The number of tensors that have the shapes of the network trained on ImageNet; 0 if names differ.
 size_t fitting_tensors(const Network& network, const NamedTensors& tensors) {
   std::unordered_map<std::string, Shape> shapes;
   try {
@@ -36,7 +36,7 @@ size_t fitting_tensors(const Network& network, const NamedTensors& tensors) {
         shapes.emplace(row.name + "." + tensor.name, tensor.shape);
     }
   } catch (const Error&) {
-    return 0;  // not for images
+    return 0;  // does not accept images
   }
   size_t known = 0, fitting = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -60,7 +60,7 @@ SafetensorsFile read_weights(const std::filesystem::path& path) {
   if (start.starts_with("\x80\x02\x8a")) {
     throw Error(
         ErrorCode::corrupt_data,
-        "\"" + path.string() + "\" is of PyTorch's format before version 1.6, which is a pickle and no zip",
+        "\"" + path.string() + "\" has the format of PyTorch before version 1.6, which is not supported",
         "load it in Python and save it again: torch.save(torch.load(FILE, weights_only=True), FILE)");
   }
   SafetensorsFile file =
@@ -91,7 +91,7 @@ std::string not_finite(const NamedTensors& tensors) {
 
 std::string builtin_network_of(const NamedTensors& tensors) {
   std::string best;
-  size_t most = tensors.size() / 4;  // running statistics, which are half of some files, are not compared
+  size_t most = tensors.size() / 4;  // running statistics, up to half of a file, are not compared
   for (const std::string& name : builtin_network_names()) {
     const size_t fitting = fitting_tensors(find_network(name), tensors);
     if (fitting <= most) continue;
@@ -104,7 +104,7 @@ std::string builtin_network_of(const NamedTensors& tensors) {
 std::string where_weights_are(const std::string& network) {
   for (const BuiltinNetwork& builtin : builtin_networks()) {
     if (builtin.name == network && builtin.weights != nullptr)
-      return std::string("PyTorch offers ") + builtin.weights + ", trained on ImageNet";
+      return std::string("PyTorch publishes ") + builtin.weights + ", trained on ImageNet";
   }
   return "";
 }

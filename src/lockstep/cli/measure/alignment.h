@@ -1,4 +1,4 @@
-// Threads that start a measurement at one moment.
+// Lets threads start a measurement at the same moment.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace lockstep::cli::measure {
 
-/// Lets a fixed number of threads go at once. They spin until the last one is there: a thread that slept
+/// Releases a fixed number of threads at once. They spin until the last one has arrived: a sleeping thread
 /// would wake up tens of microseconds late.
 class Alignment {
  public:

@@ -1,18 +1,18 @@
-// How fast a core multiplies and adds when nothing else is in its way: the limit that every other rate is a
-// share of.
+// Measures how fast a core multiplies and adds when nothing else limits it. Other rates are given as a share
+// of this one.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::cli::measure {
 
-/// Multiplies and adds in registers alone, `rounds` times a fixed amount; gives the floating-point operations
-/// done.
+/// Multiplies and adds in registers only, `rounds` times a fixed amount. Returns the number of floating-point
+/// operations.
 struct MultiplyAdd {
   double (*run)(int64_t rounds);
 };
 
-/// The one for the vector unit that kernels of this project use.
+/// The function for the vector unit that this project's kernels use.
 const MultiplyAdd& multiply_add();
 
 extern const MultiplyAdd multiply_add_plain;

@@ -1,5 +1,5 @@
-// One text for three instruction sets: the including file names the object (LOCKSTEP_MULTIPLY_ADD) and is
-// compiled with its flags.
+// One source for three instruction sets: the including file defines the object's name (LOCKSTEP_MULTIPLY_ADD)
+// and is compiled with its own flags.
 #include <cstdint>
 
 #include "lockstep/cli/measure/multiply_add.h"
@@ -15,15 +15,15 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 constexpr int kLanes = kVectorBytes / 4;
-// A result is there after 4 cycles and two units start one each cycle, so 8 chains at least; 12 and their
-// operands fit 16 registers.
+// A result is ready after 4 cycles, and two units start one operation each cycle, so at least 8 chains are
+// needed; 12 chains and their operands fit in 16 registers.
 constexpr int kChains = 12;
 constexpr int64_t kSteps = 1000;
 
 typedef float Vector __attribute__((vector_size(kVectorBytes)));
 
 double run(int64_t rounds) {
-  // Read at run time, so that nothing can be worked out beforehand; all chains go to 1, so that no value
+  // Read at run time, so the compiler cannot compute the result. All chains converge to 1, so no value
   // overflows or becomes denormal.
   volatile float half = 0.5f;
   const Vector factor = half - Vector{};

@@ -1,4 +1,4 @@
-// Files of numbers: unpacked when they are gzip, and never larger than they can honestly be.
+// Reads files of numbers, compressed with gzip or not, and never more than the file's size makes plausible.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 
 namespace lockstep::data {
 
-/// Reads one of `files`, which lies directly in their folder, from its start, through gzip when it is
-/// compressed; the compressed bytes are then held in memory. Throws not_found or io, out_of_memory, and what
-/// the store throws; corrupt_data naming the file when the compressed stream is damaged. One that is cut
-/// short ends early.
+/// Reads one of `files`, directly in their folder, from its start. A gzip file is decompressed; its
+/// compressed bytes are held in memory. Throws not_found or io, out_of_memory, and what the store throws;
+/// corrupt_data naming the file if the compressed stream is damaged. A stream that was cut short ends early.
 class ByteFile {
  public:
   ByteFile(const Files& files, std::string path);
@@ -21,9 +20,9 @@ class ByteFile {
 
   /// For messages.
   const std::string& name() const { return name_; }
-  /// Up to `count` bytes, fewer only at the end. Returns how many.
+  /// Reads up to `count` bytes, fewer only at the end. Returns their number.
   size_t read(uint8_t* destination, size_t count);
-  /// The most bytes that the file can hold once unpacked, from its size where it lies.
+  /// Maximum size of the unpacked file in bytes, derived from its stored size.
   int64_t most_bytes() const;
 
  private:
@@ -32,8 +31,8 @@ class ByteFile {
   const Files& files_;
   const std::string path_;
   const std::string name_;
-  int64_t bytes_ = 0;   // as it lies
-  int64_t offset_ = 0;  // of a plain file
+  int64_t bytes_ = 0;   // as stored
+  int64_t offset_ = 0;  // in an uncompressed file
   std::unique_ptr<Gzip> gzip_;
 };
 

@@ -1,4 +1,4 @@
-// The colours' part of Augment::apply.
+// The colour changes of Augment::apply.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ Files::Files(const std::string& where, const io::StoreOptions& options, std::spa
   list(kinds);
 }
 
-// An archive or a server is asked only about names that are those of a data file.
+// An archive or a server is asked only for names that data files can have.
 bool Files::open_one_file(const std::string& where, const io::StoreOptions& options,
                           std::span<const SourceKind> kinds) {
   const auto [folder, name] = io::folder_and_name(where);
@@ -63,7 +63,7 @@ bool Files::open_one_file(const std::string& where, const io::StoreOptions& opti
 }
 
 void Files::list(std::span<const SourceKind> kinds) {
-  bool all_files_known = false, enough = false;  // of those in the folder itself
+  bool all_files_known = false, enough = false;  // for the files in the folder itself
   store_->list(io::Sizes::if_known, [&](const io::Listed& listed) {
     if (any_part_is_hidden(listed.path)) return false;
     if (listed.kind == io::Listed::Kind::folder && !all_files_known) {

@@ -1,4 +1,4 @@
-// The files that a path names, wherever they lie: listed once, for every kind of source to look at.
+// The files that a path names, in any store: listed once, for all kinds of sources.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,35 @@ namespace lockstep::data {
 
 struct SourceKind;
 
-/// Whether a name is nothing of the user's: it begins with a dot, or systems leave such files in folders.
+/// Whether a name is not the user's data: it begins with a dot, or it is a file that systems leave in
+/// folders.
 bool is_hidden(std::string_view name);
 
-/// A folder, archive or address as it was listed, without hidden names and what lies below them; or one file,
+/// The listing of a folder, archive or address, without hidden names and what is below them; or one file,
 /// which is then the only name.
 class Files {
  public:
-  /// A listed name: io::Listed with its path in a text that all names share, for there may be millions.
+  /// A listed name: io::Listed, with its path in a text shared by all names, because there may be millions.
   struct Name {
-    uint64_t offset = 0;  ///< of the path in that text
+    uint64_t offset = 0;  ///< offset of the path in that text
     int64_t bytes = -1;
     std::optional<int64_t> changed = {};
     uint32_t length = 0;
     io::Listed::Kind kind = io::Listed::Kind::file;
   };
 
-  /// `kinds` will look: what they call a data file may be named by itself, and the folders in a folder are
-  /// not listed where a kind that does not read them has what it needs. Without kinds `where` is a folder and
-  /// listed whole. Throws as io::open_store and ByteStore::list.
+  /// `kinds` are the kinds that will look at the files. A file that one of them reads may be named directly,
+  /// and the folders in a folder are not listed if a kind that does not read them finds what it needs.
+  /// Without kinds, `where` is a folder and is listed completely. Throws as io::open_store and
+  /// ByteStore::list do.
   Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds);
 
   const std::shared_ptr<const io::ByteStore>& store() const { return store_; }
   bool one_file() const { return one_file_; }
-  /// What was named, for messages, and one of its files.
+  /// The name of the path for messages, and of one of its files.
   const std::string& root() const { return root_; }
   std::string shown(std::string_view path) const { return prefix_ + std::string(path); }
-  /// `kind` for Source::kind, with where it lies: "IDX", "IDX, s3".
+  /// `kind` for Source::kind, with the store's kind: "IDX", "IDX, s3".
   std::string described(const char* kind) const;
 
   std::span<const Name> names() const { return names_; }
@@ -50,18 +52,18 @@ class Files {
   std::string_view path(const Name& name) const {
     return std::string_view(paths_).substr(name.offset, name.length);
   }
-  /// Those that lie directly in the folder, whatever they are, and for which wanted(path), in order.
+  /// The entries directly in the folder, of any kind, for which wanted(path) is true, in order.
   std::vector<std::string> at_root(const std::function<bool(std::string_view path)>& wanted) const;
-  /// All paths one after the other, where the names' offsets say.
+  /// The text with all paths, to which the names' offsets refer.
   std::string take_paths() { return std::move(paths_); }
 
-  /// Whether the folder directly holds such a name; beside one file that was named the store is asked.
+  /// Whether the folder directly contains such a name; if one file was named, the store is asked.
   bool has(std::string_view path) const {
     return look_for(path) != nullptr || (one_file_ && store_->size_of(path).has_value());
   }
-  /// Of a file that lies directly in the folder. Throws not_found; io for what is no file.
+  /// Size of a file directly in the folder. Throws not_found; io if it is not a file.
   int64_t bytes_of(std::string_view path) const;
-  /// The whole of a file that lies directly in the folder. Throws as ByteStore::read.
+  /// The content of a file directly in the folder. Throws as ByteStore::read.
   std::string read(std::string_view path, int64_t most_bytes) const;
 
  private:
@@ -76,7 +78,7 @@ class Files {
   std::string root_, prefix_;
   std::string paths_;
   std::vector<Name> names_;
-  std::vector<size_t> at_root_;  // places in names_
+  std::vector<size_t> at_root_;  // indices into names_
 };
 
 }  // namespace lockstep::data

@@ -1,5 +1,5 @@
-// The image formats behind decode.h. To add one: a file with two such functions, and a line in the table of
-// decode.cpp.
+// The image formats behind decode.h. To add one, write a file with two such functions and add a line to the
+// table in decode.cpp.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace lockstep::data {
 
-/// A file that is about to be decoded, and must stay where it is until then.
+/// A file that is ready to be decoded. It must not be moved until then.
 struct Decoding {
-  int64_t bytes = 0;  ///< the most that `run` takes beside the file and what it gives
+  int64_t bytes = 0;  ///< maximum memory that `run` uses beside the file and the result
   std::function<void(const PixelSink&)> run;
 };
 
@@ -30,25 +30,25 @@ Decoding open_tiff(std::string_view file);
 ImageSize webp_size(const ByteWindow& bytes_at);
 void decode_webp(std::string_view file, const PixelSink& sink);
 
-/// EXIF's tag Orientation, 1 where there is none; `bytes_at` counts from the TIFF header in which EXIF lies.
+/// EXIF's tag Orientation, 1 if there is none; `bytes_at` counts from the TIFF header that contains EXIF.
 int64_t exif_orientation(const ByteWindow& bytes_at);
 
 /// A window on bytes in memory.
 ByteWindow window_of(std::string_view bytes);
-/// One that counts from `offset` of another.
+/// A window that starts at `offset` of another one.
 ByteWindow window_from(const ByteWindow& bytes_at, size_t offset);
 
 /// Numbers of 1 to 4 bytes.
 uint32_t little_endian(std::string_view bytes);
 uint32_t big_endian(std::string_view bytes);
 
-/// Throws DecodeError when width or height is 0 or there are more than kMostPixels.
+/// Throws DecodeError if width or height is 0 or there are more than kMostPixels.
 void check_size(const ImageSize& size);
 
 /// "WebP ends at byte 20480"
 [[noreturn]] void ends_at(const char* format, size_t offset);
 
-/// Memory of this thread for pixels on their way, kept between images unless it is large. Valid until the
+/// Temporary memory of this thread for pixels, kept between images unless it is large. Valid until the
 /// thread's next call.
 std::span<uint8_t> scratch(size_t bytes);
 

@@ -11,18 +11,18 @@
 
 namespace lockstep::data {
 
-/// One kind of source: what recognises it and what opens it.
+/// A kind of source: how to recognise it and how to open it.
 struct SourceKind {
   const char* name;
-  const char* looks_like;  ///< for the message when nothing fits
-  bool reads_below;        ///< whether it reads the folders in a folder, or only the files beside each other
+  const char* looks_like;  ///< for the error message if no kind fits
+  bool reads_below;        ///< whether it also reads the folders in a folder, or only its files
   bool (*is_file_name)(
-      std::string_view name);  ///< whether one file of this name may be named by itself; null: none may
+      std::string_view name);  ///< whether a path may name a single file of this name; null: never
   bool (*fits)(const Files& files);
   Source (*open)(Files files, const SourceOptions& options);
 };
 
-/// All kinds; the first that fits opens a path.
+/// All kinds; the first one that fits opens the path.
 std::span<const SourceKind> source_kinds();
 
 bool is_idx_name(std::string_view name);
@@ -40,7 +40,7 @@ Source open_csv(Files files, const SourceOptions& options);
 bool fits_image_folder(const Files& files);
 Source open_image_folder(Files files, const SourceOptions& options);
 
-/// Images of one size that lie decoded in memory, as IDX and CIFAR files give them.
+/// Images of one size that are decoded in memory, as IDX and CIFAR files provide them.
 struct Images {
   std::string path;  ///< for source(): "path#17"
   ImageSize size;
@@ -49,20 +49,20 @@ struct Images {
   std::vector<std::string> classes;
 };
 
-/// Makes the dataset, its labels matched to options.classes by name when there are any. Throws invalid_option
-/// for one class only or a class that is not among options.classes.
+/// Makes the dataset. If options.classes is not empty, labels are matched to it by name. Throws
+/// invalid_option if there is only one class, or a class that is not in options.classes.
 Source source_of(Images images, std::string kind, const SourceOptions& options);
 
-/// For each of `found` its place in options.classes (`found` itself when those are empty). Throws
-/// invalid_option, with the nearest name, for one that is not there (-1 when options.unlabelled).
+/// The index in options.classes of each of `found` (`found` itself if there are no such classes). Throws
+/// invalid_option with the nearest name for an unknown class (-1 with options.unlabelled).
 std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path,
                                    const SourceOptions& options);
 
-/// Throws out_of_memory when what is read from a file, `bytes` in memory, is more than this process may have.
+/// Throws out_of_memory if data read from a file, which take `bytes` in memory, exceed this process's limit.
 void check_fits_memory(const std::string& path, int64_t bytes);
 
-/// Throws invalid_option when `count` classes are too few to learn from; with options.classes or unlabelled
-/// any count will do.
+/// Throws invalid_option if `count` classes are too few to learn from; with options.classes or unlabelled any
+/// number is allowed.
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options);
 
 }  // namespace lockstep::data

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kPage = 4096;
 
-// The memory that a thread reads just now, and where it goes on when that is not there.
+// The memory that a thread is reading, and where execution continues if the file no longer has it.
 struct Guard {
   const uint8_t* begin;
   const uint8_t* end;
@@ -31,10 +31,10 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   const auto* address = static_cast<const uint8_t*>(info->si_addr);
   if (guard != nullptr && info->si_code > 0 && address >= guard->begin && address < guard->end) {
     ::pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask,
-                      nullptr);  // as it would be after a return
+                      nullptr);  // as after a return
     ::siglongjmp(guard->back, 1);
   }
-  // Somebody else's: the instruction is tried again and meets who was there before.
+  // Not ours: the instruction runs again and reaches the previous handler.
   ::sigaction(SIGBUS, &handler_before, nullptr);
   if (info->si_code <= 0) ::raise(signal);
 }
@@ -68,7 +68,7 @@ bool MappedFile::guarded(Work&& work) const {
     return false;
   }
   current_guard = &guard;
-  // The handler reads it in the middle of `work`, which the compiler does not know.
+  // The handler reads this variable during `work`, which the compiler does not know.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   work();
   std::atomic_signal_fence(std::memory_order_seq_cst);

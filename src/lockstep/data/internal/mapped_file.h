@@ -1,4 +1,4 @@
-// A file in memory that may be cut short by others, and lies on a disk that may fail.
+// A memory-mapped file that other programs may truncate, on a disk that may fail.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,22 @@
 
 namespace lockstep::data {
 
-/// The first bytes of an open file, for reading. Where such bytes are not there any more, the kernel sends
-/// SIGBUS, which would end the process; here it is an answer. The handler is set at the first MappedFile, and
-/// hands on what is not its own. Any thread may call any const member.
+/// The first bytes of an open file, for reading. If bytes are no longer available, the kernel sends SIGBUS,
+/// which would end the process; this class turns it into a return value. The handler is installed with the
+/// first MappedFile and forwards signals that are not its own. Any thread may call any const member.
 class MappedFile {
  public:
-  /// `path` is for errors. The descriptor may be closed after. Throws io, out_of_memory.
+  /// `path` is for errors. The descriptor may be closed afterwards. Throws io, out_of_memory.
   MappedFile(int descriptor, int64_t bytes, const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  /// False when these bytes are not in the file or cannot be read; `destination` then holds anything.
+  /// False if the file does not have these bytes or they cannot be read; `destination` is then undefined.
   bool copy(int64_t offset, std::span<uint8_t> destination) const;
-  /// The same past the caches (streamed_copy).
+  /// The same, bypassing the caches (streamed_copy).
   bool stream(int64_t offset, std::span<uint8_t> destination) const;
-  /// Has the kernel enter the pages of these bytes into the process's tables, so that the first copy does not
-  /// wait for that.
+  /// Asks the kernel to map the pages of these bytes now, so that the first copy does not wait for that.
   void enter(int64_t offset, int64_t bytes) const;
 
  private:

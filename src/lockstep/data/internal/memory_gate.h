@@ -1,4 +1,4 @@
-// How much memory threads take at once.
+// Limits how much memory threads use at the same time.
 #pragma once
 
 #include <condition_variable>
@@ -7,13 +7,14 @@
 
 namespace lockstep::data {
 
-/// Lets threads in as long as what they take together is within the budget, in the order they came; who wants
-/// more than all of it is let in alone. Any thread may call any member.
+/// Admits threads, in order of arrival, while their total memory is within the budget. A thread that needs
+/// more than the whole budget is admitted alone. Any thread may call any member.
 class MemoryGate {
  public:
   explicit MemoryGate(int64_t budget) : budget_(budget) {}
 
-  /// Waits until `bytes` are free. Not while the thread is inside already: it would wait for itself.
+  /// Waits until `bytes` are free. A thread that is already inside must not call it: it would wait for
+  /// itself.
   void enter(int64_t bytes) {
     std::unique_lock lock(mutex_);
     const uint64_t turn = turns_++;
@@ -34,11 +35,11 @@ class MemoryGate {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t taken_ = 0;
-  uint64_t turns_ = 0;      // given out
-  uint64_t next_turn_ = 0;  // to be let in
+  uint64_t turns_ = 0;      // next number to hand out
+  uint64_t next_turn_ = 0;  // next number to admit
 };
 
-/// While it lives, its thread is inside with so many bytes.
+/// While it exists, its thread is inside with this many bytes.
 class MemoryPass {
  public:
   MemoryPass(MemoryGate& gate, int64_t bytes) : gate_(gate), bytes_(bytes) { gate_.enter(bytes_); }

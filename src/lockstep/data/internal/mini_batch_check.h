@@ -1,4 +1,4 @@
-// What every mini-batch of a program's own must be.
+// The checks for every mini-batch that a program supplies.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace lockstep::data {
 
-/// What came before a mini-batch.
+/// The mini-batches before this one.
 struct BatchesBefore {
   int64_t count = 0;            ///< samples
-  int64_t mini_batch_size = 0;  ///< of the first
+  int64_t mini_batch_size = 0;  ///< size of the first
   ImageSize size = {};
   at::ScalarType type = at::kByte;
 };

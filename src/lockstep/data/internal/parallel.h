@@ -1,4 +1,4 @@
-// A loop over samples shared out to a few threads.
+// A loop over samples on a few threads.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 
 namespace lockstep::data {
 
-/// Calls work(i) for i in 0..count-1 from up to `threads` threads, the caller's included. After a throw no
-/// new calls begin; one of the exceptions leaves.
+/// Calls work(i) for i in 0..count-1 on up to `threads` threads, including the caller. After an exception no
+/// new calls start, and one of the exceptions is rethrown.
 template <class Work>
 void for_each_index(int64_t count, int64_t threads, Work&& work) {
   constexpr int64_t kChunk = 16;

@@ -13,9 +13,8 @@ class FormatTaker : public PixelTaker {
   FormatTaker(const ImageFormat& format, std::span<uint8_t> destination)
       : format_(format), destination_(destination) {
     if (format.decode == Decode::gpu && format.jpeg_decoder == nullptr)
-      throw Error(ErrorCode::invalid_option,
-                  "images are to be decoded on a GPU, and their format names no decoder",
-                  "device::gpu_library().jpeg_decoder has one");
+      throw Error(ErrorCode::invalid_option, "cannot decode images on a GPU: their format names no decoder",
+                  "use the decoder of device::gpu_library().jpeg_decoder");
   }
   Decode decode() const override { return format_.decode; }
   const device::JpegDecoder* jpeg_decoder() const override { return format_.jpeg_decoder; }

@@ -1,4 +1,4 @@
-// A stored image in the format that is wanted.
+// Reads a stored image in the requested format.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace lockstep::data {
 
-/// Sample `index` in `format`, decoded as that says, into `destination` [C,H,W]; straight into it when the
-/// stored image has the format's size. Any thread.
+/// Decodes sample `index` as `format` says, into `destination` [C,H,W]; directly, if the stored image has the
+/// format's size. Any thread.
 void read_as(const Datastore& store, int64_t index, const ImageFormat& format,
              std::span<uint8_t> destination);
 

@@ -1,4 +1,4 @@
-// How another process opens a dataset of files again, instead of being given what is in them.
+// How another process opens a dataset of files itself, instead of receiving its contents.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lockstep::data {
 
-/// What a datastore of files is besides.
+/// An interface that a datastore of files also implements.
 class Reopened {
  public:
   virtual ~Reopened() = default;

@@ -1,6 +1,7 @@
-// The kernels' text, compiled once per instruction set: resample_plain.cpp and its siblings define
-// LOCKSTEP_RESAMPLE as the function that returns them, a register of whole numbers, Wide, and how bytes get
-// in and out of one, which g++ 12 does not find by itself. Whole numbers only, so the width changes no bit.
+// The kernels' source, compiled once per instruction set. resample_plain.cpp and its siblings define
+// LOCKSTEP_RESAMPLE, the function that returns the kernels; Wide, a register of integers; and how bytes are
+// loaded and stored, because g++ 12 does not generate good code for that. All arithmetic is on integers, so
+// the register width does not change the result.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ Wide levels_of(Wide sum) {
   return sum > 255 ? Wide{} + 255 : sum;
 }
 
-// Interleaving the first half of the rows with the second, four times over, turns 16x16 bytes.
+// Interleaving the first half of the rows with the second half four times transposes 16x16 bytes.
 void transpose(Bytes16 (&rows)[16]) {
   Bytes16 next[16];
   for (int round = 0; round < 4; ++round) {
@@ -50,7 +51,7 @@ void transpose(Bytes16 (&rows)[16]) {
   }
 }
 
-// Rows [rows][bytes] to lanes [bytes][kLaneRows]; rows that are not there repeat the last.
+// Rows [rows][bytes] to lanes [bytes][kLaneRows]; missing rows repeat the last one.
 void turn_in(const RowBlock& block) {
   const int64_t bytes = block.source_pixels * block.channels;
   for (int64_t begin = 0; begin < bytes; begin += 16) {
@@ -145,7 +146,7 @@ void mix(const uint8_t* rows, int64_t row, const int32_t* weights, int64_t count
   }
 }
 
-// JFIF's factors (ITU-T T.871) with 16 bits after the point.
+// JFIF's factors (ITU-T T.871) in fixed point with 16 fractional bits.
 void to_colours(uint8_t* first, uint8_t* second, uint8_t* third, int64_t pixels) {
   constexpr int32_t kRedOfCr = 91881, kGreenOfCb = -22554, kGreenOfCr = -46802, kBlueOfCb = 116130,
                     kRound = 1 << 15;

@@ -7,8 +7,8 @@ namespace lockstep::data {
 
 constexpr int kWeightBits = 22;
 
-/// For each output position the input positions it draws on (`firsts`, counted from `base`, and `counts`) and
-/// their weights, `stride` a position, in fixed point.
+/// For each output position: its input positions (`firsts`, counted from `base`, and `counts`) and their
+/// weights in fixed point, `stride` per position.
 struct TapsView {
   const int32_t* firsts = nullptr;
   const int32_t* counts = nullptr;
@@ -18,29 +18,29 @@ struct TapsView {
   int32_t base = 0;
 };
 
-/// Rows go through the first pass so many at once, a lane each.
+/// Number of rows that the first pass processes together, one per lane.
 constexpr int64_t kLaneRows = 16;
 
-/// Up to kLaneRows rows of interleaved bytes, and where their narrowed channels go.
+/// Up to kLaneRows rows of interleaved bytes, and the destination of their narrowed channels.
 struct RowBlock {
   const uint8_t* source = nullptr;  ///< the first row; a pixel has `channels` bytes
-  int64_t source_row = 0;           ///< from one row to the next
-  int64_t source_pixels = 0;        ///< that may be read in a row
+  int64_t source_row = 0;           ///< distance between rows
+  int64_t source_pixels = 0;        ///< number of pixels that may be read in a row
   int64_t rows = 0;
   int64_t channels = 0;            ///< 1 or 3
   uint8_t* destination = nullptr;  ///< the first row of the first channel
   int64_t destination_row = 0;
-  int64_t destination_plane = 0;  ///< from one channel to the next
+  int64_t destination_plane = 0;  ///< distance between channels
   uint8_t* transposed =
       nullptr;                  ///< scratch: kLaneRows * round_up(source_pixels * channels, kLaneRows) bytes
   uint8_t* narrowed = nullptr;  ///< scratch: kLaneRows * channels * round_up(positions, kLaneRows) bytes
 };
 
 struct ResampleKernels {
-  /// Columns: each destination row may be written up to round_up(positions, kLaneRows).
+  /// Along columns: each destination row may be written up to round_up(positions, kLaneRows).
   void (*narrow)(const RowBlock& block, const TapsView& columns);
-  /// One output row of `width` out of `count` rows that lie `row` apart. Reads of a row may go 64 bytes over
-  /// `width`.
+  /// Makes one output row of `width` from `count` rows at distance `row`. May read up to 64 bytes beyond
+  /// `width` in a row.
   void (*mix)(const uint8_t* rows, int64_t row, const int32_t* weights, int64_t count, uint8_t* destination,
               int64_t width);
   /// In place: Y, Cb, Cr (JFIF) to red, green, blue.
@@ -51,7 +51,7 @@ const ResampleKernels& plain_resample_kernels();
 const ResampleKernels& avx2_resample_kernels();
 const ResampleKernels& avx512_resample_kernels();
 
-/// The one of the three that device::vector_unit() allows.
+/// The kernels for the instruction set that device::vector_unit() allows.
 const ResampleKernels& resample_kernels();
 
 }  // namespace lockstep::data

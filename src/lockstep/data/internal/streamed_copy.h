@@ -1,4 +1,4 @@
-// A copy of many bytes that nobody reads again soon.
+// Copies many bytes that will not be read again soon.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace lockstep::data {
 
-/// Below this a mini-batch is still in a cache when it is used.
+/// A mini-batch smaller than this is still in a cache when it is used.
 constexpr size_t kStreamedBytes = size_t{64} << 10;
 
-/// Large images go past the caches: each line of the destination is written without being read from memory
-/// first, a third of the traffic.
+/// Copies large images past the caches: a cache line of the destination is written without being read first,
+/// which saves a third of the memory traffic.
 inline void streamed_copy(const uint8_t* from, std::span<uint8_t> to) {
   if (to.size() < kStreamedBytes) {
     std::memcpy(to.data(), from, to.size());

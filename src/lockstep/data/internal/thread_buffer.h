@@ -1,4 +1,4 @@
-// Memory that a thread keeps from one image to the next.
+// Memory that a thread reuses for its next image.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace lockstep::data {
 
-/// Made thread_local. A large piece is given back at the next call.
+/// For thread_local objects. A large block is freed at the next call.
 class ThreadBuffer {
  public:
-  /// Valid until the next call. What it holds is anything.
+  /// Valid until the next call. The contents are undefined.
   std::span<uint8_t> of(size_t bytes) {
     constexpr size_t kKeptBytes = size_t{16} << 20;
     if (capacity_ < bytes || capacity_ > kKeptBytes) {

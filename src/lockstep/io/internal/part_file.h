@@ -1,4 +1,4 @@
-// A file that a sink is writing, beside the place where it is wanted.
+// A file that is being written under a temporary name next to its destination.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lockstep::io {
 
-/// Has a name of its own, which no other process has, until finish() gives it `path`; gone without that.
-/// Throws io, not_found.
+/// The temporary name is unique among processes. finish() renames the file to `path`; without it the file is
+/// removed. Throws io, not_found.
 class PartFile {
  public:
   explicit PartFile(std::string path);
@@ -26,11 +26,10 @@ class PartFile {
   bool finished_ = false;
 };
 
-/// Whether a file of this name in a folder is a PartFile: no data yet, or what a process that was killed has
-/// left.
+/// Whether a file name is that of a PartFile, which is still being written or was left by a killed process.
 bool is_part_name(std::string_view name);
 
-/// Removes what processes that were killed have left in a folder; what one is writing stays.
+/// Removes the part files that killed processes left in a folder; files that are being written stay.
 void remove_left_parts(const std::string& folder);
 
 }  // namespace lockstep::io

@@ -12,9 +12,8 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr size_t kMostValues = 1'000'000;  // a tensor takes about 20
-constexpr size_t kMostStackings =
-    4'000'000;  // of values, kept ones that are taken again and marks: a tensor takes about 30
+constexpr size_t kMostValues = 1'000'000;     // a tensor takes about 20
+constexpr size_t kMostStackings = 4'000'000;  // of values, memo lookups and marks: a tensor takes about 30
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
@@ -47,20 +46,20 @@ class Machine {
     }
     if (!rest_.empty()) refuse_pickle("bytes follow the end of its pickle");
     if (stack_.size() != 1)
-      refuse_pickle("its pickle leaves " + std::to_string(stack_.size()) + " values where one is due");
+      refuse_pickle("its pickle leaves " + std::to_string(stack_.size()) + " values instead of one");
     pickle_.top = stack_.front();
     return std::move(pickle_);
   }
 
  private:
   std::string_view take(uint64_t count) {
-    if (count > rest_.size()) refuse_pickle("its pickle is cut off");
+    if (count > rest_.size()) refuse_pickle("its pickle is incomplete");
     const std::string_view part = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return part;
   }
 
-  // Little-endian, as every processor that this runs on.
+  // Little-endian, like every processor that this program supports.
   template <class Number>
   Number number() {
     Number value = 0;
@@ -70,18 +69,16 @@ class Machine {
 
   std::string line() {
     const size_t end = rest_.find('\n');
-    if (end == std::string_view::npos) refuse_pickle("its pickle is cut off");
+    if (end == std::string_view::npos) refuse_pickle("its pickle is incomplete");
     const std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end + 1);
     return text;
   }
 
-  // A file of few bytes can take what it has kept any number of times, and each time something is put
-  // somewhere.
+  // A small file can read a memo entry any number of times, and each read takes a place on the stack.
   void count_stacking() {
     if (++stackings_ > kMostStackings)
-      refuse_pickle("its pickle has more than " + std::to_string(kMostStackings) +
-                    " places that values are put into");
+      refuse_pickle("its pickle has more than " + std::to_string(kMostStackings) + " places for values");
   }
 
   void stack(uint32_t number) {
@@ -100,7 +97,7 @@ class Machine {
 
   uint32_t pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
-      refuse_pickle("its pickle takes a value where there is none");
+      refuse_pickle("its pickle uses a value that does not exist");
     const uint32_t top = stack_.back();
     stack_.pop_back();
     return top;
@@ -112,7 +109,7 @@ class Machine {
   }
 
   std::vector<uint32_t> pop_to_mark() {
-    if (marks_.empty()) refuse_pickle("its pickle takes a group of values that was not begun");
+    if (marks_.empty()) refuse_pickle("its pickle ends a group of values that did not begin");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<uint32_t> values(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -124,7 +121,7 @@ class Machine {
     const uint32_t top = pop();
     stack_.push_back(top);
     if (pickle_.values[top].kind != kind)
-      refuse_pickle(std::string("its pickle fills something that is no ") + what);
+      refuse_pickle(std::string("its pickle fills something that is not a ") + what);
     return pickle_.values[top];
   }
 
@@ -143,7 +140,7 @@ class Machine {
   void global(const std::string& module, const std::string& name) {
     const std::string whole = module + "." + name;
     if (whole != kOrderedDict && whole != kTensor && whole != kParameter && !is_storage(whole)) {
-      refuse_pickle("it names " + in_quotes(whole) + ", which no state dict needs, and nothing of it is run");
+      refuse_pickle("it names " + in_quotes(whole) + ", which a state dict does not need; it was not run");
     }
     push({.kind = Kind::global, .text = whole});
   }
@@ -162,20 +159,20 @@ class Machine {
     if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type))
       refuse_pickle("its pickle has a bad storage");
     if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes)
-      refuse_pickle("its pickle has a storage whose key has " + std::to_string(bytes) + " bytes");
+      refuse_pickle("its pickle has a storage with a key of " + std::to_string(bytes) + " bytes");
     push({.kind = Kind::storage,
           .integer = item(id, 4, Kind::integer, "storage").integer,
           .items = {id.items[1], id.items[2]}});
   }
 
-  // A call of what global() has let in. Nothing is copied but what is kept, or a long tuple that is called
-  // often would take for ever.
+  // A call of a function that global() accepted. Only values in the memo are copied: otherwise a long tuple
+  // that is called often would take forever.
   void reduce() {
     const uint32_t given = pop();
     const PickleValue& arguments = pickle_.values[given];
     const PickleValue& called = pickle_.values[pop()];
     if (called.kind != Kind::global || arguments.kind != Kind::tuple)
-      refuse_pickle("its pickle calls something that is no function");
+      refuse_pickle("its pickle calls something that is not a function");
     if (called.text == kOrderedDict) {
       if (!arguments.items.empty()) refuse_pickle("its pickle has a bad OrderedDict");
       push({.kind = Kind::dict});
@@ -203,14 +200,14 @@ class Machine {
   }
 
   void remember(uint64_t place) {
-    if (stack_.empty()) refuse_pickle("its pickle keeps a value that is not there");
+    if (stack_.empty()) refuse_pickle("its pickle stores a value that does not exist");
     memo_[place] = stack_.back();
-    if (memo_.size() > pickle_.values.size()) refuse_pickle("its pickle keeps more values than it has");
+    if (memo_.size() > pickle_.values.size()) refuse_pickle("its pickle stores more values than it has");
   }
 
   void recall(uint64_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) refuse_pickle("its pickle takes a value that it has not kept");
+    if (found == memo_.end()) refuse_pickle("its pickle reads a value that it has not stored");
     stack(found->second);
   }
 
@@ -218,7 +215,7 @@ class Machine {
     switch (code) {
       case 0x80:  // PROTO
         if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5)
-          refuse_pickle("its pickle is of protocol " + std::to_string(protocol));
+          refuse_pickle("its pickle has the protocol " + std::to_string(protocol));
         return;
       case 0x95:
         take(8);
@@ -295,7 +292,8 @@ class Machine {
       case 'b':
         return build();
       default:
-        refuse_pickle("its pickle has the operation " + std::to_string(code) + ", which no state dict needs");
+        refuse_pickle("its pickle has the operation " + std::to_string(code) +
+                      ", which a state dict does not need");
     }
   }
 
@@ -316,7 +314,7 @@ class Machine {
     global(module, name);
   }
 
-  // The attributes of a state dict (_metadata) say nothing about its tensors.
+  // The attributes of a state dict (_metadata) do not concern its tensors.
   void build() {
     pop();
     top_of(Kind::dict, "dict");

@@ -9,7 +9,7 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr size_t kMostDimensions = 64;  // LibTorch's own bound
+constexpr size_t kMostDimensions = 64;  // LibTorch's limit
 
 /// nlohmann's SAX interface. Levels: 1 names, 2 fields of a tensor or metadata, 3 lists.
 class HeaderReader {
@@ -40,12 +40,12 @@ class HeaderReader {
 
   bool key(std::string& text) {
     if (depth_ == 1) {
-      if (!names_.insert(text).second) throw HeaderError{in_quotes(text) + " stands twice in its header"};
+      if (!names_.insert(text).second) throw HeaderError{in_quotes(text) + " occurs twice in its header"};
       name_ = text;
       in_metadata_ = text == "__metadata__";
     } else {
       if (!seen_.insert(text).second)
-        throw HeaderError{in_quotes(text) + " stands twice in " + in_quotes(name_)};
+        throw HeaderError{in_quotes(text) + " occurs twice in " + in_quotes(name_)};
       field_ = text;
     }
     return true;
@@ -109,7 +109,7 @@ class HeaderReader {
   [[noreturn]] void misplaced() const {
     if (depth_ == 0) throw HeaderError{"its header is not a JSON object"};
     const std::string place = depth_ == 1 ? in_quotes(name_) : in_quotes(field_) + " of " + in_quotes(name_);
-    throw HeaderError{place + " in its header is not what the format has there"};
+    throw HeaderError{place + " in its header is not allowed by the format"};
   }
 
   Header& header_;

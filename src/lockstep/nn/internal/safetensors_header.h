@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, parsed event by event: anything but the one form it may have ends
-// the parse at once, so that a hostile header costs no more memory than its own size.
+// Parses the JSON header of a safetensors file event by event. Parsing stops at once if the format is
+// violated, so a malicious header costs no more memory than its own size.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lockstep::nn {
 
-/// The format's own bound: 100 MB.
+/// The format's limit: 100 MB.
 inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
 struct HeaderEntry {
@@ -22,7 +22,7 @@ struct HeaderEntry {
   uint64_t end = 0;
 };
 
-/// Not yet compared with the file: offsets and types are as they stand.
+/// Not yet checked against the file: offsets and types are as written.
 struct Header {
   std::vector<HeaderEntry> entries;  ///< as listed, with unique names
   Metadata metadata;

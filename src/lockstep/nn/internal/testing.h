@@ -1,4 +1,4 @@
-// What the tests of this module share.
+// Shared by the tests of this module.
 #pragma once
 
 #include <functional>
@@ -20,12 +20,12 @@ inline std::string error_of(const std::function<void()>& work) {
   return "";
 }
 
-/// What a user is told about this network for images of `input`, or empty when it fits.
+/// The error message for this network with images of `input`; empty if it fits.
 inline std::string complaint(const std::string& json, const NetworkInput& input = {}) {
   return error_of([&] { inspect_network(read_network(Json::parse(json), "net"), input); });
 }
 
-/// The shapes that the layers of a network give, in order of evaluation.
+/// The output shapes of a network's layers, in order of evaluation.
 inline std::vector<std::vector<int64_t>> shapes_of(const std::string& json, const NetworkInput& input = {}) {
   std::vector<std::vector<int64_t>> shapes;
   for (const LayerRow& row : inspect_network(read_network(Json::parse(json), "net"), input).rows)

@@ -1,4 +1,4 @@
-// Functions of each number by itself, and dropout. All keep the shape.
+// Elementwise functions, and dropout. All keep the shape.
 #pragma once
 
 #include "lockstep/nn/layer.h"
@@ -12,14 +12,14 @@ LayerPlan plan_tanh(const NoOptions& options, const std::vector<LayerInput>& inp
 LayerPlan plan_sigmoid(const NoOptions& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_gelu(const NoOptions& options, const std::vector<LayerInput>& inputs);
 
-/// Over the channels of [C,H,W] or over [features]. Not as the last layer: the loss and the scores apply it
-/// to logits themselves.
+/// Over the channels of [C,H,W] or over [features]. Not allowed as the last layer: the loss and the scores
+/// apply it to logits themselves.
 LayerPlan plan_softmax(const NoOptions& options, const std::vector<LayerInput>& inputs);
 
 struct LeakyRelu {
   double slope = 0.01;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("slope", self.slope, "factor of numbers below 0", between(-1e6, 1e6));
+    field("slope", self.slope, "factor for numbers below 0", between(-1e6, 1e6));
   };
 };
 LayerPlan plan_leaky_relu(const LeakyRelu& options, const std::vector<LayerInput>& inputs);

@@ -11,10 +11,10 @@ namespace {
 void check_groups(const Conv2d& options, const LayerInput& input) {
   const int64_t channels = input.shape[0];
   if (channels % options.groups == 0 && options.filters % options.groups == 0) return;
-  throw Misfit{"has " + std::to_string(options.groups) + " groups, which do not divide the " +
+  throw Misfit{"has " + std::to_string(options.groups) + " groups, which must divide the " +
                    std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
                    std::to_string(options.filters) + " filters",
-               "choose groups that divide both"};
+               "use a number of groups that divides both"};
 }
 
 bool is_direct(kernels::ConvolutionShape shape, int64_t batch, bool half) {
@@ -35,9 +35,10 @@ std::string detail_of(const Conv2d& options, Pair kernel, Pair stride, Pair padd
 
 LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inputs) {
   const LayerInput& input = image_input(inputs);
-  if (options.filters == 0) throw Misfit{"needs \"filters\", the channels of its output", ""};
+  if (options.filters == 0) throw Misfit{"needs \"filters\", the number of channels of its output", ""};
   if (options.kernel.empty())
-    throw Misfit{"needs \"kernel\", the size of its window", "\"kernel\": 3, or [3, 5] for height and width"};
+    throw Misfit{"needs \"kernel\", the size of its window",
+                 "add \"kernel\": 3, or [3, 5] for height and width"};
   check_groups(options, input);
   const Pair kernel = pair_of(options.kernel, "kernel", {1, 1});
   const Pair stride = pair_of(options.stride, "stride", {1, 1});

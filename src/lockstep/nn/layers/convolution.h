@@ -17,15 +17,16 @@ struct Conv2d {
   bool bias = true;
   Initializer initializer = Initializer::standard;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("filters", self.filters, "channels of the output; \"classes\" is the number of classes",
+    field("filters", self.filters, "number of channels of the output; \"classes\": the number of classes",
           between(1, 1e6));
     field("kernel", self.kernel, "size of the window", between(1, 1e4));
-    field("stride", self.stride, "steps of the window, 1 if not given", between(1, 1e4));
-    field("padding", self.padding, "zeros put around the image, 0 if not given", between(0, 1e4));
-    field("dilation", self.dilation, "distance between the window's points, 1 if not given", between(1, 1e4));
-    field("groups", self.groups, "groups of channels that do not see each other", between(1, 1e6));
+    field("stride", self.stride, "distance between windows (default: 1)", between(1, 1e4));
+    field("padding", self.padding, "rows and columns of zeros around the image (default: 0)",
+          between(0, 1e4));
+    field("dilation", self.dilation, "distance between the points of a window (default: 1)", between(1, 1e4));
+    field("groups", self.groups, "number of independent groups of channels", between(1, 1e6));
     field("bias", self.bias, "add a learned number to each channel");
-    field("initializer", self.initializer, "how the weights start");
+    field("initializer", self.initializer, "how the weights are initialized");
   };
 };
 LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inputs);

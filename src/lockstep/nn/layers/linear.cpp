@@ -11,11 +11,12 @@ LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inpu
   const LayerInput& input = only_input(inputs);
   const bool sequences = input.shape.size() == 2;
   if (input.shape.size() == 3) {
-    throw Misfit{"takes [features], but \"" + input.name + "\" gives " + shape_text(input.shape),
-                 "put a flatten layer before it"};
+    throw Misfit{"needs [features], but \"" + input.name + "\" returns " + shape_text(input.shape),
+                 "add a flatten layer before it"};
   }
   if (options.features == 0)
-    throw Misfit{"needs \"features\", its number of outputs", "the last one has \"features\": \"classes\""};
+    throw Misfit{"needs \"features\", its number of outputs",
+                 "use \"features\": \"classes\" in the last layer"};
   const int64_t in = input.shape.front();
   LayerPlan plan{.detail = options.bias ? "" : "no bias",
                  .output = {options.features},

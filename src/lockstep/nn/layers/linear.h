@@ -1,4 +1,4 @@
-// Layers over features: linear, flatten. Read this family to write your own.
+// Layers over features: linear, flatten. A good model for your own layers.
 #pragma once
 
 #include "lockstep/nn/initializer.h"
@@ -12,9 +12,10 @@ struct Linear {
   bool bias = true;
   Initializer initializer = Initializer::standard;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("features", self.features, "outputs; \"classes\" is the number of classes", between(1, 1e9));
+    field("features", self.features, "number of outputs; \"classes\": the number of classes",
+          between(1, 1e9));
     field("bias", self.bias, "add a learned number to each output");
-    field("initializer", self.initializer, "how the weights start");
+    field("initializer", self.initializer, "how the weights are initialized");
   };
 };
 LayerPlan plan_linear(const Linear& options, const std::vector<LayerInput>& inputs);

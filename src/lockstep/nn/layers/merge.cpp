@@ -11,7 +11,7 @@ namespace {
 
 void check_several(const std::vector<LayerInput>& inputs) {
   if (inputs.size() < 2)
-    throw Misfit{"needs at least two inputs, and has " + std::to_string(inputs.size()),
+    throw Misfit{"needs at least two inputs, but has " + std::to_string(inputs.size()),
                  "name them: \"inputs\": [\"a\", \"b\"]"};
 }
 
@@ -39,7 +39,7 @@ LayerPlan plan_add(const NoOptions&, const std::vector<LayerInput>& inputs) {
   check_several(inputs);
   for (const LayerInput& input : inputs) {
     if (input.shape != inputs.front().shape)
-      shapes_clash(inputs.front(), input, "all inputs need the same shape");
+      shapes_clash(inputs.front(), input, "all inputs must have the same shape");
   }
   LayerPlan plan{.detail = "of " + std::to_string(inputs.size()),
                  .output = inputs.front().shape,
@@ -63,7 +63,8 @@ LayerPlan plan_concatenate(const NoOptions&, const std::vector<LayerInput>& inpu
   for (const LayerInput& input : inputs) {
     Shape expected = inputs.front().shape;
     expected.front() = input.shape.front();
-    if (input.shape != expected) shapes_clash(inputs.front(), input, "all but the channels have to be equal");
+    if (input.shape != expected)
+      shapes_clash(inputs.front(), input, "all sizes except the channels must be equal");
     output.front() += input.shape.front();
   }
   checked_count(output, "an output");

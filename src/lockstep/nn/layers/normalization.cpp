@@ -31,7 +31,7 @@ BuiltLayer build_of_images(const BatchNorm& options, int64_t channels, bool relu
 }  // namespace
 
 LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput>& inputs) {
-  const LayerInput& input = timeless_input(inputs, "padding would count in its statistics");
+  const LayerInput& input = timeless_input(inputs, "padding would change its statistics");
   const int64_t channels = input.shape.front();
   const bool images = input.shape.size() == 3;
   LayerPlan plan{.output = input.shape, .output_is_reusable = true, .keeps_shards_apart = images};

@@ -22,7 +22,8 @@ struct PoolWindows {
 template <class Options>
 PoolWindows windows_of(const Options& options) {
   if (options.kernel.empty())
-    throw Misfit{"needs \"kernel\", the size of its window", "\"kernel\": 2, or [2, 3] for height and width"};
+    throw Misfit{"needs \"kernel\", the size of its window",
+                 "add \"kernel\": 2, or [2, 3] for height and width"};
   PoolWindows windows;
   windows.kernel = pair_of(options.kernel, "kernel", {1, 1});
   windows.stride = pair_of(options.stride, "stride", windows.kernel);

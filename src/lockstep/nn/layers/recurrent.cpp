@@ -10,15 +10,15 @@
 namespace lockstep::nn {
 namespace {
 
-/// What of a mini-batch has to be computed: time steps [begin, begin + count), and in which rows they are
-/// padding.
+/// The part of a mini-batch that must be computed: time steps [begin, begin + count), and the rows in which
+/// they are padding.
 struct Span {
   int64_t begin = 0;
   int64_t count = 0;
-  at::Tensor padding = {};  ///< bool [count,b,1]; undefined where there is none
+  at::Tensor padding = {};  ///< bool [count,b,1]; undefined without padding
 };
 
-/// Steps that are padding in all rows are left out.
+/// Time steps that are padding in all rows are omitted.
 Span span_of(const TimeSteps& times, int64_t steps, at::Device device) {
   const at::Tensor lengths = times.lengths.contiguous();
   const int64_t rows = lengths.numel();
@@ -50,7 +50,8 @@ enum class Cell { lstm, gru };
 /// Output [b,H,T] or [b,H]. `hidden_state` is h, and c of an LSTM, [b,layers,H].
 at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, const at::Tensor& input,
                const TimeSteps& times, std::vector<at::Tensor>& hidden_state) {
-  // Sums over hundreds of time steps need float32's digits, and products of few rows gain nothing from fewer.
+  // Sums over hundreds of time steps need the precision of float32, and products of few rows gain nothing
+  // from less.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const std::vector<CellWeights> layers = weights_of(module);
   const int64_t rows = input.size(0), steps = input.size(2), hidden = layers.front().hidden.size(1);
@@ -88,7 +89,7 @@ template <class Module, class ModuleOptions>
 LayerPlan plan_recurrent(const Recurrent& options, const std::vector<LayerInput>& inputs, Cell cell) {
   const LayerInput& input = sequence_input(inputs);
   if (options.hidden == 0)
-    throw Misfit{"needs \"hidden\", how many numbers its state has", "for example \"hidden\": 100"};
+    throw Misfit{"needs \"hidden\", the size of its hidden state", "add for example \"hidden\": 100"};
   const int64_t channels = input.shape.front(), gates = cell == Cell::lstm ? 4 : 3;
   const bool sequence = options.output == OutputMode::sequence;
   LayerPlan plan{.detail = std::string(sequence ? "every time step" : "last time step") +

@@ -5,7 +5,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// Appends with the group's next number as a name, as torch.nn.Sequential does.
+/// Appends a layer named with the group's next number, as torch.nn.Sequential does.
 class Group {
  public:
   Group(Json& layers, std::string name) : layers_(layers), name_(std::move(name)) {}

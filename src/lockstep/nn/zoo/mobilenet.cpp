@@ -33,8 +33,8 @@ void activated(Json& layers, const std::string& name, const MobileNetConvolution
   layers.push_back({{"name", name + ".2"}, {"type", "relu6"}});
 }
 
-/// Wider by `expansion`, a 3x3 convolution of each channel by itself, narrow again without an activation,
-/// beside a shortcut where shapes allow.
+/// Widens by `expansion`, applies a 3x3 depthwise convolution, and narrows again without an activation; with
+/// a shortcut if the shapes allow it.
 void inverted_residual(Json& layers, const std::string& name, int64_t inputs, int64_t filters,
                        int64_t expansion, int64_t stride) {
   const std::string input = layers.back()["name"];
@@ -53,7 +53,7 @@ struct Stage {
   int64_t expansion;
   int64_t filters;
   int64_t blocks;
-  int64_t stride;  ///< of the first block
+  int64_t stride;  ///< stride of the first block
 };
 constexpr std::array<Stage, 7> kStages{{{1, 16, 1, 1},
                                         {6, 24, 2, 2},

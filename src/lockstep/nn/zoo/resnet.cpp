@@ -27,8 +27,8 @@ void convolve(Json& layers, const std::string& name, const ResnetConvolution& op
   layers.push_back({{"name", norm}, {"type", "batch_norm"}});
 }
 
-/// Two convolutions beside a shortcut; where the shape changes, the shortcut is a convolution too. Gives the
-/// name of the last layer.
+/// Two convolutions and a shortcut; if the shape changes, the shortcut is a convolution too. Returns the name
+/// of the last layer.
 std::string basic_block(Json& layers, const std::string& name, const std::string& input, int64_t filters,
                         bool changes_shape, int64_t stride) {
   convolve(layers, name + ".conv1", {filters, 3, stride, 1}, name + ".bn1", input);
@@ -45,8 +45,8 @@ std::string basic_block(Json& layers, const std::string& name, const std::string
   return name + ".relu2";
 }
 
-/// 1x1 to few channels, 3x3 with the stride, 1x1 to four times as many, beside a shortcut. Gives the name of
-/// the last layer.
+/// 1x1 to few channels, 3x3 with the stride, 1x1 to four times as many channels, and a shortcut. Returns the
+/// name of the last layer.
 std::string bottleneck_block(Json& layers, const std::string& name, const std::string& input, int64_t filters,
                              bool changes_shape, int64_t stride) {
   convolve(layers, name + ".conv1", {filters, 1, 1, 0}, name + ".bn1", input);

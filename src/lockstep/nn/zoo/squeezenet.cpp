@@ -24,7 +24,7 @@ void convolve(Json& layers, const std::string& name, const std::string& input, i
   layers.push_back({{"name", name + "_activation"}, {"type", "relu"}});
 }
 
-/// One 1x1 convolution to few channels, then 1x1 and 3x3 convolutions side by side.
+/// A 1x1 convolution to few channels, then parallel 1x1 and 3x3 convolutions.
 void fire(Json& layers, int64_t index, int64_t squeezed, int64_t expanded) {
   const std::string name = feature(index);
   const std::string input = layers.back()["name"];

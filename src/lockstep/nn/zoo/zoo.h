@@ -1,16 +1,16 @@
-// The built-in networks as layer graphs. Sizes come from the input; each is what a JSON file with the same
-// layers would be.
+// The built-in networks as layer graphs. Sizes come from the input; a JSON file with the same layers gives
+// the same network.
 #pragma once
 
 #include "lockstep/base/json.h"
 
 namespace lockstep::nn {
 
-/// torchvision's alexnet, with its names and its start. Krizhevsky 2014, "One weird trick".
+/// torchvision's alexnet, with its names and initial weights. Krizhevsky 2014, "One weird trick".
 Json alexnet();
 
 /// Krizhevsky et al. 2012 as in Caffe's bvlc_alexnet and MATLAB's alexnet: grouped convolutions, local
-/// response normalisation after the ReLU. For images of 227x227, the size that published weights need.
+/// response normalization after the ReLU. For images of 227x227, the size that published weights need.
 Json alexnet_2012();
 
 /// Three convolutions with batch norm and one linear layer; named as a torch.nn.Sequential.
@@ -19,29 +19,29 @@ Json digits_cnn();
 /// DL4J's LeNet: two convolutions with max-pooling and no activation, two linear layers.
 Json lenet();
 
-/// For sequences: an LSTM of 100 hidden units, a linear layer after its last time step.
+/// For sequences: an LSTM with a hidden state of 100, and a linear layer after its last time step.
 Json lstm_classifier();
 
 /// Linear layers only: 256, 128, classes.
 Json mlp();
 
-/// torchvision's mobilenet_v2, with its names and its start. Sandler et al. 2018.
+/// torchvision's mobilenet_v2, with its names and initial weights. Sandler et al. 2018.
 Json mobilenet_v2();
 
-/// torchvision's resnet18, with its names and its start. He et al. 2015, "Deep Residual Learning for Image
-/// Recognition".
+/// torchvision's resnet18, with its names and initial weights. He et al. 2015, "Deep Residual Learning for
+/// Image Recognition".
 Json resnet18();
 
-/// torchvision's resnet50, with its names and its start: a block's stride is in its 3x3 convolution.
+/// torchvision's resnet50, with its names and initial weights: a block's stride is in its 3x3 convolution.
 Json resnet50();
 
-/// torchvision's squeezenet1_0, with its names and its start. Iandola et al. 2016.
+/// torchvision's squeezenet1_0, with its names and initial weights. Iandola et al. 2016.
 Json squeezenet();
 
-/// torchvision's squeezenet1_1, with its names and its start.
+/// torchvision's squeezenet1_1, with its names and initial weights.
 Json squeezenet1_1();
 
-/// torchvision's vgg16, with its names and its start. Simonyan and Zisserman 2014.
+/// torchvision's vgg16, with its names and initial weights. Simonyan and Zisserman 2014.
 Json vgg16();
 
 }  // namespace lockstep::nn

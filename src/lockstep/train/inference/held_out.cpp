@@ -51,8 +51,8 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
                         const Model& model) {
   const auto manifest = read_manifest(io::RunPaths{run_folder}.options());
   if (!manifest)
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
-                "name a folder that lockstep train wrote");
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
+                "name the --output folder of lockstep train");
   const Options& options = manifest->options;
   const std::string folder = folder_of_run(events);
   const char* const hint = "name labelled images, FOLDER";

@@ -26,8 +26,8 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
   const io::RunPaths paths{run_folder};
   const auto manifest = read_manifest(paths.options());
   if (!manifest)
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" holds no run",
-                "name a folder that lockstep train wrote");
+    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
+                "name the --output folder of lockstep train");
   if (manifest->network.is_null() && own.empty())
     throw Error(ErrorCode::invalid_option,
                 "the run's network is a C++ module, which only its own program can make",

@@ -104,7 +104,7 @@ TEST(Prepare, RandomCropNeedsLargerImages) {
     return "";
   };
   EXPECT_THAT(refusal(""), HasSubstr("there is no --resize-to"));
-  EXPECT_THAT(refusal("7x16"), HasSubstr("an image of 8x9 cannot be cut out of one of 7x16"));
+  EXPECT_THAT(refusal("7x16"), HasSubstr("cannot cut an image of 8x9 out of one of 7x16"));
 }
 
 }  // namespace

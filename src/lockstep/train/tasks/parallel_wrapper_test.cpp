@@ -291,10 +291,10 @@ TEST_F(ParallelWrapperTest, AnIteratorsFaultsHaveANumber) {
     return "nothing";
   };
   auto batches = mini_batches();
-  EXPECT_THAT(said([] { return std::nullopt; }), testing::HasSubstr("there is no mini-batch to train on"));
+  EXPECT_THAT(said([] { return std::nullopt; }), testing::HasSubstr("there are no mini-batches to train on"));
   batches[6].labels += 9;
   EXPECT_THAT(said(in_turn(batches)),
-              testing::HasSubstr("mini-batch 7 has the label 12, and there are 4 classes"));
+              testing::HasSubstr("mini-batch 7 has the label 12, but there are 4 classes"));
   EXPECT_EQ(said(in_turn(batches), 13), "nothing");
   batches[6].images = batches[6].images.narrow(3, 0, 3);
   EXPECT_THAT(said(in_turn(batches), 13), testing::HasSubstr("mini-batch 7 has images of another size"));
