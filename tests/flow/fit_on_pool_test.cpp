@@ -152,7 +152,11 @@ train::Options options_of(const Trial& trial) {
 }
 
 int64_t workers_of(const std::filesystem::path& run) {
-  return Json::parse(read_file(run / "options.json", 1 << 24)).at("plan").at("machine").at("workers").get<int64_t>();
+  return Json::parse(read_file(run / "options.json", 1 << 24))
+      .at("plan")
+      .at("machine")
+      .at("workers")
+      .get<int64_t>();
 }
 
 Outcome train_once(pool::Worker&, const Trial& trial) {

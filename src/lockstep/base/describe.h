@@ -243,7 +243,7 @@ struct ListingVisitor {
 
 struct AnyValue {
   template <class T>
-  constexpr operator T() const;  // NOLINT: only named, never called
+  operator T() const;  // NOLINT: only named, never called
 };
 template <class T, size_t... I>
 constexpr bool takes(std::index_sequence<I...>) {

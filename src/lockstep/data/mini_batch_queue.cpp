@@ -24,6 +24,8 @@ namespace {
 // one is ready soon.
 constexpr int64_t kPieceSamples = 16;
 
+}  // namespace
+
 // The part of one mini-batch that this worker reads. Its shards are views of two tensors.
 struct Filling {
   int64_t piece_samples = kPieceSamples;
@@ -43,6 +45,8 @@ struct Filling {
   int64_t count() const { return static_cast<int64_t>(samples.size()); }
   int64_t pieces() const { return divided_up(count(), piece_samples); }
 };
+
+namespace {
 
 // The replicas of a sampler also have equal parts of the last mini-batch.
 int64_t shard_size_of(const QueueOptions& options, int64_t count) {

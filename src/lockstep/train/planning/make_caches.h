@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lockstep/train/cache/image_caches.h"
+#include "lockstep/train/options/options.h"
 #include "lockstep/train/options/training_request.h"
 
 namespace lockstep::train {

@@ -63,7 +63,8 @@ Plan read_checked_plan(const Json& manifest, const Options& options, const std::
   if (!plan.is_object()) damaged(path, "its plan is no JSON object");
   const Json format = manifest.value("format", Json(1));
   if (!format.is_number_integer() || format.get<int64_t>() < 1 || format.get<int64_t>() > kFormat)
-    damaged(path, "its format is " + format.dump() + ", and this build reads 1 to " + std::to_string(kFormat));
+    damaged(path,
+            "its format is " + format.dump() + ", and this build reads 1 to " + std::to_string(kFormat));
   Plan read;
   try {
     read = format.get<int64_t>() == 1 ? read_flat_plan(plan, options) : read_plan(plan);

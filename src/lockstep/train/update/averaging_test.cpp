@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/train/update/test_ranks.h"
+#include "lockstep/train/update/test_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -75,7 +76,7 @@ class AveragedTraining {
     Options options;
     options.momentum = kAveragingMomentum;
     options.weight_decay = 0;
-    return resolve_rule(options);
+    return test::resolved_rule(options);
   }
 
   void train_round(Share thread, int64_t round) {

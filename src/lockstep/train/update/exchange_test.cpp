@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/update/test_ranks.h"
+#include "lockstep/train/update/test_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -24,7 +25,7 @@ struct Summing {
   static device::UpdateRule plain_rule() {
     Options options;
     options.momentum = options.weight_decay = 0;
-    return resolve_rule(options);
+    return test::resolved_rule(options);
   }
   static ExchangeOptions with_way(ExchangeOptions options, comm::Communicator& comm,
                                   const SharedWeights& weights) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/train/update/test_ranks.h"
+#include "lockstep/train/update/test_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -23,7 +24,7 @@ using ElementStep = std::function<void(ElementState& element, double gradient, i
 // Trains the made-up gradients of kSteps steps, and compares every element with the formula.
 void expect_formula(const Options& options, const ElementStep& formula) {
   SharedWeights weights(test::linear_layers({5, 7, 3}), at::kDouble, at::kCPU);
-  const Optimizer optimizer(resolve_rule(options), weights);
+  const Optimizer optimizer(test::resolved_rule(options), weights);
   const auto gradients = test::vectors_of(kSteps, weights.element_count(), at::kDouble);
   std::vector<ElementState> expected;
   for (int64_t i = 0; i < weights.element_count(); ++i)
@@ -104,7 +105,7 @@ TEST(Optimizer, WhatTheUserLeavesOpenDependsOnTheKind) {
   const auto rule_of = [](OptimizerKind kind) {
     Options options;
     options.optimizer = kind;
-    return resolve_rule(options);
+    return test::resolved_rule(options);
   };
   EXPECT_EQ(rule_of(OptimizerKind::sgdm).momentum, 0.9);
   EXPECT_EQ(rule_of(OptimizerKind::rmsprop).momentum, 0);
@@ -120,7 +121,7 @@ TEST(Optimizer, EachParameterHasItsRate) {
   EXPECT_TRUE(rate_parts(weights, {1, 1, 1, 1}).empty());
   const std::vector<RatePart> parts = rate_parts(weights, {0, 0, 10, 1});
   EXPECT_EQ(parts.size(), 3U) << "neighbours with one factor are one part";
-  const Optimizer optimizer(resolve_rule(options), weights, parts);
+  const Optimizer optimizer(test::resolved_rule(options), weights, parts);
   const at::Tensor start = weights.flat().clone(), gradient = at::ones_like(start);
   const int64_t middle = weights.slots()[2].offset + 2;
   const device::UpdateRule rule = optimizer.rule_at(0, 0.5);
@@ -137,7 +138,7 @@ TEST(Optimizer, ItsStateHasTheParametersNamesAndIsLive) {
   Options options;
   options.optimizer = OptimizerKind::adam;
   options.weight_decay = 0;
-  const Optimizer optimizer(resolve_rule(options), weights);
+  const Optimizer optimizer(test::resolved_rule(options), weights);
   const nn::NamedTensors state = optimizer.state(weights);
   ASSERT_EQ(state.size(), 4U);
   EXPECT_EQ(state[0].first, "0.weight.first");

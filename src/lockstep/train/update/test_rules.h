@@ -1,0 +1,13 @@
+// For tests: the rule of an optimizer as a run with these options has it.
+#pragma once
+
+#include "lockstep/train/planning/resolve.h"
+#include "lockstep/train/update/optimizer.h"
+
+namespace lockstep::train::test {
+
+inline device::UpdateRule resolved_rule(const Options& options) {
+  return rule_of(resolve_update(options, data::SampleKind::image));
+}
+
+}  // namespace lockstep::train::test
