@@ -98,7 +98,7 @@ class Damage(runs.TestFolders, unittest.TestCase):
                 time.sleep(0.01)
             for resume in ([], ["--resume"]):
                 printed = runs.run(*arguments, *resume, status=1)
-                self.assertIn("another program writes to the run", printed)
+                self.assertIn("another program is writing to the run", printed)
                 self.assertIn(f"process {first.pid} on", printed)
             self.assertIsNone(first.poll())
         finally:

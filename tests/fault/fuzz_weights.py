@@ -619,7 +619,7 @@ class Fuzz:
                 status, text, _, was_killed = self.run(words, kill, output)
                 self.counts["runs"] += 1
                 # ranks of a launcher that was killed may still be ending: the resume is told so, and tries again
-                if was_killed or "another program writes to the run" not in text or time.time() > until:
+                if was_killed or "another program is writing to the run" not in text or time.time() > until:
                     break
                 time.sleep(0.5)
             if status == "hang":

@@ -134,9 +134,9 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         exact, _ = self.train("decoded exactly", "--execution", "gpu", *few, "--decode", "exact", data=photos)
         self.assertNotEqual(runs.weights(first), runs.weights(exact))
         cache = ["--memory-share", "0", "--cache", self.folder / "decoded images"]
-        few = [("all four", PLACES["all four"]), ("two workers", ["--devices", "1", "--workers", "2"]), ("every epoch anew", ["--execution", "gpu", "--memory-share", "0"]),
+        places = [("all four", PLACES["all four"]), ("two workers", ["--devices", "1", "--workers", "2"]), ("every epoch anew", ["--execution", "gpu", "--memory-share", "0"]),
                ("into a cache", ["--execution", "gpu", *cache]), ("from the cache", ["--execution", "multi-gpu", *cache])]
-        for place, where in runs.some(few, [(place, where) for place, where in PLACES.items() if place != "all four"]):
+        for place, where in runs.some(places, [(place, where) for place, where in PLACES.items() if place != "all four"]):
             with self.subTest(place=place):
                 output, _ = self.train(f"decoded {place}", *where, *few, data=photos)
                 self.assertEqual(runs.weights(output), runs.weights(first))

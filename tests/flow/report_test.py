@@ -140,7 +140,7 @@ class Report(runs.TestFolders, unittest.TestCase):
         self.assertIn("lists other files than it did when the run began", Page(run / "report.html").text())
         shutil.rmtree(data)
         printed = runs.run("report", run)
-        self.assertIn("no confusions and mistakes", printed)
+        self.assertIn("cannot show confusions and mistakes", printed)
         page = Page(run / "report.html")
         self.assertIn("Not judged on images", page.text())
         self.assertEqual(len(page.of("svg")), 1)

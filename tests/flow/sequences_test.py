@@ -110,7 +110,7 @@ class Sequences(unittest.TestCase):
         for options, said in ((["--augment", "flip"], "--augment flip is for images"), (["--image-size", "8x8"], "--image-size 8x8 is for images"),
                               (["--resize", "crop"], "--resize crop is for images"), (["--decode", "fast"], "--decode fast is for images"),
                               (["--cache-size", "1"], "--cache-size 1 is for images"), (["--sort-by-length"], "add --shuffle never"),
-                              (["--network", "lenet"], 'needs images [channels,height,width], but "input" gives [2,23]'),
+                              (["--network", "lenet"], 'needs images [channels,height,width], but "input" returns [2,23]'),
                               (["--tbptt-length", "4", "--scale-with-workers", "batch"], "slots must not depend on the workers"),
                               (["--tbptt-length", "4", "--exchange", "average"], "replicas do not carry recurrent state on")):
             with self.subTest(said):

@@ -187,7 +187,7 @@ def check_refusals(reader, folder):
     colour = photo(61, 47)
     colour.save(folder / "real.jpg")
     (folder / "named.png").write_bytes((folder / "real.jpg").read_bytes())
-    assert "holds a JPEG, not a PNG; rename it" in reader.refusal(folder / "named.png")
+    assert "it is a JPEG, not a PNG; rename the file" in reader.refusal(folder / "named.png")
     for ending in ("bmp", "ppm", "tif", "webp", "jpg", "png"):
         path = folder / f"cut.{ending}"
         colour.save(path)

@@ -147,7 +147,7 @@ TEST_F(OptionsFile, MistakesAreNamedWithTheFile) {
   EXPECT_THAT(misspelt.context(), ElementsAre(HasSubstr("b.json")));
   EXPECT_THAT(error_of({"f", "--config", write("d.json", R"({"seed": "one"})")}).context().at(0),
               HasSubstr("d.json"));
-  EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("it is not JSON"));
+  EXPECT_THAT(error_of({"f", "--config", write("c.json", "{")}).message(), HasSubstr("not valid JSON"));
   const Error deep = error_of(
       {"f", "--config",
        write("e.json", R"({"seed": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}")});
@@ -246,8 +246,8 @@ TEST(WeightsDifference, NamesTheTensorsThatDiffer) {
   EXPECT_EQ(differences[0].name, "w");
   EXPECT_EQ(differences[0].different, 1);
   EXPECT_EQ(differences[0].largest, 0.5);
-  EXPECT_EQ(differences[1].note, "only in the first");
-  EXPECT_EQ(differences[2].note, "only in the second");
+  EXPECT_EQ(differences[1].note, "only in the first one");
+  EXPECT_EQ(differences[2].note, "only in the second one");
   EXPECT_EQ(different_tensors({{"w", a}}, {{"w", at::zeros({3, 2})}})[0].note, "Float [2,3] and Float [3,2]");
   EXPECT_NE(weights_hash({{"w", a}}), weights_hash({{"w", b}}));
 }

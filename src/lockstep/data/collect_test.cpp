@@ -45,8 +45,8 @@ TEST(Collect, RefusesWhatDoesNotFitByNumber) {
   EXPECT_THAT(said({}), HasSubstr("no mini-batch"));
   EXPECT_THAT(said({{}}), HasSubstr("mini-batch 1 has no images"));
   EXPECT_THAT(said({batch_of(4, 0), batch_of(3, 4), batch_of(4, 7)}),
-              HasSubstr("mini-batch 3 or the one before is of another size"));
-  EXPECT_THAT(said({batch_of(4, 0), batch_of(5, 4)}), HasSubstr("mini-batch 2 or the one before"));
+              HasSubstr("mini-batch 3 or the previous one differs in size"));
+  EXPECT_THAT(said({batch_of(4, 0), batch_of(5, 4)}), HasSubstr("mini-batch 2 or the previous one"));
   MiniBatch odd = batch_of(4, 0);
   odd.images = odd.images.to(at::kFloat);
   EXPECT_THAT(said({odd}), HasSubstr("mini-batch 1 has images of Float [4, 3, 2, 5]"));
@@ -58,7 +58,7 @@ TEST(Collect, RefusesWhatDoesNotFitByNumber) {
   EXPECT_THAT(said({odd}), HasSubstr("negative label"));
   odd = batch_of(4, 4);
   odd.images = odd.images.narrow(3, 0, 4);
-  EXPECT_THAT(said({batch_of(4, 0), odd}), HasSubstr("mini-batch 2 has images of another size"));
+  EXPECT_THAT(said({batch_of(4, 0), odd}), HasSubstr("mini-batch 2 has images of a different size"));
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ TEST(DatasetQueue, RefusesWhatImagesCannotBe) {
   EXPECT_THAT(message(plain_numbers(9), {.target_format = "CB"}),
               HasSubstr("dimensions \"B\" cannot be put in the order \"CB\""));
   EXPECT_THAT(message(plain_numbers(9), {.type = at::kLong}), HasSubstr("cannot be of type Long"));
-  EXPECT_THAT(message(Dataset(), {}), HasSubstr("without samples"));
+  EXPECT_THAT(message(Dataset(), {}), HasSubstr("at least one sample"));
 }
 
 TEST(Dataset, PartitionsCoverItAndAShuffleRepeats) {

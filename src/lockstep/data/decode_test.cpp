@@ -94,10 +94,10 @@ TEST(Jpeg, EveryKindGivesWhatPillowGives) {
 TEST(Decode, SaysWhatIsWrong) {
   const std::string png = bytes_of(test::kGrey8), jpeg = bytes_of(test::kJpegColour);
   EXPECT_EQ(failure("a.png", ""), "the file is empty");
-  EXPECT_EQ(failure("a.png", jpeg), "holds a JPEG, not a PNG; rename it");
-  EXPECT_EQ(failure("a.jpeg", png), "holds a PNG, not a JPEG; rename it");
-  EXPECT_EQ(failure("a.jpg", "GIF89a...."), "holds a GIF, not a JPEG");
-  EXPECT_EQ(failure("a.jpg", "hello, world"), "is not a JPEG");
+  EXPECT_EQ(failure("a.png", jpeg), "it is a JPEG, not a PNG; rename the file");
+  EXPECT_EQ(failure("a.jpeg", png), "it is a PNG, not a JPEG; rename the file");
+  EXPECT_EQ(failure("a.jpg", "GIF89a...."), "it is a GIF, not a JPEG");
+  EXPECT_EQ(failure("a.jpg", "hello, world"), "it is not a JPEG");
   EXPECT_EQ(failure("a.png", png.substr(0, 50)), "PNG ends at byte 50");
   EXPECT_EQ(failure("a.png", png.substr(0, 20)), "PNG ends at byte 20");
   EXPECT_EQ(failure("a.jpg", jpeg.substr(0, 200)), "JPEG ends at byte 200");
@@ -115,7 +115,7 @@ TEST(Decode, RefusesWhatSoFewBytesCannotHold) {
   jpeg.replace(frame + 5, 4, "\x20\x00\x20\x00", 4);
   EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("JPEG ends at byte"));
   jpeg.replace(frame + 5, 4, "\xff\xff\xff\xff", 4);
-  EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("65535x65535, more than the"));
+  EXPECT_THAT(failure("a.jpg", jpeg), HasSubstr("65535x65535 pixels, more than the"));
   std::string png = bytes_of(test::kGrey8);
   png.replace(16, 8, std::string("\x00\x00\x20\x00\x00\x00\x20\x00", 8));
   EXPECT_THAT(failure("a.png", png), HasSubstr("PNG ends at byte"));

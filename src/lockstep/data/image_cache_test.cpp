@@ -217,10 +217,10 @@ TEST(StreamedCopy, CopiesAnyLengthToAnyPlace) {
 }
 
 TEST_F(CacheTest, SaysWhyThereIsNone) {
-  EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("there is none"));
+  EXPECT_THAT(open(CacheUse::read).reason, HasSubstr("none exists"));
   EXPECT_FALSE(open(CacheUse::read).stale);
-  EXPECT_THAT(open(CacheUse::read, 1000).reason, HasSubstr("more than the 1000 B allowed"));
-  EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the 1000 B allowed"));
+  EXPECT_THAT(open(CacheUse::read, 1000).reason, HasSubstr("more than the limit of 1000 B"));
+  EXPECT_THAT(open(CacheUse::make, 1000).reason, HasSubstr("more than the limit of 1000 B"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cache"));
   folder_.write("file", "");
   EXPECT_THROW(open_image_cache(folder_.path() / "file", photos().store(), kFormat, CacheUse::make, kEnough),

@@ -82,7 +82,7 @@ TEST(ImageSet, BadSamplesAreNumberedAndNamed) {
   EXPECT_EQ(good.size(), 1);
   ASSERT_EQ(bad.size(), 2u);
   EXPECT_THAT(bad[0].source, HasSubstr("a/2.jpg"));
-  EXPECT_EQ(bad[1].reason, "holds a JPEG, not a PNG; rename it");
+  EXPECT_EQ(bad[1].reason, "it is a JPEG, not a PNG; rename the file");
 }
 
 }  // namespace

@@ -173,9 +173,9 @@ TEST(MiniBatchQueue, RefusesPartsThatThereAreNot) {
     return "";
   };
   EXPECT_THAT(refusal("none", {5, 4}), HasSubstr("cannot cut an image of 5x4 out of one of 4x6"));
-  EXPECT_THAT(refusal("none", {3}), HasSubstr("needs a height and a width"));
-  EXPECT_THAT(refusal("none", {0, 4}), HasSubstr("needs a height and a width"));
-  EXPECT_THAT(refusal("random-crop", {}), HasSubstr("no size to cut out"));
+  EXPECT_THAT(refusal("none", {3}), HasSubstr("needs a cut_out of at least 1x1"));
+  EXPECT_THAT(refusal("none", {0, 4}), HasSubstr("needs a cut_out of at least 1x1"));
+  EXPECT_THAT(refusal("random-crop", {}), HasSubstr("the size of the part to cut out"));
 }
 
 TEST(MiniBatchQueue, ShardsOfOneSize) {
@@ -263,10 +263,8 @@ TEST(MiniBatchQueue, AnErrorComesInItsTurnAndOnlyToItsWorker) {
     mine.next();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(
-        error.what(),
-        HasSubstr(
-            "cannot decode \"#45\" (sample 46 of 101): it is torn\n  while filling mini-batch 2 of epoch 1"));
+    EXPECT_THAT(error.what(), HasSubstr("cannot decode \"#45\" (sample 46 of 101): it is damaged\n  while "
+                                        "filling mini-batch 2 of epoch 1"));
   }
   EXPECT_EQ(mine.next()->cursor, (Cursor{0, 2}));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(other.next());

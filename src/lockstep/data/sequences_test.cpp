@@ -85,7 +85,7 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
               AllOf(HasSubstr("bad.ts\", line 8: \"x\" is not a finite number")));
   EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not one of the 2"));
   EXPECT_THAT(said(kHeader + "1,2:3:left\n"),
-              HasSubstr("line 7: channel 2 has 1 values, but the first has 2"));
+              HasSubstr("line 7: channel 2 has 1 values, but the first one has 2"));
   EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,2:left\n"),
               HasSubstr("line 8: the series has 1 channels, but the first one has 2"));
   EXPECT_THAT(said(kHeader + "1,?:3,4:left\n"), HasSubstr("a value is missing"));
@@ -93,7 +93,7 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
   EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is not a finite number"));
   EXPECT_THAT(said(kHeader + "left\n"), HasSubstr("line 7: the series has no class"));
   EXPECT_THAT(said(kHeader), HasSubstr("contains no sequences"));
-  EXPECT_THAT(said("@classLabel true a b\n"), HasSubstr("ends before its line @data"));
+  EXPECT_THAT(said("@classLabel true a b\n"), HasSubstr("ends before the line @data"));
   EXPECT_THAT(said("@classLabel true a a\n@data\n1:a\n"), HasSubstr("line 1: class \"a\" is named twice"));
   EXPECT_THAT(said("@timeStamps true\n@data\n"), HasSubstr("time stamps"));
   EXPECT_THAT(said("@targetLabel true\n@data\n"), HasSubstr("regression"));
@@ -102,11 +102,11 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
     EXPECT_THAT(said("@dimensions " + std::string(count) + "\n@classLabel true a b\n@data\n1:a\n"),
                 AllOf(HasSubstr("line 1: @dimensions cannot be \"" + std::string(count) +
                                 "\": it must be a whole number from 1 to 1000000"),
-                      HasSubstr("hint: it is the number of channels")));
+                      HasSubstr("hint: set it to the number of channels")));
   }
   EXPECT_THAT(said("@dimensions 2\n@classLabel true a b\n@data\n1:a\n"),
-              HasSubstr("line 4: the series has 1 channels, and @dimensions says 2"));
-  EXPECT_THAT(said("1,2:a\n"), HasSubstr("line 1: a line of the header begins with @ or #"));
+              HasSubstr("line 4: the series has 1 channels, but @dimensions says 2"));
+  EXPECT_THAT(said("1,2:a\n"), HasSubstr("line 1: a header line must begin with @ or #"));
   EXPECT_THAT(said(""), HasSubstr("@data"));
 }
 

@@ -105,7 +105,7 @@ TEST_F(RunFolderTest, SecondProgramIsToldWhoWrites) {
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   const std::string message = error_of([&] { RunFolder::open(root_ / "x"); });
-  EXPECT_THAT(message, HasSubstr("another program writes to the run"));
+  EXPECT_THAT(message, HasSubstr("another program is writing to the run"));
   EXPECT_THAT(message, HasSubstr("process " + std::to_string(child) + " on "));
   EXPECT_THAT(error_of([&] { RunFolder::create(root_ / "x"); }),
               HasSubstr("process " + std::to_string(child)));

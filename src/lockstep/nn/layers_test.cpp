@@ -22,8 +22,8 @@ namespace functional = torch::nn::functional;
 Instance make_one(const std::string& layer, NetworkInput input, bool flatten = true) {
   const std::string list = "[" + layer + (flatten ? R"(,{"type":"flatten"}])" : "]");
   const auto refused = complaint(list, input);
-  if (const size_t at = refused.find("gives ["); at != std::string::npos)
-    input.classes = std::stoll(refused.substr(at + 7));
+  if (const size_t at = refused.find("returns ["); at != std::string::npos)
+    input.classes = std::stoll(refused.substr(at + std::string_view("returns [").size()));
   return read_network(Json::parse(list), "one").make(input);
 }
 

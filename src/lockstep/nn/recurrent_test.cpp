@@ -199,17 +199,17 @@ TEST(Recurrent, WhatDoesNotFitIsSaid) {
   const NetworkInput input = sequences_of(kSteps, false);
   EXPECT_THAT(
       complaint(R"([{"type":"lstm","hidden":4}])"),
-      HasSubstr(R"(layer "0" (lstm) needs sequences [channels,time steps], but "input" gives [1,28,28])"));
+      HasSubstr(R"(layer "0" (lstm) needs sequences [channels,time steps], but "input" returns [1,28,28])"));
   EXPECT_THAT(complaint(R"([{"type":"gru"}])", input), HasSubstr(R"(needs "hidden")"));
   EXPECT_THAT(complaint(R"([{"type":"lstm","hidden":4},{"type":"lstm","hidden":4}])", input),
               HasSubstr(R"(set "output": "sequence" in the lstm or gru layer before it)"));
   EXPECT_THAT(
       complaint(R"([{"type":"lstm","hidden":4,"output":"sequence"},{"type":"linear","features":"classes"}])",
                 input),
-      HasSubstr(R"(needs "output": "last")"));
+      HasSubstr(R"(set "output": "last")"));
   EXPECT_THAT(complaint(R"([{"type":"lstm","hidden":4},{"type":"linear","features":"classes"}])",
                         sequences_of(kSteps, true)),
-              HasSubstr(R"(needs "output": "sequence")"));
+              HasSubstr(R"(set "output": "sequence")"));
   EXPECT_THAT(complaint(R"([{"type":"flatten"}])", input),
               HasSubstr("does not accept sequences: their lengths differ"));
   EXPECT_THAT(complaint(R"([{"type":"batch_norm"}])", input),

@@ -297,7 +297,7 @@ TEST_F(ParallelWrapperTest, AnIteratorsFaultsHaveANumber) {
               testing::HasSubstr("mini-batch 7 has the label 12, but there are 4 classes"));
   EXPECT_EQ(said(in_turn(batches), 13), "nothing");
   batches[6].images = batches[6].images.narrow(3, 0, 3);
-  EXPECT_THAT(said(in_turn(batches), 13), testing::HasSubstr("mini-batch 7 has images of another size"));
+  EXPECT_THAT(said(in_turn(batches), 13), testing::HasSubstr("mini-batch 7 has images of a different size"));
   int64_t calls = 0;
   EXPECT_THAT(said([&]() -> std::optional<data::MiniBatch> {
                 return ++calls < 8 ? std::optional(mini_batches()[0])
