@@ -101,7 +101,14 @@ TEST(StartProcess, PassesADescriptor) {
 
 TEST(StartProcess, EndsWithTheThreadThatStartedIt) {
   pid_t process = 0;
-  std::thread([&] { process = start_process(shell("sleep 100")); }).join();
+  std::thread([&] {
+    process = start_process(shell("sleep 100"));
+    // Before it runs the program it may not have asked for its end with this thread yet.
+    becomes_true([&] {
+      return first_line_of("/proc/" + std::to_string(process) + "/cmdline").find("sleep") !=
+             std::string::npos;
+    });
+  }).join();
   int status = 0;
   ASSERT_TRUE(becomes_true([&] { return ::waitpid(process, &status, WNOHANG) == process; }));
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
