@@ -106,7 +106,7 @@ void make_travelling([[maybe_unused]] T& value) {
     if (value.defined()) value = travelling(value);
   } else if constexpr (Described<T>) {
     T::describe(value, describe_detail::FieldVisitor{
-                           [](const char*, auto& item, const char*, Limits) { make_travelling(item); }});
+                           [](const char*, auto& item, const char*, FieldTraits) { make_travelling(item); }});
   } else if constexpr (IsVector<T>::value) {
     if constexpr (!std::is_arithmetic_v<typename T::value_type>) {
       for (auto& item : value) make_travelling(item);
@@ -129,7 +129,8 @@ void make_travelling([[maybe_unused]] T& value) {
 template <Described T>
 void write_struct(const T& value, const std::string& prefix, Json& fields, nn::NamedTensors& tensors) {
   T::describe(
-      value, describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, Limits) {
+      value,
+      describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, FieldTraits) {
         fields[field] = write_value<std::remove_cvref_t<decltype(item)>>(item, prefix + field, tensors);
       }});
 }
@@ -137,7 +138,8 @@ void write_struct(const T& value, const std::string& prefix, Json& fields, nn::N
 template <Described T>
 void read_struct(const Json& fields, const std::string& prefix, const nn::NamedTensors& tensors, T& value) {
   std::vector<std::string> known;
-  T::describe(value, describe_detail::FieldVisitor{[&](const char* field, auto& item, const char*, Limits) {
+  T::describe(value,
+              describe_detail::FieldVisitor{[&](const char* field, auto& item, const char*, FieldTraits) {
                 known.emplace_back(field);
                 read_value(find_field(fields, field), prefix + field, tensors, item);
               }});
