@@ -56,9 +56,9 @@ struct TrainingRequest {
   comm::Communicator* comm = nullptr;  ///< the ranks that train together, each with the same request; null:
                                        ///< this process alone. Rank 0 decides, has the run folder, and alone
                                        ///< prints and logs; an error breaks the group
-  std::vector<int64_t> gpus{};  ///< GPUs to use if the options name none: in a task those of its group
-  int64_t ranks_here = 1;       ///< number of ranks on this machine, which share its memory
-  int64_t rank_here = 0;        ///< index of this rank among them, which decides its GPU
+  std::vector<int64_t> gpus{};         ///< GPUs to use if the options name none: in a task those of its group
+  int64_t ranks_here = 1;              ///< number of ranks on this machine, which share its memory
+  int64_t rank_here = 0;               ///< index of this rank among them, which decides its GPU
   std::shared_ptr<device::GpuLink> gpu_link{};  ///< for ranks that are the GPUs of one process (gpu_ranks.h);
                                                 ///< options.workers then counts the workers of all
 };
