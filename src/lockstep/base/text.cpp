@@ -100,6 +100,8 @@ std::string shortest(double value) {
   return std::string(buffer.data(), end.ptr);
 }
 
+std::string quote(std::string_view text) { return "\"" + std::string(text) + "\""; }
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (true) {

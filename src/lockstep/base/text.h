@@ -34,6 +34,9 @@ std::string fixed(double value, int digits);
 /// The shortest text that reads back as the same double: 0.1 -> "0.1".
 std::string shortest(double value);
 
+/// "text", as values are written in messages. Not named quoted: that would be std::quoted for a std::string.
+std::string quote(std::string_view text);
+
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view text);

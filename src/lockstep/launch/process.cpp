@@ -136,6 +136,22 @@ bool read_available(int descriptor, const std::function<void(std::string_view)>&
   }
 }
 
+std::optional<End> try_wait_for_end(pid_t process) {
+  int status = 0;
+  const pid_t ended = ::waitpid(process, &status, WNOHANG);
+  if (ended == 0) return std::nullopt;
+  return ended == process ? End{status} : End{};
+}
+
+End wait_for_end(pid_t process) {
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(process, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  return ended == process ? End{status} : End{};
+}
+
 std::string text_of_status(int status) {
   if (WIFSIGNALED(status))
     return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,7 @@ struct Start {
 /// Starts a process and returns its id. It leads a process group, blocks no signal and has the default action
 /// for SIGPIPE. A detached process has none of the starter's descriptors but those that Start names. A
 /// process that cannot execute the program writes the reason to its standard error and ends with status 127.
-/// The caller waits for the process (waitpid). Throws io.
+/// The caller waits for the process (wait_for_end, try_wait_for_end). Throws io.
 pid_t start_process(const Start& start);
 
 /// Starts a detached process whose standard output and standard error are appended to a file.
@@ -59,6 +60,18 @@ Pipe make_pipe();
 
 /// Reads what a pipe holds now, in pieces. Returns false at the end of the stream.
 bool read_available(int descriptor, const std::function<void(std::string_view)>& take);
+
+/// How a process of start_process ended: a status of waitpid, or nothing where this program's other code has
+/// waited for the process.
+struct End {
+  std::optional<int> status;
+};
+
+/// Nothing while the process runs. After an end has been returned its id may be another process's.
+std::optional<End> try_wait_for_end(pid_t process);
+
+/// Waits without a limit.
+End wait_for_end(pid_t process);
 
 /// A status of waitpid: "was killed by signal 9 (Killed)", "ended with status 1".
 std::string text_of_status(int status);
