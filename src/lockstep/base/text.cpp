@@ -86,7 +86,7 @@ std::string as_duration(double seconds) {
 }
 
 std::string fixed(double value, int digits) {
-  if (std::isnan(value)) return "nan";  // its sign says nothing
+  if (std::isnan(value)) return "nan";  // its sign means nothing
   std::array<char, 64> buffer{};
   const auto end =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);

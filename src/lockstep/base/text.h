@@ -51,7 +51,7 @@ int width_of(std::string_view text);
 /// For a terminal: a blank for each end of line and tab, "?" for every other control character.
 std::string printable(std::string_view text);
 
-/// The number that the whole text is, without a sign "+" or blanks; nothing for any other text and for what T
+/// The number that is the whole text, without a sign "+" or blanks; nothing for any other text and for what T
 /// cannot hold. "inf" and "nan" are numbers.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {

@@ -45,15 +45,15 @@ inline const Kind kGloo{"gloo", true, 3, true, CommunicatorKind::gloo};
 
 inline const Kind kLinkedThreads{"linked", false, 3, false, CommunicatorKind::auto_, Link::threads};
 
-// In a process EXPECT would tell nobody.
+// In a process nobody would see a failed EXPECT.
 inline void expect(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("it does not hold that " + what);
 }
 
 using Work = std::function<void(Communicator&)>;
 
-// What the ranks of a kind need. The meeting place has threads, so it opens when all processes are there: a
-// fork may copy a lock that one holds.
+// What the ranks of a kind need. The meeting place has threads, so it opens after all processes are started:
+// a fork may copy a lock that a thread holds.
 struct Ground {
   std::shared_ptr<GroupMemory> memory;
   std::unique_ptr<MeetingPlace> place;
@@ -127,7 +127,7 @@ inline void run_process(int pipe, const std::function<void()>& work) {
   ::_exit(0);
 }
 
-// What each rank failed with; empty where it did not.
+// The failure of each rank; empty where it did not fail.
 inline std::vector<std::string> failures(const Kind& kind, const Work& work,
                                          const CommunicatorOptions& options = {.timeout = 20s}) {
   Ground ground(kind);

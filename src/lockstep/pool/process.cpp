@@ -62,7 +62,7 @@ std::string end_of(pid_t process) {
       ::kill(process, SIGKILL);
       killed = true;
     } else if (std::chrono::steady_clock::now() >= until + kEndingTime) {
-      return "does not end";  // in a system call that nothing interrupts; its death signal waits for it
+      return "does not end";  // in a system call that nothing interrupts; the kernel kills it after the call
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
