@@ -205,7 +205,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_a_custom_loop_sends_its_gradients_from_gpu_to_gpu(self):
-        """Between threads by copies (fit_on_pool_test.cpp), between processes over the link, which counts here."""
+        """Between threads by copies (on_pool/custom_loop_test.cpp), between processes over the link, which counts here."""
         program = self.program.parent / CUSTOM_LOOP.name
         shutil.copy(CUSTOM_LOOP, program)
         log = self.folder / "sent"

@@ -59,7 +59,7 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
             self.assertEqual(self.launch(count, self.digits, "--epochs", 1)[0], expected)
 
     def test_fit_predict_evaluate_and_layer_outputs(self):
-        """fit_on_pool_test.cpp's table, whose pools are the ranks here."""
+        """The table of on_pool/every_place_test.cpp, whose pools are the ranks here."""
         for count in (2, 3):
             words = [runs.PROGRAM, "run", "-n", count, FIT_ON_POOL, "--gtest_filter=FitOnPool.EveryPlaceGivesWhatOneProcessGives"]
             self.assertIn("[  PASSED  ] 1 test", self.end(self.start(words))[0])

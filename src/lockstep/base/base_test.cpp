@@ -217,6 +217,7 @@ TEST(Seed, PermutationIsAPureFunctionAndComplete) {
 TEST(Text, FiguresAsPeopleReadThem) {
   EXPECT_EQ(with_commas(9728), "9,728");
   EXPECT_EQ(with_commas(-1234567), "-1,234,567");
+  EXPECT_EQ(quote("a b"), "\"a b\"");
   EXPECT_EQ(as_duration(75), "1:15");
   EXPECT_EQ(as_bytes(7340032), "7.0 MB");
   EXPECT_EQ(shortest(0.1), "0.1");

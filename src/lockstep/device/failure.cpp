@@ -10,7 +10,7 @@
 namespace lockstep::device {
 namespace {
 
-// The first two sentences of LibTorch's message say how much memory was asked for, and on which GPU.
+// LibTorch uses several sentences; the first two say what could not be allocated, and on which GPU.
 Error gpu_out_of_memory(const std::string& text) {
   const size_t first = text.find(". ");
   const size_t second = first == std::string::npos ? first : text.find(". ", first + 2);

@@ -3,7 +3,7 @@
 // images and strides, a direct one for the rest, by products of matrices for kernels of 1 x 1. Vectors lie
 // along the channels, padded to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. Where
 // the processor has AMX, bfloat16 images take another way, products of matrices (tile_convolution.h). The
-// reference that checks all of them is in convolution_kernels_test.cpp.
+// reference that checks all of them is in internal/test_convolutions.h.
 #pragma once
 
 #include <cstdint>

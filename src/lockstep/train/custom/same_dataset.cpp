@@ -10,6 +10,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/sequences.h"
 #include "lockstep/train/custom/built_model.h"
 
@@ -119,8 +120,6 @@ std::string place_of(size_t rank, const Json& listing) {
   return "rank " + std::to_string(rank) + " (" + listing.at("host").get<std::string>() + ")";
 }
 
-std::string quoted(const Json& text) { return "\"" + text.get<std::string>() + "\""; }
-
 // Each rank's sample, null where it has none.
 std::string difference(int64_t index, const Json& own, const std::string& place, const Json& other,
                        const std::string& other_place) {
@@ -128,12 +127,12 @@ std::string difference(int64_t index, const Json& own, const std::string& place,
   if (own.is_null() || other.is_null()) {
     const auto& [there, without] =
         own.is_null() ? std::pair(other_place, place) : std::pair(place, other_place);
-    return begin + quoted((own.is_null() ? other : own).at("path")) + " on " + there + ", and " + without +
-           " has only " + std::to_string(index) + " samples";
+    return begin + quote((own.is_null() ? other : own).at("path").get_ref<const std::string&>()) + " on " +
+           there + ", and " + without + " has only " + std::to_string(index) + " samples";
   }
   const bool same_path = own.at("path") == other.at("path");
   const auto text = [&](const Json& sample) {
-    return quoted(sample.at("path")) +
+    return quote(sample.at("path").get_ref<const std::string&>()) +
            (same_path ? " of class " + sample.at("class").get<std::string>() : "");
   };
   return begin + text(own) + " on " + place + " and " + text(other) +

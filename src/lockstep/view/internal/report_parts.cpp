@@ -9,8 +9,8 @@
 namespace lockstep::view {
 namespace {
 
-constexpr size_t kMostNumbered = 30;   // classes up to which the matrix has its counts written in
-constexpr size_t kMostInMatrix = 150;  // and up to which there is one
+constexpr size_t kMostNumbered = 30;   // number of classes up to which the matrix shows its counts
+constexpr size_t kMostInMatrix = 150;  // number of classes up to which there is a matrix
 constexpr size_t kMostPairs = 12;
 constexpr double kStrong = 0.55;  // share of a colour from which text on it is white
 
@@ -18,7 +18,7 @@ std::string percent(double share) {
   return std::isnan(share) ? "–" : fixed(100 * share, 1) + "<small>&nbsp;%</small>";
 }
 
-// A number, and a bar of that share behind it.
+// A number, and behind it a bar of that length.
 std::string bar_cell(double share) {
   const std::string width = std::isnan(share) ? "0" : fixed(std::clamp(share, 0.0, 1.0), 4);
   return "<td class=\"bar\"><i style=\"--share:" + width + "\"></i><span>" + percent(share) + "</span></td>";
@@ -30,7 +30,7 @@ std::string class_row(const ClassFigures& row, const std::string& name, std::str
          bar_cell(row.f1) + "</tr>\n";
 }
 
-// The root makes single mistakes among thousands visible.
+// The square root makes single mistakes among thousands visible.
 double shade(int64_t count, int64_t samples, bool right) {
   if (count == 0 || samples == 0) return 0;
   const double share = static_cast<double>(count) / static_cast<double>(samples);
