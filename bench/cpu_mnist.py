@@ -31,7 +31,7 @@ def timed(command, output, environment=None):
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=environment)
     if done.returncode != 0:
-        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-2000:]}", "run it by itself")
+        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-2000:]}", "run it alone")
     return (output / MODEL).stat().st_mtime - start
 
 

@@ -23,7 +23,7 @@ WORKER = b"--lockstep-worker"
 
 
 def workers_of(client):
-    """Processes that were started as this client's workers, whoever is their parent by now."""
+    """Processes that were started as this client's workers, whatever their parent is now."""
     found = []
     for path in pathlib.Path("/proc").iterdir():
         if not path.name.isdigit():

@@ -66,7 +66,7 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         for line in launcher.stdout:
             noted += [time.monotonic() - start] if re.search(
                 rf"rank {rank} \(process {ranks[rank]}\) on \S+ has given no sign of life for 4 s", line) else []
-        self.assertEqual(launcher.wait(timeout=60), 1, "130 is for who was interrupted")
+        self.assertEqual(launcher.wait(timeout=60), 1, "130 means interrupted")
         launcher.stdout.close()
         self.assertGreaterEqual(len(noted), RANKS - 1)
         self.assertLess(noted[0], SECONDS_TO_END)

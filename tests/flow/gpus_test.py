@@ -220,7 +220,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(output), runs.weights(whole))
 
     def test_training_in_tasks_of_a_pool(self):
-        """The tests of fit and of loops of one's own in groups of threads and of processes, whose workers have a GPU
+        """The tests of fit and of custom loops in groups of threads and of processes, whose workers have a GPU
         each here."""
         program = self.program.parent / FIT_ON_POOL.name
         shutil.copy(FIT_ON_POOL, program)

@@ -19,7 +19,7 @@ SECONDS_PER_RUN = 120
 SKIPPED = 77  # the exit status of a test that left something out
 IS_LONG = bool(os.environ.get("LOCKSTEP_LONG"))  # scripts/test --long
 
-# What runs keep without being asked is not for the folder of whoever tests.
+# The caches that runs keep automatically must not be in the user's folder.
 CACHES = tempfile.TemporaryDirectory(prefix="lockstep-test-caches-")
 os.environ["XDG_CACHE_HOME"] = CACHES.name
 
