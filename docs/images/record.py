@@ -214,7 +214,7 @@ def draw_row(cells):
         if kind != "text":
             strokes.setdefault((color, kind), []).append(strokes_of(begin, signs, kind))
             continue
-        # Blanks separate words in the image: each word is placed separately, so that another font's widths do not add up.
+        # Blanks separate words, and each word is placed separately, so that another font's widths do not add up.
         for word in re.finditer(r"\S+(?: \S+)*", signs):
             style = " ".join(name for name in (f"c{color}" if color in COLORS else "", "b" if bold else "") if name)
             attributes = f' class="{style}"' if style else ""

@@ -21,10 +21,9 @@ constexpr int64_t kMiniBatch = 16, kSide = 256;
 
 // Little work with much memory.
 nn::Network network() {
-  return nn::read_network(
-      parse_json(
-          R"({"layers": [{"type": "max_pool", "kernel": 16}, {"type": "flatten"}, {"type": "linear", "features": "classes"}]})"),
-      "pooled");
+  return nn::read_network(parse_json(R"({"layers": [{"type": "max_pool", "kernel": 16}, {"type": "flatten"},)"
+                                     R"( {"type": "linear", "features": "classes"}]})"),
+                          "pooled");
 }
 
 int64_t bytes_trained(const std::filesystem::path& output, const at::Tensor& images) {
