@@ -53,7 +53,7 @@ data::Dataset dataset(std::vector<data::Sequence> sequences) {
 void client(Session&) {
   const nn::Network network =
       nn::read_network(Json::parse(R"([{"name": "lstm", "type": "lstm", "hidden": 16, "output": "last"},
-                                                               {"name": "fc", "type": "linear", "features": "classes"}])"),
+                                     {"name": "fc", "type": "linear", "features": "classes"}])"),
                        "small_lstm");
   const auto streams = make_streams(120, 1), held_out = make_streams(40, 2);
 
