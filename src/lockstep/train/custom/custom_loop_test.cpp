@@ -1,4 +1,4 @@
-// The parts of loops of one's own, on pools of threads: the same weights for any number of workers, MATLAB's
+// The functions for custom loops, on pools of threads: the same weights for any number of workers, MATLAB's
 // style, agreement on data.
 #include <algorithm>
 #include <cmath>
@@ -69,8 +69,8 @@ TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
     EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
 }
 
-// In each epoch a worker has other samples, so each of them comes to all. Rank 1 reads when rank 0 has: no
-// two of them decode one sample at the same time.
+// In each epoch a worker has other samples, so every worker gets each of them. Rank 1 reads after rank 0, so
+// they never decode one sample at the same time.
 TEST(CustomLoop, WorkersThatShareTheirImagesDecodeEachOnce) {
   const auto counted = std::make_shared<CountedHalves>(90);
   on_workers(2, [counted](pool::Worker& worker) {
@@ -81,7 +81,7 @@ TEST(CustomLoop, WorkersThatShareTheirImagesDecodeEachOnce) {
     while (queue.next()) {
     }
     if (worker.rank() == 0) worker.comm().barrier();
-    worker.comm().barrier();  // images are there as long as rank 0's queue
+    worker.comm().barrier();  // images are kept as long as rank 0's queue exists
     return 0;
   });
   EXPECT_EQ(counted->reads(), 90);
@@ -148,10 +148,10 @@ TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
   }
 }
 
-// What fp16-mixed did: weights, steps, which of them were skipped, and the scale at the end.
+// The result of fp16-mixed: weights, steps, which of them were skipped, and the scale at the end.
 using Scaled = std::tuple<uint64_t, int64_t, std::vector<int64_t>, double>;
 
-// With a loss so much larger that the first scales are too large for 16 bits.
+// With a loss that is so large that the first scales overflow in 16 bits.
 template <class Updater>
 Scaled train_scaled(pool::Worker& worker) {
   const BuiltModel model = build(worker, net(), halves(90), {.seed = 3, .precision = Precision::fp16_mixed});
@@ -260,8 +260,8 @@ TEST(CustomLoop, AveragedVarianceLosesThePartBetweenShards) {
   EXPECT_DOUBLE_EQ(pooled(low, high).deviation[0] / 7, (3 + 3 + 8 * 1.0) / 7);
 }
 
-// Every rank has its part of the data; all end with the first that has none, so the tail of the others is
-// dropped.
+// Every rank has its part of the data. All end when the first rank has no more, so the rest of the others'
+// data is dropped.
 TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
   const auto run = [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(90), {.seed = 3 + worker.rank()});
@@ -367,7 +367,7 @@ TEST(CustomLoop, OtherDataIsNamedBeforeTheFirstStep) {
                                " are alike, but of other classes or chosen from other data"));
 }
 
-// Each rank has the files in another place, which is no difference.
+// Each rank has the files in another folder, which does not count as a difference.
 TEST(CustomLoop, TheFirstFileThatDiffersIsNamedWithItsPathOnBothRanks) {
   const auto error_with = [](const std::string& changed) {
     return error_on_workers(3, [changed](pool::Worker& worker) {
@@ -448,7 +448,8 @@ TEST(CustomLoop, GradientsThatAreKeptAreThoseOfTheirStep) {
   EXPECT_EQ(on_workers(1, run), on_workers(2, run));
 }
 
-// What cannot be copied from shows without a GPU that the loss would have got it on the model's device.
+// A tensor without values cannot be copied. It shows without a GPU that the loss would have got it on the
+// model's device.
 TEST(CustomLoop, TargetsComeToTheModelsDevice) {
   const std::string error = error_on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(20));
