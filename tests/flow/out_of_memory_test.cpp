@@ -283,7 +283,7 @@ TEST_F(OutOfMemory, WithoutTheOptionItIsAnErrorAndAResumeMaySplit) {
     EXPECT_THAT(
         error.hint(),
         HasSubstr("--shards 8 computes 4 at once, and --accumulate 2 computes 4 at once of the same shards; "
-                  "--on-out-of-memory split does so by itself, also with --resume; or use a smaller"));
+                  "--on-out-of-memory split does this automatically, also with --resume; or use a smaller"));
   }
   one.options = R"({"resume": true})";
   fit(job_of(one), options_of(one));

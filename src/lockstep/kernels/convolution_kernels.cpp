@@ -120,35 +120,43 @@ const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
   return device::has_matrix_unit() ? kWithMatrixUnit : vector_convolution_kernels<BFloat16>();
 }
 
-// Milliseconds for forward, gradient by input, gradient by weight; ours against oneDNN's.
-//   float     1->20 5x5 of 28x28:     0.11, -, 0.12       0.29, -, 0.23      3->32 3x3 of 32x32:      0.37,
-//   -, 0.40     0.41, -, 0.48
-//             20->20 3x3 of 24x24:    0.30, 0.30, 0.30    0.94, 0.94, 1.01   3->64 3x3 of 32x32:      0.84,
-//             -, 0.86     0.69, -, 0.90 20->50 5x5 of 12x12:    0.17, 0.15, 0.22    0.68, 0.83, 0.70   20->20
-//             1x1 of 24x24:     0.10, 0.10, 0.14  0.18, 0.19, 0.25 64->64 3x3 of 32x32:    3.9, 3.9, 4.2
-//             10.7, 10.7, 12.5   20->20 7x7 of 24x24:     4.2, 4.2, 4.4     5.0, 5.1, 5.3 256->256 3x3 of
-//             4x4:    2.5, 2.1, 3.1       3.0, 3.3, 4.6      48->48 7x7 of
-//             14x14:     6.5, 6.6, 6.6     5.4, 5.6, 6.5 512->512 3x3 of
-//             4x4:    10.1, 10.2, 17.0    12.4, 10.0, 28.8   64->64 1x1 of
-//             32x32:     1.4, 1.3, 1.6     1.3, 1.4, 1.6
-//   bfloat16  1->20 5x5 of 28x28:     0.13, -, 0.14       0.21, -, 0.81      20->20 3x3 of 24x24:     0.32,
-//   0.32, 0.30  0.51, 0.51, 0.71
-//             20->50 5x5 of 12x12:    0.17, 0.15, 0.22    0.34, 0.50, 0.46   256->256 3x3 of
-//             8x8:     5.0, 5.0, 5.9     4.8, 4.8, 5.9
-// With AMX, bfloat16, all three passes on one core of an Intel Xeon of the fourth generation, ours against
-// oneDNN's (batches of 16 above the line, 4 below):
-//             20->20 3x3 of 24x24:      1.23   1.90                          20->50 5x5 of 12x12: 0.96   1.62
-//             (batches of 8) 64->64 3x3 of 32x32:      13.1   13.5                          64->64 1x1 of
-//             32x32:      2.2    2.3 64->64 3x3 of 8x8:        0.96   1.65                          256->256
-//             3x3 of 2x2:      4.8    12.1
-//             -------------------------------
-//             16->64 3x3 of 55x55:      2.6    3.0                           128->32 1x1 of
-//             55x55:     2.2    2.6 48->192 3x3 of 27x27:     2.9    6.0                           512->64
-//             1x1 of 13x13:     0.71   0.84
+// clang-format off
+// Milliseconds of each pass: forward, gradient by input, gradient by weight. A dash: not measured.
+//   float32                   ours                   oneDNN
+//   1->20     5x5 of 28x28    0.11   -      0.12     0.29   -      0.23
+//   3->32     3x3 of 32x32    0.37   -      0.40     0.41   -      0.48
+//   3->64     3x3 of 32x32    0.84   -      0.86     0.69   -      0.90
+//   20->20    1x1 of 24x24    0.10   0.10   0.14     0.18   0.19   0.25
+//   20->20    3x3 of 24x24    0.30   0.30   0.30     0.94   0.94   1.01
+//   20->20    7x7 of 24x24    4.2    4.2    4.4      5.0    5.1    5.3
+//   20->50    5x5 of 12x12    0.17   0.15   0.22     0.68   0.83   0.70
+//   48->48    7x7 of 14x14    6.5    6.6    6.6      5.4    5.6    6.5
+//   64->64    1x1 of 32x32    1.4    1.3    1.6      1.3    1.4    1.6
+//   64->64    3x3 of 32x32    3.9    3.9    4.2     10.7   10.7   12.5
+//   256->256  3x3 of 4x4      2.5    2.1    3.1      3.0    3.3    4.6
+//   512->512  3x3 of 4x4     10.1   10.2   17.0     12.4   10.0   28.8
+//   bfloat16                  ours                   oneDNN
+//   1->20     5x5 of 28x28    0.13   -      0.14     0.21   -      0.81
+//   20->20    3x3 of 24x24    0.32   0.32   0.30     0.51   0.51   0.71
+//   20->50    5x5 of 12x12    0.17   0.15   0.22     0.34   0.50   0.46
+//   256->256  3x3 of 8x8      5.0    5.0    5.9      4.8    4.8    5.9
+// Milliseconds of all three passes with AMX, bfloat16, on one core of an Intel Xeon of the fourth generation.
+//   batch  convolution               ours   oneDNN
+//      16  20->20    3x3 of 24x24     1.23     1.90
+//       8  20->50    5x5 of 12x12     0.96     1.62
+//      16  64->64    1x1 of 32x32     2.2      2.3
+//      16  64->64    3x3 of 8x8       0.96     1.65
+//      16  64->64    3x3 of 32x32    13.1     13.5
+//      16  256->256  3x3 of 2x2       4.8     12.1
+//       4  16->64    3x3 of 55x55     2.6      3.0
+//       4  48->192   3x3 of 27x27     2.9      6.0
+//       4  128->32   1x1 of 55x55     2.2      2.6
+//       4  512->64   1x1 of 13x13     0.71     0.84
+// clang-format on
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;
-  if (!kFloat && device::has_matrix_unit()) return true;  // the lower table
+  if (!kFloat && device::has_matrix_unit()) return true;  // the second table
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd) {
     // It transforms all weights in each pass, for which there must be enough tiles.

@@ -1,5 +1,6 @@
 // Convolutions of bfloat16 images on Intel's AMX.
 #include "lockstep/kernels/internal/tile_convolution.h"
+#include "lockstep/kernels/internal/tile_gradient.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -24,8 +24,8 @@
 namespace lockstep::train {
 namespace {
 
-// The first weights: drawn on every rank by one seed, read from the file by rank 0 alone, whose weights
-// count.
+// Every rank draws the first weights with the same seed. Only rank 0 reads the file, and all ranks then take
+// its weights.
 nn::Instance make_instance(const pool::Worker& worker, const nn::Network& network,
                            const nn::NetworkInput& input, const BuildOptions& options) {
   nn::Instance instance = seeded_instance(network, input, options.seed);
@@ -43,7 +43,7 @@ at::Tensor placed(const at::Tensor& input, const SharedWeights& weights) {
 void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
   if (parts.input.time_steps == 0 || !parts.instance.forward_sequences) {
     throw Error(ErrorCode::invalid_option, "the network takes no sequences",
-                "build it for a dataset of sequences; a module of one's own needs Tensor forward(const "
+                "build it for a dataset of sequences; your own module needs Tensor forward(const "
                 "nn::Sequences&)");
   }
   const at::IntArrayRef sizes = shard.input.sizes();
@@ -54,7 +54,7 @@ void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
               "leave ShardOutput::format empty");
 }
 
-// Empty: zeros.
+// The state with which the shard begins; empty: zeros.
 std::vector<at::Tensor> hidden_states_into(const BuiltModel::Parts& parts, const data::Shard& shard,
                                            const StreamStates& states) {
   if (parts.instance.hidden_state.empty() || !shard.continues.defined() ||
@@ -64,9 +64,9 @@ std::vector<at::Tensor> hidden_states_into(const BuiltModel::Parts& parts, const
   if (left == states.end() || left->second.empty() || left->second.front().size(0) != shard.count) {
     throw Error(
         ErrorCode::invalid_option,
-        "shard " + std::to_string(shard.index) + " continues sequences whose recurrent state is not there",
-        "walk over pieces of streams in their order, .order = {.shuffle = data::Shuffle::never}, from the "
-        "first, in mini-batches of as many samples as there are slots");
+        "shard " + std::to_string(shard.index) + " continues sequences whose recurrent state is missing",
+        "read pieces of streams in their order, .order = {.shuffle = data::Shuffle::never}, from the "
+        "first one, in mini-batches of as many samples as there are slots");
   }
   return rows_to_begin_with(left->second, shard);
 }
@@ -221,9 +221,8 @@ data::SharedImages shared_images(const pool::Worker& worker) {
 BuiltModel build(pool::Worker& worker, const nn::Network& network, const nn::NetworkInput& input,
                  const BuildOptions& options) {
   if (options.precision == Precision::auto_) {
-    throw Error(ErrorCode::invalid_option,
-                "a model for a loop of one's own cannot choose its precision by a trial",
-                "say single, double_, bf16_mixed or fp16_mixed");
+    throw Error(ErrorCode::invalid_option, "a model for a custom loop cannot choose its precision by a trial",
+                "give single, double_, bf16_mixed or fp16_mixed");
   }
   const at::Device device = open_device(worker.device().is_cpu() ? "cpu" : "cuda", worker.device().index());
   const nn::Instance instance = make_instance(worker, network, input, options);

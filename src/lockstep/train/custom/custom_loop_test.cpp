@@ -113,8 +113,8 @@ TEST(CustomLoop, AveragedVarianceLosesThePartBetweenShards) {
   EXPECT_DOUBLE_EQ(pooled(low, high).deviation[0] / 7, (3 + 3 + 8 * 1.0) / 7);
 }
 
-// Every rank has its part of the data; all end with the first that has none, so the tail of the others is
-// dropped.
+// Every rank has its part of the data. All end when the first rank has no more, so the rest of the others'
+// data is dropped.
 TEST(CustomLoop, PartitionsEndTogetherAndRanksAgree) {
   const auto run = [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(90), {.seed = 3 + worker.rank()});
@@ -224,7 +224,8 @@ TEST(CustomLoop, GradientsThatAreKeptAreThoseOfTheirStep) {
   EXPECT_EQ(on_workers(1, run), on_workers(2, run));
 }
 
-// What cannot be copied from shows without a GPU that the loss would have got it on the model's device.
+// A tensor without values cannot be copied. It shows without a GPU that the loss would have got it on the
+// model's device.
 TEST(CustomLoop, TargetsComeToTheModelsDevice) {
   const std::string error = error_on_workers(1, [](pool::Worker& worker) {
     const BuiltModel model = build(worker, net(), halves(20));

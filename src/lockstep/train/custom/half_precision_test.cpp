@@ -15,10 +15,10 @@ namespace {
 using namespace test;
 using ::testing::HasSubstr;
 
-// What fp16-mixed did: weights, steps, which of them were skipped, and the scale at the end.
+// The result of fp16-mixed: weights, steps, which of them were skipped, and the scale at the end.
 using Scaled = std::tuple<uint64_t, int64_t, std::vector<int64_t>, double>;
 
-// With a loss so much larger that the first scales are too large for 16 bits.
+// With a loss that is so large that the first scales overflow in 16 bits.
 template <class Updater>
 Scaled train_scaled(pool::Worker& worker) {
   const BuiltModel model = build(worker, net(), halves(90), {.seed = 3, .precision = Precision::fp16_mixed});

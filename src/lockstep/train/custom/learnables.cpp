@@ -16,7 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-// Throws where a value is out of the limits that its `describe` gives.
+// Throws if a value is outside the limits in its `describe`.
 template <class T>
 const T& checked(const T& options) {
   T copy;
@@ -56,14 +56,14 @@ void check_list(const std::vector<at::Tensor>& parameters, const std::vector<at:
       continue;
     throw Error(ErrorCode::invalid_option,
                 "learnable " + std::to_string(i) + " is " + c10::str(parameter.sizes()) +
-                    ", and its place among the " + what +
+                    ", and its entry in the " + what +
                     (list[i].defined() ? " holds " + c10::str(list[i].sizes()) + " of type " +
                                              c10::toString(list[i].scalar_type())
                                        : " is empty"));
   }
 }
 
-// None: of a step that is skipped.
+// An empty list of gradients belongs to a skipped step.
 void check_gradients(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients) {
   if (!gradients.empty()) check_list(parameters, gradients, "gradients");
 }
@@ -76,7 +76,7 @@ void apply_on_cpu(const device::UpdateRule& rule, const at::Tensor& gradient, co
                               weight.numel());
 }
 
-// In place, by the kernels of the trainer. Weight and state are contiguous.
+// In place, with the trainer's kernels. Weight and state are contiguous.
 void apply(const device::UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight,
            const at::Tensor& first, const at::Tensor& second) {
   const at::Tensor dense = gradient.contiguous();
@@ -98,7 +98,7 @@ std::vector<double> block_squares_on_cpu(const at::Tensor& flat) {
   return squares;
 }
 
-// One for each block, as the trainer's updaters have them.
+// One for each block, as in the trainer's updaters.
 std::vector<double> block_squares(const at::Tensor& flat) {
   const bool is_double = flat.scalar_type() == at::kDouble;
   if (flat.is_cpu())
@@ -120,8 +120,8 @@ std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
-// Where some require a gradient, those that do not are frozen, and weight decay would move them still. Plain
-// tensors are all learned.
+// If some require a gradient, the others are frozen; weight decay must not change them. If none does, all are
+// learned.
 std::vector<bool> learned_of(const std::vector<at::Tensor>& parameters) {
   std::vector<bool> learned;
   for (const at::Tensor& parameter : parameters) learned.push_back(parameter.requires_grad());
@@ -247,7 +247,7 @@ void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double lea
   if (gradients.empty()) return void(++skipped_);
   device::UpdateRule rule = corrected(rule_, made);
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].requires_grad()) continue;  // frozen: weight decay would move it still
+    if (!parameters_[i].requires_grad()) continue;  // frozen: weight decay must not change it
     rule.learning_rate = learning_rate * factors_[i];
     apply(rule, gradients[i], parameters_[i].detach(), at_or_none(first_, i), at_or_none(second_, i));
   }

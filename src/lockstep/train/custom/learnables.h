@@ -1,6 +1,6 @@
-// Optimizers for loops of one's own: plain functions over lists of learnables, and objects that keep the
-// state between steps. No gradients at all are those of a step that `exchange` skipped (fp16-mixed): nothing
-// changes then.
+// Optimizers for custom loops: plain functions over lists of learnables, and objects that keep the state
+// between steps. An empty list of gradients belongs to a step that `exchange` skipped (fp16-mixed); it
+// changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -52,14 +52,14 @@ struct SgdmUpdate {
   std::vector<at::Tensor> velocity;
 };
 
-/// One step of SGD with momentum, PyTorch's arithmetic: new tensors, the ones given stay as they are.
-/// `velocity` is what the last step gave, empty before the first. Lists have one tensor for each learnable,
-/// float or double. Parameters that require no gradient keep their values where others require one: they are
-/// frozen. Throws invalid_option when lists do not fit together.
+/// One step of SGD with momentum, with PyTorch's arithmetic. Returns new tensors and does not change its
+/// arguments. `velocity` is the result of the last step, empty before the first one. Each list has one tensor
+/// for each learnable, float or double. If some parameters require a gradient, the others are frozen and keep
+/// their values. Throws invalid_option if the lists do not fit together.
 SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
                        const std::vector<at::Tensor>& velocity = {}, const SgdmOptions& options = {});
 
-/// Adam's state after `iteration` steps; the one of a fresh AdamMoments is before the first.
+/// Adam's state after `iteration` steps. A new AdamMoments is the state before the first step.
 struct AdamMoments {
   int64_t iteration = 0;
   std::vector<at::Tensor> mean = {};  ///< of gradients
@@ -71,11 +71,12 @@ struct AdamUpdate {
   AdamMoments moments;
 };
 
-/// One step of Adam (Kingma and Ba 2015), PyTorch's arithmetic; as sgdm_update.
+/// One step of Adam (Kingma and Ba 2015), with PyTorch's arithmetic; otherwise as sgdm_update.
 AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
                        const AdamMoments& moments = {}, const AdamOptions& options = {});
 
-/// An update rule of one's own: f(parameter, gradient) for each learnable, without a graph; the new values.
+/// A custom update rule: calls f(parameter, gradient) for each learnable, without a graph, and returns the
+/// new values.
 std::vector<at::Tensor> update(
     const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
     const std::function<at::Tensor(const at::Tensor& parameter, const at::Tensor& gradient)>& f);
@@ -85,26 +86,27 @@ void update(const BuiltModel& model, const std::vector<at::Tensor>& gradients,
             const std::function<at::Tensor(const std::string& name, const at::Tensor& parameter,
                                            const at::Tensor& gradient)>& f);
 
-/// PyTorch's clip_grad_norm_ for what `exchange` gave, with the arithmetic of `lockstep train
-/// --gradient-clip`: where the L2 norm of all gradients together is larger than `most`, they become new
-/// tensors, scaled down to it. Gives the norm that they had. Every rank calls it with the same gradients, and
-/// has the same then. Throws invalid_option unless most is above 0, or when the gradients are not the
+/// PyTorch's clip_grad_norm_ for the gradients from `exchange`, with the arithmetic of `lockstep train
+/// --gradient-clip`: if the L2 norm of all gradients together is larger than `most`, they are replaced by new
+/// tensors, scaled to this norm. Returns the norm before that. Every rank calls it with the same gradients
+/// and gets the same result. Throws invalid_option unless most is above 0, and if the gradients are not the
 /// model's.
 double clip_gradients(const BuiltModel& model, std::vector<at::Tensor>& gradients, double most);
 
-/// Learn-rate factors for a model's learnables: those of the layer `name` (and below) have `factor`, all
-/// others `other`.
+/// Learning-rate factors for a model's learnables: `factor` for those of the layer `layer` (and of layers in
+/// it), `other` for all others.
 std::vector<double> learn_rate_factors(const BuiltModel& model, const std::string& layer, double factor,
                                        double other);
 
-/// sgdm_update and adam_update in place, with the state kept here. step() changes the parameters that were
-/// given: model.parameters() are the model's.
+/// sgdm_update and adam_update in place, with their state. step() changes the parameters that were given;
+/// model.parameters() are the model's own.
 class LearnableUpdater {
  public:
-  /// One step; all gradients must be there, or none. Without a rate it is that of the options.
+  /// One step, with a gradient for each parameter or an empty list. Without a learning rate it uses that of
+  /// the options.
   void step(const std::vector<at::Tensor>& gradients);
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
-  /// Calls of step(), those without gradients too: what a schedule goes by.
+  /// The number of calls of step(), also of those without gradients. Use it for a schedule.
   int64_t steps() const { return steps_; }
 
  protected:
@@ -122,7 +124,7 @@ class LearnableUpdater {
 
 class Sgdm : public LearnableUpdater {
  public:
-  /// `factors` multiply the rate of each learnable; empty: all 1.
+  /// `factors` multiply the learning rate of each learnable; empty: all 1.
   explicit Sgdm(std::vector<at::Tensor> parameters, const SgdmOptions& options = {},
                 std::vector<double> factors = {});
 };

@@ -71,7 +71,7 @@ TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {
   EXPECT_TRUE(at::equal(adam_parameters[0], pure_adam.parameters[0]));
 }
 
-// As of `exchange` in fp16-mixed.
+// As `exchange` returns it in fp16-mixed.
 TEST(Learnables, AStepWithoutGradientsIsNotMade) {
   const at::Tensor first = at::randn({7});
   const auto copy = [&] { return std::vector<at::Tensor>{first.clone().requires_grad_()}; };

@@ -1,4 +1,4 @@
-// Ranks that read other data would train on without a word; so they are compared before the first step.
+// Ranks with different data would train without any error, so their data are compared before the first step.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -25,7 +25,7 @@ at::Tensor bytes_of(const std::string& text) {
   return bytes;
 }
 
-// Each rank's own, on every rank.
+// The values of all ranks, on every rank.
 std::vector<Json> gathered(comm::Communicator& comm, const Json& own) {
   std::vector<Json> all;
   for (const at::Tensor& bytes :
@@ -54,8 +54,8 @@ Json sample_of(const data::Dataset& dataset, int64_t index) {
   return {{"path", dataset.store().source(index)}, {"class", class_of(dataset, index)}};
 }
 
-// Two ranks may have the data in different places: what stands before the names in which their first paths
-// end alike.
+// Two ranks may have the data in different folders. The root is the part of a path before the names that the
+// ranks' first paths have in common at their end.
 std::string root_of(const std::string& path, const std::string& other) {
   const auto begins_name = [](const std::string& text, size_t from_end) {
     return from_end == text.size() || text[text.size() - 1 - from_end] == '/';
@@ -69,7 +69,7 @@ std::string root_of(const std::string& path, const std::string& other) {
   return names == 0 ? "" : path.substr(0, path.size() - names);
 }
 
-// What listings count of an image's source: the path below the root, or the number in a file.
+// The part of an image's source that listings include: the path below the root, or the number in a file.
 std::string_view below(std::string_view root, std::string_view source) {
   const size_t mark = source.rfind('#');
   const bool numbered = mark != std::string_view::npos && mark + 1 < source.size() &&
@@ -84,7 +84,7 @@ uint64_t hash_of_sequence(const data::Datastore& store, int64_t index, uint64_t 
                  hash_of(std::as_bytes(store.time_step_labels(index)), seed));
 }
 
-// Of what listings count: of an image where it lies, of a sequence its values; and the class.
+// Over the parts that listings include: the path of an image, or the values of a sequence, and the class.
 uint64_t hash_of_sample(const data::Dataset& dataset, int64_t index, const std::string& root) {
   const data::Datastore& store = dataset.store();
   const uint64_t of_class = hash_of(class_of(dataset, index));
@@ -92,8 +92,8 @@ uint64_t hash_of_sample(const data::Dataset& dataset, int64_t index, const std::
                                                     : hash_of(below(root, store.source(index)), of_class);
 }
 
-// The first sample that ranks 0 and `other` have differently; the smaller count where there is none. Every
-// rank calls it.
+// The first sample that differs between rank 0 and `other`; the smaller count if there is none. Every rank
+// calls it.
 int64_t first_difference(comm::Communicator& comm, const data::Dataset& dataset,
                          const std::vector<Json>& listings, size_t other) {
   const auto rank = static_cast<size_t>(comm.rank());
@@ -116,10 +116,11 @@ int64_t first_difference(comm::Communicator& comm, const data::Dataset& dataset,
   return count;
 }
 
-std::string place_of(size_t rank, const Json& listing) {
+std::string name_of_rank(size_t rank, const Json& listing) {
   return "rank " + std::to_string(rank) + " (" + listing.at("host").get<std::string>() + ")";
 }
 
+<<<<<<< HEAD
 // Each rank's sample, null where it has none.
 std::string difference(int64_t index, const Json& own, const std::string& place, const Json& other,
                        const std::string& other_place) {
@@ -129,14 +130,26 @@ std::string difference(int64_t index, const Json& own, const std::string& place,
         own.is_null() ? std::pair(other_place, place) : std::pair(place, other_place);
     return begin + quote((own.is_null() ? other : own).at("path").get_ref<const std::string&>()) + " on " +
            there + ", and " + without + " has only " + std::to_string(index) + " samples";
+=======
+std::string quoted(const Json& text) { return "\"" + text.get<std::string>() + "\""; }
+
+// own, other: each rank's sample, null if it has none.
+std::string difference(int64_t index, const Json& own, const std::string& rank, const Json& other,
+                       const std::string& other_rank) {
+  const std::string begin = "sample " + std::to_string(index) + " is ";
+  if (own.is_null() || other.is_null()) {
+    const auto& [there, without] = own.is_null() ? std::pair(other_rank, rank) : std::pair(rank, other_rank);
+    return begin + quoted((own.is_null() ? other : own).at("path")) + " on " + there + ", and " + without +
+           " has only " + std::to_string(index) + " samples";
+>>>>>>> loop
   }
   const bool same_path = own.at("path") == other.at("path");
   const auto text = [&](const Json& sample) {
     return quote(sample.at("path").get_ref<const std::string&>()) +
            (same_path ? " of class " + sample.at("class").get<std::string>() : "");
   };
-  return begin + text(own) + " on " + place + " and " + text(other) +
-         (own == other ? " with other values" : "") + " on " + other_place;
+  return begin + text(own) + " on " + rank + " and " + text(other) +
+         (own == other ? " with other values" : "") + " on " + other_rank;
 }
 
 }  // namespace
@@ -150,12 +163,12 @@ void check_same_dataset(comm::Communicator& comm, const data::Dataset& dataset) 
   if (other == all.size()) return;
   const int64_t index = first_difference(comm, dataset, all, other);
   const std::vector<Json> samples = gathered(comm, sample_of(dataset, index));
-  const std::string place = place_of(0, all[0]), other_place = place_of(other, all[other]);
+  const std::string rank = name_of_rank(0, all[0]), other_rank = name_of_rank(other, all[other]);
   const bool found = !samples[0].is_null() || !samples[other].is_null();
   throw Error(ErrorCode::invalid_option,
               "the ranks have different data: " +
-                  (found ? difference(index, samples[0], place, samples[other], other_place)
-                         : "the samples on " + place + " and on " + other_place +
+                  (found ? difference(index, samples[0], rank, samples[other], other_rank)
+                         : "the samples on " + rank + " and on " + other_rank +
                                " are alike, but of other classes or chosen from other data"),
               "all ranks need the same files, labels and order");
 }

@@ -52,7 +52,7 @@ TEST(CustomLoop, OtherDataIsNamedBeforeTheFirstStep) {
                                " are alike, but of other classes or chosen from other data"));
 }
 
-// Each rank has the files in another place, which is no difference.
+// Each rank has the files in another folder, which does not count as a difference.
 TEST(CustomLoop, TheFirstFileThatDiffersIsNamedWithItsPathOnBothRanks) {
   const auto error_with = [](const std::string& changed) {
     return error_on_workers(3, [changed](pool::Worker& worker) {

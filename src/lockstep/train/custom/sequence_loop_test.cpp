@@ -1,4 +1,4 @@
-// Loops of one's own over sequences: whole and in pieces, with a class for each or for its time steps.
+// Custom loops over sequences: whole and in pieces, with a class for each sequence or for each time step.
 #include <cmath>
 
 #include <ATen/Functions.h>
@@ -16,8 +16,8 @@ namespace {
 
 using namespace test;
 
-// Noise around a number of each class, [2,T]; of `steps` time steps, else 3 to 8. With a class for each time
-// step: whether the first channel is above zero, but for the last step, which has none.
+// Noise around a number for each class, [2,T], with `steps` time steps, or 3 to 8. If each time step has a
+// class, it is whether the first channel is above zero; the last step has none.
 data::Dataset waves(int64_t count, int64_t steps = 0, bool of_steps = false) {
   std::vector<data::Sequence> sequences;
   uint32_t state = 1;
@@ -67,7 +67,7 @@ TEST(CustomLoop, SequencesGiveTheSameBitsOnAnyNumberOfWorkers) {
   for (const int64_t workers : {2, 3}) EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
 }
 
-// The loss is the mean over the time steps that have a class, be the sequences whole or in pieces.
+// The loss is the mean over the time steps that have a class, for whole sequences and for pieces.
 TEST(CustomLoop, PiecesWithAClassForEachTimeStepCarryTheirStateOn) {
   const auto run = [](pool::Worker& worker) {
     const data::Dataset pieces = data::stream_pieces(waves(20, 6, true), {.time_steps = 2, .slots = 10});

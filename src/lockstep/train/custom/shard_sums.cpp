@@ -21,7 +21,7 @@ constexpr int64_t kCountColumn = 0;
 constexpr int64_t kLossColumn = 1;
 constexpr int64_t kStatisticsColumn = 2;
 
-// Goes back to its model when the last holder lets go.
+// The stack returns to its model when the last owner is gone.
 std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   auto& parts = model.parts();
   std::unique_ptr<comm::NodeStack> stack;
@@ -35,8 +35,8 @@ std::shared_ptr<comm::NodeStack> take_stack(const BuiltModel& model) {
   return {stack.release(), [model](comm::NodeStack* used) { model.parts().spare_stacks.emplace_back(used); }};
 }
 
-// A queue that was told no ShardOutput::chosen_device goes by its rank, which is 0 for every worker that is a
-// group of its own, whatever GPU it has.
+// Without ShardOutput::chosen_device a queue chooses the GPU by its rank. The rank is 0 for every worker that
+// is the only one of its group, whichever GPU it has.
 data::Shard on_device(data::Shard shard, at::Device device) {
   for (at::Tensor* tensor : {&shard.input, &shard.target}) {
     if (tensor->defined()) *tensor = tensor->to(device);
@@ -67,11 +67,11 @@ int64_t statistics_width(const std::vector<BatchNormInfo>& norms) {
   return width;
 }
 
-// By the exchange it would come into the weights of every rank.
+// The exchange would take it into the weights of every rank.
 void check_finite(double loss, const data::Batch& batch, const data::Shard& shard) {
   if (std::isfinite(loss)) return;
   throw bad_loss(loss, batch.iteration + 1, "shard " + std::to_string(shard.index),
-                 "try a smaller learning rate; where no step has changed the weights yet, look for values "
+                 "try a smaller learning rate; if no step has changed the weights yet, look for values "
                  "that are not finite in the data, the first weights and the network");
 }
 
@@ -90,7 +90,7 @@ at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& meas
   return rows;
 }
 
-// All shards' numbers folded in the tree.
+// The values of all shards, folded in the tree.
 struct Folded {
   double count = 0;
   double loss = 0;
@@ -113,12 +113,11 @@ Folded fold_rows(const at::Tensor& rows, const std::vector<BatchNormInfo>& norms
   });
 }
 
-// What sums are divided by. Pieces at the ends of streams may have no target, and then no loss and no
-// gradient.
+// The divisor of sums. Pieces at the end of streams may have no target; their loss and gradient are zero.
 double divisor(double targets) { return std::max(targets, 1.0); }
 
-// Takes the scale out of the gradient, the same on all ranks, and chooses the model's next; false where the
-// step is skipped. The scale is a power of two: no bit changes.
+// Divides the gradient, which is equal on all ranks, by the scale, and chooses the model's next scale. False
+// if the step is skipped. The scale is a power of two, so no bit changes.
 bool unscale(const ShardSums& sums, at::Tensor& gradient) {
   auto& parts = sums.model.parts();
   if (parts.options.precision != Precision::fp16_mixed) return true;
@@ -128,14 +127,14 @@ bool unscale(const ShardSums& sums, at::Tensor& gradient) {
   return finite;
 }
 
-// The mini-batch's numbers out of all ranks' rows; the model's statistics follow.
+// The results of the mini-batch from all ranks' rows. Updates the model's running statistics.
 MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, double targets,
                      StateAggregation state) {
   auto& parts = sums.model.parts();
   ++parts.exchanges;
   const Folded all = fold_rows(worker.comm().cat(sums.rows).contiguous(), parts.norms, state);
   if (!parts.norms.empty()) apply_moments(parts.weights, parts.norms, all.moments);
-  // A rank without shards, whose group goes over the host, has the sum on the CPU.
+  // A rank without shards has the sum on the CPU if its group exchanges through the host.
   gradient = gradient.to(parts.weights.device());
   const bool made = unscale(sums, gradient);
   return {.loss = all.loss / divisor(targets),
@@ -182,7 +181,8 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
       parts.weights.put(gradients, buffer, add);
     });
   }
-  // The last shard's: an optimizer that reads them would go by one shard, another one on each rank.
+  // They are the last shard's. An optimizer that read them would follow one shard, a different one on each
+  // rank.
   for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   sums.rows = rows_of(batch, measured, parts.norms);
   return sums;

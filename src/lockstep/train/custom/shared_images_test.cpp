@@ -16,8 +16,8 @@ namespace {
 
 using namespace test;
 
-// In each epoch a worker has other samples, so each of them comes to all. Rank 1 reads when rank 0 has: no
-// two of them decode one sample at the same time.
+// In each epoch a worker has other samples, so every worker gets each of them. Rank 1 reads after rank 0, so
+// they never decode one sample at the same time.
 TEST(CustomLoop, WorkersThatShareTheirImagesDecodeEachOnce) {
   const auto counted = std::make_shared<CountedHalves>(90);
   on_workers(2, [counted](pool::Worker& worker) {
@@ -28,7 +28,7 @@ TEST(CustomLoop, WorkersThatShareTheirImagesDecodeEachOnce) {
     while (queue.next()) {
     }
     if (worker.rank() == 0) worker.comm().barrier();
-    worker.comm().barrier();  // images are there as long as rank 0's queue
+    worker.comm().barrier();  // images are kept as long as rank 0's queue exists
     return 0;
   });
   EXPECT_EQ(counted->reads(), 90);

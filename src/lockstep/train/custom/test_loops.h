@@ -1,4 +1,4 @@
-// A small network on made-up images, and workers for it, for the tests of loops of one's own.
+// For tests of custom loops: a small network on made-up images, and workers for it.
 #pragma once
 
 #include <atomic>

@@ -42,7 +42,7 @@ TrainedNetwork trained_network(const Model& model) {
 }
 
 TrainedNetwork trained_network(const Result& result, const std::string& weights) {
-  // A manifest has no more than the name of a module; whoever predicts with it gives the module.
+  // A manifest only has the name of a module. The caller of predict gives the module.
   const nn::Network any("a C++ module", [](const nn::NetworkInput&) -> nn::Instance { return {}; });
   return trained_network(model_of_run(result.output, weights, any));
 }
@@ -76,7 +76,7 @@ Model model_of(const TrainedNetwork& trained, const nn::Network& own) {
   if (trained.graph.empty() && own.empty()) {
     throw Error(ErrorCode::invalid_option,
                 "the trained network is a C++ module, which only its own program can make",
-                "name it: train::model_of(trained, network)");
+                "give the module's network: train::model_of(trained, network)");
   }
   Model model;
   model.network = trained.graph.empty() ? own : nn::read_network(Json::parse(trained.graph), trained.name);

@@ -1,4 +1,4 @@
-// A trained network as a value: what a task gives back, or keeps.
+// A trained network as a value, which a task can return or keep.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct NamedWeight {
   };
 };
 
-/// All that prediction needs. A member of a task's result, it travels between processes: fields as JSON,
-/// tensors as safetensors.
+/// Everything that prediction needs. It can be a member of a task's result: between processes its fields are
+/// sent as JSON and its tensors as safetensors.
 struct TrainedNetwork {
   std::string name{};
   std::string graph{};
@@ -62,28 +62,27 @@ struct TrainedNetwork {
   };
 };
 
-/// The network that a fit has made (weights: "last" or "best"), read from its run folder.
+/// The network that a fit has trained, read from its run folder. weights: "last" or "best".
 TrainedNetwork trained_network(const Result& result, const std::string& weights = "last");
 
-/// A model with its weights, which are read from its file where they do not lie in memory.
+/// A model with its weights, which are read from its file unless they are in memory.
 TrainedNetwork trained_network(const Model& model);
 
-/// What a custom loop knows beside its model (custom/built_model.h).
+/// Further properties of a custom loop's model (custom/built_model.h).
 struct TrainedAs {
-  std::vector<std::string> classes = {};  ///< in the order of the network's outputs; empty: those of the
-                                          ///< dataset that the model was built for, else numbers
-  std::vector<double> mean = {};          ///< as the loop's ShardOutput has them
+  std::vector<std::string> classes = {};  ///< in the order of the network's outputs; empty: the classes of
+                                          ///< the dataset for which the model was built, otherwise numbers
+  std::vector<double> mean = {};          ///< as in the loop's ShardOutput
   std::vector<double> deviation = {};
   data::Resize resize = data::Resize::stretch;
   data::PaddingSide padding = data::PaddingSide::right;
 };
 
-/// The network that a custom loop has trained, as it is now, to be returned from the task. Its tensors are
-/// copies, so the loop may go on.
+/// The network that a custom loop trains, in its current state, for a task's result. Its tensors are copies,
+/// so the loop may continue.
 TrainedNetwork trained_network(const BuiltModel& model, const TrainedAs& as = {});
 
-/// For predict. own: the network, where it is a C++ module. Throws invalid_option when that is needed and not
-/// given.
+/// For predict. own: the network, if it is a C++ module. Throws invalid_option if it is needed and not given.
 Model model_of(const TrainedNetwork& trained, const nn::Network& own = {});
 
 }  // namespace lockstep::train

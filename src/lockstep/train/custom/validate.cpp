@@ -15,11 +15,11 @@
 namespace lockstep::train {
 namespace {
 
-// Validation data of up to a quarter of what the share may keep: training data may be kept beside it, by
-// queues that do not share.
+// Validation data may take a quarter of the shared memory for images. Queues that do not share may keep
+// training data beside it.
 constexpr int64_t kKeptPart = 4;
 
-// Of the samples, or of the time steps, that have a class: logits [n,classes] and classes [n].
+// The logits [n,classes] and classes [n] of the samples, or time steps, that have a class.
 std::pair<at::Tensor, at::Tensor> labelled(const at::Tensor& logits, const at::Tensor& target) {
   const at::Tensor places = target.flatten().ge(0).nonzero().flatten();
   if (target.dim() == 1 && places.numel() == target.numel()) return {logits, target};
@@ -27,8 +27,8 @@ std::pair<at::Tensor, at::Tensor> labelled(const at::Tensor& logits, const at::T
   return {rows.index_select(0, places), target.flatten().index_select(0, places)};
 }
 
-// Double [mini-batches * shards, 3], zeros but for this rank's rows: the sum of the losses, how many are
-// right, and of how many.
+// double [mini-batches * shards, 3]: the sum of the losses, the number of correct samples, and the number of
+// samples. The rows of other ranks are zero.
 at::Tensor own_sums(const BuiltModel& model, const std::shared_ptr<const data::ImageSet>& images, Share share,
                     const ValidationOptions& options) {
   const int64_t rows = data::steps_per_epoch(images->size(), options.mini_batch_size) * options.shards;
@@ -66,7 +66,7 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::ImageSe
                     comm::Communicator& comm, const ValidationOptions& options) {
   check_samples(images->size());
   const at::Tensor sums = own_sums(model, images, comm.share(), options);
-  comm.all_reduce({sums}, comm::Reduction::sum);  // one rank's number and zeros: exact
+  comm.all_reduce({sums}, comm::Reduction::sum);  // exact: adds one rank's number to zeros
   auto values = sums.accessor<double, 2>();
   double loss = 0, correct = 0, count = 0;
   for (int64_t row = 0; row < sums.size(0); ++row) {
@@ -95,7 +95,7 @@ Patience::Patience(int64_t validations) : validations_(validations) {
   if (validations < 1)
     throw Error(ErrorCode::invalid_option,
                 "patience cannot be " + std::to_string(validations) + ": it must be 1 or more validations",
-                "a loop that never ends sooner needs none");
+                "leave it out if the loop never ends early");
 }
 
 bool Patience::ends_after(const Validation& validation) {

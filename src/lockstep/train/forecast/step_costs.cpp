@@ -207,8 +207,8 @@ class StepMeasurement {
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
     const Optimizer optimizer(rule_of(plan_.update), probe_.weights());
     Exchange exchange(group, *alone, probe_.weights(), optimizer,
-                      {.way = make_gradient_compressor(plan_.exchange.kind, *alone, probe_.weights(),
-                                                       plan_.exchange.powersgd_rank),
+                      {.compressor = make_gradient_compressor(plan_.exchange.kind, *alone, probe_.weights(),
+                                                              plan_.exchange.powersgd_rank),
                        .gradient_clip = plan_.update.gradient_clip,
                        .overlap = false,
                        .agree = [] { return false; }});

@@ -28,15 +28,15 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-// DONE goes first, so that a kill in the middle leaves no folder that looks complete.
+// DONE is removed first, so that a kill in the middle leaves no folder that looks complete.
 void remove_checkpoint(const fs::path& folder) {
   std::error_code code;
   fs::remove(folder / "DONE", code);
   fs::remove_all(folder, code);
 }
 
-// A second checkpoint of one step (the run ended there, or was stopped twice) stands beside the first until
-// it is complete.
+// A second checkpoint of the same step (the run ended there, or was stopped twice) is written beside the
+// first one until it is complete.
 fs::path free_folder(const fs::path& wanted) {
   fs::path folder = wanted;
   for (int again = 2; fs::exists(folder); ++again) {
@@ -52,9 +52,9 @@ std::string manifest_hash(const Json& manifest) {
   return as_hex(hash_of(manifest.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
-constexpr const char* kHint = "remove the folder to go on from an earlier checkpoint or anew";
+constexpr const char* kHint = "remove the folder to continue from an earlier checkpoint or to start again";
 
-// A hash is no proof of who made it.
+// A correct hash does not prove that this program wrote the file.
 bool is_whole(const Json& manifest) {
   const auto has = [&](const char* name) { return manifest.contains(name) && manifest[name].is_object(); };
   return manifest.is_object() && has("state") && has("fingerprint") && has("tensors") &&
@@ -63,8 +63,7 @@ bool is_whole(const Json& manifest) {
 
 [[noreturn]] void damaged_checkpoint(const fs::path& path, const std::string& reason = {}) {
   throw Error(ErrorCode::corrupt_data,
-              "\"" + path.string() + "\" is damaged_checkpoint" + (reason.empty() ? "" : ": ") + reason,
-              kHint);
+              "\"" + path.string() + "\" is damaged" + (reason.empty() ? "" : ": ") + reason, kHint);
 }
 
 Json parsed_manifest(const fs::path& path) {
@@ -90,7 +89,7 @@ bool is_complete(const fs::path& folder) {
   return folder.filename().string().starts_with("step-") && fs::exists(folder / "DONE");
 }
 
-// What the tensors in this file must be, and where else they are. Nothing where that is not known.
+// The hash that the tensors in this file must have, and another file that has them. Empty if not known.
 struct Expected {
   std::string hash{};
   fs::path copy{};

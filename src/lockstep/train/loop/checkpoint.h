@@ -1,6 +1,6 @@
-// Checkpoints of a run: written off the training thread into a temporary folder, synced, renamed, then marked
-// DONE. A folder without DONE does not exist for readers, so a kill at any moment leaves the last complete
-// one.
+// Checkpoints of a run. A thread of its own writes them into a temporary folder, syncs and renames it, and
+// then adds the file DONE. A folder without DONE does not exist for readers, so after a kill at any moment
+// the last complete checkpoint is there.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace lockstep::train {
 
-/// Where a run stands, beside weights and optimizer state. Everything random is a pure function of seed and
+/// The state of a run beside weights and optimizer state. Everything random is a pure function of seed and
 /// step.
 struct RunState {
   int64_t step = 0;  ///< optimizer steps done
@@ -27,21 +27,20 @@ struct RunState {
   int64_t best_step = 0;
   int64_t first_step = 0;     ///< Plan::first_step
   int64_t first_epoch = 0;    ///< Plan::first_epoch
-  int64_t averaged_step = 0;  ///< after which all replicas became their average, the last time
+  int64_t averaged_step = 0;  ///< the last step after which all replicas became their average
   int64_t validations_since_best = 0;
   int64_t validated_step = 0;       ///< of the last validation
   double validation_accuracy = -1;  ///< of the last validation; -1 before the first
   double validation_loss = 0;
   double seconds = 0;  ///< of training, all attempts
-  int64_t pieces =
-      0;  ///< that each shard is computed in, which grow where memory runs out; 0: as --accumulate says
-  double loss_scale = LossScale{}.factor;  ///< of the next step, in fp16-mixed; these three are a LossScale
+  int64_t pieces = 0;  ///< of each shard; doubled when memory runs out; 0: as --accumulate says
+  double loss_scale = LossScale{}.factor;  ///< this and the next two are the LossScale of the next step
   int64_t loss_scale_steps = 0;
   int64_t skipped_steps = 0;
   std::string finished;       ///< why the run ended for good; empty while it can go on
-  double test_accuracy = -1;  ///< at the end; -1 before it, and without test data
+  double test_accuracy = -1;  ///< at the end; -1 before that, and without test data
   double test_loss = 0;
-  std::string weights_hash{};       ///< of the tensors in model.safetensors; empty before there is one
+  std::string weights_hash{};       ///< of the tensors in model.safetensors; empty if there is no such file
   std::string best_weights_hash{};  ///< of those in best.safetensors
 
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -76,7 +75,7 @@ struct RunState {
   }
 };
 
-/// Copies, so that training goes on while they are written.
+/// Copies, so that training continues while they are written.
 struct Snapshot {
   RunState state;
   Json fingerprint;  ///< options, plan and arithmetic that a resume compares
@@ -86,13 +85,13 @@ struct Snapshot {
   bool best = false;       ///< write best.safetensors
 };
 
-/// Where a training stands that several calls of fit make, each of which goes on where the one before ended
+/// The state of a training of several calls of fit, each of which continues where the previous one ended
 /// (TrainingRequest::standing).
 struct Standing {
-  Snapshot snapshot;             ///< at the end of the last one; without weights before the first
-  std::filesystem::path output;  ///< the run folder of all
-  bool more_passes = false;  ///< said by who calls: the next call belongs to this one, so that its last step
-                             ///< is one like any other, without an average of its own
+  Snapshot snapshot;             ///< at the end of the last call; without weights before the first
+  std::filesystem::path output;  ///< the run folder of all calls
+  bool more_passes = false;      ///< set by the caller if another call follows the next one: its last step is
+                                 ///< then like any other, without an average of its own
   bool begun() const { return !snapshot.weights.empty(); }
 };
 
@@ -106,32 +105,31 @@ struct Checkpoint {
 /// RUN/checkpoints/step-00000071
 std::filesystem::path checkpoint_folder(const std::filesystem::path& run, int64_t step);
 
-/// The latest complete checkpoint; nothing when there is none. Throws corrupt_data when its manifest is
-/// damaged.
+/// The latest complete checkpoint, if there is one. Throws corrupt_data if its manifest is damaged.
 std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
 
-/// The tensors in one of a checkpoint's files. Throws corrupt_data when they are not those that were written.
+/// The tensors in one of a checkpoint's files. Throws corrupt_data if they are not those that were written.
 nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
 
-/// What identifies tensors in a checkpoint's manifest and state. On the CPU.
+/// The hash that identifies tensors in a checkpoint's manifest and state. The tensors are on the CPU.
 std::string tensors_hash(const nn::NamedTensors& tensors);
 
-/// What speaks against the tensors of a weights file, a sentence: they are not those that the run saved
-/// there, which its last checkpoint knows. Empty where nothing does.
-///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended, however it did
-///   (others may be newer than the last checkpoint), or a file of a checkpoint
+/// A sentence that says that the tensors of a weights file are not those that the run saved there, by the
+/// hash in its last checkpoint. Empty if they are, or if it is not known.
+///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended in any way
+///   (otherwise the file may be newer than the last checkpoint), or a file of a checkpoint
 std::string weights_doubt(const std::filesystem::path& file, const nn::NamedTensors& weights);
 
-/// Removes what a kill left half-written. Called with the run's lock held.
+/// Removes half-written files that a kill has left. The caller holds the run's lock.
 void remove_unfinished(const std::filesystem::path& run);
 
-/// Writes one checkpoint now, removes older ones once it is complete, and gives its folder.
+/// Writes a checkpoint now, removes older ones when it is complete, and returns its folder.
 std::filesystem::path write_checkpoint(const std::filesystem::path& run, const Snapshot& snapshot);
 
-/// One thread that writes snapshots. submit() and others are called by rank 0 only.
+/// A thread that writes snapshots. Only rank 0 calls its functions.
 class CheckpointWriter {
  public:
-  /// `done(snapshot, folder, seconds)` is called on the writer's thread after each.
+  /// `done(snapshot, folder, seconds)` is called on the writer's thread after each snapshot.
   using Done = std::function<void(const Snapshot&, const std::filesystem::path&, double)>;
   CheckpointWriter(std::filesystem::path run, Done done);
   ~CheckpointWriter();
@@ -139,9 +137,9 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   bool busy() const;
-  /// Waits while an earlier one is being written. Rethrows what an earlier one met.
+  /// Waits while an earlier snapshot is being written. Throws the error of an earlier one.
   void submit(Snapshot snapshot);
-  /// Waits for all; rethrows what one met.
+  /// Waits for all snapshots. Throws the error of an earlier one.
   void finish();
 
  private:

@@ -49,7 +49,7 @@ TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
   EXPECT_EQ(weights_doubt(last, snapshot.weights), "") << "it goes on again";
 }
 
-// The manifest is written again to compare its hash, by recursion.
+// The manifest is written again, recursively, to compare its hash.
 TEST(Checkpoint, AManifestNestedTooDeepIsDamaged) {
   const lockstep::test::TemporaryFolder run;
   run.write("checkpoints/step-00000001/manifest.json", std::string(500'000, '[') + std::string(500'000, ']'));

@@ -9,7 +9,7 @@ namespace lockstep::train {
 
 Json broadcast_json(comm::Communicator& comm, const Json& own) {
   std::string text =
-      own.dump(-1, ' ', false, Json::error_handler_t::replace);  // names of files may be no UTF-8
+      own.dump(-1, ' ', false, Json::error_handler_t::replace);  // names of files may not be UTF-8
   const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
   comm.broadcast({size}, 0);
   text.resize(static_cast<size_t>(size.item<int64_t>()));
@@ -37,7 +37,8 @@ void compare_with_rank_0(const comm::Communicator& comm, const Json& own, const 
   }
 }
 
-// Ranks whose weights differ have met broken hardware, or other libraries than the fingerprint tells.
+// Weights differ between ranks only because of broken hardware, or of libraries that the fingerprint does not
+// cover.
 void compare_hashes(comm::Communicator& comm, uint64_t hash, int64_t step) {
   const auto all = comm.all_gather(at::full({1}, static_cast<int64_t>(hash), at::kLong));
   for (size_t rank = 0; rank < all.size(); ++rank) {

@@ -1,5 +1,4 @@
-// What the ranks of a run tell each other beside gradients: rank 0's decisions, and whether all have the same
-// data.
+// What the ranks of a run exchange beside gradients: rank 0's decisions, and whether all have the same data.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +12,14 @@ namespace lockstep::train {
 /// Rank 0's value, on every rank.
 Json broadcast_json(comm::Communicator& comm, const Json& own);
 
-/// Throws invalid_option naming this rank, its host and the first thing in which its fingerprint
-/// (run_files.h) differs from rank 0's; `folder` and `folder_of_rank_0` say where the training data are.
+/// Throws invalid_option if this rank's fingerprint (run_files.h) differs from rank 0's. The message names
+/// this rank, its host and the first difference. `folder` and `folder_of_rank_0` are the folders of the
+/// training data.
 void compare_with_rank_0(const comm::Communicator& comm, const Json& own, const Json& rank_0,
                          const std::string& folder, const std::string& folder_of_rank_0);
 
-/// Throws internal naming the first rank whose weights' hash after this step is another one than rank 0's.
+/// Throws internal if a rank's hash of the weights after this step differs from rank 0's, and names the first
+/// such rank.
 void compare_hashes(comm::Communicator& comm, uint64_t hash, int64_t step);
 
 }  // namespace lockstep::train

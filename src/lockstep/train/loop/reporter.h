@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-/// say() is called by one thread at a time and waits only when the writer is far behind.
+/// One thread at a time calls say(). It waits only if the writer is far behind.
 class Reporter {
  public:
   Reporter(std::unique_ptr<io::EventLog> log, std::vector<std::unique_ptr<view::View>> views,
@@ -23,7 +23,7 @@ class Reporter {
 
   void say(io::Event event);
 
-  /// Waits until everything said is written and shown; throws what the log met, once.
+  /// Waits until all events are written and shown. Throws the first error of the log, once.
   void finish();
 
  private:

@@ -234,7 +234,7 @@ class Run {
   // What the next call of fit goes on from.
   void leave(Training& training) const {
     if (request_.standing == nullptr || !leads_) return;
-    Standing ended{training.snapshot(/*checkpoint=*/true, /*best=*/false), paths_.folder};
+    Standing ended{training.snapshot(), paths_.folder};
     RunState& state = ended.snapshot.state;
     state.finished.clear();
     state.first_epoch = training.epochs_begun();
@@ -410,7 +410,7 @@ class Run {
 
   // The weights first: a kill between the two makes the resume repeat the end, with the same bits.
   void save_end(Training& training, EndReason reason) {
-    Snapshot end = training.snapshot(/*checkpoint=*/true, /*best=*/false);
+    Snapshot end = training.snapshot();
     if (reason != EndReason::stopped) {
       nn::write_safetensors_atomic(paths_.weights(), end.weights);
       end.state.weights_hash = tensors_hash(end.weights);

@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-// BatchNorm1d, 2d and 3d share their options and buffers but no common non-template base that is public.
+// BatchNorm1d, 2d and 3d have the same options and buffers, but no public base that is not a template.
 template <class F>
 bool visit_batch_norm(torch::nn::Module& module, F&& visit) {
   const auto try_as = [&]<class M>(M* candidate) {
@@ -33,8 +33,8 @@ void for_each_batch_norm(const nn::Instance& instance, F&& visit) {
   }
 }
 
-// While set: for each running-mean buffer that a batch norm is called with, how many values of each channel
-// it saw.
+// If set: receives, for each running-mean buffer with which a batch norm is called, the number of values of
+// each channel. Thread-local because a callback of RecordFunction has no argument of ours.
 thread_local std::map<const void*, int64_t>* watched = nullptr;
 
 std::unique_ptr<at::ObserverContext> note_batch_norm(const at::RecordFunction& call) {

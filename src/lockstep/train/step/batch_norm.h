@@ -1,6 +1,6 @@
-// Batch-norm statistics of a mini-batch that is computed in shards: each shard normalises by its own, the
-// running statistics follow those of the whole mini-batch (pooled, with the part between shards), as if one
-// worker had seen it.
+// Batch-norm statistics of a mini-batch that is computed in shards. Each shard is normalised by its own
+// statistics. The running statistics follow those of the whole mini-batch, as if one worker had computed it:
+// they are pooled over the shards, with the differences between the shards.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,11 @@ struct Moments {
 /// Pools two sets (Chan, Golub, LeVeque 1979, "Updating formulae", eq. 2.1).
 Moments pooled(const Moments& left, const Moments& right);
 
-/// The mean of means and of (unbiased) variances, weighted by count: MATLAB's aggregation of states, which
-/// has no part between the two.
+/// The mean of means and of (unbiased) variances, weighted by count, as MATLAB aggregates the states of
+/// workers. It does not include the differences between the two.
 Moments averaged(const Moments& left, const Moments& right);
 
-/// What a network's batch norms are, but for frozen ones, found once and equal for all instances.
+/// One batch norm of a network. Equal for all instances of the network.
 struct BatchNormInfo {
   std::string name;  ///< of the module
   int64_t channels = 0;
@@ -44,20 +44,20 @@ struct BatchNormInfo {
   int64_t elements_per_sample = 1;  ///< per channel: 1, or height * width
 };
 
-/// Runs one forward pass of `instance` (in training mode) on two images to learn what the batch norms see,
-/// and to find what cannot be made to repeat. Throws invalid_option naming a buffer that changes in forward
-/// and is no batch norm's.
+/// Finds the batch norms that are not frozen, by one forward pass of `instance` (in training mode) on two
+/// images. Throws invalid_option for a buffer that changes in the forward pass and belongs to no batch norm,
+/// because its values would not repeat.
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input);
 
-/// One instance's batch norms. In training they run with momentum 1, so that their buffers hold the last
-/// batch's own statistics.
+/// The batch norms of one instance. In training they run with momentum 1, so that their buffers hold the
+/// statistics of the last batch.
 class BatchNorms {
  public:
   BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info);
-  /// The statistics of the forward pass just made, double [values], on the device: a copy, so nothing waits
-  /// for the device.
+  /// The statistics of the last forward pass, double [values]. The tensor is a copy on the device, so the
+  /// host does not wait.
   at::Tensor statistics() const;
-  /// Of one of the shards that were computed together.
+  /// The statistics of one of the shards that were computed together.
   at::Tensor statistics(const kernels::ShardsTogether& together, int64_t shard) const;
   /// Copies the masters into this instance's buffers, for validation. The next training pass overwrites them.
   void load(const SharedWeights& weights) const;
@@ -71,12 +71,12 @@ class BatchNorms {
   std::vector<at::Tensor> variances_;
 };
 
-/// What statistics() gave, read back to the host, as moments over `samples` images.
+/// The result of statistics(), read back to the host, as moments over `samples` images.
 std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
                                   int64_t samples);
 
-/// Moves the masters by the mini-batch's moments: running = (1 - momentum) running + momentum * statistic,
-/// the variance unbiased by the count over all workers. `all` has one entry per batch norm.
+/// Moves the masters by the mini-batch's moments: running = (1 - momentum) running + momentum * statistic.
+/// The variance is unbiased by the count over all workers. `all` has one entry per batch norm.
 void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
                    const std::vector<Moments>& all);
 

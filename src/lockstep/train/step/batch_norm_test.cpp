@@ -34,7 +34,7 @@ struct NormedImages {
   std::vector<BatchNormInfo> info;
 };
 
-// Channels with means and variances of their own.
+// Channels with different means and variances.
 at::Tensor normed_images(uint64_t seed) {
   torch::manual_seed(seed);
   return at::randn({kNormSamples, 3, 5, 4}, at::kDouble) * at::tensor({1.0, 3.0, 0.1}).view({3, 1, 1}) +
@@ -98,7 +98,7 @@ TEST(BatchNorm, AShardWithoutSamplesChangesNothing) {
   }
 }
 
-// Weighted by 2 and 6 values, without the part between shards: means 1 and 5 give 4, variances 3 and 7
+// Weighted by 2 and 6 values, without the variance between shards: means 1 and 5 give 4, variances 3 and 7
 // give 6.
 TEST(BatchNorm, AveragedMomentsLeaveOutThePartBetweenShards) {
   const Moments mean = averaged({2, {1}, {3.0 * 1}}, {6, {5}, {7.0 * 5}});

@@ -1,4 +1,4 @@
-// A network with the weights that a run begins with.
+// A network with the weights with which a run begins.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace lockstep::train {
 
-/// The network with the weights that a run begins with: by the seed, or from the plan's file as far as the
-/// network has its layers, and with what is frozen.
+/// The network with the weights with which a run begins: from the seed, or from the plan's file for the
+/// layers that the network has. The plan's layers are frozen.
 nn::Instance first_instance(const nn::Network& network, const NetworkPlan& plan, int64_t seed);
 
-/// Throws not_found, with where they can be had, where there is no such file of weights.
+/// Throws not_found if there is no such file of weights, and says where to get it.
 void check_weights_are_there(const nn::Network& network, const std::string& file);
 
-/// `options` with what the network's file says of its input (nn::expected_input) in place of those that were
-/// not asked for.
+/// `options` with the input that the network's file expects (nn::expected_input), except for options that
+/// were given.
 Options with_expected_input(const Options& options, const nn::Network& network,
                             const std::vector<std::string>& given);
 

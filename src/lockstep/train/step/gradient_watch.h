@@ -1,4 +1,4 @@
-// Tells of each gradient as soon as backward has made it.
+// Notices each gradient as soon as backward has made it.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace lockstep::train {
 
-/// While it lives, calls ready(i) on the thread that runs backward each time parameter i has its gradient, if
-/// it is on. A parameter that takes no part is not told of; one that stands in the list twice is told of as
-/// the later one.
+/// While it lives and is on, it calls ready(i) on the thread that runs backward each time parameter i has
+/// received its gradient. It does not call ready() for a parameter without a gradient. For a parameter that
+/// is in the list twice, i is the later position.
 class GradientWatch {
  public:
   using Ready = std::function<void(size_t parameter)>;

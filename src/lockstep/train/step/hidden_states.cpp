@@ -23,6 +23,10 @@ std::vector<at::Tensor> rows_to_begin_with(const std::vector<at::Tensor>& left, 
   return rows;
 }
 
+int64_t first_slot(const data::Batch& batch, const data::Shard& shard) {
+  return part_of(batch.global_count, batch.shard_count, shard.index).begin;
+}
+
 std::vector<at::Tensor> HiddenStates::rows(const data::Shard& shard, int64_t first) const {
   std::vector<at::Tensor> left;
   for (const at::Tensor& tensor : now_) left.push_back(tensor.narrow(0, first, shard.count));
@@ -36,7 +40,7 @@ void HiddenStates::put(int64_t first, const std::vector<at::Tensor>& rows) {
 void HiddenStates::collect(comm::Communicator& comm, Range slots) {
   for (const at::Tensor& tensor : now_) {
     const at::Tensor all = comm.cat(tensor.narrow(0, slots.begin, slots.count()));
-    // This rank's own are as they were, and its other workers may be reading them for the next step.
+    // This rank's own slots have not changed, and its other workers may be reading them for the next step.
     for (const Range others : {Range{0, slots.begin}, Range{slots.end, tensor.size(0)}})
       tensor.narrow(0, others.begin, others.count()).copy_(all.narrow(0, others.begin, others.count()));
   }
@@ -47,6 +51,11 @@ nn::NamedTensors HiddenStates::state() const {
   for (size_t i = 0; i < now_.size(); ++i)
     state.emplace_back("carried." + parts_[i].name, now_[i]);  // the name in checkpoints
   return state;
+}
+
+HiddenStates make_hidden_states(const Plan& plan, const nn::Instance& instance, const at::Tensor& like) {
+  return plan.step.tbptt_length > 0 ? HiddenStates(instance.hidden_state, plan.step.mini_batch_size, like)
+                                    : HiddenStates();
 }
 
 }  // namespace lockstep::train

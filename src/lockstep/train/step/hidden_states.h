@@ -1,6 +1,6 @@
-// Recurrent state that goes on from one mini-batch to the next. It belongs to a stream, that is a place
-// (slot) of the mini-batch; a slot's shard is always the same and so is its owner, so that no worker needs
-// another's, and any number of workers carries the same bits.
+// Recurrent state that continues from one mini-batch to the next. It belongs to a stream, which is one
+// position (slot) of the mini-batch. A slot is always in the same shard, which always has the same worker, so
+// no worker needs another one's state, and the bits are the same for any number of workers.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,41 @@
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 
-/// `left`, [b,...] for each part, as the shard's samples begin with it: zeros where a sequence begins anew.
+/// `left`, [b,...] for each part, is the state after the last mini-batch. Returns the state with which the
+/// shard's samples begin: zeros for a sequence that begins.
 std::vector<at::Tensor> rows_to_begin_with(const std::vector<at::Tensor>& left, const data::Shard& shard);
 
-/// State before the step under way, and what its shards leave for the next. Workers may call rows() and put()
-/// at once for different slots.
+/// The slot of the shard's first sample.
+int64_t first_slot(const data::Batch& batch, const data::Shard& shard);
+
+/// The state before the step under way, and what its shards leave for the next step. Workers may call rows()
+/// and put() at once for different slots.
 class HiddenStates {
  public:
-  /// Carries nothing.
+  /// Keeps nothing.
   HiddenStates() = default;
   /// All slots begin with zeros. `like` gives type and device.
   HiddenStates(std::vector<nn::HiddenState> parts, int64_t slots, const at::Tensor& like);
 
-  /// What a shard whose first sample stands at slot `first` begins with: [b,...] for each part, zeros where a
-  /// sequence begins anew. Empty when there is no hidden state.
+  /// The state with which a shard begins whose first sample is in slot `first`: [b,...] for each part, zeros
+  /// for a sequence that begins. Empty if there is no hidden state.
   std::vector<at::Tensor> rows(const data::Shard& shard, int64_t first) const;
   void put(int64_t first, const std::vector<at::Tensor>& rows);
-  /// The step is made: what was put counts. Called by one thread while no other is in rows() or put().
+  /// The step is made: what was put becomes the state. Called by one thread while no other is in rows() or
+  /// put().
   void commit() { now_.swap(next_); }
 
-  /// Every rank, between steps: brings all slots' state to all ranks; `slots` are those whose shards this
-  /// rank computes. Called by one thread while others may be in rows() and put() for these.
+  /// Every rank, between steps: exchanges the state, so that all ranks have all slots. `slots` are those
+  /// whose shards this rank computes. Called by one thread while others may be in rows() and put() for these
+  /// slots.
   void collect(comm::Communicator& comm, Range slots);
 
-  /// "hidden_state.lstm.h" [slots,layers,hidden] and so on, for checkpoints: before the step under way. The
-  /// tensors share this object's memory.
+  /// "carried.lstm.h" [slots,layers,hidden] and so on, for checkpoints: the state before the step under way.
+  /// The tensors share this object's memory.
   nn::NamedTensors state() const;
 
  private:
@@ -46,5 +53,8 @@ class HiddenStates {
   std::vector<at::Tensor> now_;
   std::vector<at::Tensor> next_;
 };
+
+/// For a run with this plan, all zeros. Keeps nothing unless the plan cuts sequences into pieces.
+HiddenStates make_hidden_states(const Plan& plan, const nn::Instance& instance, const at::Tensor& like);
 
 }  // namespace lockstep::train

@@ -1,4 +1,5 @@
-// What of a network is learned, and how fast: --freeze, --learning-rate-factors and the new head's own.
+// Which parameters of a network are learned, and how fast: --freeze, --learning-rate-factors, and the factors
+// of a new head.
 #pragma once
 
 #include <string>
@@ -12,12 +13,12 @@ namespace lockstep::train {
 /// A new instance whose first weights are a function of the seed, with the planned layers frozen.
 nn::Instance trainable_instance(const nn::Network& network, const NetworkPlan& plan, int64_t seed);
 
-/// The names of what is learned, in the order of SharedWeights' slots.
+/// The names of the parameters that are learned, in the order of SharedWeights' slots.
 std::vector<std::string> learnables_of(const nn::Instance& instance);
 
-/// A factor for each of the learnables, by their names. The plan's fresh layers have MATLAB's for new ones,
-/// 10 for weights and 20 for biases, unless its learning_rate_factors say other. Throws invalid_option for a
-/// text that is no list of factors, and for a pattern that covers no learnable.
+/// A factor for each of the learnables, which are given by name. The plan's fresh layers have MATLAB's
+/// factors for new layers, 10 for weights and 20 for biases, unless its learning_rate_factors give others.
+/// Throws invalid_option for a text that is no list of factors, and for a pattern that matches no learnable.
 std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables,
                                           const NetworkPlan& plan);
 

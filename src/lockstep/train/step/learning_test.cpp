@@ -82,7 +82,7 @@ TEST(Learning, FrozenLearnablesAreKeptBesideTheLearnedOnes) {
               HasSubstr("all its parameters are frozen"));
 }
 
-// Whatever range a worker updates, every element moves with its own rate.
+// For any range that a worker updates, every element moves with its own learning rate.
 TEST(Learning, FactorsMultiplyTheRateOfEachElement) {
   NetworkPlan plan = learning_plan();
   plan.learning_rate_factors = "0.bias=10,3=0";

@@ -11,20 +11,20 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kRehearsals = 3;  // as PyTorch's make_graphed_callables does
-constexpr size_t kMostSizes = 2;    // a full mini-batch has no more
+constexpr int64_t kRehearsals = 3;  // as in PyTorch's make_graphed_callables
+constexpr size_t kMostSizes = 2;    // a full mini-batch has shards of at most two sizes
 
 }  // namespace
 
 std::string recording_obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& steps, int64_t ranks) {
   if (plan.machine.device == "cpu") return "there is no GPU in use";
-  if (plan.data.format.kind == data::SampleKind::sequence) return "sequences have lengths of their own";
+  if (plan.data.format.kind == data::SampleKind::sequence) return "sequences have different lengths";
   if (plan.exchange.averages()) return "replicas have weights of their own";
   if (plan.machine.workers > ranks) return "several workers share a GPU";
   if (plan.step.accumulate > 1) return "--accumulate cuts shards into pieces";
-  if (plan.network.keep_features) return "what the frozen layers give is kept";
+  if (plan.network.keep_features) return "the output of frozen layers is kept";
   if (plan.data.augment.mixup > 0) return "mixup has two targets for each image";
-  if (steps.empty()) return "a module of one's own may read from the GPU in the middle of a step";
+  if (steps.empty()) return "your own module may read from the GPU in the middle of a step";
   const auto random =
       std::find_if(steps.begin(), steps.end(), [](const nn::InstanceLayer& step) { return step.random; });
   return random == steps.end() ? "" : "layer \"" + random->name + "\" draws random numbers";

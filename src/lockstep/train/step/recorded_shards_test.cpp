@@ -1,5 +1,5 @@
-// Recorded shards with stand-ins for a GPU's recordings: all but the recording itself is the code that runs
-// on a GPU.
+// Recorded shards with stand-ins for a GPU's recordings. Everything except the recording itself is the code
+// that runs on a GPU.
 #include "lockstep/train/step/recorded_shards.h"
 
 #include <stdexcept>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr nn::NetworkInput kRecordedInput{1, 28, 28, 10};
 
-// Notes what is asked of it.
+// Counts its calls.
 class Noted : public device::RepeatedWork {
  public:
   explicit Noted(std::vector<std::string>& calls, bool fails = false) : calls_(calls), fails_(fails) {}
@@ -162,7 +162,7 @@ TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
   EXPECT_EQ(recording_obstacle(plan, layers, 1), "");
   EXPECT_THAT(recording_obstacle(plan, {{.name = "conv"}, {.name = "drop", .random = true}}, 1),
               HasSubstr("layer \"drop\" draws random numbers"));
-  EXPECT_THAT(recording_obstacle(plan, {}, 1), HasSubstr("a module of one's own"));
+  EXPECT_THAT(recording_obstacle(plan, {}, 1), HasSubstr("your own module"));
   plan.machine.workers = 2;
   EXPECT_THAT(recording_obstacle(plan, layers, 1), HasSubstr("several workers share a GPU"));
   EXPECT_EQ(recording_obstacle(plan, layers, 2), "");

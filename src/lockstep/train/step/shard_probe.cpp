@@ -13,7 +13,7 @@
 namespace lockstep::train {
 namespace {
 
-// Reads back what a device gave, which waits for it.
+// Reads back the results, so it waits for the device.
 void wait_for(std::vector<ShardResult> results, int64_t pieces, const std::vector<BatchNormInfo>& norms) {
   const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
   reduce_results(results, static_cast<int64_t>(results.size()), pieces, norms, *alone);

@@ -1,4 +1,4 @@
-// Shards of made-up samples, run as training runs its own, for the sake of their time and memory.
+// Runs shards of made-up samples as training would, to measure their time and memory.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace lockstep::train {
 /// `samples` samples of the plan's shape, with random values and classes. steps: time steps of sequences.
 data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps = 0);
 
-/// New weights of a run's network, and replicas that compute shards with them. The plan's input, device,
-/// precision and frozen_layers are read.
+/// New weights of a run's network, and runners that compute shards with them. Reads the plan's input, device,
+/// precision and frozen_layers.
 class ShardProbe {
  public:
   ShardProbe(const nn::Network& network, const Plan& plan);
@@ -29,9 +29,9 @@ class ShardProbe {
   /// A runner for the calling thread. Any thread.
   std::unique_ptr<ShardRunner> make_runner() const;
 
-  /// Forward and backward, until a device is done with them.
+  /// Forward and backward. Returns when the device is done.
   ShardResult train(ShardRunner& runner, const data::Shard& shard) const;
-  /// The same of several shards of equal size in one; where ShardRunner::most_together allows it.
+  /// The same for several shards of equal size at once, if ShardRunner::most_together allows it.
   void train_together(ShardRunner& runner, const data::Shard& joined, int64_t shards) const;
   /// Forward in evaluation mode, after ShardRunner::begin_evaluation.
   void evaluate(ShardRunner& runner, const data::Shard& shard) const;

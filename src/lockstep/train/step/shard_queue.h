@@ -1,6 +1,6 @@
-// The shards of a step, dealt to the threads of a process: each computes its own first, and one that is done
-// takes over what another has not begun, so that a slow core keeps nobody waiting for longer than one shard.
-// Whoever computes a shard, its gradient is the same.
+// The shards of a step for the threads of a process. Each thread computes its own shards first. A thread that
+// is done takes shards that another thread has not begun, so that nobody waits for a slow core longer than
+// one shard takes. A shard has the same gradient on any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace lockstep::train {
 
-/// Whether a thread computes shards of another.
+/// Whether a thread may compute shards of another thread.
 enum class Takeover { allowed, never };
 
-/// Any thread; between two steps the caller has a barrier.
+/// Any thread may call it. The caller has a barrier between two steps.
 class ShardQueue {
  public:
   explicit ShardQueue(int64_t threads, Takeover takeover = Takeover::allowed)
       : takeover_(takeover), offered_(static_cast<size_t>(threads)) {}
 
-  /// A thread's own shards of the next step. What is left of the last step is dropped.
+  /// Sets a thread's own shards of the next step. Shards of the last step that are left are dropped.
   void offer(int64_t thread, const std::vector<data::Shard>& shards);
 
-  /// Drops what is left of all threads' shards, of a step that is given up.
+  /// Drops the shards of all threads that are left, when the step is given up.
   void withdraw();
 
-  /// The next shards for this thread: its own in order, then the last of whoever has most left, a single one.
-  /// Of its own it gets as many as are equal in size, a node of the tree over the mini-batch's shard_count,
-  /// and at most `most`. Nothing when all that was offered is taken.
+  /// The next shards for this thread: its own in order, then a single one, the last shard of the thread that
+  /// has most left. Its own shards come several at once, up to `most`, if they have equal sizes and are a
+  /// node of the tree over the mini-batch's shard_count. Empty when all shards are taken.
   std::vector<data::Shard> take(int64_t thread, int64_t most, int64_t shard_count);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr nn::NetworkInput kRunnerInput{1, 28, 28, 10};
 
-// A network with a replica that trains it.
+// A network with a runner that trains it.
 struct TrainedNetworkCopy {
   explicit TrainedNetworkCopy(const std::string& network, ShardRunnerOptions options = {})
       : TrainedNetworkCopy(nn::find_network(network), options) {}
@@ -98,7 +98,7 @@ TEST(ShardRunner, OneShardAtATimeWhereLayersAreRandomOrTheEngineComputes) {
   EXPECT_EQ(most_together(TrainedNetworkCopy("digits_cnn"), 100), 1) << "one alone is enough";
 }
 
-/// One weight, used twice; between the uses something happens that is none of the module's business.
+/// One weight that is used twice. `between` runs between the two uses.
 struct TwiceImpl : torch::nn::Module {
   torch::nn::Conv2d same{nullptr};
   torch::nn::Linear last{nullptr};

@@ -9,8 +9,8 @@
 namespace lockstep::train {
 namespace {
 
-// Elements averaged at a time on a CPU: those of a piece stay in a core's cache, for a handful of replicas;
-// those of a chunk are exchanged at once. All is element by element, so neither changes a bit.
+// Elements that are averaged at a time on a CPU. A piece stays in a core's cache, for a few replicas. A chunk
+// is exchanged at once. Each element is averaged separately, so neither number changes a bit.
 constexpr int64_t kPiece = 16 * kBlock;
 constexpr int64_t kChunk = 256 * kBlock;
 
@@ -39,8 +39,8 @@ void copy_buffers(SharedWeights& to, const SharedWeights& from) {
 
 }  // namespace
 
-Averaging::ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& masters,
-                                    const std::vector<BatchNormInfo>& norms, const Optimizer& like)
+Averaging::Replica::Replica(nn::Instance instance, const SharedWeights& masters,
+                            const std::vector<BatchNormInfo>& norms, const Optimizer& like)
     : weights(instance, masters.type(), masters.device()),
       optimizer(like.rule(), weights, like.parts()),
       network(std::move(instance), weights, norms),
@@ -54,12 +54,12 @@ Averaging::Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions o
       norms_(std::move(masters.norms)),
       options_(options),
       replicas_(static_cast<size_t>(workers_.replicas)),
-      visitors_(replicas_.size()),
+      other_states_(replicas_.size()),
       samples_(at::zeros({workers_.replicas}, at::kLong)) {
   const Range here = workers_.replicas_of(workers_.comm.rank());
   for (int64_t i = here.begin; i < here.end; ++i) {
     auto& replica = replicas_[static_cast<size_t>(i)];
-    replica = std::make_unique<ShardRunner>(make_instance(), masters_, norms_, optimizer_);
+    replica = std::make_unique<Replica>(make_instance(), masters_, norms_, optimizer_);
     replica->updater =
         make_updater(workers_.group, replica->weights, replica->optimizer, options_.gradient_clip);
   }
@@ -98,7 +98,7 @@ void Averaging::begin(int64_t round) {
 
 void Averaging::keep_gradients(int64_t replica) {
   const at::NoGradGuard no_grad;
-  ShardRunner& own = *replicas_[static_cast<size_t>(replica)];
+  Replica& own = *replicas_[static_cast<size_t>(replica)];
   const auto parts = own.weights.views(own.gradient);
   const auto gradients = own.network.gradients();
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -110,12 +110,12 @@ void Averaging::keep_gradients(int64_t replica) {
   }
 }
 
-// The batch norms' statistics stay each replica's own until the average.
+// Each replica keeps its own batch norms' statistics until the average.
 int64_t Averaging::share_gradients(Share thread, int64_t round, const std::vector<int64_t>& samples) {
   if (round > options_.warmup_rounds) return static_cast<int64_t>(samples.size());
   const at::NoGradGuard no_grad;
   workers_.group.barrier([&] { mean_ = plan_mean(samples); });
-  const Averaged gradients{mean_gradient_, [](const ShardRunner& replica) { return replica.gradient; }};
+  const Averaged gradients{mean_gradient_, [](const Replica& replica) { return replica.gradient; }};
   size_t turn = 0;
   for (int64_t begin = 0; begin < masters_.element_count(); begin += chunk_size(masters_)) {
     average_chunk(thread, gradients,
@@ -134,18 +134,17 @@ void Averaging::update(Share share, int64_t count, const device::UpdateRule& rul
   }
 }
 
-void Averaging::note(const std::vector<ShardResult>& results, int64_t count, int64_t round) {
+void Averaging::note(std::span<const ShardResult> results, int64_t round) {
   if (is_average(round - 1)) samples_.zero_();
   auto samples = samples_.accessor<int64_t, 1>();
-  for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    samples[i] += results[at].count;
-    if (!norms_.empty() && replicas_[at] != nullptr)
-      apply_moments(replicas_[at]->weights, norms_, results[at].moments);
+  for (size_t i = 0; i < results.size(); ++i) {
+    samples[static_cast<int64_t>(i)] += results[i].count;
+    if (!norms_.empty() && replicas_[i] != nullptr)
+      apply_moments(replicas_[i]->weights, norms_, results[i].moments);
   }
 }
 
-// A replica that is alone is not even rounded.
+// The mean of a single replica is not even rounded.
 Averaging::Mean Averaging::plan_mean(std::span<const int64_t> samples) const {
   Mean mean;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -169,7 +168,7 @@ Averaging::Mean Averaging::plan_mean(std::span<const int64_t> samples) const {
   return mean;
 }
 
-// In double, over terms of this rank.
+// In double, of terms that this rank has.
 at::Tensor Averaging::sum_of(Range terms, const PartOf& part) const {
   std::vector<at::Tensor> leaves(mean_.replicas.size());
   for (auto term = static_cast<size_t>(terms.begin); term < static_cast<size_t>(terms.end); ++term)
@@ -178,15 +177,13 @@ at::Tensor Averaging::sum_of(Range terms, const PartOf& part) const {
                     [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
 }
 
-// The outer optimizer begins after the warm-up, from where that ended.
+// The outer optimizer begins after the warm-up, with the weights at its end.
 std::vector<Averaging::Averaged> Averaging::averaged(int64_t round) const {
   const bool outer = anchor_.defined() && round > options_.warmup_rounds;
-  std::vector<Averaged> all{{masters_.flat(),
-                             [](const ShardRunner& replica) { return replica.weights.flat(); }, outer,
-                             outer ? at::Tensor() : anchor_}};
+  std::vector<Averaged> all{{masters_.flat(), [](const Replica& replica) { return replica.weights.flat(); },
+                             outer, outer ? at::Tensor() : anchor_}};
   for (size_t i = 0; options_.average_updaters && i < optimizer_.flat().size(); ++i) {
-    all.push_back(
-        {optimizer_.value(i), [i](const ShardRunner& replica) { return replica.optimizer.value(i); }});
+    all.push_back({optimizer_.value(i), [i](const Replica& replica) { return replica.optimizer.value(i); }});
   }
   return all;
 }
@@ -206,8 +203,8 @@ void Averaging::average(Share thread, int64_t round) {
   if (thread.rank == 0) average_buffers(spread);
 }
 
-// Who adds up a chunk has passed the barrier of the one before, and all came to that after they had read the
-// one before it, whose memory this takes.
+// The nodes of two chunks are used alternately. A worker that adds up a chunk has passed the barrier of the
+// previous chunk, which every worker reached after it had read the chunk before that one.
 void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk, size_t turn, bool spread) {
   const Range own = part_of(chunk.count(), thread.size, thread.rank);
   const auto each_piece = [&](auto&& work) {
@@ -221,13 +218,13 @@ void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk,
   };
   each_piece([&](int64_t at, int64_t count) {
     for (const comm::Node& node : mean_.own[turn])
-      node.sum.narrow(0, at, count).copy_(sum_of(node.shards, [&](const ShardRunner& replica) {
+      node.sum.narrow(0, at, count).copy_(sum_of(node.shards, [&](const Replica& replica) {
         return vector.of(replica).narrow(0, chunk.begin + at, count);
       }));
   });
   const auto terms = static_cast<int64_t>(mean_.replicas.size());
   workers_.group.barrier([&] {
-    mean_.nodes.clear();  // so that the last sum's memory can be used again
+    mean_.nodes.clear();  // so that the memory of the last sum can be used again
     mean_.nodes = workers_.comm.exchange_nodes(narrowed(mean_.own[turn], 0, chunk.count()), terms);
   });
   each_piece([&](int64_t at, int64_t count) {
@@ -243,7 +240,7 @@ void Averaging::average_chunk(Share thread, const Averaged& vector, Range chunk,
   });
 }
 
-// DiLoCo, algorithm 1: what the replicas moved on average is the gradient of an SGD with Nesterov's momentum
+// DiLoCo, algorithm 1: the mean movement of the replicas is the gradient of SGD with Nesterov momentum
 // (torch.optim.SGD's arithmetic).
 at::Tensor Averaging::outer_step(const at::Tensor& mean, int64_t begin, int64_t count, bool spread) {
   const at::Tensor anchor = anchor_.narrow(0, begin, count),
@@ -263,7 +260,7 @@ at::Tensor Averaging::outer_step(const at::Tensor& mean, int64_t begin, int64_t 
 
 void Averaging::average_buffers(bool spread) {
   if (masters_.buffers().empty()) return;
-  const auto flat = [&](const ShardRunner& replica) {
+  const auto flat = [&](const Replica& replica) {
     std::vector<at::Tensor> parts;
     for (const auto& [name, tensor] : masters_.buffers())
       parts.push_back(replica.weights.buffer(name).to(at::kDouble).flatten());
@@ -307,10 +304,10 @@ nn::NamedTensors Averaging::state_of(size_t replica, int64_t round) {
     return all;
   }
   add(optimizer_, masters_);
-  nn::NamedTensors& visitor = visitors_[replica];
-  if (visitor.size() == all.size()) return visitor;
+  nn::NamedTensors& other = other_states_[replica];
+  if (other.size() == all.size()) return other;
   for (auto& [name, tensor] : all) tensor = tensor.clone();  // as replicas begin
-  return visitor = std::move(all);
+  return other = std::move(all);
 }
 
 nn::NamedTensors Averaging::state(int64_t round) {
@@ -325,7 +322,7 @@ void Averaging::share_states(int64_t round, const std::function<int64_t(size_t r
     std::vector<at::Tensor> tensors;
     for (const auto& [name, tensor] : state_of(i, round)) tensors.push_back(tensor);
     workers_.comm.broadcast(tensors, root(i));
-    if (workers_.comm.rank() != 0) visitors_[i].clear();
+    if (workers_.comm.rank() != 0) other_states_[i].clear();
   }
 }
 
@@ -342,7 +339,7 @@ void Averaging::hand_out(int64_t round) {
   for (const auto& [name, tensor] : common_state(round)) tensors.push_back(tensor);
   workers_.comm.broadcast(tensors, 0);
   share_states(round, [](size_t) { return int64_t{0}; });
-  visitors_.assign(visitors_.size(), {});
+  other_states_.assign(other_states_.size(), {});
 }
 
 void Averaging::check_aliases() const {

@@ -1,6 +1,6 @@
-// Averaging mode: replicas train on mini-batches of their own and become their average every few rounds.
-// Local SGD (Stich 2018, arXiv:1805.09767), Deeplearning4j's ParallelWrapper (ParallelWrapper.java), and with
-// an outer optimizer DiLoCo (arXiv:2311.08105).
+// Averaging mode: each replica trains on its own mini-batches, and every few rounds all replicas become their
+// average. This is local SGD (Stich 2018, arXiv:1805.09767) as in Deeplearning4j's ParallelWrapper
+// (ParallelWrapper.java). With an outer optimizer it is DiLoCo (arXiv:2311.08105).
 #pragma once
 
 #include <array>
@@ -28,100 +28,104 @@ namespace lockstep::train {
 
 struct AveragingOptions {
   int64_t frequency = 1;      ///< rounds from one average to the next
-  int64_t warmup_rounds = 0;  ///< first rounds, each of which ends with an average, and in which all replicas
-                              ///< take the step of their mean gradient
-  int64_t first_round = 0;    ///< after which the replicas are an average, whatever the frequency: an earlier
-                              ///< training ended there
-  int64_t last_round = 0;     ///< after which there is an average too; 0: end_after() says it
-  bool average_updaters = true;  ///< the optimizer's state too; else each replica keeps its own
+  int64_t warmup_rounds = 0;  ///< each of these first rounds ends with an average, and in it all replicas
+                              ///< make the step of their mean gradient
+  int64_t first_round = 0;    ///< the replicas are an average after this round as well: an earlier training
+                              ///< ended there
+  int64_t last_round = 0;     ///< and after this one; 0: not known, see end_after()
+  bool average_updaters = true;  ///< average the optimizer's state too; otherwise each replica keeps its own
   OuterOptimizer outer = OuterOptimizer::none;
   double outer_learning_rate = 0.7;
   double outer_momentum = 0.9;
   double gradient_clip = 0;  ///< of each replica's gradient
 };
 
-/// The workers that train the replicas: threads of several ranks. A rank has the replicas of its shards.
+/// The workers that train the replicas: threads of several ranks.
 struct ReplicaWorkers {
   comm::ThreadGroup& group;
   comm::Communicator& comm;
   int64_t replicas = 1;
-  std::function<Range(int64_t rank)> replicas_of;  ///< neighbours, in rank order
+  std::function<Range(int64_t rank)> replicas_of;  ///< the replicas that a rank has, in rank order
 };
 
-/// The replicas and the masters that they become. A replica is plain training with one shard: its own
-/// weights, batch norms' statistics and optimizer. In a round, replica i trains on shard i of the round's
-/// samples. The number of replicas decides the weights; which worker runs which replica does not, so a worker
-/// that is done takes the next one of its rank. At an average, masters and replicas become the mean over the
-/// samples since the last average: parameters, running statistics and counters of batch norms (mean of means
-/// and mean of variances, as in ParallelWrapper.java, where they are parameters), and the optimizer's state.
-/// Values are added in double in the fixed tree over the replicas, those without samples left out, and
-/// rounded once; whole numbers to the nearest. Masters are equal on all ranks. Threads: the training loop's
-/// barriers order all calls.
+/// The replicas, and the masters that receive their averages. A replica is a copy of the network with its own
+/// weights, batch norms' statistics and optimizer, and trains as a run with one shard would. In a round,
+/// replica i trains on shard i of the round's samples. The weights depend on the number of replicas, but not
+/// on the worker that runs a replica, so a worker that is done takes the next replica of its rank.
+///
+/// At an average, the masters and all replicas become the mean of the replicas, weighted by the samples since
+/// the last average. This applies to parameters, to running statistics and counters of batch norms (mean of
+/// means and mean of variances, as in ParallelWrapper.java, where they are parameters), and to the
+/// optimizer's state. Replicas without samples are left out. Values are added in double in the fixed tree
+/// over the replicas and rounded once; whole numbers are rounded to the nearest. The masters are equal on all
+/// ranks.
+///
+/// Threads: the training loop's barriers order all calls.
 class Averaging {
  public:
-  /// What receives the averages, and must outlive the object.
+  /// They must outlive the object.
   struct Masters {
     SharedWeights& weights;
     const Optimizer& optimizer;
     std::vector<BatchNormInfo> norms;
   };
-  /// make_instance: of the masters' network.
+  /// make_instance: makes an instance of the masters' network.
   Averaging(ReplicaWorkers workers, Masters masters, AveragingOptions options,
             const std::function<nn::Instance()>& make_instance);
 
-  /// Whether all replicas are the average after this round. After a warm-up the periods begin as PyTorch's
-  /// PeriodicModelAverager counts them.
+  /// Whether all replicas become their average after this round. After a warm-up the periods begin as in
+  /// PyTorch's PeriodicModelAverager.
   bool is_average(int64_t round) const;
-  /// The last round before `round` of which that is so, or 0.
+  /// The last round before `round` after which they became their average, or 0.
   int64_t last_average_before(int64_t round) const;
 
   /// In a barrier: `round` is the last one.
   void end_after(int64_t round) { options_.last_round = round; }
 
-  /// Before the first round after `round`, on one thread: after an average the replicas begin from the
-  /// masters.
+  /// Before the first round after `round`, on one thread: if there was an average after `round`, the replicas
+  /// become the masters.
   void begin(int64_t round);
 
-  /// The network of a replica of this rank, for whoever computes its shard.
+  /// The network of a replica of this rank, for the worker that computes its shard.
   NetworkCopy& network(int64_t replica) { return replicas_[static_cast<size_t>(replica)]->network; }
 
-  /// After the replica's backward: keeps the gradients for update().
+  /// After the backward pass of this replica: keeps the gradients for update().
   void keep_gradients(int64_t replica);
 
-  /// After a barrier, every worker: in a round of the warm-up the gradients of the first replicas, which had
-  /// so many of the round's samples each, become their mean, and that of all replicas; ends with a barrier
-  /// then. Returns how many replicas take the round's step.
+  /// After a barrier, every worker. samples: the number of samples in this round of each of the first
+  /// replicas. In a round of the warm-up the gradients of all replicas become the mean gradient of these, and
+  /// the call ends with a barrier. Returns how many replicas make a step in this round.
   int64_t share_gradients(Share thread, int64_t round, const std::vector<int64_t>& samples);
 
-  /// After a barrier, every worker: updates those of the first `count` replicas that are here with their
-  /// gradients, each worker its own blocks.
+  /// After a barrier, every worker: updates its blocks of the first `count` replicas, as far as this rank has
+  /// them, with their gradients.
   void update(Share share, int64_t count, const device::UpdateRule& rule);
 
-  /// The first worker, beside update(): the batch norms' statistics of the first `count` replicas in this
-  /// round, counted from 1, and the samples they saw.
-  void note(const std::vector<ShardResult>& results, int64_t count, int64_t round);
+  /// The first worker, beside update(): takes the batch norms' statistics of the first replicas, and the
+  /// number of samples that they saw, from their results in this round, counted from 1.
+  void note(std::span<const ShardResult> results, int64_t round);
 
-  /// After a barrier, every worker: masters become the average after `round`, and where is_average(round),
-  /// replicas too. Ends with no barrier.
+  /// After a barrier, every worker: the masters become the average after `round`, and if is_average(round),
+  /// the replicas too. Ends without a barrier.
   void average(Share thread, int64_t round);
 
-  /// What a resume after `round` needs beside the masters' weights: the optimizer's state, and in the middle
-  /// of a period all of every replica. Views of the live tensors; of replicas on other ranks, of the room for
-  /// collect() and hand_out().
+  /// What a resume after `round` needs beside the masters' weights: the optimizer's state and, between two
+  /// averages, everything of every replica. These are views of the live tensors. For replicas of other ranks
+  /// they are views of the memory that collect() and hand_out() fill.
   nn::NamedTensors state(int64_t round);
 
-  /// Every rank, on one thread between rounds: rank 0's state(round) becomes that of all replicas.
+  /// Every rank, on one thread between rounds: rank 0 receives the state of all replicas.
   void collect(int64_t round);
-  /// Every rank, on one thread before begin(): all become what rank 0's state(round) is.
+  /// Every rank, on one thread before begin(): all receive rank 0's state.
   void hand_out(int64_t round);
 
   /// Throws as NetworkCopy::check_aliases.
   void check_aliases() const;
 
  private:
-  struct ShardRunner {
-    ShardRunner(nn::Instance instance, const SharedWeights& masters, const std::vector<BatchNormInfo>& norms,
-                const Optimizer& like);
+  struct Replica {
+    Replica(nn::Instance instance, const SharedWeights& masters, const std::vector<BatchNormInfo>& norms,
+            const Optimizer& like);
     SharedWeights weights;
     Optimizer optimizer;
     NetworkCopy network;
@@ -129,23 +133,23 @@ class Averaging {
     std::unique_ptr<Updater> updater;
   };
 
-  // A mean that is being made. Its terms are the replicas with samples, in order.
+  // A mean that is computed. Its terms are the replicas with samples, in order.
   struct Mean {
     std::vector<size_t> replicas;  // of each term
     std::vector<double> weights;   // of each term
     double total = 0;
     std::array<std::vector<comm::Node>, 2>
-        own;                        // this rank's nodes over the terms, double [chunk]; chunks take turns
+        own;                        // this rank's nodes over the terms, double [chunk], used alternately
     std::vector<comm::Node> nodes;  // of the chunk, enough to finish the tree
   };
-  // One flat vector of every replica that is averaged into one of the masters'.
+  // A flat vector of the masters that becomes the average of the same vector of every replica.
   struct Averaged {
     at::Tensor master;
-    std::function<at::Tensor(const ShardRunner&)> of;
-    bool outer = false;      // by the outer optimizer
-    at::Tensor anchor = {};  // becomes it too
+    std::function<at::Tensor(const Replica&)> of;
+    bool outer = false;      // the outer optimizer makes its step with the average
+    at::Tensor anchor = {};  // receives the average too
   };
-  using PartOf = std::function<at::Tensor(const ShardRunner&)>;
+  using PartOf = std::function<at::Tensor(const Replica&)>;
 
   Mean plan_mean(std::span<const int64_t> samples) const;
   std::span<const int64_t> samples_so_far() const {
@@ -165,8 +169,8 @@ class Averaging {
   const Optimizer& optimizer_;
   std::vector<BatchNormInfo> norms_;
   AveragingOptions options_;
-  std::vector<std::unique_ptr<ShardRunner>> replicas_;  // null for those of other ranks
-  std::vector<nn::NamedTensors> visitors_;  // state of replicas of other ranks, where it is asked for
+  std::vector<std::unique_ptr<Replica>> replicas_;  // null for those of other ranks
+  std::vector<nn::NamedTensors> other_states_;      // of replicas of other ranks, if state() was called
   Mean mean_;
   at::Tensor samples_;         // int64 [replicas], since the last average
   at::Tensor anchor_;          // flat masters at the last average; with an outer optimizer only

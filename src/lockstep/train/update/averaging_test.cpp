@@ -18,12 +18,12 @@ namespace {
 constexpr int64_t kReplicas = 3;
 constexpr double kAveragingRate = 0.1;
 constexpr double kAveragingMomentum = 0.9;
-// Of each replica, in each round. The last round has none for the last replica.
+// Samples of each replica in each round. The last replica has none in the last round.
 const std::vector<std::vector<int64_t>> kRounds{{3, 3, 2}, {3, 3, 2}, {3, 3, 2},
                                                 {3, 3, 2}, {3, 3, 2}, {2, 1}};
 const auto kLastRound = static_cast<int64_t>(kRounds.size());
 
-// Each replica is drawn to another place in each round.
+// The minimum of the loss differs for each replica and each round.
 double gradient_at(double weight, int64_t replica, int64_t round, size_t element) {
   return weight - std::sin(static_cast<double>(replica * 7 + round * 3) + static_cast<double>(element) * 0.5);
 }
@@ -41,7 +41,7 @@ std::vector<double> values_of(const std::vector<at::Tensor>& parameters) {
 
 using Averages = std::vector<std::vector<double>>;
 
-// One rank's replicas on gradients of which the replica knows nothing but its own weights.
+// The replicas of one rank, with gradients that depend on the replica's weights.
 class AveragedTraining {
  public:
   AveragedTraining(comm::Communicator& comm, int64_t threads, const AveragingOptions& options)
@@ -93,7 +93,7 @@ class AveragedTraining {
     if (thread.rank == 0) {
       std::vector<ShardResult> results(samples.size());
       for (size_t i = 0; i < results.size(); ++i) results[i].count = samples[i];
-      averaging_.note(results, count, round);
+      averaging_.note(results, round);
     }
     group_.barrier();
   }
@@ -128,7 +128,7 @@ Averages trained_on(int64_t ranks, int64_t threads, const AveragingOptions& opti
   return all.front();
 }
 
-// The same, one replica after the other.
+// The same with plain code, one replica after the other.
 class PlainTraining {
  public:
   explicit PlainTraining(const AveragingOptions& options) : options_(options) {
@@ -230,7 +230,7 @@ TEST(Averaging, ReplicasKeepTheirOwnOptimizers) {
   expect_plain({.frequency = 2, .last_round = kLastRound, .average_updaters = false}, {2, 4, 6});
 }
 
-// The periods after a warm-up begin as PyTorch's PeriodicModelAverager counts them.
+// The periods after a warm-up begin as in PyTorch's PeriodicModelAverager.
 TEST(Averaging, AWarmUpSharesGradients) {
   expect_plain({.frequency = 2, .warmup_rounds = 2, .last_round = kLastRound}, {1, 2, 3, 5, 6});
 }

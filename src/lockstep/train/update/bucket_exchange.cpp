@@ -15,7 +15,7 @@ BucketExchange::BucketExchange(comm::Communicator& comm, const std::vector<comm:
   thread_ = std::thread([this] { serve(); });
 }
 
-// Whoever destroys this in the middle of a step has aborted the group before, so no exchange waits.
+// If a step is under way, the group has been aborted before, so no exchange waits.
 BucketExchange::~BucketExchange() {
   {
     const std::lock_guard lock(mutex_);
@@ -80,7 +80,7 @@ void BucketExchange::serve() {
   }
 }
 
-// False when there is nothing more to do.
+// False if there is nothing more to do.
 bool BucketExchange::wait_for(size_t bucket) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return closing_ || ready_[bucket] == options_.workers; });

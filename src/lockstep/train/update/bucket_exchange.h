@@ -1,5 +1,5 @@
-// The exchange between ranks in buckets, on a thread of its own, beside the backward passes that make the
-// gradients of the buckets to come.
+// The exchange between ranks in buckets. Its thread sends the gradients of one bucket while backward passes
+// make the gradients of the next ones.
 #pragma once
 
 #include <chrono>
@@ -17,32 +17,33 @@
 
 namespace lockstep::train {
 
-/// Of one process. Each step goes: every worker says begin(), then ready() for each bucket (in any order),
-/// unless the run ends before; then one thread calls finish(), while no worker does anything.
+/// Shared by the workers of a process. In each step every worker calls begin(), then ready() for each bucket
+/// (in any order), unless the run ends before; then one thread calls finish(), while the workers wait.
 class BucketExchange {
  public:
-  /// agree: whether the ranks have agreed to end the run, asked once in each step, before its first bucket
-  /// goes or in finish(); from then on the workers take the step to its end. It and the buckets are the only
-  /// ones to use `comm` between the first begin() and the end of finish().
+  /// agree: whether the ranks have agreed to drop the step. It is called once in each step, before the first
+  /// bucket is sent, or in finish(); after it the workers complete the step. Nothing else may use `comm`
+  /// between the first begin() and the end of finish().
   struct Options {
-    std::vector<Range> buckets;  ///< elements; all ranks the same, in the order in which they go
+    std::vector<Range> buckets;  ///< elements; equal on all ranks, in the order in which they are sent
     int64_t workers = 1;         ///< of this process
     std::function<bool()> agree;
   };
-  /// stacks: the workers', which outlive this.
+  /// stacks: of the workers; they must outlive the object.
   BucketExchange(comm::Communicator& comm, const std::vector<comm::NodeStack>& stacks, Options options);
   ~BucketExchange();
   BucketExchange(const BucketExchange&) = delete;
   BucketExchange& operator=(const BucketExchange&) = delete;
 
   void begin(int64_t shard_count);
-  /// A worker's stack has this bucket whole. Any thread.
+  /// One worker's stack has this bucket complete. Any thread.
   void ready(size_t bucket);
 
-  /// The sum over all shards, or nothing where the ranks have agreed to end. Throws what the exchange threw.
+  /// The sum over all shards, or nothing if the ranks have agreed to drop the step. Throws what the exchange
+  /// threw.
   std::vector<comm::Node> finish();
 
-  /// How long the last step's exchange ran beside backward, seconds: until finish() was called.
+  /// Seconds that the last step's exchange ran beside backward, that is, before finish() was called.
   double hidden_seconds() const { return hidden_seconds_; }
 
  private:
@@ -65,7 +66,7 @@ class BucketExchange {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t shard_count_ = 0;
-  std::vector<int64_t> ready_;  ///< workers, of each bucket
+  std::vector<int64_t> ready_;  ///< number of workers that have each bucket
   bool done_ = false;           ///< with this step
   bool closing_ = false;
   bool ended_ = false;  ///< as agreed in this step

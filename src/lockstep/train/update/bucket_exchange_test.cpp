@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kBucketShards = 7;
 const std::vector<Range> kBuckets{{700, 1000}, {300, 700}, {0, 300}};
 
-// What a step exchanges; each has its own gradients.
+// The sizes in a step. Each step has its own gradients.
 std::vector<at::Tensor> gradients_of(int64_t step) {
   return test::vectors_of(kBucketShards, 1000, at::kFloat, static_cast<uint64_t>(step));
 }

@@ -20,8 +20,8 @@ class TreeWay : public GradientCompressor {
   comm::Communicator& comm_;
 };
 
-// This rank's shards: the largest nodes that they make, each finished in the tree, in order. Which thread
-// holds which part of them changes no bit.
+// The largest nodes that this rank's shards make, each finished in the tree, in order. It does not matter for
+// the bits which thread has which part of them.
 at::Tensor own_sum(const std::vector<comm::Node>& nodes, const SharedWeights& weights, int64_t shard_count) {
   at::Tensor sum = at::zeros_like(weights.flat());
   for (const Range node : comm::whole_nodes(comm::shards_of(nodes), shard_count))
@@ -98,9 +98,9 @@ class PowerSgdWay : public GradientCompressor {
 
   comm::Communicator& comm_;
   const SharedWeights& weights_;
-  at::Tensor left_out_;  // of this rank's sums so far
+  at::Tensor left_out_;  // of this rank's sums until now
   std::vector<at::Tensor>
-      right_;  // the thin factor of each parameter's last sum; undefined for those that travel whole
+      right_;  // the thin factor of each parameter's last sum; undefined for those that are sent whole
 };
 
 }  // namespace

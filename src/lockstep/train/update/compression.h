@@ -1,5 +1,5 @@
-// Gradients that travel between ranks in fewer bits, for networks that the network slows down. What is left
-// out makes the weights depend on the number of ranks, and on nothing else of where they were computed.
+// Gradients that ranks exchange in fewer bits, for slow connections. The rounding makes the weights depend on
+// the number of ranks, but not on the number of workers of a rank.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace lockstep::train {
 
-/// How the nodes of the ranks come together. One thread.
+/// Exchanges the nodes of the ranks. One thread.
 class GradientCompressor {
  public:
   virtual ~GradientCompressor() = default;
-  /// As Communicator::exchange_nodes: nodes with which this rank can finish the tree, in memory that the next
-  /// call may use again.
+  /// As Communicator::exchange_nodes: returns nodes with which this rank can finish the tree, in memory that
+  /// the next call may use again.
   virtual std::vector<comm::Node> exchange(const std::vector<comm::Node>& nodes, int64_t shard_count) = 0;
 };
 
-/// tree: all bits. bf16, fp16: each rank's sum rounded to 16 bits, added in 32. powersgd: each matrix of a
-/// rank's sum as the product of two thin ones of `rank` columns (Vogels et al., arXiv:1905.13727), with what
-/// that leaves out added to the next step's; vectors travel whole. Its memory of what was left out is each
-/// rank's own and begins empty, also after a resume.
+/// tree: sends all bits. bf16, fp16: round each rank's sum to 16 bits and add in 32. powersgd: sends each
+/// matrix of a rank's sum as the product of two thin matrices of `rank` columns (Vogels et al.,
+/// arXiv:1905.13727) and adds the error to the next step's sum; vectors are sent whole. Each rank keeps its
+/// own errors. They are zero at the start, also after a resume.
 std::unique_ptr<GradientCompressor> make_gradient_compressor(ExchangeKind kind, comm::Communicator& comm,
                                                              const SharedWeights& weights, int64_t rank);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kCompressedShards = 6;
 
-// What to exchange how: a step's gradients, one vector for each shard, for each step.
+// The kind of exchange and the gradients of each step, one vector for each shard.
 struct Exchanged {
   ExchangeKind kind;
   int64_t power_rank = 1;
@@ -103,8 +103,8 @@ TEST(GradientCompressor, TheThreadsOfARankChangeNoBit) {
   }
 }
 
-// Vogels et al., arXiv:1905.13727, algorithm 1: with M the sum over the ranks and P the orthonormal M Q, what
-// arrives is P P' M. So what is missing is orthogonal to what arrives, which has rank 1 here.
+// Vogels et al., arXiv:1905.13727, algorithm 1: with M the sum over the ranks and P the orthonormal M Q, the
+// result is P P' M. So the error is orthogonal to the result, which has rank 1 here.
 TEST(GradientCompressor, PowerSgdGivesAProjectionOfTheSum) {
   const SharedWeights weights = compressed_weights(at::kDouble);
   const auto gradients = compressed_gradients(at::kDouble);
@@ -135,8 +135,7 @@ TEST(GradientCompressor, PowerSgdLosesNothingOfAMatrixOfItsRank) {
                            weights.views(test::tree_sum_of(gradients, 0, kCompressedShards))[0], 0, 1e-11));
 }
 
-// Error feedback: with no new gradients, what the first step left out of the matrices arrives in
-// the steps after it.
+// Error feedback: without new gradients, the errors of the first step are sent in the steps after it.
 TEST(GradientCompressor, PowerSgdSendsLaterWhatItLeavesOut) {
   const SharedWeights weights = compressed_weights(at::kDouble);
   const auto gradients = compressed_gradients(at::kDouble);

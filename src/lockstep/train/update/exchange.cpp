@@ -10,7 +10,7 @@ namespace lockstep::train {
 Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights,
                    const Optimizer& optimizer, ExchangeOptions options)
     : comm_(comm),
-      way_(std::move(options.way)),
+      compressor_(std::move(options.compressor)),
       weights_(weights),
       agree_(std::move(options.agree)),
       in_place_(options.in_place && weights.device().is_cpu() && weights.type() == at::kFloat),
@@ -78,10 +78,10 @@ bool Exchange::begin_early(Share thread, Range node) {
 
 void Exchange::take_early(Share thread, size_t parameter, const at::Tensor& gradient) {
   if (progress_[static_cast<size_t>(thread.rank)].taken[parameter])
-    throw Error(
-        ErrorCode::invalid_option,
-        "backward went twice through the parameter \"" + weights_.slots()[parameter].name + "\" in one pass",
-        "--overlap=false takes its gradient when both are done");
+    throw Error(ErrorCode::invalid_option,
+                "backward made the gradient of the parameter \"" + weights_.slots()[parameter].name +
+                    "\" twice in one pass",
+                "--overlap=false takes the gradient at the end of the pass");
   take_parameter(thread, parameter, gradient);
 }
 
@@ -96,7 +96,7 @@ void Exchange::take_parameter(Share thread, size_t parameter, const at::Tensor& 
 }
 
 void Exchange::synchronize(int64_t shard_count) {
-  nodes_.clear();  // so that the last sum's memory can be used again
+  nodes_.clear();  // so that the memory of the last sum can be used again
   if (beside_ != nullptr) {
     nodes_ = beside_->finish();
     return;
@@ -105,7 +105,7 @@ void Exchange::synchronize(int64_t shard_count) {
   std::vector<comm::Node> nodes;
   for (const comm::NodeStack& stack : stacks_)
     nodes.insert(nodes.end(), stack.nodes().begin(), stack.nodes().end());
-  nodes_ = way_->exchange(nodes, shard_count);
+  nodes_ = compressor_->exchange(nodes, shard_count);
 }
 
 void Exchange::step(Share thread, int64_t shard_count, const device::UpdateRule& rule) {

@@ -1,5 +1,5 @@
-// From every worker's shard gradients to new weights: the tree over the shards, then the updater of the
-// weights' device.
+// From the gradients of all shards to new weights: the tree over the shards, then the updater of the weights'
+// device.
 #pragma once
 
 #include <algorithm>
@@ -20,73 +20,72 @@
 namespace lockstep::train {
 
 struct ExchangeOptions {
-  std::unique_ptr<GradientCompressor> way;  ///< how nodes come together where nothing overlaps
+  std::unique_ptr<GradientCompressor> compressor;  ///< exchanges the ranks' nodes if nothing overlaps
   double gradient_clip = 0;
   NotFinite not_finite = NotFinite::update;
-  bool in_place = false;  ///< backward may write gradients where they belong: a layer graph
-  bool overlap =
-      true;  ///< between ranks: exchange the gradients that are there while backward makes the others
+  bool in_place = false;  ///< backward may write gradients into the nodes' buffers; for networks of layers
+  bool overlap = true;    ///< between ranks: send the gradients that are done while backward makes the others
   std::function<bool()>
-      agree;  ///< the ranks agree on whether this step is dropped; called once a step, from any thread
+      agree;  ///< the ranks agree whether this step is dropped; called once a step, from any thread
 };
 
-/// Shared by the workers of a process. begin(), take() and step() are called by every worker in every step,
-/// with its own `thread`; the group's barriers order them. Every process has all weights and updates them
-/// all, its workers each a part of the blocks.
+/// Shared by the workers of a process. Every worker calls begin(), take() and step() in every step, with its
+/// own `thread`; the group's barriers order the calls. Every process has all weights and updates all of them,
+/// each worker a part of the blocks.
 class Exchange {
  public:
   Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights,
            const Optimizer& optimizer, ExchangeOptions options);
 
-  /// Starts a step, or starts it anew after it was dropped. own_count: this worker's shards; it must compute
-  /// those and no others where overlaps().
+  /// Starts a step, or starts it again after it was dropped. own_count: the number of this worker's shards.
+  /// If overlaps(), it must compute these and no others.
   void begin(Share thread, int64_t own_count, int64_t shard_count);
 
-  /// Whether gradients go to the other ranks while backward makes more.
+  /// Whether gradients are sent to the other ranks while backward makes more.
   bool overlaps() const { return beside_ != nullptr; }
-  /// In how many parts they go.
+  /// In how many parts they are sent.
   size_t bucket_count() const { return std::max<size_t>(1, bucket_sizes_.size()); }
 
-  /// Before the shards of a node of the tree, often one, are computed in one piece: where backward may put
-  /// their gradients by itself, while this lives. Null where they all come to take().
+  /// Before the shards of a node of the tree (often one shard) are computed in one piece: the target into
+  /// which backward may write their gradients while it lives. Null if all of them must go to take().
   std::unique_ptr<kernels::GradientTarget> begin_in_place(Share thread, Range node);
 
   /// Adds a node's gradients (one per parameter, undefined ones count as zero) to this worker's nodes.
-  /// `written`: what begin_in_place gave.
+  /// `written`: the target from begin_in_place.
   void take(Share thread, Range node, const std::vector<at::Tensor>& gradients,
             const kernels::GradientTarget* written = nullptr);
 
-  /// True before a worker's last node, where its gradients may be given one by one as backward makes them,
-  /// with take_early; take() then takes the rest.
+  /// True before a worker's last node if its gradients may be given one by one, with take_early, as backward
+  /// makes them; take() then takes the rest.
   bool begin_early(Share thread, Range node);
   void take_early(Share thread, size_t parameter, const at::Tensor& gradient);
 
-  /// When every worker of the process has taken its last, or given up: agrees with the other ranks, and
-  /// brings the nodes together with theirs. One thread.
+  /// When every worker of the process has taken its last node, or has given up: agrees with the other ranks
+  /// and exchanges the nodes with them. One thread.
   void synchronize(int64_t shard_count);
 
   /// After synchronize() and a barrier: finishes the tree for this worker's blocks and updates their weights.
-  /// Ends with no barrier: the caller's next one makes the weights visible.
+  /// Ends without a barrier; the caller's next barrier makes the weights visible.
   void step(Share thread, int64_t shard_count, const device::UpdateRule& rule);
 
-  /// As of the Updater.
+  /// See Updater.
   double gradient_norm() const { return updater_->gradient_norm(); }
   bool skipped() const { return updater_->skipped(); }
   /// How long the last step's exchange between ranks ran beside backward, seconds.
   double hidden_seconds() const { return beside_ == nullptr ? 0 : beside_->hidden_seconds(); }
 
  private:
-  // How far one worker is in its last node of a step.
+  // The progress of one worker in its last node of a step.
   struct Progress {
     int64_t shards_left = 0;
-    bool early = false;         // its gradients come one by one
+    bool early = false;         // its gradients are given one by one
     std::vector<bool> taken;    // of each parameter
     std::vector<int64_t> left;  // parameters, of each bucket
   };
   void take_parameter(Share thread, size_t parameter, const at::Tensor& gradient);
 
   comm::Communicator& comm_;
-  const std::unique_ptr<GradientCompressor> way_;
+  const std::unique_ptr<GradientCompressor> compressor_;
   const SharedWeights& weights_;
   const std::function<bool()> agree_;
   const bool in_place_;
@@ -94,9 +93,9 @@ class Exchange {
   std::vector<int64_t> bucket_sizes_;    // parameters
   std::vector<size_t> bucket_of_;        // of each parameter
   std::vector<comm::NodeStack> stacks_;  // one per worker of this process, written by it alone
-  std::vector<comm::Node> nodes_;        // of the step, enough to finish the tree
+  std::vector<comm::Node> nodes_;        // of the step, sufficient to finish the tree
   std::unique_ptr<Updater> updater_;
-  std::unique_ptr<BucketExchange> beside_;  // null: all in synchronize()
+  std::unique_ptr<BucketExchange> beside_;  // null: everything is exchanged in synchronize()
 };
 
 }  // namespace lockstep::train

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kExchangeShards = 5;
 
-// An exchange whose update takes the sum of the gradients from the weights.
+// An exchange whose update subtracts the sum of the gradients from the weights.
 struct Summing {
   Summing(comm::ThreadGroup& group, comm::Communicator& comm, const std::vector<int64_t>& layers,
           ExchangeOptions options)
@@ -29,7 +29,7 @@ struct Summing {
   }
   static ExchangeOptions with_way(ExchangeOptions options, comm::Communicator& comm,
                                   const SharedWeights& weights) {
-    options.way = make_gradient_compressor(ExchangeKind::tree, comm, weights, 1);
+    options.compressor = make_gradient_compressor(ExchangeKind::tree, comm, weights, 1);
     if (!options.agree) options.agree = [] { return false; };
     return options;
   }
@@ -52,7 +52,7 @@ struct Summing {
   Exchange exchange;
 };
 
-// The padding between parameters takes no part.
+// Leaves out the padding between parameters.
 at::Tensor summed(const SharedWeights& start, const std::vector<at::Tensor>& gradients) {
   const at::Tensor sum = test::tree_sum_of(gradients, 0, kExchangeShards);
   at::Tensor expected = start.flat().clone();
@@ -61,8 +61,8 @@ at::Tensor summed(const SharedWeights& start, const std::vector<at::Tensor>& gra
   return expected;
 }
 
-// One step over ranks and threads, or two of which the ranks drop the first: how many ended with weights that
-// are not the start less the sum in the tree.
+// One step over ranks and threads, or two steps of which the ranks drop the first. Returns how many ranks
+// have other weights than the first weights minus the sum in the tree.
 int wrong_after_step(int64_t ranks, int64_t threads, const std::vector<int64_t>& layers, bool overlap,
                      bool drop = false) {
   const SharedWeights start(test::linear_layers(layers), at::kFloat, at::kCPU);
@@ -74,7 +74,7 @@ int wrong_after_step(int64_t ranks, int64_t threads, const std::vector<int64_t>&
     comm::ThreadGroup group(threads);
     std::atomic<bool> dropped = drop;
     Summing ours(group, comm, layers,
-                 {.way = nullptr, .overlap = overlap, .agree = [&] { return dropped.load(); }});
+                 {.compressor = nullptr, .overlap = overlap, .agree = [&] { return dropped.load(); }});
     wrong += overlap && ranks > 1 && !ours.exchange.overlaps();
     group.run([&](Share thread) {
       at::set_num_threads(1);
@@ -101,7 +101,7 @@ TEST(Exchange, TheSumIsTheTreesForAnyRanksAndThreads) {
   }
 }
 
-// Layers that are larger than the largest bucket, so that there are several.
+// Layers that are larger than the largest bucket, so that there are several buckets.
 const std::vector<int64_t> kLargeLayers{1100, 1000, 1100};
 
 TEST(Exchange, BesideBackwardItIsTheSame) {

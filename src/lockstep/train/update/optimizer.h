@@ -14,13 +14,13 @@
 
 namespace lockstep::train {
 
-/// The planned rule; the same for every step but for the rate and the corrections.
+/// The planned rule. Only the learning rate and the corrections differ between steps.
 device::UpdateRule rule_of(const UpdatePlan& plan);
 
 /// The rule with Adam's corrections for step `step` (from 0).
 device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
 
-/// Elements of the flat buffers whose rate is multiplied by the same factor.
+/// Elements of the flat buffers whose learning rate is multiplied by the same factor.
 struct RatePart {
   int64_t end = 0;  ///< the first element of the next part
   double factor = 1;
@@ -30,7 +30,7 @@ struct RatePart {
 /// where all factors are 1.
 std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors);
 
-/// Keeps state beside the weights; update() may be called at once by several threads for different ranges.
+/// Several threads may call update() at once for different ranges.
 class Optimizer {
  public:
   Optimizer(device::UpdateRule rule, const SharedWeights& weights, std::vector<RatePart> parts = {});
@@ -38,7 +38,8 @@ class Optimizer {
   const device::UpdateRule& rule() const { return rule_; }
   const std::vector<RatePart>& parts() const { return parts_; }
 
-  /// Calls work(rule, begin, count) for the parts of elements [begin, begin + count), each with its own rate.
+  /// Calls work(rule, begin, count) for the parts of elements [begin, begin + count), each with its own
+  /// learning rate.
   template <class Work>
   void each_part(const device::UpdateRule& rule, int64_t begin, int64_t count, Work&& work) const {
     const int64_t end = begin + count;
@@ -64,7 +65,7 @@ class Optimizer {
   /// The state as it is stored: "NAME.first", "NAME.second" per parameter; views of the live tensors.
   nn::NamedTensors state(const SharedWeights& weights) const;
   const std::vector<at::Tensor>& flat() const { return state_; }
-  /// The i-th kind of value, flat; undefined when the rule keeps no such.
+  /// The i-th kind of value, flat; undefined if the rule has fewer.
   at::Tensor value(size_t i) const { return i < state_.size() ? state_[i] : at::Tensor(); }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 constexpr double kRate = 0.05;
 constexpr int64_t kSteps = 6;
 
-// What one element keeps between steps.
+// The state of one element between steps.
 struct ElementState {
   double weight, first = 0, second = 0;
 };

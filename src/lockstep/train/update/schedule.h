@@ -1,4 +1,4 @@
-// The learning rate as a pure function of where the run is.
+// The learning rate as a pure function of the step.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ struct Schedule {
   double learning_rate = 0.01;  ///< at step 0, after the warm-up
   double drop_factor = 0.1;     ///< piecewise
   int64_t drop_period = 10;     ///< piecewise, epochs
-  int64_t steps_per_epoch = 1;  ///< 0: not known, the epoch has no end
+  int64_t steps_per_epoch = 1;  ///< 0: not known; there is only one epoch
   int64_t total_steps =
       1;  ///< cosine: the rate reaches 0 there (Loshchilov and Hutter 2016, one half period, by steps)
-  int64_t first_step = 0;  ///< piecewise: the step that epoch `first_epoch` begins with
+  int64_t first_step = 0;  ///< piecewise: the first step of epoch `first_epoch`
   int64_t first_epoch = 0;
-  int64_t warmup_steps = 0;  ///< the rate is multiplied by (step + 1) / warmup_steps before that step
+  int64_t warmup_steps = 0;  ///< before this step the rate is multiplied by (step + 1) / warmup_steps
 
-  /// The rate of step `step`, counted from 0 over the whole run.
+  /// The learning rate of step `step`, counted from 0 over the whole run.
   double at(int64_t step) const;
 
-  /// The epoch that it belongs to, counted from 0 as well.
+  /// The epoch of step `step`, also counted from 0.
   int64_t epoch_of(int64_t step) const;
 };
 

@@ -1,4 +1,4 @@
-// Ranks that are threads, and gradients that the tests make up.
+// For tests: ranks that are threads, and made-up gradients.
 #pragma once
 
 #include <chrono>
@@ -66,7 +66,7 @@ inline std::function<void(const at::Tensor& buffer, bool add)> writer_of(const a
   return [vector](const at::Tensor& buffer, bool add) { add ? buffer.add_(vector) : buffer.copy_(vector); };
 }
 
-// What each of a rank's `threads` workers holds after they took their shards.
+// The nodes of each of a rank's `threads` workers after they took their shards.
 inline std::vector<comm::NodeStack> stacks_of(const std::vector<at::Tensor>& vectors, Share of_ranks,
                                               int64_t threads) {
   const at::Tensor& like = vectors.front();

@@ -1,4 +1,4 @@
-// For tests: the rule of an optimizer as a run with these options has it.
+// For tests: the optimizer's rule in a run with these options.
 #pragma once
 
 #include "lockstep/train/planning/resolve.h"

@@ -22,7 +22,7 @@ double Updater::norm_of(const std::vector<double>& block_squares) const {
   return std::sqrt(comm::fold(block_squares, 0, weights_.block_count(), std::plus<>()));
 }
 
-// Squares of floats and their sum stay within double, so the norm is finite where all elements are.
+// Squares of floats and their sum do not overflow a double, so the norm is finite if all elements are.
 std::optional<double> Updater::scale_for(double norm) const {
   if (not_finite_ == NotFinite::skip && !std::isfinite(norm)) return std::nullopt;
   return gradient_clip_ > 0 ? std::min(1.0, gradient_clip_ / (norm + 1e-6)) : 1;
@@ -76,7 +76,7 @@ class CpuUpdater : public Updater {
       block_squares_[static_cast<size_t>(block)] = device::kernels<T>().sum_of_squares(gradient, count);
     });
     group_.barrier();
-    // Every worker folds all blocks itself: the same numbers in the same order, without a message.
+    // Every worker folds all blocks: the same numbers in the same order, so nothing needs to be sent.
     const double norm = rule.gradient_scale * norm_of(block_squares_);
     if (share.rank == 0) norm_ = norm;
     const std::optional<double> scale = scale_for(norm);
@@ -89,7 +89,7 @@ class CpuUpdater : public Updater {
 
   comm::ThreadGroup& group_;
   std::vector<double> block_squares_;  // one per block
-  at::Tensor clipped_;                 // the summed gradient, kept only when it is needed twice
+  at::Tensor clipped_;                 // the summed gradient; only if it is needed twice
 };
 
 class GpuUpdater : public Updater {

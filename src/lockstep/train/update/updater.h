@@ -1,5 +1,5 @@
-// The end of a step, where the weights live: the rest of the shard tree, clipping, and the optimizer. One
-// object for CPUs, one for a GPU.
+// The end of a step on the weights' device: the rest of the shard tree, clipping, and the optimizer. There is
+// an updater for CPUs and one for a GPU.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@
 
 namespace lockstep::train {
 
-/// What becomes of a step whose gradient is not finite.
+/// What happens in a step whose gradient is not finite.
 enum class NotFinite { update, skip };
 
 /// Shared by the workers of a process; every worker calls step() in every step.
@@ -25,15 +25,15 @@ class Updater {
  public:
   virtual ~Updater() = default;
 
-  /// After a barrier that follows all workers' last shards: `nodes` are all workers' nodes, and the rule's
-  /// gradient_scale makes the gradient of their sum. Ends with no barrier.
+  /// After a barrier that follows all workers' last shards. `nodes` are all workers' nodes. Their sum times
+  /// the rule's gradient_scale is the gradient. Ends without a barrier.
   virtual void step(Share share, const std::vector<comm::Node>& nodes, int64_t shard_count,
                     device::UpdateRule rule) = 0;
 
-  /// The gradient's L2 norm of the last step, before clipping; NaN when neither clipping nor NotFinite::skip
-  /// asks for it.
+  /// The L2 norm of the last step's gradient, before clipping; NaN if neither clipping nor NotFinite::skip
+  /// needs it.
   double gradient_norm() const { return norm_; }
-  /// Whether the last step was skipped. For the worker of rank 0, after its step().
+  /// Whether the last step was skipped. For the first worker, after its step().
   bool skipped() const { return not_finite_ == NotFinite::skip && !std::isfinite(norm_); }
 
  protected:
@@ -44,13 +44,12 @@ class Updater {
   /// From the squares of all blocks, added in a fixed tree.
   double norm_of(const std::vector<double>& block_squares) const;
 
-  /// Of a gradient with this norm: what it is multiplied with to clip it, or nothing where the step is
-  /// skipped.
+  /// The factor that clips a gradient of this norm; none if the step is skipped.
   std::optional<double> scale_for(double norm) const;
 
   SharedWeights& weights_;
   const Optimizer& optimizer_;
-  double norm_;  // written by rank 0
+  double norm_;  // written by the first worker
 
  private:
   double gradient_clip_;
@@ -62,13 +61,13 @@ std::unique_ptr<Updater> cpu_updater(comm::ThreadGroup& group, SharedWeights& we
                                      const Optimizer& optimizer, double gradient_clip,
                                      NotFinite not_finite = NotFinite::update);
 
-/// Rank 0 finishes and updates the whole vector on the weights' device with these kernels, which must outlive
-/// the object.
+/// The first worker finishes and updates the whole vector on the weights' device with these kernels, which
+/// must outlive the object.
 std::unique_ptr<Updater> gpu_updater(const device::GpuKernels& kernels, SharedWeights& weights,
                                      const Optimizer& optimizer, double gradient_clip,
                                      NotFinite not_finite = NotFinite::update);
 
-/// The one for the weights' device.
+/// The updater for the weights' device.
 std::unique_ptr<Updater> make_updater(comm::ThreadGroup& group, SharedWeights& weights,
                                       const Optimizer& optimizer, double gradient_clip,
                                       NotFinite not_finite = NotFinite::update);

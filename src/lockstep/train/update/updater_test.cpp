@@ -1,5 +1,5 @@
-// The GPU's updater with stand-in kernels on the CPU: whatever is not a kernel is the code that runs on a
-// GPU.
+// The GPU's updater with stand-in kernels on the CPU. Everything except the kernels is the code that runs on
+// a GPU.
 #include "lockstep/train/update/updater.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ nn::Instance network() {
 
 constexpr int64_t kShards = 5;
 
-// What is done to the gradients of all steps.
+// Changes to the gradients of all steps.
 struct ScaledUpdate {
   double factor = 1;
   NotFinite not_finite = NotFinite::update;

@@ -1,4 +1,4 @@
-// What a BuiltModel is made of: the trainer's own parts, for one rank.
+// The parts of a BuiltModel: those of the trainer, for one rank.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@ struct BuiltModel::Parts {
   nn::Instance instance;
   SharedWeights weights;  ///< the parameters of `instance` alias them; running statistics are here
   std::vector<BatchNormInfo> norms;
-  BatchNorms shard_statistics;  ///< what the batch norms of `instance` saw last
+  BatchNorms shard_statistics;  ///< of the last forward pass of `instance`
   data::SharedImages images;    ///< of the process
   std::shared_ptr<const data::ImageSet> validated =
-      {};  ///< the last dataset validated on, kept for the next time
+      {};  ///< the last validation data, kept for the next validation
   std::vector<std::unique_ptr<comm::NodeStack>> spare_stacks =
-      {};                     ///< kept, so that a step finds its memory again
+      {};                     ///< kept, so that the next step uses their memory again
   LossScale loss_scale = {};  ///< in fp16-mixed
   int64_t exchanges = 0;
-  std::vector<std::string> classes = {};  ///< of the dataset that it was built for
+  std::vector<std::string> classes = {};  ///< of the dataset for which it was built
   bool training = true;
 
   void begin_training();

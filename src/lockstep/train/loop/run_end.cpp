@@ -1,0 +1,46 @@
+#include "lockstep/train/loop/run_end.h"
+
+#include <limits>
+
+namespace lockstep::train {
+
+RunEnd::RunEnd(const TrainingSetup& setup)
+    : setup_(setup),
+      last_step_(setup.plan.length.total_steps > 0 ? setup.plan.length.total_steps
+                                                   : std::numeric_limits<int64_t>::max()) {}
+
+void RunEnd::start_clock(double seconds_before) { started_ = now_seconds() - seconds_before; }
+
+double RunEnd::seconds() const { return now_seconds() - started_; }
+
+void RunEnd::end_with(EndReason reason) {
+  const std::lock_guard lock(reason_mutex_);
+  if (!ended_ || reason == EndReason::stopped) reason_ = reason;
+  ended_ = true;
+}
+
+void RunEnd::end_if_time_is_over() {
+  const double most = setup_.plan.length.max_time;
+  if (most > 0 && seconds() >= most) end_with(EndReason::max_time);
+}
+
+// Other threads may come with a reason of their own at any time; it waits for the next agreement.
+NextMove RunEnd::agree() {
+  constexpr int kUpdate = 0, kComputeAgain = 1, kEnd = 2;
+  const std::lock_guard lock(reason_mutex_);
+  const int own = ended_ ? kEnd + static_cast<int>(reason_) : out_of_memory_ ? kComputeAgain : kUpdate;
+  const auto agreed = static_cast<int>(setup_.comm.all_reduce(own, comm::Reduction::max));
+  computes_again_ = agreed == kComputeAgain;
+  out_of_memory_ = false;
+  if (agreed < kEnd) return computes_again_ ? NextMove::compute_again : NextMove::update;
+  reason_ = static_cast<EndReason>(agreed - kEnd);
+  ended_ = true;
+  return NextMove::end;
+}
+
+bool RunEnd::is_end(int64_t step) const {
+  const int64_t most = setup_.plan.length.max_steps;
+  return is_last(step) && (!setup_.more_passes || (most > 0 && step >= most));
+}
+
+}  // namespace lockstep::train

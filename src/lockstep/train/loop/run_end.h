@@ -1,0 +1,72 @@
+// When and why a run ends, and whether the step under way counts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "lockstep/train/loop/training_setup.h"
+#include "lockstep/train/options/training_request.h"
+
+namespace lockstep::train {
+
+/// What the ranks agree on after the shards of a step.
+enum class NextMove {
+  update,         ///< the step counts
+  compute_again,  ///< memory ran out: the step is computed again, its shards in smaller pieces
+  end             ///< the step is dropped, and the run ends
+};
+
+/// Shared by the workers of a process. A worker that has a reason to end or to compute again says so before a
+/// barrier. One thread agrees with the other ranks in the barrier. All workers read the result after it.
+class RunEnd {
+ public:
+  explicit RunEnd(const TrainingSetup& setup);
+
+  /// Starts the clock of max_time. seconds_before: of training in earlier attempts.
+  void start_clock(double seconds_before);
+  /// Seconds of training, all attempts.
+  double seconds() const;
+
+  // Before a barrier. Any thread.
+
+  /// The first reason counts, but a stop replaces any other: the test that follows another end is then left
+  /// to the resume.
+  void end_with(EndReason reason);
+  void end_if_time_is_over();
+  /// The step under way is to be computed again.
+  void run_out_of_memory() { out_of_memory_ = true; }
+  /// Whether some worker of this process has given up the step under way.
+  bool gives_up_step() const { return ended_ || out_of_memory_; }
+
+  // In a barrier. One thread of each rank.
+
+  /// What the ranks do next. Of what several ranks say the most severe counts: a step that counts, a step
+  /// that is computed again, an end for a reason in the order of EndReason but a stop before all.
+  NextMove agree();
+  /// The stream of training data has nothing after step `step`.
+  void end_after(int64_t step) { last_step_ = step; }
+
+  // After a barrier.
+
+  bool ended() const { return ended_; }
+  bool computes_again() const { return computes_again_; }
+  EndReason reason() const { return reason_; }
+
+  /// Whether this call of fit ends after this step.
+  bool is_last(int64_t step) const { return step >= last_step_; }
+  /// Whether the whole training ends after this step, as far as is known.
+  bool is_end(int64_t step) const;
+
+ private:
+  const TrainingSetup& setup_;
+  int64_t last_step_;
+  double started_ = 0;  // seconds since 1970, earlier attempts' time before it
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> out_of_memory_{false};
+  bool computes_again_ = false;
+  std::mutex reason_mutex_;
+  EndReason reason_ = EndReason::finished;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,73 @@
+// What rank 0 tells the log, the views and the observer during training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/train/loop/run_end.h"
+#include "lockstep/train/loop/score.h"
+#include "lockstep/train/loop/training_setup.h"
+#include "lockstep/train/update/schedule.h"
+
+namespace lockstep::train {
+
+/// Where one step's time went on one worker, in seconds.
+struct StepTimes {
+  double queue = 0;
+  double forward = 0;
+  double backward = 0;
+  double exchange = 0;         ///< after backward, with the wait for other workers
+  double hidden_exchange = 0;  ///< beside backward
+  double update = 0;
+  double whole = 0;
+};
+
+/// Called by the first worker of each rank between steps. Only rank 0 has a log or an observer; the others
+/// say nothing. An observer may end the run.
+class RunReports {
+ public:
+  /// All must outlive the object. `state` is where the run stands.
+  RunReports(const TrainingSetup& setup, const RunState& state, const Schedule& schedule, RunEnd& end);
+
+  /// An event for the log, the views and the observer.
+  void say(const char* kind, Json values);
+  /// An event of the kind `message`. level: "info" or "warning". more: further values.
+  void message(const std::string& text, const char* level, Json more = {});
+
+  /// After memory ran out in a step.
+  void smaller_pieces();
+  /// After a step that was skipped with this factor of the loss.
+  void skipped_step(double factor);
+  /// After a step. shard_workers: the worker that computed each shard, as far as this rank knows.
+  void step(const StepTimes& times, const Score& score, const std::vector<int64_t>& shard_workers);
+  /// After an average that took this long; the score of the step before it.
+  void average(double seconds, const Score& score);
+  /// Time that the training thread spent on checkpoints.
+  void add_checkpoint_seconds(double seconds) { checkpoint_seconds_ += seconds; }
+
+  /// Over all steps but the first of this run.
+  double images_per_second() const;
+  /// Over all calls of fit of this training.
+  int64_t epochs_begun() const;
+
+ private:
+  enum class Log { write, skip };
+  void say(const char* kind, Json values, Log log);
+  double seconds_left(double rate) const;
+
+  const TrainingSetup& setup_;
+  const RunState& state_;
+  const Schedule& schedule_;
+  RunEnd& end_;
+  int64_t steps_here_ = 0;    // of this run
+  double timed_seconds_ = 0;  // all steps but the first
+  int64_t timed_images_ = 0;
+  double unlogged_seconds_ = 0;  // since the last logged step
+  int64_t unlogged_images_ = 0;
+  double checkpoint_seconds_ = 0;  // since the last logged step
+  int64_t page_faults_ = 0;        // of the process, until the last step's end
+};
+
+}  // namespace lockstep::train

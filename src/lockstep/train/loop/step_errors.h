@@ -1,0 +1,42 @@
+// Errors that end a run in a step: they name the step and the shard.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/train/loop/checkpoint.h"
+#include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/shard_result.h"
+#include "lockstep/train/update/step_update.h"
+
+namespace lockstep::train {
+
+/// Of the step after state.step. Any thread.
+class StepErrors {
+ public:
+  /// The plan and the state must outlive the object.
+  StepErrors(const Plan& plan, const RunState& state, PartNames names)
+      : plan_(plan), state_(state), names_(names) {}
+
+  /// Throws corrupt_data for the first shard whose loss is not finite: the weights that would follow are
+  /// lost, and only now it is known which shard did it. computed_by: the worker of each shard.
+  void check_losses(std::span<const ShardResult> results, const std::vector<int64_t>& computed_by) const;
+
+  /// Whether shards of this size can be computed in smaller pieces, and the plan allows it.
+  bool may_split(int64_t samples) const;
+
+  /// `error` with the step, these shards that a worker was computing, and options that take less memory.
+  /// shard_count: of the mini-batch.
+  [[nodiscard]] Error out_of_memory(const Error& error, std::span<const data::Shard> shards,
+                                    int64_t shard_count) const;
+
+ private:
+  const Plan& plan_;
+  const RunState& state_;
+  PartNames names_;
+};
+
+}  // namespace lockstep::train

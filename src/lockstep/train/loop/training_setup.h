@@ -1,0 +1,43 @@
+// What a training needs, resolved.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+
+#include "lockstep/base/json.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/data/image_set.h"
+#include "lockstep/data/mini_batch_stream.h"
+#include "lockstep/io/event.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/cache/features.h"
+#include "lockstep/train/loop/checkpoint.h"
+#include "lockstep/train/loop/reporter.h"
+#include "lockstep/train/options/plan.h"
+
+namespace lockstep::train {
+
+/// fit.cpp makes it for a run.
+struct TrainingSetup {
+  const Plan& plan;
+  const nn::Network& network;
+  std::shared_ptr<const data::ImageSet> train;
+  std::shared_ptr<data::MiniBatchStream> stream = {};     ///< replaces `train` if plan.data.streamed
+  std::shared_ptr<const data::ImageSet> validation = {};  ///< may be null
+  std::shared_ptr<const data::ImageSet> test = {};        ///< may be null
+  FeatureStorage train_features = {};                     ///< used if plan.network.keep_features
+  FeatureStorage validation_features = {};
+  std::function<void(io::Event)> say = {};  ///< to the log and the views; may be empty
+  io::Observer observer = {};               ///< may be empty
+  CheckpointWriter* writer = nullptr;       ///< null: nothing is saved
+  Json fingerprint = {};                    ///< for checkpoints
+  RunState state = {};                      ///< where the run begins, equal on all ranks
+  bool more_passes = false;                 ///< Standing::more_passes
+  std::stop_token stop = {};
+  std::stop_token enough = {};   ///< TrainingRequest::enough; rank 0's
+  double began = now_seconds();  ///< when the run was requested
+  comm::Communicator& comm;      ///< of the ranks that train together; say, observer and writer are rank 0's
+};
+
+}  // namespace lockstep::train

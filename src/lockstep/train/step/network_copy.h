@@ -1,0 +1,38 @@
+// An instance of a network whose weights lie elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/nn/network.h"
+#include "lockstep/train/step/batch_norm.h"
+#include "lockstep/train/step/shared_weights.h"
+
+namespace lockstep::train {
+
+/// A new instance whose first weights are a function of the seed.
+nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput& input, int64_t seed);
+
+/// An instance whose parameters alias the weights of a worker's process, or of a replica. It has gradients of
+/// its own. One thread at a time.
+struct NetworkCopy {
+  /// The parameters of `instance` must already alias `weights`.
+  NetworkCopy(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms);
+
+  /// The gradients of the last training pass, one per parameter, undefined if the parameter took no part.
+  std::vector<at::Tensor> gradients() const;
+
+  /// Throws invalid_option if a parameter no longer aliases the weights (a module that replaced its own
+  /// parameter).
+  void check_aliases() const;
+
+  nn::Instance instance;
+  const SharedWeights* weights;
+  BatchNorms norms;
+  std::vector<at::Tensor> parameters;
+  bool training = false;  ///< in training mode
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,95 @@
+#include "lockstep/train/step/shard_loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <ATen/Functions.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/losses.h"
+#include "lockstep/train/step/plain_tensor.h"
+
+namespace lockstep::train {
+namespace {
+
+// With mixup: the losses of the two targets, each times its share.
+at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
+  if (!shard.mixed_target.defined()) return nn::cross_entropy_sum(logits, target);
+  const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
+  const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);
+  const auto loss_each = [&](const at::Tensor& wanted) {
+    return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, nn::kNoClass);
+  };
+  return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
+}
+
+// As at::argmax: the first of the largest, and a NaN is larger than every number.
+int64_t largest_of(const float* row, int64_t classes) {
+  return std::max_element(row, row + classes,
+                          [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); }) -
+         row;
+}
+
+// double [2]: loss, correct. On the host it works without LibTorch's operators, which would take longer than
+// a layer of a small network.
+at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target) {
+  if (!is_plain(logits, at::kFloat) || logits.dim() != 2 || !is_plain(target, at::kLong)) {
+    return at::cat(
+        {loss.to(at::kDouble).view({1}), logits.argmax(1).eq(target).sum().to(at::kDouble).view({1})});
+  }
+  const auto* row = logits.const_data_ptr<float>();
+  int64_t correct = 0;
+  for (int64_t i = 0; i < logits.size(0); ++i, row += logits.size(1))
+    correct += largest_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
+  at::Tensor both = at::empty({2}, at::kDouble);
+  both.mutable_data_ptr<double>()[0] = loss.item<double>();
+  both.mutable_data_ptr<double>()[1] = static_cast<double>(correct);
+  return both;
+}
+
+}  // namespace
+
+void check_logits(const at::Tensor& logits, const at::Tensor& target) {
+  const int64_t count = target.size(0);
+  if (logits.dim() == target.dim() + 1 && logits.size(0) == count &&
+      logits.sizes().slice(2) == target.sizes().slice(1))
+    return;
+  if (target.dim() == 2) {
+    throw Error(ErrorCode::invalid_option,
+                "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) +
+                    " sequences whose " + std::to_string(target.size(1)) +
+                    " time steps have a class each, not [" + std::to_string(count) + ", classes, " +
+                    std::to_string(target.size(1)) + "]");
+  }
+  throw Error(ErrorCode::invalid_option,
+              "the network gives " + c10::str(logits.sizes()) + " for " + std::to_string(count) +
+                  " images, not [" + std::to_string(count) + ", classes]",
+              "end it with a flatten and a fully connected layer");
+}
+
+BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
+  const at::Tensor sum = sum_of_losses(logits, target, shard);
+  return {sum, {sum.detach()}};
+}
+
+BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target,
+                          const std::vector<at::Tensor>& targets) {
+  const at::Tensor logarithms = at::log_softmax(logits, 1);
+  const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) {
+    return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass);
+  };
+  BatchLoss loss{loss_from(logarithms, target),
+                 logarithms.detach().chunk(static_cast<int64_t>(targets.size()))};
+  // Each shard's sum is made separately, because the order of a sum depends on its length.
+  for (size_t i = 0; i < targets.size(); ++i) loss.of_each[i] = loss_from(loss.of_each[i], targets[i]);
+  return loss;
+}
+
+at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target,
+                     const at::Tensor& statistics) {
+  const at::Tensor both = loss_and_correct(loss, logits, target);
+  return statistics.defined() ? at::cat({both, statistics}) : both;
+}
+
+}  // namespace lockstep::train
