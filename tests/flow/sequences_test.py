@@ -111,8 +111,8 @@ class Sequences(unittest.TestCase):
                               (["--resize", "crop"], "--resize crop is for images"), (["--decode", "fast"], "--decode fast is for images"),
                               (["--cache-size", "1"], "--cache-size 1 is for images"), (["--sort-by-length"], "add --shuffle never"),
                               (["--network", "lenet"], 'needs images [channels,height,width], but "input" returns [2,23]'),
-                              (["--tbptt-length", "4", "--scale-with-workers", "batch"], "slots must not depend on the workers"),
-                              (["--tbptt-length", "4", "--exchange", "average"], "replicas do not carry recurrent state on")):
+                              (["--tbptt-length", "4", "--scale-with-workers", "batch"], "slots must not depend on the number of workers"),
+                              (["--tbptt-length", "4", "--exchange", "average"], "replicas do not carry recurrent state from piece to piece")):
             with self.subTest(said):
                 self.assertIn(said, self.run_once(output, *options, status=2))
 
