@@ -76,7 +76,7 @@ class Damage(runs.TestFolders, unittest.TestCase):
         whole = self.folder / "not torn"
         shutil.copytree(self.stopped, whole)
         for folder in (output, whole):
-            self.assertIn("going on after step 1", runs.train(self.digits, folder, "--resume"))
+            self.assertIn("continuing after step 1", runs.train(self.digits, folder, "--resume"))
         self.assertEqual(runs.weights(output), runs.weights(whole))
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 

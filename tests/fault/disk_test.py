@@ -44,7 +44,7 @@ def inside(folder):
     assert [runs.checkpoint_step(path) for path in runs.checkpoints(output)] == [1]
     ballast.unlink()
     printed = runs.train(train, output, "--resume", "--workers", "1")
-    assert "going on after step 1" in printed, printed
+    assert "continuing after step 1" in printed, printed
     assert runs.weights(output) == runs.weights(folder / "whole"), "other weights than a run whose disk was never full"
     print("all as expected")
 

@@ -77,7 +77,7 @@ class Kills:
         again = ["--validation", self.held_out, *ARGUMENTS, "--workers", after]
         begun = (output / "options.json").exists()
         printed = runs.train(self.train, output, *again, "--resume", status=0 if begun else 1)
-        wanted = f"going on after step {step}" if complete else "the run has no checkpoint yet, so it starts anew"
+        wanted = f"continuing after step {step}" if complete else "the run has no checkpoint yet, so it starts again"
         if not begun:
             wanted = "ended before it had written its options.json"
             runs.train(self.train, output, *again)

@@ -80,22 +80,22 @@ class Averaging(runs.TestFolders, unittest.TestCase):
 
     def test_replicas_are_the_workers_when_nobody_says(self):
         plan = runs.run("plan", self.digits, "--exchange", "average", "--workers", "3")
-        self.assertRegex(plan, r"(?m)^replicas +3 +one a worker")
-        self.assertRegex(plan, r"(?m)^mini-batch +128 a replica +")
+        self.assertRegex(plan, r"(?m)^replicas +3 +one for each worker")
+        self.assertRegex(plan, r"(?m)^mini-batch +128 per replica +")
         self.assertRegex(
-            plan, r"(?m)^same weights +yes +for any number of workers with --shards 3; without it, other workers mean "
-                  r"other replicas")
+            plan, r"(?m)^same weights +yes +for any number of workers with --shards 3; without it, another number of workers "
+                  r"means other replicas")
 
     def test_refusals(self):
         for options, said in {("--averaging-frequency",
-                               "3"): "--averaging-frequency 3 means nothing with --exchange tree",
+                               "3"): "--averaging-frequency 3 has no effect with --exchange tree",
                               ("--exchange", "average", "--scale-with-workers",
                                "batch"): "--scale-with-workers has nothing to scale",
                               ("--exchange", "average", "--precision",
-                               "fp16-mixed"): "--precision fp16-mixed does not go with --exchange average: a step is "
-                                              "skipped for all",
+                               "fp16-mixed"): "--precision fp16-mixed cannot be combined with --exchange average: all "
+                                              "workers skip the same steps",
                               ("--exchange", "powersgd", "--precision",
-                               "fp16-mixed"): "--precision fp16-mixed does not go with --exchange powersgd",
+                               "fp16-mixed"): "--precision fp16-mixed cannot be combined with --exchange powersgd",
                               ("--exchange", "average", "--averaging-frequency",
                                "0"): "it must be a whole number from 1 to"}.items():
             with self.subTest(said):

@@ -140,7 +140,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         few = ["--decode", "gpu", "--network", "lenet", "--image-size", "18x17", "--mini-batch-size", "16",
                "--max-epochs", "2", "--augment", "flip", "--resize", "crop"]
         first, _ = self.train("decoded", "--execution", "gpu", *few, data=photos)
-        self.assertEqual(runs.plan_line(first, "decode"), "gpu JPEG by stand-in for nvJPEG; some levels off Pillow's")
+        self.assertEqual(runs.plan_line(first, "decode"), "gpu JPEG by stand-in for nvJPEG; several levels off Pillow's")
         self.assertIn("; jpeg stand-in for nvJPEG", runs.plan_line(first, "arithmetic"))
         exact, _ = self.train("decoded exactly", "--execution", "gpu", *few, "--decode", "exact", data=photos)
         self.assertNotEqual(runs.weights(first), runs.weights(exact))

@@ -66,7 +66,7 @@ class RanksState(runs.TestFolders, unittest.TestCase):
     def test_replicas_are_the_workers_of_all_ranks_when_nobody_says(self):
         output = self.folder / "replicas"
         self.over(3, self.digits, output, *runs.SMALL[:4], "--exchange", "average", "--max-steps", "1")
-        self.assertRegex(runs.plan_line(output, "replicas"), "^3 one a worker")
+        self.assertRegex(runs.plan_line(output, "replicas"), "^3 one for each worker")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class Report(runs.TestFolders, unittest.TestCase):
         runs.train(data, run, *runs.SMALL, "--max-steps", 3)
         (data / "3" / "more.png").write_bytes(grey_png(28, 0))
         runs.run("report", run)
-        self.assertIn("lists other files than it did when the run began", Page(run / "report.html").text())
+        self.assertIn("has other files than when the run began", Page(run / "report.html").text())
         shutil.rmtree(data)
         printed = runs.run("report", run)
         self.assertIn("cannot show confusions and mistakes", printed)

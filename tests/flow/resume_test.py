@@ -31,7 +31,7 @@ class Resume(runs.TestFolders, unittest.TestCase):
             self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(parts)], [attempt + 1])
             if attempt < 2:
                 printed = self.train_run(parts, "--resume", "--max-time", "0.001", "--workers", str(attempt + 1))
-                self.assertIn(f"going on after step {attempt + 1}", printed)
+                self.assertIn(f"continuing after step {attempt + 1}", printed)
         runs.train(self.digits, parts, "--resume", "--workers", "3", "--checkpoint-every", "5")
         self.assertEqual(runs.weights(parts), runs.weights(whole))
         self.assertEqual({event["attempt"] for event in runs.events(parts)}, {0, 1, 2, 3})
@@ -78,7 +78,7 @@ class Resume(runs.TestFolders, unittest.TestCase):
         output = self.stopped("no-options")
         kept = (output / "options.json").read_bytes()
         (output / "options.json").unlink()
-        self.assertIn("has a checkpoint and no options.json", runs.train(self.digits, output, "--resume", status=1))
+        self.assertIn("has a checkpoint but no options.json", runs.train(self.digits, output, "--resume", status=1))
         self.assertEqual(len(runs.checkpoints(output)), 1)
         (output / "options.json").write_bytes(kept)
         runs.train(self.digits, output, "--resume")
@@ -110,8 +110,8 @@ class Resume(runs.TestFolders, unittest.TestCase):
             (output / name).write_text("[")
         for launcher in ((), ("run", "-n", 2, runs.PROGRAM)):
             printed = runs.run(*launcher, "train", self.digits, "--output", output, "--resume", status=1)
-            self.assertIn("ended before it had written its options.json, so there is nothing to go on with", printed)
-            self.assertIn("hint: give its command again without --resume", printed)
+            self.assertIn("ended before it had written its options.json, so there is nothing to resume", printed)
+            self.assertIn("hint: repeat its command without --resume", printed)
         self.train_run(output, "--seed", "3")
         self.assertEqual(runs.weights(output), runs.weights(whole))
 
@@ -161,7 +161,7 @@ class Resume(runs.TestFolders, unittest.TestCase):
         output = self.folder / "before"
         self.assertIn("--on-bad-sample skip", self.train_run(output, folder=damaged, status=1))
         printed = runs.train(damaged, output, "--resume", "--on-bad-sample", "skip")
-        self.assertIn("has no checkpoint yet, so it starts anew", printed)
+        self.assertIn("has no checkpoint yet, so it starts again", printed)
         self.train_run(self.folder / "at-once", "--on-bad-sample", "skip", folder=damaged)
         self.assertEqual(runs.weights(output), runs.weights(self.folder / "at-once"))
 

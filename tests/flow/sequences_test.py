@@ -124,9 +124,9 @@ class Sequences(unittest.TestCase):
                               (["--network", "lenet"],
                                'needs images [channels,height,width], but "input" returns [2,23]'),
                               (["--tbptt-length", "4", "--scale-with-workers", "batch"],
-                               "slots must not depend on the workers"),
+                               "slots must not depend on the number of workers"),
                               (["--tbptt-length", "4", "--exchange", "average"],
-                               "replicas do not carry recurrent state on")):
+                               "replicas do not carry recurrent state from piece to piece")):
             with self.subTest(said):
                 self.assertIn(said, self.run_once(output, *options, status=2))
 

@@ -149,7 +149,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.folder / "file")}):
             output = self.transfer("nowhere", "squeezenet", "--head", "new", "--freeze", "features.*", "--memory-share",
                                    0)
-        self.assertIn("there is no file of it",
+        self.assertIn("there is no file for their outputs",
                       " ".join(event["values"]["text"] for event in runs.of_kind(output, "message")))
 
     def test_images_are_kept_where_features_can_lie_nowhere(self):

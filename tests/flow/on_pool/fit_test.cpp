@@ -183,7 +183,7 @@ TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
   // The second worker's, unless the first was done before and took it over.
   EXPECT_THAT(error.message(), MatchesRegex("the loss became NaN in step 1, in shard 2 of rank [01]"));
   EXPECT_THAT(error.hint(),
-              AllOf(HasSubstr("no learning rate is to blame"), HasSubstr("a network of your own")));
+              AllOf(HasSubstr("the learning rate is not the cause"), HasSubstr("your own network")));
 }
 
 TEST_F(FitOnPool, ATaskTakesOneWorkerAndReturnsItsNetwork) {
