@@ -18,7 +18,8 @@
 
 namespace lockstep::train {
 
-/// Options as a user gave them; see Plan for the resolved values.
+/// Options as a user gave them; see Plan for the resolved values. Long because each option has a member and a
+/// described line.
 // Every member has an initialiser, so that a call that names a few of them compiles without a warning.
 struct Options {
   // Network
