@@ -6,20 +6,20 @@
 
 namespace lockstep::kernels {
 
-/// bfloat16 as it lies in memory.
+/// A bfloat16 number as it is stored.
 struct BFloat16 {
   uint16_t bits;
 };
 
-/// One set, compiled for one instruction set; all sets give the same bits, but for results below 2^-126 in
-/// bfloat16: where the processor rounds by itself they are zero. T is float or BFloat16; arithmetic is in
+/// One set, compiled for one instruction set. All sets give the same bits, except for bfloat16 results below
+/// 2^-126: these are zero if the processor rounds to bfloat16. T is float or BFloat16; arithmetic is in
 /// float. `rows` is batch * height * width; tensors are [rows, channels]; per-channel arrays are float
 /// [channels].
 template <class T>
 struct ChannelKernels {
-  /// mean[c] and sum of squared deviations[c] over the rows; two passes, so that nothing cancels.
+  /// mean[c] and sum of squared deviations[c] over the rows, in two passes to avoid cancellation.
   void (*moments)(const T* input, int64_t rows, int64_t channels, float* mean, float* deviation);
-  /// output = input * scale + shift, then max(0, .) when relu
+  /// output = input * scale + shift, then max(0, .) if relu
   void (*transform)(const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift,
                     bool relu, T* output);
   /// sums over the rows of g and of g * (input - mean), where g is the output's gradient, zero where relu cut
@@ -32,8 +32,8 @@ struct ChannelKernels {
                          const float* offset, bool relu, T* input_gradient);
 };
 
-/// The widest set that device::vector_unit() allows, for bfloat16 with the processor's own rounding where it
-/// has that.
+/// The widest set that device::vector_unit() allows. For bfloat16 it rounds with the processor's instruction,
+/// if there is one.
 template <class T>
 const ChannelKernels<T>& channel_kernels();
 

@@ -18,10 +18,10 @@ bool prefers_wide_vectors() {
 
 namespace {
 
-// oneDNN pads channels to 16 at least, these kernels to 8.
+// oneDNN pads channels to at least 16, these kernels to 8.
 bool pads_less(int64_t channels) { return (channels + 15) / 16 * 2 > (channels + 7) / 8; }
 
-/// How many pairs of a place of the input and one of the output meet in one dimension.
+/// The number of pairs of an input place and an output place that the kernel connects, in one dimension.
 int64_t links_of(int64_t size, int64_t output, int64_t kernel, int64_t padding, int64_t stride) {
   int64_t links = 0;
   for (int64_t place = 0; place < output; ++place) {
@@ -31,7 +31,7 @@ int64_t links_of(int64_t size, int64_t output, int64_t kernel, int64_t padding, 
   return links;
 }
 
-// Of one channel and one filter; products with the padding do not count.
+// For one channel and one filter, without products with the padding.
 int64_t products_of_image(const ConvolutionShape& shape) {
   return links_of(shape.height, shape.output_height(), shape.kernel_height, shape.padding_height,
                   shape.stride_height) *
@@ -39,7 +39,7 @@ int64_t products_of_image(const ConvolutionShape& shape) {
                   shape.stride_width);
 }
 
-// Of 4 x 4 outputs.
+// Tiles of 4 x 4 outputs.
 int64_t tiles_of_image(const ConvolutionShape& shape) {
   return ((shape.output_height() + 3) / 4) * ((shape.output_width() + 3) / 4);
 }
@@ -50,18 +50,18 @@ bool fits_winograd(const ConvolutionShape& shape) {
   return kernel && !shape.is_strided() && shape.channels >= 4 && shape.filters >= 4;
 }
 
-// A tile costs its 36 or 64 products of a channel and a filter also where little of it lies in the image,
-// as in images of 2x2.
+// A tile always needs 36 or 64 products for a channel and a filter, even if only a small part of it is in the
+// image, as in images of 2x2.
 bool saves_half(const ConvolutionShape& shape) {
   const int64_t side = shape.kernel_height + 3;
   return products_of_image(shape) >= 2 * side * side * tiles_of_image(shape);
 }
 
-constexpr int64_t kFewPlaces = 64;  // of the input; above, its rows lie too far apart in memory
+constexpr int64_t kFewPlaces = 64;  // of the input; with more, its rows are too far apart in memory
 
-// On one thread LibTorch gives smaller mini-batches of 1x1 kernels to MKL and not to oneDNN (use_mkldnn in
-// ATen's Convolution.cpp). A whole step of squeezenet in shards of 4 takes 9 % longer so, and one of
-// mobilenet_v2 10 %; of resnet50 as long.
+// For 1x1 kernels and smaller mini-batches, LibTorch uses MKL and not oneDNN on one thread (use_mkldnn in
+// ATen's Convolution.cpp). With MKL a whole step in shards of 4 takes 9 % longer for squeezenet and 10 % for
+// mobilenet_v2, and the same time for resnet50.
 constexpr int64_t kLeastImagesOfOneDnn = 16;
 
 }  // namespace
@@ -79,7 +79,7 @@ namespace {
 
 LOCKSTEP_DEFINE_WIDEST(ConvolutionKernels, convolution_kernels, vector_convolution_kernels)
 
-// AMX puts the whole weight in its order, though a kernel over a single place meets little of it.
+// The AMX kernels reorder the whole weight, although a kernel over a single place uses little of it.
 const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
   const bool single =
       shape.output_height() * shape.output_width() == 1 && shape.kernel_height * shape.kernel_width > 1;
@@ -87,7 +87,7 @@ const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
                                                                  : amx_convolution_kernels();
 }
 
-// Its sums go over 32 places in a line at once, and there a line has few that count.
+// The AMX kernels sum over 32 places in a line at once, and in small images few of these are in the image.
 const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
   const bool small = shape.height * shape.width <= kFewPlaces;
   return small && method_of(shape) == ConvolutionMethod::places ? vector_convolution_kernels<BFloat16>()
@@ -159,7 +159,7 @@ bool is_worthwhile(const ConvolutionShape& shape) {
   if (!kFloat && device::has_matrix_unit()) return true;  // the second table
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd) {
-    // It transforms all weights in each pass, for which there must be enough tiles.
+    // Each pass transforms all weights, which is only worth it with enough tiles.
     return saves_half(shape) &&
            shape.channels * shape.filters <= (kFloat ? 4096 : 512) * shape.batch * tiles_of_image(shape);
   }

@@ -1,9 +1,9 @@
-// Two-dimensional convolutions over images stored channels last, on one thread: Winograd's algorithm by
-// tiles of 4 x 4 results for kernels of 3 x 3 and 5 x 5 with enough channels, sums place by place for small
-// images and strides, a direct one for the rest, by products of matrices for kernels of 1 x 1. Vectors lie
-// along the channels, padded to 8 (not to 16 or 32 as in oneDNN), so that 20 channels waste a sixth. Where
-// the processor has AMX, bfloat16 images take another way, products of matrices (tile_convolution.h). The
-// reference that checks all of them is in internal/test_convolutions.h.
+// Two-dimensional convolutions over images stored channels last, on one thread. There are three methods:
+// Winograd's algorithm with tiles of 4 x 4 results, for kernels of 3 x 3 and 5 x 5 with enough channels; sums
+// place by place, for small images and for strides; and a direct method for the rest, with products of
+// matrices for kernels of 1 x 1. Vectors contain neighbouring channels, padded to 8 (oneDNN pads to 16 or
+// 32), so that 20 channels waste a sixth. If the processor has AMX, bfloat16 images are convolved by products
+// of matrices (tile_convolution.h). The reference that checks all methods is in internal/test_convolutions.h.
 #pragma once
 
 #include <cstdint>
@@ -36,24 +36,26 @@ struct ConvolutionShape {
   bool is_strided() const { return stride_height != 1 || stride_width != 1; }
 };
 
-/// Where a convolution's results go: a place's filters side by side, `step` numbers from one place to the
-/// next, so it may be a part of wider images. What lies between them stays as it is.
+/// The destination of a convolution's results. The filters of a place are neighbours in memory, and two
+/// places are `step` numbers apart, so the results may be some channels of wider images. The other channels
+/// are not changed.
 template <class T>
 struct ConvolutionOutput {
   T* data;
   int64_t step;
-  bool relu = false;  ///< results below zero become zero; a NaN stays one
+  bool relu = false;  ///< results below zero become zero; a NaN stays a NaN
 };
 
-/// One set, compiled for one instruction set. T is float or BFloat16: how images, weights and bias lie in
-/// memory; arithmetic and gradients of weights and bias are in float. Inputs are [batch, height, width,
-/// channels], outputs and their gradients [batch, output_height, output_width, filters], all but a
-/// ConvolutionOutput contiguous; nothing may overlap. Any thread may call; each keeps its own workspace. The
-/// bits of a result depend on the shape, the values and whether the processor has fused multiply-adds or AMX
-/// (the sets for AVX2 and AVX-512 give the same), never on addresses, threads or earlier calls.
+/// One set, compiled for one instruction set. T, float or BFloat16, is the type of images, weights and bias
+/// in memory. Arithmetic and gradients of weights and bias are in float. Inputs are [batch, height, width,
+/// channels], outputs and their gradients [batch, output_height, output_width, filters]. All except a
+/// ConvolutionOutput are contiguous, and nothing may overlap. Any thread may call; each keeps its own
+/// workspace. The bits of a result depend on the shape, on the values, and on whether the processor has fused
+/// multiply-adds or AMX (the sets for AVX2 and AVX-512 give the same bits), but never on addresses, threads
+/// or earlier calls.
 template <class T>
 struct ConvolutionKernels {
-  /// output = convolution of input with weight, plus bias [filters] unless that is null
+  /// output = convolution of input with weight, plus bias [filters] unless it is null
   void (*forward)(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias,
                   const ConvolutionOutput<T>& output);
   /// input_gradient = the loss's gradient by the input, from the gradient by the output
@@ -65,21 +67,21 @@ struct ConvolutionKernels {
                           float* weight_gradient, float* bias_gradient);
 };
 
-/// The widest set that device::vector_unit() allows; for BFloat16 the one on AMX where
+/// The widest set that device::vector_unit() allows; for BFloat16 the one on AMX if
 /// device::has_matrix_unit().
 template <class T>
 const ConvolutionKernels<T>& convolution_kernels();
 
 enum class ConvolutionMethod { winograd, places, direct };
 
-/// How these kernels do it, AMX aside: by tiles of 4 x 4 results for square kernels of 3 and 5 with at least
-/// four channels and filters, where that saves products; place by place for other small images and for
-/// strides; as defined for the rest.
+/// The method of these kernels without AMX. winograd: tiles of 4 x 4 results, for square kernels of 3 and 5
+/// with at least four channels and filters, if this saves products. places: place by place, for other small
+/// images and for strides. direct: for the rest.
 ConvolutionMethod method_of(const ConvolutionShape& shape);
 
-/// Whether the three passes together take less time than oneDNN's for tensors of T; measured on one core of
-/// AMD Zen 4 with AVX-512 and bfloat16 instructions, and for AMX of an Intel Xeon, against LibTorch 2.11. A
-/// first layer of up to 3 channels counts without its gradient by the input.
+/// Whether the three passes together take less time than oneDNN's for tensors of T. Measured on one core of
+/// AMD Zen 4 with AVX-512 and bfloat16 instructions, and for AMX on an Intel Xeon, against LibTorch 2.11. For
+/// a first layer of up to 3 channels the gradient by the input is not counted.
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape);
 

@@ -37,7 +37,7 @@ void forward(const ConvolutionShape& shape, const BFloat16* input, const BFloat1
             {output, shape.output_height(), shape.output_width(), shape.filters}});
 }
 
-// A convolution of the gradient, whose pixels lie a stride apart, with the kernel turned by half a circle.
+// A convolution of the gradient, whose pixels are a stride apart, with the kernel rotated by 180 degrees.
 void input_gradient(const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* weight,
                     BFloat16* input_gradient) {
   Workspace workspace;

@@ -52,8 +52,8 @@ ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, con
           .stride_width = steps[3]};
 }
 
-/// Where a convolution's output [b,filters,H',W'] goes: into joined images, with a ReLU, or null for a
-/// tensor of its own.
+/// The destination of a convolution's output [b,filters,H',W']: joined images, with a ReLU, or null for a new
+/// tensor.
 using Joined = const JoinedImages*;
 
 at::Tensor take_output(const ConvolutionShape& shape, const at::TensorOptions& options, Joined joined) {
@@ -64,12 +64,11 @@ at::Tensor take_output(const ConvolutionShape& shape, const at::TensorOptions& o
   if (joined == nullptr) return take(shape.filters);
   if (!joined->whole.defined()) joined->whole = take(joined->channels);
   const at::AutoDispatchBelowADInplaceOrView
-      unwatched;  // no view in the graph's eyes: nobody sees the whole before all parts are there
+      unwatched;  // not a view for autograd: nothing reads the whole before all parts are written
   return joined->whole.narrow(1, joined->begin, shape.filters);
 }
 
-/// weight and bias are float32 also for bfloat16 images: they are rounded here, and their gradients are
-/// not.
+/// Weight and bias are float32, also for bfloat16 images. They are rounded here; their gradients are not.
 class Convolution : public torch::autograd::Function<Convolution> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
@@ -136,7 +135,7 @@ class Convolution : public torch::autograd::Function<Convolution> {
   }
 };
 
-/// What at::conv2d was called with.
+/// The arguments of at::conv2d.
 struct Call {
   const at::Tensor& input;
   const at::Tensor& weight;
@@ -161,7 +160,7 @@ bool has_fitting_layout(const Call& call) {
          (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
 }
 
-// Whether a row or column of the kernel lies on padding wherever the kernel stands.
+// Whether a row or column of the kernel is on padding for every output.
 bool has_idle_line(int64_t size, int64_t kernel, int64_t padding, int64_t stride, int64_t outputs) {
   for (int64_t line = 0; line < kernel; ++line) {
     bool is_idle = true;
@@ -174,14 +173,13 @@ bool has_idle_line(int64_t size, int64_t kernel, int64_t padding, int64_t stride
   return false;
 }
 
-// oneDNN 3.13 (LibTorch 2.15) leaves the gradient of such lines in bfloat16 as it finds the memory, where it
-// is to be 0.
+// In bfloat16, oneDNN 3.13 (LibTorch 2.15) does not write the gradient of such lines, which must be 0.
 bool has_idle_lines(const ConvolutionShape& shape, const Steps& steps) {
   return has_idle_line(shape.height, shape.kernel_height, steps[0], steps[2], shape.output_height()) ||
          has_idle_line(shape.width, shape.kernel_width, steps[1], steps[3], shape.output_width());
 }
 
-/// Padding and stride when the kernels of this folder do this convolution in `type`.
+/// Padding and stride if our kernels do this convolution in `type`.
 std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
   if ((!enabled_here && type != at::kBFloat16) || (type != at::kFloat && type != at::kBFloat16) ||
       !has_fitting_layout(call))
@@ -202,7 +200,7 @@ std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
   return worthwhile ? std::optional(steps) : std::nullopt;
 }
 
-/// The type that the engine would compute in: autocast comes after this key.
+/// The type in which the engine would compute: autocast comes after this key.
 at::ScalarType type_of(const Call& call) {
   const bool autocast = at::autocast::is_autocast_enabled(at::kCPU) &&
                         (call.input.scalar_type() == at::kFloat || call.input.scalar_type() == at::kBFloat16);
@@ -221,11 +219,11 @@ at::Tensor convolve(const Call& call, Joined joined) {
     return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
   }
   const auto own_bias =
-      bias && bias->defined() ? bias : std::nullopt;  // a module without one passes an undefined tensor
+      bias && bias->defined() ? bias : std::nullopt;  // a module without a bias passes an undefined tensor
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps, joined);
   if (joined != nullptr) return output;
-  // The engine's convolutions hand the order of memory on, and a module may count on it.
+  // The output of the engine's convolutions has the input's order of memory, and a module may rely on this.
   return input.is_contiguous(at::MemoryFormat::ChannelsLast) || !is_channels_last(output)
              ? output
              : channels_first(output);
@@ -287,7 +285,8 @@ at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const std::
   return output ? *output : at::linear(input, weight, bias);
 }
 
-// What modules of torch::nn make of a linear layer, with and without a bias: their weight comes transposed.
+// The linear layers of torch::nn call addmm with a bias and matmul without one. Their weight comes
+// transposed.
 at::Tensor addmm(const at::Tensor& bias, const at::Tensor& input, const at::Tensor& transposed,
                  const at::Scalar& beta, const at::Scalar& alpha) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
@@ -311,8 +310,8 @@ at::Tensor copied_to_rows(const at::Tensor& images) {
   return copy;
 }
 
-// Where no view of images stored channels last has these sizes, a copy of them in the engine's own order of
-// memory, of which there is one.
+// If no view of images stored channels last has these sizes: a copy in the engine's order of memory, of which
+// there is such a view.
 at::Tensor viewable(const at::Tensor& input, c10::SymIntArrayRef sizes) {
   if (!enabled_here || !is_channels_last(input)) return input;
   const auto wanted = at::infer_size_dv(C10_AS_INTARRAYREF_SLOW(sizes), input.numel());
@@ -335,8 +334,8 @@ at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {
   return at::flatten(rows ? copied_to_rows(input) : input, first, last);
 }
 
-// Registered once for the process and kept for its life; without the key included nothing reaches these
-// kernels.
+// Registered once for the process and kept until its end. The dispatcher calls these kernels only if the key
+// is included.
 void intercept_operators() {
   static torch::Library library = [] {
     device::let_other_operators_pass();

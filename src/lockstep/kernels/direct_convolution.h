@@ -1,5 +1,5 @@
-// Convolutions and the layers around them by own kernels, in place of the engine's, where a measurement found
-// them faster.
+// Convolutions and the layers around them with our kernels, in place of the engine's, where ours are faster
+// by measurement.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@ class Conv2dImpl;
 
 namespace lockstep::kernels {
 
-/// module(input). Where a scope below is in force and own kernels do this convolution, the result is written
-/// into the joined images, with a ReLU, and given as that part of them.
+/// module(input). If a DirectConvolutions scope is enabled and our kernels support this convolution, the
+/// result is written into the joined images, with a ReLU, and returned as that part of them.
 at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input,
                               const JoinedImages& joined);
 
-/// While it lives, at::conv2d on this thread, and so every Conv2d module, runs on the kernels of this folder
-/// where they fit and are worthwhile: one group, no dilation, float32 images on a CPU, or any of these
-/// under autocast to bfloat16. The output is stored as the input is. So do at::max_pool2d and at::batch_norm
-/// on images stored channels last, at::relu, and at::linear, or what modules make of it (addmm, matmul by a
-/// transposed matrix), of [b,features] with few samples or outputs, for float32 and bfloat16. Everything else
-/// goes to the engine as before; but at::Tensor::view of images stored channels last copies where it would
-/// have thrown. Scopes nest; the inner one counts.
+/// While it lives and is enabled, LibTorch's operators on this thread, and so all modules, use our kernels if
+/// they support the arguments and are faster. at::conv2d needs one group, no dilation, and float32 images on
+/// a CPU, or autocast to bfloat16; its output has the input's order of memory. The others take float32 and
+/// bfloat16: at::max_pool2d and at::batch_norm on images stored channels last, at::relu, and at::linear for
+/// input [b,features] with few samples or outputs, also as addmm or matmul by a transposed matrix, which
+/// modules call. Everything else goes to the engine. at::Tensor::view of images stored channels last makes a
+/// copy if there is no such view. Scopes nest; the inner one counts.
 class DirectConvolutions {
  public:
   explicit DirectConvolutions(bool enabled);
@@ -34,7 +34,7 @@ class DirectConvolutions {
   DirectConvolutions(const DirectConvolutions&) = delete;
   DirectConvolutions& operator=(const DirectConvolutions&) = delete;
 
-  /// Whether the innermost scope of this thread is there and enabled.
+  /// Whether this thread has a scope and its innermost scope is enabled.
   static bool enabled();
 
  private:
@@ -43,9 +43,9 @@ class DirectConvolutions {
   std::unique_ptr<Included> included_;
 };
 
-/// While it lives, it notes on this thread where a view or flatten of images stored channels last gave a
-/// copy, for which the engine, given its own order of memory, gives a view. Scopes nest; the inner one
-/// counts.
+/// While it lives, it notes the copies that view or flatten made on this thread of images stored channels
+/// last. The engine would return views, because its images have another order of memory. Scopes nest; the
+/// inner one counts.
 class RowCopies {
  public:
   RowCopies();
@@ -53,7 +53,7 @@ class RowCopies {
   RowCopies(const RowCopies&) = delete;
   RowCopies& operator=(const RowCopies&) = delete;
 
-  /// Whether one of them was written to, which the images would have seen.
+  /// Whether a copy was written to. With a view, the write would have changed the images.
   bool changed() const;
 
  private:

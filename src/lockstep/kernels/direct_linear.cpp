@@ -19,7 +19,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Above both, a matrix product of the engine's blocks better.
+// Above both limits, the engine's matrix product uses the caches better.
 constexpr int64_t kFewOutputs = 32;
 constexpr int64_t kFewImages = 16;
 
@@ -38,10 +38,10 @@ at::Tensor transposed(const at::Tensor& matrices, int64_t rows, int64_t columns)
   return result;
 }
 
-/// weight and bias are float32 also for bfloat16 inputs: they are rounded here, and their gradients are not.
+/// Weight and bias are float32, also for bfloat16 inputs. They are rounded here; their gradients are not.
 class DirectLinear : public torch::autograd::Function<DirectLinear> {
  public:
-  /// own_layer: nothing but this layer uses the weight, whose gradient may go to the GradientTarget.
+  /// own_layer: only this layer uses the weight, so its gradient may be written to the GradientTarget.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, bool own_layer) {
     const at::Tensor own_weight = weight.to(input.scalar_type());
@@ -98,7 +98,7 @@ class DirectLinear : public torch::autograd::Function<DirectLinear> {
   }
 };
 
-/// The type that the engine would compute in.
+/// The type in which the engine would compute.
 at::ScalarType type_of(const at::Tensor& input) {
   return at::autocast::is_autocast_enabled(at::kCPU) ? at::autocast::get_autocast_dtype(at::kCPU)
                                                      : input.scalar_type();
@@ -131,7 +131,7 @@ std::optional<at::Tensor> direct_linear(const at::Tensor& input, const at::Tenso
 }
 
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
-  // What is smaller, the weight or the input, is put into the other's order.
+  // The smaller one of weight and input is reordered like the other.
   if (is_channels_last(input) && ShardsTogether::samples_of_each(input.size(0)) < module.weight.size(0))
     return linear(module, input.flatten(1));
   if (const auto output = if_fits(input, module.weight, module.bias, /*own_layer=*/true)) return *output;

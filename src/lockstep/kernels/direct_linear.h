@@ -1,4 +1,4 @@
-// A fully connected layer of a classifier that takes images as they lie in memory.
+// A fully connected layer of a classifier that reads images in their order of memory.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,11 @@ class LinearImpl;
 
 namespace lockstep::kernels {
 
-/// What module->forward(input.flatten(1)) gives, for input [b,features] or images [b,C,H,W]. Inside an
-/// enabled DirectConvolutions scope, with few outputs or few images in float32 on a CPU, it runs on the
-/// kernels of this folder.
+/// module->forward(input.flatten(1)), for input [b,features] or images [b,C,H,W]. Inside an enabled
+/// DirectConvolutions scope, it uses our kernels for few outputs or few images in float32 on a CPU.
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input);
 
-/// What at::linear gives for input [b,features], on the kernels of this folder; nothing where they do not
-/// fit.
+/// at::linear for input [b,features] with our kernels; nothing if they do not support it.
 std::optional<at::Tensor> direct_linear(const at::Tensor& input, const at::Tensor& weight,
                                         const std::optional<at::Tensor>& bias);
 

@@ -1,4 +1,4 @@
-// Max-pooling by the kernels of this folder.
+// Max pooling with our kernels.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace lockstep::kernels {
 
-/// What at::max_pool2d gives, and at::relu before or after it when asked, for float32 and bfloat16 images
-/// [b,C,H,W] stored channels last on a CPU; nothing for others and for windows of more than 255 points.
+/// at::max_pool2d, with at::relu before or after it if `relu`, for float32 and bfloat16 images [b,C,H,W]
+/// stored channels last on a CPU. Nothing for other tensors, and for windows of more than 255 points.
 std::optional<at::Tensor> direct_max_pool(const at::Tensor& input, const Window& rows, const Window& columns,
                                           bool relu);
 

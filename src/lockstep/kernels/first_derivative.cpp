@@ -7,7 +7,7 @@
 namespace lockstep::kernels {
 
 void check_first_derivative() {
-  // LibTorch's engine records backward for create_graph alone.
+  // LibTorch's engine records backward only for create_graph.
   if (!at::GradMode::is_enabled()) return;
   throw Error(ErrorCode::invalid_option,
               "a gradient of a gradient (create_graph) is asked for, and the kernels of this project give "

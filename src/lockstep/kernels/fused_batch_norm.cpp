@@ -36,7 +36,8 @@ bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
          is_float_of(state.running_variance, input.size(1));
 }
 
-/// What a shard is normalised by, float [channels] each, one after the other in a row of saved numbers.
+/// The values by which a shard is normalised, float [channels] each, one after the other in a row of saved
+/// numbers.
 struct Normalization {
   static constexpr int64_t kRows = 4;
 
@@ -100,7 +101,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     ParameterGradients parameters;
   };
 
-  /// What forward made, without a ReLU; `saved` is what it kept of the normalization.
+  /// The gradient of forward without a ReLU. `saved`: the values that forward has saved.
   static at::Tensor output_of(const at::Tensor& input, const at::Tensor& saved) {
     const Parts parts(input);
     const at::Tensor output = at::empty_like(input);
@@ -115,7 +116,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     return output;
   }
 
-  /// Of what forward made with or without a ReLU.
+  /// The gradient of forward with or without a ReLU.
   static Gradients gradients_of(const at::Tensor& given, const at::Tensor& input, const at::Tensor& saved,
                                 bool relu) {
     const Parts parts(input);
@@ -153,7 +154,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
  private:
   static constexpr size_t kInputs = 5;
 
-  // A batch, shard by shard.
+  // The shards of a batch.
   struct Parts {
     int64_t shards = ShardsTogether::count();
     int64_t channels;
@@ -184,7 +185,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
   }
 };
 
-// Somebody asks for the gradient of what this batch norm made: a hook, or torch::autograd::grad.
+// Whether the gradient of this batch norm's output is needed, by a hook or by torch::autograd::grad.
 bool is_asked_for(torch::autograd::Node& norm) {
   if (!norm.tensor_pre_hooks().empty() || !norm.retains_grad_hooks().empty() || !norm.pre_hooks().empty() ||
       !norm.post_hooks().empty())
@@ -195,9 +196,9 @@ bool is_asked_for(torch::autograd::Node& norm) {
   return info != wanted->end() && info->second.captures_ != nullptr;
 }
 
-/// As a function of the batch norm's own inputs, so that its backward is that of both. What else reads the
-/// batch norm's output still goes through its own backward, and where that output's gradient is asked for so
-/// does this.
+/// A function of the batch norm's inputs, so that its backward is that of both layers. Other users of the
+/// batch norm's output still go through the batch norm's own backward. If the gradient of that output is
+/// needed, this function does so too.
 class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& /*weight*/,
@@ -231,7 +232,7 @@ class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
   static constexpr size_t kNormalized = 3;
 };
 
-/// Without gradients, by the running statistics.
+/// With the running statistics, without gradients.
 at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool relu) {
   const int64_t channels = input.size(1);
   std::vector<float> scale(static_cast<size_t>(channels)), shift(static_cast<size_t>(channels));
@@ -250,7 +251,7 @@ at::Tensor inference(const BatchNormState& state, const at::Tensor& input, bool 
   return output;
 }
 
-// As the module's own forward does.
+// The same as in the module's forward.
 double next_momentum(torch::nn::BatchNorm2dImpl& module) {
   if (module.is_training()) module.num_batches_tracked.add_(1);
   return module.options.momentum().value_or(1.0 /
@@ -272,8 +273,8 @@ std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_p
   if (!at::GradMode::is_enabled()) return std::nullopt;
   const auto function = output.grad_fn();  // which kind of pointer depends on LibTorch's version
   auto* const node = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(function.get());
-  // Once its backward ran, what the batch norm saved may be gone; a changed output (without gradients, else
-  // it has another grad_fn) is not what it made.
+  // After the batch norm's backward its saved values may be gone. An output that was changed in place
+  // (without gradients, otherwise it has another grad_fn) is not the batch norm's output any more.
   if (node == nullptr || node->ctx_.saved_data.at("relu").toBool() ||
       node->ctx_.saved_data.at("ran").toBool() || output._version() != 0)
     return std::nullopt;

@@ -11,25 +11,26 @@ class BatchNorm2dImpl;
 
 namespace lockstep::kernels {
 
-/// What at::batch_norm is given beside its input, float32 [C] each.
+/// The arguments of at::batch_norm beside its input; tensors are float32 [C].
 struct BatchNormState {
   at::Tensor weight, bias, running_mean, running_variance;
   double momentum = 0.1;  ///< of the running statistics
   double epsilon = 1e-5;
-  bool training = true;  ///< normalises by the batch, and moves the running statistics; else by these
+  bool training =
+      true;  ///< normalise by the batch and move the running statistics; otherwise normalise by these
 };
 
-/// at::batch_norm, then relu when asked, in two passes (Ioffe and Szegedy 2015, with the backward of the
-/// whole), or in one that takes no gradient by the running statistics. Inside an enabled DirectConvolutions
-/// scope, for float32 or bfloat16 images [b,C,H,W] stored channels last on a CPU; nothing for all others.
+/// at::batch_norm, then ReLU if `relu`, in two passes over the images (Ioffe and Szegedy 2015) with one
+/// backward pass for both. With running statistics it is one pass, without gradients. Inside an enabled
+/// DirectConvolutions scope, for float32 or bfloat16 images [b,C,H,W] stored channels last on a CPU; nothing
+/// otherwise.
 std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchNormState& state, bool relu);
 
-/// relu(output), in place when asked, where fused_batch_norm(..., false) just made `output` and gradients are
-/// recorded: backward then is the two passes of both. Nothing for all others.
+/// relu(output), in place if `in_place`, for an `output` of fused_batch_norm(..., false) with gradients:
+/// backward then takes both together in two passes. Nothing otherwise.
 std::optional<at::Tensor> relu_of_batch_norm(const at::Tensor& output, bool in_place);
 
-/// What module->forward(input) gives, then relu when asked: fused where it can be, else by the operators of
-/// the engine.
+/// module->forward(input), then ReLU if `relu`: fused if possible, otherwise with the engine's operators.
 at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& input, bool relu);
 
 }  // namespace lockstep::kernels

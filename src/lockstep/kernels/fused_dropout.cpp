@@ -15,11 +15,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kChunk = 1024;  // numbers whose random bits are made at once
+constexpr int64_t kChunk = 1024;  // numbers for which random bits are made at once
 constexpr int64_t kPerWord = 4;   // of 16 bits each
 constexpr double kLevels = 65536;
 
-// SplitMix64 (Steele, Lea, Flood 2014), by its place in the sequence.
+// SplitMix64 (Steele, Lea, Flood 2014), by the position in the sequence.
 uint64_t random_word(uint64_t seed, uint64_t place) {
   uint64_t value = seed + (place + 1) * 0x9E3779B97F4A7C15;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
@@ -29,7 +29,7 @@ uint64_t random_word(uint64_t seed, uint64_t place) {
 
 using Factors = std::array<float, kChunk>;
 
-// Whole chunks, so that the compiler's vectors need no rest.
+// Whole chunks, so that the compiler's loop over vectors has no remainder.
 void make_factors(uint64_t seed, int64_t first_word, uint32_t kept, float scale, Factors& factors) {
   std::array<uint16_t, kChunk> bits;
   for (int64_t i = 0; i < kChunk / kPerWord; ++i) {

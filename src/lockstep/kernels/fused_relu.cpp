@@ -74,7 +74,7 @@ class AddRelu : public torch::autograd::Function<AddRelu> {
   }
 };
 
-/// Whether the part is the channels of `whole` from `begin` on.
+/// Whether the part is the channels of `whole` that begin at `begin`.
 bool is_in_place(const at::Tensor& part, const at::Tensor& whole, int64_t begin) {
   return whole.defined() && part.is_alias_of(whole) && part.storage_offset() == begin;
 }
@@ -84,7 +84,7 @@ int64_t channels_of(const std::vector<at::Tensor>& parts) {
                          [](int64_t sum, const at::Tensor& part) { return sum + part.size(1); });
 }
 
-/// Not handed to the graph as an input, for the output is the same tensor.
+/// Not an input in the graph, because the output is the same tensor.
 struct Whole {
   at::Tensor images;
 };

@@ -25,20 +25,20 @@ GradientTarget::~GradientTarget() { innermost_target = outer_; }
 GradientTarget* GradientTarget::current() { return innermost_target; }
 
 void GradientTarget::note_use(const at::Tensor& parameter) {
-  const auto* place = parameter.const_data_ptr<float>();
-  auto use = find(uses_, place);
-  if (use == uses_.end()) use = uses_.insert(use, {place});
+  const auto* position = parameter.const_data_ptr<float>();
+  auto use = find(uses_, position);
+  if (use == uses_.end()) use = uses_.insert(use, {position});
   ++use->count;
 }
 
 float* GradientTarget::take(const at::Tensor& parameter) {
-  const auto* place = parameter.const_data_ptr<float>();
-  const auto use = find(uses_, place);
-  if (use == uses_.end() || use->count != 1 || use->taken || place < weights_ ||
-      place + parameter.numel() > weights_ + size_)
+  const auto* position = parameter.const_data_ptr<float>();
+  const auto use = find(uses_, position);
+  if (use == uses_.end() || use->count != 1 || use->taken || position < weights_ ||
+      position + parameter.numel() > weights_ + size_)
     return nullptr;
   use->taken = true;
-  return gradients_ + (place - weights_);
+  return gradients_ + (position - weights_);
 }
 
 bool GradientTarget::has(int64_t element) const {

@@ -1,6 +1,6 @@
-// Lets backward write gradients where they are wanted, in place of handing them on in tensors that are copied
-// next: a large layer's gradient on few samples costs no more to compute than to write. Only built-in layers
-// whose parameters nobody else uses ask for it.
+// Lets backward write gradients directly into their destination, instead of into tensors that are then
+// copied: for a large layer and few samples, computing the gradient takes no longer than writing it. Only
+// built-in layers use it, for parameters that no other layer uses.
 #pragma once
 
 #include <utility>
@@ -11,8 +11,8 @@
 namespace lockstep::kernels {
 
 /// While it lives, backward on this thread may write a parameter's gradient into `gradients` (or add it to
-/// what is there), at the parameter's own place in `weights`; the parameter's grad() then stays undefined.
-/// Both are flat float tensors of one size in the host's memory, which must outlive this.
+/// the values there), at the parameter's position in `weights`. The parameter's grad() then stays undefined.
+/// Both are flat float tensors of the same size in the host's memory, which must outlive the object.
 class GradientTarget {
  public:
   GradientTarget(const at::Tensor& weights, const at::Tensor& gradients, bool add);
@@ -20,15 +20,15 @@ class GradientTarget {
   GradientTarget(const GradientTarget&) = delete;
   GradientTarget& operator=(const GradientTarget&) = delete;
 
-  /// This thread's innermost, or null.
+  /// The innermost target of this thread, or null.
   static GradientTarget* current();
 
-  /// A layer's forward says that it uses the parameter.
+  /// Called by a layer's forward that uses the parameter.
   void note_use(const at::Tensor& parameter);
 
-  /// A layer's backward takes the place of the parameter's gradient, all of which it then writes, or adds to
-  /// where adds(). Null where the parameter does not lie in the flat tensor, or was not used just once: then
-  /// its gradient goes the usual way.
+  /// Called by a layer's backward: the memory for the parameter's gradient. The caller writes all of it, or
+  /// adds to it if adds(). Null if the parameter is not in the flat tensor or was not used exactly once; its
+  /// gradient is then returned in the usual way.
   float* take(const at::Tensor& parameter);
   bool adds() const { return add_; }
 

@@ -1,4 +1,4 @@
-// What several layers write their channels into.
+// Images into which several layers write their channels.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace lockstep::kernels {
 
-/// Images [b,C,H,W] whose channels several layers give, so that a concatenation of them has nothing to
-/// copy.
+/// Images [b,C,H,W] whose channels come from several layers, so that their concatenation does not need to
+/// copy them.
 struct JoinedImages {
   at::Tensor& whole;  ///< undefined until one of the layers has made it
   int64_t begin;      ///< the layer's first channel

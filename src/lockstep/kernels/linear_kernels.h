@@ -1,5 +1,5 @@
-// Fully connected layers with few outputs, such as a classifier's last, or for few samples, on one thread:
-// each pass streams the input and the weight.
+// Fully connected layers with few outputs, such as the last layer of a classifier, or for few samples, on one
+// thread. Each pass reads the input and the weight once.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ struct LinearShape {
   int64_t batch;
   int64_t features;
   int64_t outputs;
-  int64_t shards = 1;  ///< equal parts of the batch: gradients of weight and bias are summed in each, and
-                       ///< these sums added in the tree over them
+  int64_t shards = 1;  ///< equal parts of the batch: gradients of weight and bias are summed in each part,
+                       ///< and the sums are added in the tree over the parts
 };
 
-/// One set, compiled for one instruction set. T is float or BFloat16, as values lie in memory; arithmetic and
-/// gradients of weight and bias are in float. Any thread may call. Bits depend on the instruction set, the
-/// shape and the values only.
+/// One set, compiled for one instruction set. T, float or BFloat16, is the type of values in memory;
+/// arithmetic and gradients of weight and bias are in float. Any thread may call. Bits depend only on the
+/// instruction set, the shape and the values.
 template <class T>
 struct LinearKernels {
-  /// output = input * weight^T, plus bias [outputs] unless that is null
+  /// output = input * weight^T, plus bias [outputs] unless it is null
   void (*forward)(const LinearShape& shape, const T* input, const T* weight, const T* bias, T* output);
   /// input_gradient [batch, features] = gradient [batch, outputs] * weight
   void (*input_gradient)(const LinearShape& shape, const T* gradient, const T* weight, T* input_gradient);
   /// weight_gradient = gradient^T * input
   void (*weight_gradient)(const LinearShape& shape, const T* gradient, const T* input,
                           float* weight_gradient);
-  /// sum += gradient^T * input; the same bits as when the product is written and added afterwards
+  /// sum += gradient^T * input, with the same bits as if the product were written first and then added
   void (*add_weight_gradient)(const LinearShape& shape, const T* gradient, const T* input, float* sum);
   /// bias_gradient = gradient summed over the batch
   void (*bias_gradient)(const LinearShape& shape, const T* gradient, float* bias_gradient);

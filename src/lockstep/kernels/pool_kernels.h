@@ -1,6 +1,6 @@
-// Max-pooling over images stored channels last, on one thread, with vectors along the channels. The forward
-// pass keeps, in a byte for each output, which point of the window was the largest, so the backward pass
-// writes each number of its result once. The definition that checks them is in pool_definition_test.cpp.
+// Max pooling over images stored channels last, on one thread, with vectors along the channels. The forward
+// pass keeps a byte for each output: which point of the window was the largest. So the backward pass writes
+// each number of its result once. The definition that checks them is in pool_definition_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PoolShape {
   int64_t stride_width;
   int64_t padding_height;
   int64_t padding_width;
-  bool relu;  ///< a ReLU before or after, which is the same
+  bool relu;  ///< with a ReLU before or after, which gives the same
 };
 
 /// One set, compiled for one instruction set; all sets give the same bits. Inputs are [batch, height, width,
@@ -33,11 +33,11 @@ struct PoolShape {
 /// thread may call.
 template <class T>
 struct PoolKernels {
-  /// The largest of each window, the first of equal ones, NaN where there is one, as PyTorch has it;
-  /// `largest` is its place in the window, by rows, or 255 where the ReLU cut it.
+  /// The largest number of each window, the first of equal ones, or NaN if there is one, as in PyTorch.
+  /// `largest` is its position in the window, by rows, or 255 if the ReLU made it zero.
   void (*max_pool)(const PoolShape& shape, const T* input, T* output, uint8_t* largest);
-  /// input_gradient = the loss's gradient by the input, from the gradient by the output; sums in float, by
-  /// windows in order
+  /// input_gradient = the loss's gradient by the input, from the gradient by the output. Sums are in float,
+  /// in the order of the windows.
   void (*max_pool_gradient)(const PoolShape& shape, const T* gradient, const uint8_t* largest,
                             T* input_gradient);
 };

@@ -1,5 +1,5 @@
-// ReLU and its gradient, one pass each, on rows that may lie in wider ones: so that parts of a concatenation
-// need no copy of their own. The definition that checks them is in relu_definition_test.cpp.
+// ReLU and its gradient, one pass each, on rows that may be parts of wider rows, so that the parts of a
+// concatenation are not copied. The definition that checks them is in relu_definition_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::kernels {
 
-/// Rows of numbers, each `step` numbers after the one before.
+/// Rows of numbers, `step` numbers apart.
 template <class T>
 struct Rows {
   T* data;
@@ -19,9 +19,9 @@ struct Rows {
 /// thread may call.
 template <class T>
 struct ReluKernels {
-  /// output = max(input, 0); a NaN stays one
+  /// output = max(input, 0); a NaN stays a NaN
   void (*relu)(int64_t rows, int64_t columns, Rows<const T> input, Rows<T> output);
-  /// input_gradient = gradient where the ReLU's output is not 0, else 0
+  /// input_gradient = gradient where the ReLU's output is not 0, otherwise 0
   void (*relu_gradient)(int64_t rows, int64_t columns, Rows<const T> gradient, Rows<const T> output,
                         Rows<T> input_gradient);
   /// output = max(a + b, 0), `count` numbers of each

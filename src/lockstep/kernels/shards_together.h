@@ -1,7 +1,7 @@
-// Several shards of a mini-batch computed as one batch: a layer then reads its weights once for all of them.
-// What goes over samples, gradients of weights and statistics of batch norms, is made shard by shard and
-// added in the tree over shards; all else is done sample by sample. So the bits are those of one shard after
-// the other.
+// Several shards of a mini-batch computed as one batch, so that a layer reads its weights once for all of
+// them. Sums over samples (gradients of weights, statistics of batch norms) are made shard by shard and added
+// in the tree over shards; everything else is computed sample by sample. So the bits are the same as for one
+// shard after the other.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace lockstep::kernels {
 
-/// While it lives, batches that layers take on this thread, forward and backward, are so many shards of equal
-/// size, one after the other.
+/// While it lives, the batches of all layers on this thread, forward and backward, consist of `count` shards
+/// of equal size, one after the other.
 class ShardsTogether {
  public:
   explicit ShardsTogether(int64_t count);
@@ -23,22 +23,22 @@ class ShardsTogether {
   ShardsTogether(const ShardsTogether&) = delete;
   ShardsTogether& operator=(const ShardsTogether&) = delete;
 
-  /// Of this thread's innermost; 1 without one.
+  /// The number of shards by the innermost object of this thread; 1 if there is none.
   static int64_t count();
-  /// The samples of one shard of a batch of so many. What a layer decides by the size of its batch it decides
-  /// by this.
+  /// The number of samples in each shard of a batch of `samples` samples. A layer that decides by the size of
+  /// its batch must use this size.
   static int64_t samples_of_each(int64_t samples) { return samples / count(); }
 
-  /// Says a layer that is about to run an operator whose bits may depend on the size of the batch. Throws
-  /// internal where there are several shards.
+  /// Called by a layer before an operator whose bits may depend on the size of the batch. Throws internal if
+  /// there are several shards.
   static void mix();
-  /// Whether a layer said so.
+  /// Whether a layer called mix().
   bool mixed() const { return mixed_; }
 
-  /// What a batch norm with momentum 1 left in its buffers, after each shard in order; without several shards
-  /// nothing is kept.
+  /// Called after each shard, in order: keeps the buffers of a batch norm with momentum 1. Does nothing
+  /// unless there are several shards.
   static void keep_statistics(const at::Tensor& running_mean, const at::Tensor& running_variance);
-  /// float32 [count,channels] of the batch norm with this buffer: means, or variances.
+  /// float32 [count,channels]: the means, or variances, of the batch norm with this buffer.
   const at::Tensor& statistics(const at::Tensor& buffer) const {
     return statistics_.at(buffer.const_data_ptr()).rows;
   }
@@ -56,13 +56,12 @@ class ShardsTogether {
   ShardsTogether* outer_;
 };
 
-/// Runs an operator whose bits may depend on the size of the batch, on one shard of the batch after the
-/// other.
+/// Runs an operator whose bits may depend on the size of the batch on each shard of the batch separately.
 at::Tensor shard_by_shard(const at::Tensor& batch,
                           const std::function<at::Tensor(const at::Tensor& shard)>& run);
 
-/// Gradients of a layer's parameters by one shard, or by several with +=. A tensor that is undefined stays
-/// so.
+/// Gradients of a layer's parameters by one shard, or by several with +=. An undefined tensor stays
+/// undefined.
 struct ParameterGradients {
   at::Tensor weight;
   at::Tensor bias;

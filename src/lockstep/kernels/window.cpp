@@ -7,7 +7,7 @@ int64_t window_count(int64_t size, const Window& window) {
   const int64_t steps = room + (window.ceil_mode ? window.stride - 1 : 0);
   if (steps < 0) return 0;
   int64_t count = steps / window.stride + 1;
-  // The last window has to start inside the image or its leading padding.
+  // The last window must start inside the image or its leading padding.
   if (window.ceil_mode && (count - 1) * window.stride >= size + window.padding) --count;
   return count;
 }

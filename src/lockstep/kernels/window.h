@@ -13,7 +13,7 @@ struct Window {
   int64_t dilation = 1;
   bool ceil_mode = false;
 };
-/// How many places the window has on an axis of `size`; below 1 when it does not fit. As PyTorch counts them.
+/// The number of places of the window on an axis of `size`, as in PyTorch; below 1 if it does not fit.
 int64_t window_count(int64_t size, const Window& window);
 
 }  // namespace lockstep::kernels

@@ -1,10 +1,10 @@
-// The text of the channel kernels, compiled once per instruction set; LOCKSTEP_CHANNEL_KERNELS names the
-// function that returns them.
+// The text of the channel kernels, compiled once per instruction set; LOCKSTEP_CHANNEL_KERNELS is the name of
+// the function that returns them.
 //
-// Any channel count fills vectors: [rows, channels] is walked as one flat array in strides of lcm(channels,
-// 16) values, and what belongs to a channel is repeated along a stride. Sums are kept for each place of a
-// stride and folded at the end in a fixed order, so the bits do not depend on the width of the vectors. What
-// belongs to a place of a stride stays in registers.
+// Vectors are full for any number of channels: [rows, channels] is read as one flat array in strides of
+// lcm(channels, 16) values, and the values of a channel are repeated along a stride. Each position of a
+// stride has its own sum. The sums are folded at the end in a fixed order, so the bits do not depend on the
+// width of the vectors. The values of a position stay in registers.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +58,9 @@ class Strides {
     }
   }
 
-  /// kernel.run<vectors>(place, begin, strides, size) for blocks of a stride's vectors, at most kMost wide,
-  /// over as many strides as the first-level cache holds; then kernel.run_rest(begin, count) for the values
-  /// after the last whole stride.
+  /// Calls kernel.run<vectors>(place, begin, strides, size) for blocks of a stride's vectors, at most kMost
+  /// wide, over the number of strides that the first-level cache can contain; then kernel.run_rest(begin,
+  /// count) for the values after the last whole stride.
   template <int kMost, class Kernel>
   void each(const Kernel& kernel) const {
     const int64_t chunk = std::max<int64_t>(1, 2048 / size_);
@@ -89,7 +89,7 @@ class Strides {
     if constexpr (kMost > 1) with_constant<kMost - 1>(value, work);
   }
 
-  // Not std::lcm: g++ 12 gives -16 for lcm(1, 16) here with -O2 -mavx512dq.
+  // Not std::lcm: with -O2 -mavx512dq, g++ 12 gives -16 for lcm(1, 16) here.
   static int64_t stride_of(int64_t channels) {
     int64_t result = channels;
     while (result % 16 != 0) result += channels;
@@ -102,7 +102,7 @@ class Strides {
   int64_t rest_;
 };
 
-/// Some vectors side by side, in registers.
+/// Some neighbouring vectors, in registers.
 template <int kVectors>
 struct Block {
   Floats values[kVectors];
@@ -230,7 +230,7 @@ void transform(const T* input, int64_t rows, int64_t channels, const float* scal
   }
 }
 
-/// The output's gradient, zero where relu cut the output.
+/// The output's gradient, zero where the ReLU made the output zero.
 template <bool kRelu>
 inline Floats passed(Floats gradient, Floats value, Floats scale, Floats shift) {
   return kRelu ? (value * scale + shift > 0.0F ? gradient : Floats{}) : gradient;

@@ -1,5 +1,5 @@
-// The text of the convolution kernels, compiled once per instruction set; LOCKSTEP_CONVOLUTION_KERNELS names
-// the function that returns them.
+// The text of the convolution kernels, compiled once per instruction set; LOCKSTEP_CONVOLUTION_KERNELS is the
+// name of the function that returns them.
 #pragma once
 
 #include "lockstep/kernels/convolution_kernels.h"
@@ -12,8 +12,8 @@
 namespace lockstep::kernels {
 namespace {
 
-/// The convolution that gives the gradient by the input: channels and filters change places, and the kernel
-/// is turned by half a circle.
+/// The convolution that computes the gradient by the input: channels and filters are exchanged, and the
+/// kernel is rotated by 180 degrees.
 ConvolutionShape reversed(const ConvolutionShape& shape) {
   ConvolutionShape result = shape;
   result.channels = shape.filters;
@@ -31,7 +31,7 @@ WeightMatrix reversed_weight(const ConvolutionShape& shape) {
   return matrix;
 }
 
-/// work(lanes) with the vectors' width as a compile-time constant. The bits do not depend on it.
+/// Calls work(lanes) with the width of the vectors as a compile-time constant. The bits do not depend on it.
 template <class Work>
 void with_lanes(const ConvolutionShape& shape, Work&& work) {
 #if defined(__AVX512F__)
@@ -52,7 +52,7 @@ bool is_pointwise(const ConvolutionShape& shape) {
   return shape.kernel_height == 1 && shape.kernel_width == 1 && !shape.is_strided();
 }
 
-/// By tiles or as defined; `shape` may be a reversed one, so the method is the caller's.
+/// With tiles or directly. `shape` may be a reversed one, so the caller gives the method.
 template <class T>
 void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* input, const T* weight,
               const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {

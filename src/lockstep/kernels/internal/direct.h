@@ -1,5 +1,5 @@
-// Convolutions as they are defined: a row of the kernel and all channels lie side by side in memory, so each
-// output is a few dot products.
+// Convolutions by their definition. A row of the kernel with all its channels is contiguous in memory, so
+// each output is a few dot products.
 #pragma once
 
 #include <type_traits>
@@ -11,9 +11,9 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Gives each image of a batch as floats with its padding, and with at least `lanes` floats to be read from
-/// each pixel's first on. Where the batch itself offers that, nothing is copied: then what follows a pixel's
-/// channels is the next pixel, not zeros.
+/// Returns each image of a batch as floats with its padding, so that at least `lanes` floats can be read from
+/// the first channel of each pixel. If this is true for the batch itself, nothing is copied; a pixel's
+/// channels are then followed by the next pixel, not by zeros.
 template <int kLanes, class T>
 class ImageReader {
  public:
@@ -28,7 +28,7 @@ class ImageReader {
   Plane read(const T* images, int64_t image) {
     const T* source = images + image * size_.size();
     if constexpr (std::is_same_v<T, float>) {
-      // The plane is only read, but its type serves those that are written, too.
+      // This plane is only read, but its type is also used for planes that are written.
       if (is_readable_in_place(image))
         return {const_cast<float*>(source), size_.height, size_.width, size_.channels};
     }

@@ -1,5 +1,5 @@
-// How one text of kernels becomes a choice at run time: three functions of a set, for three instruction sets,
-// and the one that takes what fits.
+// Macros for kernels that are compiled for three instruction sets from one text: three functions that return
+// a set of kernels, and one that chooses among them at run time.
 #pragma once
 
 #include "lockstep/device/isa.h"
@@ -22,7 +22,7 @@
     return chosen;                                                                        \
   }
 
-/// Defines NAME<T>() so, for float and BFloat16.
+/// Defines NAME<T>() in this way, for float and BFloat16.
 #define LOCKSTEP_CHOOSE_KERNELS(Set, name)  \
   LOCKSTEP_DECLARE_KERNELS(Set, name)       \
   LOCKSTEP_DEFINE_WIDEST(Set, name, name)   \

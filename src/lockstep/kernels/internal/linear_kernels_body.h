@@ -1,5 +1,5 @@
-// The text of the linear kernels, compiled once per instruction set; LOCKSTEP_LINEAR_KERNELS names the
-// function that returns them.
+// The text of the linear kernels, compiled once per instruction set; LOCKSTEP_LINEAR_KERNELS is the name of
+// the function that returns them.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@ namespace lockstep::kernels {
 namespace {
 
 using Wide = Vector<kWidest>;
-// Of a tile of sums that stays in registers.
+// The sizes of a tile of sums that stays in registers.
 constexpr int kRows = kManyRegisters ? 8 : 4;
 constexpr int kVectors = 3;
 constexpr int kDots = 4;  // rows and columns of a tile of dot products
@@ -23,7 +23,7 @@ void with_count(int64_t count, Work&& work, std::integer_sequence<int, kCounts..
   (void)((count == kCounts + 1 && (work(std::integral_constant<int, kCounts + 1>{}), true)) || ...);
 }
 
-/// work(begin, size) over [0, count) in parts of kTile, the size as a compile-time constant.
+/// Calls work(begin, size) over [0, count) in parts of kTile, with the size as a compile-time constant.
 template <int kTile, class Work>
 void in_tiles(int64_t count, Work&& work) {
   for (int64_t begin = 0; begin < count; begin += kTile) {
@@ -33,7 +33,7 @@ void in_tiles(int64_t count, Work&& work) {
   }
 }
 
-/// A vector's halves added, again and again, to four numbers.
+/// Adds the halves of a vector repeatedly, down to four numbers.
 inline Vector<4> four_sums(Vector<4> value) { return value; }
 inline Vector<4> four_sums(Vector<8> value) {
   return __builtin_shufflevector(value, value, 0, 1, 2, 3) +
@@ -49,7 +49,7 @@ inline float sum_of(Wide values) {
   return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/// sum_of each of four vectors, side by side
+/// The sums of four vectors, as four numbers.
 inline Vector<4> sums_of(const Wide* values) {
   const Vector<4> a = four_sums(values[0]), b = four_sums(values[1]), c = four_sums(values[2]),
                   d = four_sums(values[3]);
@@ -60,7 +60,7 @@ inline Vector<4> sums_of(const Wide* values) {
   return __builtin_shufflevector(left, right, 0, 1, 4, 5) + __builtin_shufflevector(left, right, 2, 3, 6, 7);
 }
 
-/// work(place, count): whole vectors of the features, then what is left of them.
+/// Calls work(place, count) for whole vectors of the features, then for the rest.
 template <class Work>
 void over_features(int64_t features, Work&& work) {
   int64_t place = 0;
@@ -119,8 +119,8 @@ void linear_forward(const LinearShape& shape, const T* input, const T* weight, c
   });
 }
 
-/// work(place, vectors, count): strips of kVectors whole vectors of the features, then single ones, then what
-/// is left of them.
+/// Calls work(place, vectors, count) for strips of kVectors whole vectors of the features, then for single
+/// vectors, then for the rest.
 template <class Work>
 void over_strips(int64_t features, Work&& work) {
   constexpr int64_t kStrip = kVectors * kWidest;
@@ -165,8 +165,8 @@ struct Sums {
   }
 };
 
-/// Asks for what the strip on the right has of these rows: a row is so far from the next that the processor
-/// does not see them as one after the other.
+/// Prefetches these rows of the strip on the right. Rows are so far apart that the processor does not detect
+/// their order.
 template <bool kWrite, int kTileRows, int kTileVectors, class T>
 inline void fetch_next_strip(const T* strip, int64_t stride) {
   for (int i = 0; i < kTileRows; ++i) {
@@ -175,8 +175,8 @@ inline void fetch_next_strip(const T* strip, int64_t stride) {
   }
 }
 
-/// work(begin, count) for blocks of the features, whose part of the rows stays in a cache near by while they
-/// are gone through again and again.
+/// Calls work(begin, count) for blocks of the features, so small that their part of the rows stays in a cache
+/// while it is read repeatedly.
 template <class Work>
 void over_blocks(int64_t features, Work&& work) {
   constexpr int64_t kBlock = 8 * kVectors * kWidest;
@@ -204,8 +204,8 @@ template <bool kAdd, class T>
 void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input,
                             float* weight_gradient) {
   const int64_t samples = shape.batch / shape.shards;
-  constexpr int kFewRows =
-      4;  // so few samples are added that writing counts: eight rows at once take half as long again
+  // With few samples, writing takes much of the time: eight rows at once take 1.5 times as long.
+  constexpr int kFewRows = 4;
   over_blocks(shape.features, [&](int64_t begin, int64_t features) {
     in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
       over_strips(features, [&](int64_t place, auto vectors, auto count) {
@@ -239,7 +239,7 @@ void linear_bias_gradient(const LinearShape& shape, const T* gradient, float* bi
   }
 }
 
-/// result[column][row] = source[row][column] for a square of numbers, of which only the size counts.
+/// result[column][row] = source[row][column] for a square of numbers, which are only copied.
 template <int kSide, class T>
 inline void copy_turned(const T* source, int64_t columns, T* result, int64_t rows) {
   using Number = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
@@ -252,7 +252,7 @@ inline void copy_turned(const T* source, int64_t columns, T* result, int64_t row
   for (int i = 0; i < kSide; ++i) std::memcpy(result + i * rows, &square[i], sizeof(Row));
 }
 
-/// The columns [first, last) of a matrix, by squares of kSide and then smaller ones.
+/// The columns [first, last) of a matrix, in squares of kSide and then smaller squares.
 template <int kSide, class T>
 void transpose_columns(const T* matrix, int64_t rows, int64_t columns, int64_t first, int64_t last,
                        T* result) {

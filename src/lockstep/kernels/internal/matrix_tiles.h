@@ -1,6 +1,6 @@
-// Products of bfloat16 matrices on Intel's AMX: eight tiles of 16 rows of 64 bytes, sums in float. Four tiles
-// hold a block of results, of 32 rows by 32 columns, two each the operands. Only for files that are compiled
-// for AMX.
+// Products of bfloat16 matrices on Intel's AMX: eight tiles of 16 rows of 64 bytes, with sums in float. Four
+// tiles contain a block of results, 32 rows by 32 columns, and two tiles each of the operands. Only for files
+// that are compiled for AMX.
 #pragma once
 
 #include <immintrin.h>
@@ -18,8 +18,8 @@ constexpr int64_t kTileSize = kTileSide * kTileDepth;  // bfloat16 numbers in a 
 constexpr int64_t kTileBytes = 64;                     // of a row
 constexpr int64_t kBlockSide = 2 * kTileSide;          // rows and columns of a block
 
-/// While it lives the tiles of this thread are laid out; afterwards they are free again, which keeps switches
-/// of threads cheap.
+/// While it lives, the tiles of this thread are configured. Afterwards they are free again, so that switches
+/// of threads stay fast.
 class TileScope {
  public:
   TileScope() {
@@ -38,8 +38,8 @@ class TileScope {
   TileScope& operator=(const TileScope&) = delete;
 };
 
-/// The left operand of a block: rows of bfloat16, row_bytes apart, as `segments` of `steps` tiles' depth
-/// each.
+/// The left operand of a block: rows of bfloat16, row_bytes apart. A row has `segments` segments, each with
+/// the depth of `steps` tiles.
 struct LeftRows {
   const BFloat16* data;
   int64_t row_bytes;
@@ -48,9 +48,9 @@ struct LeftRows {
   int64_t steps;
 };
 
-/// The right operand: a step has kColumns tiles of rows of pairs (numbers 2i and 2i + 1 of a column side by
-/// side), row_bytes apart; the second tile lies `tile_stride` numbers after the first, the next step
-/// `step_stride`.
+/// The right operand. A step has kColumns tiles of rows of pairs (numbers 2i and 2i + 1 of a column are
+/// neighbours), row_bytes apart. The second tile begins `tile_stride` numbers after the first one, the next
+/// step `step_stride` numbers after the last one.
 struct RightPairs {
   const BFloat16* data;
   int64_t row_bytes;
@@ -64,8 +64,8 @@ struct BlockSums {
   int64_t row_stride;  ///< floats
 };
 
-// What was written to the operands must be in memory: the intrinsics for loading tiles do not say that they
-// read.
+// Makes the compiler write the operands to memory first: it does not know that the intrinsics for loading
+// tiles read memory.
 inline void finish_writes() { asm volatile("" : : : "memory"); }
 
 template <int kRows, int kColumns>
@@ -116,7 +116,7 @@ inline void add_block_product(const LeftRows& left, RightPairs right) {
   }
 }
 
-/// work(rows, columns) with the tiles that cover so many rows and columns, one or two of each, as
+/// Calls work(rows, columns) with the numbers of tiles that cover these rows and columns, one or two each, as
 /// compile-time constants.
 template <class Work>
 inline void with_block(int64_t rows, int64_t columns, Work&& work) {
@@ -126,8 +126,9 @@ inline void with_block(int64_t rows, int64_t columns, Work&& work) {
   return columns > kTileSide ? work(one, two) : work(one, one);
 }
 
-/// Turns two squares of 16 x 16 half words, one in the lower halves of the rows, the other in the upper ones.
-/// By unpacking and not as transpose_square does it: shuffling half words by an index is several operations.
+/// Transposes two squares of 16 x 16 half words, one in the lower halves of the rows, the other in the upper
+/// halves. It unpacks and does not use the method of transpose_square, because shuffling half words by an
+/// index takes several operations.
 inline void turn_two_squares(__m512i (&rows)[16]) {
   __m512i other[16];
   for (int i = 0; i < 16; i += 2) {
@@ -146,8 +147,8 @@ inline void turn_two_squares(__m512i (&rows)[16]) {
       other[i + 2 * j + 1] = _mm512_unpackhi_epi64(rows[i + j], rows[i + j + 4]);
     }
   }
-  // A 128-bit lane now has eight rows of one column: lanes 0 and 1 columns j and j + 8 of the lower matrix,
-  // lanes 2 and 3 of the upper one.
+  // A 128-bit lane now has eight rows of one column: lanes 0 and 1 have columns j and j + 8 of the lower
+  // matrix, lanes 2 and 3 those of the upper matrix.
   const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
   const __m512i high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
   for (int j = 0; j < 8; ++j) {

@@ -1,6 +1,6 @@
-// Convolutions place by place: for each place of the result the rows of a product are the images of the
-// batch, and only those points of the kernel count that lie in the image. For small images, where oneDNN
-// multiplies the padding too, and for strides.
+// Convolutions place by place. For each place of the result, the rows of a product are the images of the
+// batch, and only the points of the kernel that are in the image are multiplied. For small images, where
+// oneDNN multiplies the padding too, and for strides.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// A place of the output, a place of the input that it sees, and the point of the kernel between them.
+/// A place of the output, a place of the input on which it depends, and the point of the kernel between them.
 struct Link {
   int64_t output;
   int64_t input;
@@ -24,8 +24,8 @@ struct Group {
   int64_t end;
 };
 
-/// All links of a convolution, in groups of equal `key`, a member of Link below `count`; in a group they keep
-/// their order.
+/// All links of a convolution, in groups of equal `key`, which is a member of Link below `count`. The order
+/// in a group does not change.
 class Links {
  public:
   Links(const ConvolutionShape& shape, int64_t Link::*key, int64_t count)
@@ -67,7 +67,7 @@ class Links {
   std::vector<Link> links_;
 };
 
-/// Images as floats, `stride` of them for each place: the batch itself where it fits, else a copy with
+/// Images as floats, `stride` floats for each place: the batch itself if possible, otherwise a copy with
 /// zeros beyond the channels.
 struct Images {
   const float* data;
@@ -90,13 +90,12 @@ inline Images images_of(Workspace& workspace, const T* source, int64_t batch, in
   return {plane.data, places, padded};
 }
 
-/// weight to [panel][taps][depth][the panel's lanes], but for those points of the kernel that no link has:
-/// there it stays as it was.
+/// Packs the weight as [panel][taps][depth][the panel's lanes]. Points of the kernel that no link has are
+/// left out; the memory there is not written.
 template <int kLanes, class T>
 inline void pack_linked(const WeightMatrix& matrix, const Links& by_tap, const T* weight, int64_t padded,
                         float* packed) {
-  constexpr int64_t kBlock =
-      8;  // of rows, so that what is read of all lanes' weights stays in the first-level cache
+  constexpr int64_t kBlock = 8;  // of rows, so that the weights of all lanes stay in the first-level cache
   const Panels panels{padded / kLanes};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
     const int64_t width = panels.width(panel) * kLanes;
@@ -117,8 +116,8 @@ inline void pack_linked(const WeightMatrix& matrix, const Links& by_tap, const T
   }
 }
 
-/// One direction of a convolution: each place of the result is the sum over its links of a place of the
-/// source times a point's weights.
+/// One direction of a convolution: each place of the result is the sum over its links of a source place times
+/// the weights of a point.
 struct Direction {
   int64_t Link::*result;
   int64_t Link::*source;
@@ -188,7 +187,7 @@ inline Tile<kLanes, kRows, kVectors> products_of(const Link* links, int64_t coun
   return tile;
 }
 
-/// sums [filters, taps, padded channels] to the weight's order
+/// Copies sums [filters, taps, padded channels] to the weight's order.
 template <int kLanes>
 inline void order_sums(const WeightMatrix& matrix, const Links& by_tap, const float* sums, int64_t padded,
                        float* weight_gradient) {

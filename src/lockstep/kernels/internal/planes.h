@@ -1,4 +1,4 @@
-// Images and weights as the convolution kernels want them: floats, with zeros around.
+// Images and weights in the form that the convolution kernels need: floats, with zeros around them.
 #pragma once
 
 #include <limits>
@@ -29,7 +29,8 @@ struct PlaneSize {
   int64_t size() const { return height * width * channels; }
 };
 
-/// How results are written: numbers from a place to its neighbours, and what becomes of those below `least`.
+/// How results are written: the numbers between neighbouring places, and the smallest value; smaller results
+/// become `least`.
 struct OutputRule {
   int64_t column;
   int64_t row;
@@ -46,7 +47,7 @@ inline void clear(float* values, int64_t count) {
   std::memset(values, 0, static_cast<size_t>(count) * sizeof(float));
 }
 
-/// Puts an image into the plane at (top, left); what lies around must be zero already and stays so.
+/// Copies an image into the plane at (top, left). The rest of the plane must be zero and is not written.
 template <int kLanes, class T>
 inline void fill(const Plane& plane, const T* image, const PlaneSize& size, int64_t top, int64_t left) {
   for (int64_t y = 0; y < size.height; ++y) {
@@ -66,9 +67,9 @@ inline void fill(const Plane& plane, const T* image, const PlaneSize& size, int6
   }
 }
 
-/// An image with a border, [height][4][groups, channels]: of each row first the columns 0, 4, 8, ..., then
-/// 1, 5, 9, ... So what tiles that lie side by side, four columns apart, have at the same place of each is a
-/// single run of floats.
+/// An image with a border, [height][4][groups, channels]: each row has first the columns 0, 4, 8, ..., then
+/// 1, 5, 9, ... Neighbouring tiles are four columns apart, so the floats at the same position of neighbouring
+/// tiles are contiguous.
 struct ColumnGroups {
   static constexpr int64_t kEvery = 4;
 
@@ -77,7 +78,7 @@ struct ColumnGroups {
   int64_t groups;
   int64_t channels;
 
-  /// Beyond the channels of a line's last column a whole vector may be read and written.
+  /// After the channels of the last column of a line, there is room to read and write a whole vector.
   int64_t line() const { return groups * channels + kWidest; }
   int64_t row() const { return kEvery * line(); }
   int64_t size() const { return height * row(); }
@@ -87,9 +88,9 @@ struct ColumnGroups {
   float* place(int64_t y, int64_t x) const { return data + offset(y, x); }
 };
 
-/// work(lanes) for the channels of a place beyond its whole vectors: as a narrower vector where they fill
-/// one, which touches fewer cache lines than a part of a wide one; else kLanes, to be read and written in
-/// part; 0 without any.
+/// Calls work(lanes) for the channels of a place after its whole vectors. lanes: of a narrower vector if the
+/// channels fill it, which needs fewer cache lines than a part of a wide vector; otherwise kLanes, of which a
+/// part is read and written; 0 if there are no such channels.
 template <int kLanes, class Work>
 inline void with_rest(int64_t channels, Work&& work) {
   if (channels == 0) return work(std::integral_constant<int, 0>{});
@@ -102,8 +103,8 @@ inline void with_rest(int64_t channels, Work&& work) {
   work(std::integral_constant<int, kLanes>{});
 }
 
-/// Puts a row of an image into row y of the groups, from column `left` on; the columns on both sides must be
-/// zero already and stay so.
+/// Copies a row of an image into row y of the groups, beginning at column `left`. The columns on both sides
+/// must be zero and are not written.
 template <int kLanes, class T>
 inline void fill_row(const ColumnGroups& groups, const T* row, const PlaneSize& size, int64_t y,
                      int64_t left) {
@@ -117,7 +118,7 @@ inline void fill_row(const ColumnGroups& groups, const T* row, const PlaneSize& 
       for (int64_t x = first; x < size.width;
            x += kEvery, source += kEvery * size.channels, target += size.channels) {
         __builtin_prefetch(source + 2 * size.width * size.channels, 0,
-                           2);  // two rows on: every fourth column is no pattern that the processor follows
+                           2);  // two rows ahead: the processor does not prefetch every fourth column
         for (int64_t c = 0; c < whole; c += kLanes) store<kLanes>(load<kLanes>(source + c), target + c);
         if constexpr (narrow == kLanes) {
           store<kLanes>(load_some<kLanes>(source + whole, rest), target + whole);
@@ -129,7 +130,7 @@ inline void fill_row(const ColumnGroups& groups, const T* row, const PlaneSize& 
   });
 }
 
-/// Takes the image at (top, left) out of the groups.
+/// Copies the image at (top, left) from the groups.
 template <int kLanes, class T>
 inline void copy_out(const ColumnGroups& groups, const PlaneSize& size, int64_t top, int64_t left, T* image) {
   const int64_t whole = size.channels / kLanes * kLanes;
@@ -143,7 +144,7 @@ inline void copy_out(const ColumnGroups& groups, const PlaneSize& size, int64_t 
   }
 }
 
-/// Weights as a matrix [depth, lanes] per tap of the kernel, and where they lie in the weight tensor.
+/// Weights as a matrix [depth, lanes] per tap of the kernel, and their positions in the weight tensor.
 struct WeightMatrix {
   int64_t taps;
   int64_t depth;
@@ -174,8 +175,8 @@ inline WeightMatrix weight_by_channels(const ConvolutionShape& shape) {
           weight.depth_stride, weight.tap_stride, false};
 }
 
-/// Visits (place in [taps, depth, padded lanes], place in the weight tensor), in an order that is kind to the
-/// cache.
+/// Visits (position in [taps, depth, padded lanes], position in the weight tensor), in an order that uses the
+/// cache well.
 template <class Visit>
 inline void each_weight(const WeightMatrix& matrix, int64_t padded, Visit&& visit) {
   constexpr int64_t kBlock = 16;
@@ -202,7 +203,7 @@ inline void unpack_weights(const WeightMatrix& matrix, const float* packed, int6
   each_weight(matrix, padded, [&](int64_t place, int64_t target) { weight[target] = packed[place]; });
 }
 
-/// bias [padded], zero beyond `count` or when null
+/// bias [padded], zero beyond `count`, and zero if `bias` is null
 template <class T>
 inline void pack_bias(const T* bias, int64_t count, int64_t padded, float* packed) {
   clear(packed, padded);

@@ -1,6 +1,6 @@
 // Convolutions with a kernel of one place, without border or stride: products of matrices, [places, channels]
-// times [channels, filters]. They multiply little for each number they read, so places go through in chunks
-// that stay in the first-level cache, and the next chunk is asked for meanwhile.
+// times [channels, filters]. They multiply little for each number that they read. So places are computed in
+// chunks that stay in the first-level cache, while the next chunk is prefetched.
 #pragma once
 
 #include <type_traits>
@@ -12,8 +12,8 @@
 namespace lockstep::kernels {
 namespace {
 
-/// A multiple of the rows of a tile. Gradients of weights are summed chunk by chunk, so it depends on the
-/// shape alone.
+/// A multiple of the rows of a tile. Gradients of weights are summed chunk by chunk, so it may only depend on
+/// the shape.
 inline int64_t pointwise_chunk(const ConvolutionShape& shape) {
   constexpr int64_t kFloats = 8192, kLeast = 24, kRound = 8;
   return larger(kLeast, kFloats / (shape.channels + shape.filters) / kRound * kRound);
@@ -21,8 +21,8 @@ inline int64_t pointwise_chunk(const ConvolutionShape& shape) {
 
 inline int64_t places_of(const ConvolutionShape& shape) { return shape.batch * shape.height * shape.width; }
 
-/// Gives places [count, channels] as floats, `stride` apart: where they lie, or a copy with zeros beyond the
-/// channels.
+/// Returns places [count, channels] as floats, `stride` apart: the input itself, or a copy with zeros beyond
+/// the channels.
 template <int kLanes, class T>
 class PlaceReader {
  public:
@@ -50,8 +50,8 @@ class PlaceReader {
   float* copy_;
 };
 
-/// Asks for the cache lines of `count` values, one after the other, for the second-level cache: the processor
-/// goes on by itself where it sees lines in order.
+/// Prefetches the cache lines of `count` values, in order, into the second-level cache. The processor then
+/// continues automatically, because it detects lines in order.
 template <bool kWrite = false, class T>
 inline void fetch(const T* values, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T)))
@@ -100,8 +100,8 @@ inline void pack_panels(const WeightMatrix& matrix, const T* weight, float* pack
   }
 }
 
-/// output = input times the weights that `matrix` finds in `weight`, with its rows as depth, plus bias unless
-/// null
+/// output = input times the weights, which `matrix` selects from `weight` with its rows as depth, plus bias
+/// unless it is null
 template <class T, int kLanes>
 void pointwise_convolution(const ConvolutionShape& shape, const T* input, const T* weight,
                            const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
@@ -171,7 +171,7 @@ inline void add_channels(const float* places, int64_t count, int64_t stride, int
   }
 }
 
-/// Which of the two has its channels in vectors changes no bit.
+/// It changes no bit which of the two has its channels in vectors.
 template <class T, int kLanes>
 void pointwise_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
                                float* weight_gradient, float* bias_gradient) {

@@ -1,5 +1,5 @@
-// The text of the pooling kernels, compiled once per instruction set; LOCKSTEP_POOL_KERNELS names the
-// function that returns them.
+// The text of the pooling kernels, compiled once per instruction set; LOCKSTEP_POOL_KERNELS is the name of
+// the function that returns them.
 #pragma once
 
 #include <type_traits>
@@ -16,9 +16,9 @@ typedef uint8_t Bytes __attribute__((vector_size(kWidest)));
 
 constexpr int32_t kCut = 255;  // the place of no point
 
-/// work(channel, count): whole vectors of the channels, their count a compile-time constant. The last one
-/// takes some channels a second time where they do not come out even, for work by parts costs several times
-/// as much; fewer channels than a vector has are one part.
+/// Calls work(channel, count) for whole vectors of the channels, with their count as a compile-time constant.
+/// If the channels do not fill the last vector, it contains some channels a second time, because a part of a
+/// vector takes several times as long. Fewer channels than a vector has are one part.
 template <class Work>
 inline void each_vector(int64_t channels, Work&& work) {
   int64_t c = 0;
@@ -57,8 +57,8 @@ inline void store_exact_part(Floats value, T* target, Count count) {
   }
 }
 
-// __builtin_convertvector does these one number at a time; without the mask g++ 12 warns of a number that its
-// own header leaves open.
+// __builtin_convertvector converts one number at a time. Without the mask g++ 12 warns of an uninitialised
+// number in its own header.
 #if defined(__AVX512F__)
 constexpr __mmask16 kAll = 0xffff;
 #endif
@@ -75,7 +75,7 @@ inline Integers widen(const uint8_t* source) {
 #endif
 }
 
-// Numbers of 0 to 255.
+// Numbers from 0 to 255.
 inline void narrow(Integers value, uint8_t* target) {
 #if defined(__AVX512F__)
   _mm_storeu_si128(reinterpret_cast<__m128i*>(target),
@@ -113,7 +113,7 @@ inline void store_bytes_part(Integers value, uint8_t* target, Count count) {
   }
 }
 
-/// The part of a window that lies in the image, in one dimension: points [begin, end) of it, the first at
+/// The part of a window that is in the image, in one dimension: its points [begin, end), the first one at
 /// `origin` + begin.
 struct Span {
   int64_t origin;
@@ -159,8 +159,8 @@ void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* larges
   }
 }
 
-/// The windows [begin, end) that a place of the input lies in, in one dimension; from place to place, from 0
-/// on, without a division.
+/// The windows [begin, end) that contain a place of the input, in one dimension. It moves from place to
+/// place, beginning at 0, without a division.
 class Cover {
  public:
   Cover(int64_t stride, int64_t padding, int64_t kernel, int64_t windows)
@@ -193,7 +193,7 @@ class Cover {
   int64_t until_first_ends_;
 };
 
-/// Whether each place of the input lies in one window.
+/// Whether each place of the input is in exactly one window.
 inline bool is_divided(const PoolShape& shape) {
   return shape.padding_height == 0 && shape.padding_width == 0 &&
          shape.kernel_height == shape.stride_height && shape.kernel_width == shape.stride_width &&
@@ -201,7 +201,8 @@ inline bool is_divided(const PoolShape& shape) {
          shape.width == shape.output_width * shape.kernel_width;
 }
 
-/// Where is_divided: a window's gradient and place are read once. Adding zero makes -0 the sum's 0.
+/// For windows with is_divided: reads the gradient and place of each window once. Adding zero turns -0 into
+/// 0, as in a sum.
 template <class T>
 void divided_gradient(const PoolShape& shape, const T* gradient, const uint8_t* largest, T* input_gradient) {
   const int64_t row = shape.width * shape.channels;

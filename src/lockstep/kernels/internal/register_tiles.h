@@ -1,4 +1,4 @@
-// Matrix products whose result stays in registers: the inner loops of the convolution kernels.
+// Matrix products whose results stay in registers: the inner loops of the convolution kernels.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +11,7 @@ namespace {
 constexpr int kTileRows = kManyRegisters ? 8 : 4;
 constexpr int kTileVectors = 3;
 
-/// How the vectors of a row are shared among tiles: as few tiles as possible, of nearly equal width.
+/// Divides the vectors of a row into as few tiles as possible, of nearly equal width.
 struct Panels {
   int64_t vectors;
 
@@ -20,7 +20,7 @@ struct Panels {
   int64_t width(int64_t panel) const { return begin(panel + 1) - begin(panel); }
 };
 
-/// work(value) with the value, 1 to kTileRows, as a compile-time constant
+/// Calls work(value) with the value, 1 to kTileRows, as a compile-time constant.
 template <class Work>
 inline void with_constant(int64_t value, Work&& work) {
   switch (value) {
@@ -51,8 +51,8 @@ inline void with_constant(int64_t value, Work&& work) {
   }
 }
 
-/// work(begin, rows) for pieces of at most kTileRows rows, of nearly equal height; `rows` is a compile-time
-/// constant.
+/// Calls work(begin, rows) for pieces of at most kTileRows rows, of nearly equal height; `rows` is a
+/// compile-time constant.
 template <class Work>
 inline void each_row_block(int64_t rows, Work&& work) {
   const int64_t blocks = divided_up(rows, kTileRows);
@@ -74,7 +74,7 @@ struct Tile {
   Vector<kLanes> values[kRows][kVectors];
 };
 
-/// Rows of numbers, as segments of `length` numbers each: row r begins at data + r * row_stride.
+/// Rows of numbers, in segments of `length` numbers each. Row r begins at data + r * row_stride.
 struct Rows {
   const float* data;
   int64_t row_stride;
@@ -83,7 +83,7 @@ struct Rows {
   int64_t length;
 };
 
-/// Adds the products of `length` numbers of each row, and returns where the panel goes on.
+/// Adds the products of `length` numbers of each row, and returns the next position in the panel.
 template <int kLanes, int kRows, int kVectors>
 inline const float* add_segment(const float* row, int64_t row_stride, int64_t length, const float* panel,
                                 Tile<kLanes, kRows, kVectors>& tile) {
@@ -121,8 +121,8 @@ inline void store_rows(const Tile<kLanes, kRows, kVectors>& tile, float* target,
   }
 }
 
-/// Stores a tile whose rows are places, the next one in the rule's column; `filters` counts those from the
-/// tile's first on.
+/// Stores a tile whose rows are places, one column of the rule apart. `filters`: their number from the tile's
+/// first filter.
 template <int kLanes, int kRows, int kVectors, class T>
 inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float* bias, T* target,
                          const OutputRule& rule, int64_t filters) {
@@ -144,8 +144,8 @@ inline void store_pixels(const Tile<kLanes, kRows, kVectors>& tile, const float*
   }
 }
 
-/// Pairs of rows to be multiplied: step s of segment g is at left + g * left_segment + s * left_step, and so
-/// on. Both lie side by side.
+/// Pairs of rows to be multiplied. Step s of segment g is at left + g * left_segment + s * left_step;
+/// likewise on the right. The numbers of a step are contiguous on both sides.
 struct Pairs {
   const float* left;
   int64_t left_segment;
@@ -207,8 +207,8 @@ inline void add_all_products(const Pairs& pairs, int64_t rows, int64_t vectors, 
 }
 
 #if defined(__AVX512F__)
-/// The same for at most four right numbers and kFours times four left ones, in one segment: the 16 sums of
-/// four by four share a vector.
+/// The same for at most four right numbers and kFours times four left numbers, in one segment: the 16 sums of
+/// four by four are in one vector.
 template <int kFours>
 inline void add_products_by_fours(const Pairs& pairs, int64_t count, float* sums, int64_t stride) {
   const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);

@@ -1,6 +1,6 @@
-// The text of the ReLU kernels, compiled once per instruction set; LOCKSTEP_RELU_KERNELS names the function
-// that returns them. The loops are for the compiler to vectorise: bfloat16 is compared as whole numbers,
-// twice as many in a vector as floats.
+// The text of the ReLU kernels, compiled once per instruction set; LOCKSTEP_RELU_KERNELS is the name of the
+// function that returns them. The compiler vectorises the loops. bfloat16 numbers are compared as whole
+// numbers, of which a vector has twice as many as floats.
 #pragma once
 
 #include "lockstep/kernels/internal/vectors.h"
@@ -10,7 +10,7 @@ namespace lockstep::kernels {
 namespace {
 
 inline float relu_of(float value) { return value < 0.0F ? 0.0F : value; }
-// From minus zero down to minus infinity; the NaNs lie beyond.
+// From minus zero down to minus infinity, without NaNs.
 inline bool is_negative(uint16_t bits) { return static_cast<uint16_t>(bits - 0x8000U) <= 0x7f80U; }
 inline BFloat16 relu_of(BFloat16 value) { return {is_negative(value.bits) ? uint16_t{0} : value.bits}; }
 
@@ -19,7 +19,7 @@ inline BFloat16 gradient_of(BFloat16 gradient, BFloat16 output) {
   return {is_negative(output.bits) || output.bits == 0 ? uint16_t{0} : gradient.bits};
 }
 
-/// work(begin, count) for pieces of a row.
+/// Calls work(begin, count) for pieces of a row.
 template <class Work>
 inline void in_pieces(int64_t columns, Work&& work) {
   constexpr int64_t kPiece = 256;

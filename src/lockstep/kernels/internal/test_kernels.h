@@ -1,5 +1,5 @@
-// What the tests of kernels against plain definitions share: every instruction set that this processor has,
-// both types of numbers, and numbers that do not round.
+// For tests of kernels against plain definitions: every instruction set that this processor has, both types
+// of numbers, and numbers that need no rounding.
 #pragma once
 
 #include <limits>
@@ -15,7 +15,7 @@ namespace lockstep::kernels::test {
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// test(T{}, type) for both types of numbers in memory.
+/// Calls test(T{}, type) for both types of numbers in memory.
 template <class Test>
 void in_both_types(Test&& test) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -23,7 +23,7 @@ void in_both_types(Test&& test) {
   }
 }
 
-/// test(kernels) for those of the three sets that this processor has.
+/// Calls test(kernels) for each of the three sets that this processor supports.
 template <class Kernels, class Test>
 void in_every_set(const Kernels& plain, const Kernels& avx2, const Kernels& avx512, Test&& test) {
   const auto run = [&](const char* name, const Kernels& kernels) {
@@ -35,7 +35,7 @@ void in_every_set(const Kernels& plain, const Kernels& avx2, const Kernels& avx5
   if (device::vector_unit() >= device::VectorUnit::avx512) run("avx512", avx512);
 }
 
-/// Multiples of 1/16 up to 4, which bfloat16 holds too.
+/// Multiples of 1/16 up to 4, which are exact in bfloat16 too.
 inline at::Tensor few_digits(at::IntArrayRef sizes) {
   return at::randint(-64, 65, sizes, at::kDouble).div(16);
 }
@@ -43,18 +43,18 @@ inline at::Tensor few_digits(at::IntArrayRef sizes) {
 inline at::Tensor random_floats(at::IntArrayRef sizes) { return at::randn(sizes); }
 inline at::Tensor random_doubles(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
-/// For a kernel to write all of.
+/// Memory of which a kernel must write all.
 inline at::Tensor unwritten(at::IntArrayRef sizes, at::ScalarType type) {
   return at::full(sizes, kNan, type);
 }
 
-/// Whether these are the wanted float64 numbers, rounded once; a zero has no sign.
+/// Whether these are the expected float64 numbers, rounded once. The sign of a zero does not count.
 inline bool is_exact(const at::Tensor& ours, const at::Tensor& wanted) {
   return at::allclose(ours.to(at::kDouble), wanted.to(ours.scalar_type()).to(at::kDouble), 0, 0,
                       /*equal_nan=*/true);
 }
 
-/// The slope of loss() along each of `values`, which it reads anew in each call.
+/// The slope of loss() along each of `values`, which loss() reads in each call.
 template <class Loss>
 at::Tensor slopes(const at::Tensor& values, const Loss& loss) {
   constexpr double kStep = 1e-5;

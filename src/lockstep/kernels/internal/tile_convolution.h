@@ -1,7 +1,7 @@
-// Convolutions of bfloat16 images as products of matrices on AMX. No image is unrolled: a row of the
-// kernel lies side by side in memory with all its channels, and the next place's row begins one pixel further
-// on, so a tile reads them where they are. What a tile reads beyond a row is multiplied with zeros, so an
-// infinity or a NaN may reach the places before it. Only for files that are compiled for AMX.
+// Convolutions of bfloat16 images as products of matrices on AMX. Images are not unrolled: a row of the
+// kernel with all its channels is contiguous in memory, and the row of the next place begins one pixel later,
+// so a tile reads the rows in place. Numbers after a row are multiplied with zeros, so an infinity or a NaN
+// may reach the places before it. Only for files that are compiled for AMX.
 #pragma once
 
 #include "lockstep/kernels/internal/tile_weights.h"
@@ -9,8 +9,8 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Stores the places that count of a block of sums [32, 32], which begins in `row` at `column`, with the bias
-/// of its columns added; `output` begins with the columns' filters.
+/// Adds the bias to a block of sums [32, 32], whose first place is (row, column), and stores the places that
+/// count. `output` and `bias` begin with the filters of the block's columns.
 inline void store_places(const float* block, int64_t count, const float* bias, const PlaceGrid& grid,
                          int64_t row, int64_t column, int64_t wide,
                          const ConvolutionOutput<BFloat16>& output) {
@@ -23,7 +23,7 @@ inline void store_places(const float* block, int64_t count, const float* bias, c
     if (grid.counts(row)) {
       BFloat16* target = output.data + (grid.output(row) + column) * output.step;
       for (int64_t i = 0; i < smaller(left_in_row, grid.width - column); ++i, target += output.step) {
-        // The second operand is the one that a NaN leaves.
+        // If an operand is a NaN, the result is the second operand.
         const __m512 low =
             _mm512_max_ps(least, _mm512_add_ps(_mm512_load_ps(block + i * kBlockSide), low_bias));
         const __m512 high = _mm512_max_ps(
@@ -45,7 +45,7 @@ struct TileOutput {
   int64_t channels;
 };
 
-/// Convolutions of a group of images after the other.
+/// Convolves one group of images after the other.
 class TileConvolution {
  public:
   TileConvolution(Workspace& workspace, const TileInput& input, const TileWeights& weights,
@@ -62,7 +62,7 @@ class TileConvolution {
     pack_bias(bias, output.channels, padded, bias_);
   }
 
-  /// How far beyond the last image's end it reads.
+  /// The number of values that it reads after the last image.
   int64_t beyond() const { return kBlockSide * place_ + weights_.row + kTileDepth; }
 
   void write(const TilePlanes& planes) const {
@@ -84,7 +84,7 @@ class TileConvolution {
   }
 
  private:
-  /// `count` places from (row, column) on, 32 filters or what is left of them
+  /// Writes `count` places beginning at (row, column), for 32 filters or the rest of them.
   void write_block(const BFloat16* first, int64_t count, int64_t filter, int64_t row, int64_t column,
                    ConvolutionOutput<BFloat16> target) const {
     const LeftRows left{first, place_ * 2, weights_.segments, plane_row_, weights_.steps};
@@ -101,7 +101,7 @@ class TileConvolution {
   PlaceGrid grid_;
   TileWeights weights_;
   TileOutput output_;
-  int64_t place_;  ///< numbers from one place's pixel to the next one's
+  int64_t place_;  ///< numbers between the pixels of two neighbouring places
   int64_t plane_row_;
   int64_t channels_;
   float* bias_;

@@ -6,8 +6,8 @@
 namespace lockstep::kernels {
 namespace {
 
-/// The gradients of `count` places, up to 32, of 16 filters (those of the mask) as columns 0 to 31 of 16
-/// rows, `stride` numbers apart; zero beyond.
+/// The gradients of `count` places, up to 32, for 16 filters (those in the mask), as columns 0 to 31 of 16
+/// rows, `stride` numbers apart. The remaining columns are zero.
 inline void transpose_gradients(const BFloat16* gradient, int64_t filters, int64_t count, __mmask16 mask,
                                 BFloat16* transposed, int64_t stride) {
   const auto read = [&](int64_t place) {
@@ -20,9 +20,9 @@ inline void transpose_gradients(const BFloat16* gradient, int64_t filters, int64
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(transposed + i * stride, rows[i]);
 }
 
-constexpr int64_t kChunk = 512;  // places whose products are summed in one go, about
+constexpr int64_t kChunk = 512;  // about the number of places whose products are summed at once
 
-/// The gradient by the weight: for some rows of places at a time, the gradients transposed (filters by
+/// The gradient by the weight. For some rows of places at a time, it is the transposed gradients (filters by
 /// places) times the images' pixels.
 class TileGradient {
  public:
@@ -46,7 +46,7 @@ class TileGradient {
     for (int64_t i = 0; i < kTileSize; ++i) ones_[i] = {0x3f80};
   }
 
-  /// How far beyond the last image's end it reads.
+  /// The number of values that it reads after the last image.
   int64_t beyond() const { return numbers(stride_) + shape_.stride_width * shape_.channels + kTileDepth; }
 
   void add(const TilePlanes& planes, const BFloat16* gradient) {
@@ -62,7 +62,7 @@ class TileGradient {
     }
   }
 
-  /// weight_gradient in the weight's order, and bias_gradient unless null
+  /// Writes weight_gradient in the weight's order, and bias_gradient unless it is null.
   void write(float* weight_gradient, float* bias_gradient) const {
     const WeightMatrix matrix = weight_by_filters(shape_);
     for (int64_t filter = 0; filter < shape_.filters; ++filter) {
@@ -76,19 +76,19 @@ class TileGradient {
   }
 
  private:
-  /// From the first number of a line of places to the last that the kernel meets.
+  /// The count from the first number of a line of places to the last number under the kernel.
   int64_t numbers(int64_t places) const {
     return places * shape_.stride_width * shape_.channels + (shape_.kernel_height - 1) * plane_row_ +
            padded_row_;
   }
 
-  /// The gradients of the rows [begin, end) as [filters padded to 32, stride_]: places side by side, zero
-  /// where none counts and up to the next 32.
+  /// The gradients of the rows [begin, end) as [filters padded to 32, stride_], with neighbouring places next
+  /// to each other. Places that do not count are zero, also those up to the next multiple of 32.
   void transpose(const BFloat16* gradient, int64_t begin, int64_t end) {
     for (int64_t filter = 0; filter < shape_.filters; filter += kTileSide) {
       const auto mask = static_cast<__mmask16>(first_halves(smaller(kTileSide, shape_.filters - filter)));
       BFloat16* target = transposed_ + filter * stride_;
-      // The zeros that a row writes beyond its end the next one overwrites.
+      // A row writes zeros after its end, which the next row overwrites.
       for (int64_t row = begin; row < end; ++row) {
         const int64_t width = grid_.counts(row) ? grid_.width : 0;
         for (int64_t x = 0; x < grid_.columns; x += kTileDepth) {
@@ -102,7 +102,7 @@ class TileGradient {
     }
   }
 
-  /// pairs_[i] = numbers i and that of the next place, side by side
+  /// pairs_[i] = number i and the corresponding number of the next place
   void pair(const BFloat16* numbers, int64_t count) {
     const auto read = [](const BFloat16* place) {
       return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(place));
@@ -112,7 +112,7 @@ class TileGradient {
       _mm512_storeu_si512(pairs_ + i, beside(read(numbers + i), read(numbers + i + distance)));
   }
 
-  /// For up to 32 filters: all products, and the sums over the places, which are products with ones.
+  /// All products for up to 32 filters, and the sums over the places, which are products with ones.
   void add_products(int64_t filter, int64_t steps) {
     const LeftRows left{transposed_ + filter * stride_, stride_ * 2, 1, 0, steps};
     const int64_t distance =

@@ -1,5 +1,5 @@
-// What convolutions on AMX read: images with a border, and where the places of an output lie over them. Only
-// for files that are compiled for AMX.
+// The input of convolutions on AMX: images with a border, and the positions of the output's places over them.
+// Only for files that are compiled for AMX.
 #pragma once
 
 #include "lockstep/kernels/convolution_kernels.h"
@@ -24,8 +24,8 @@ inline void clear(BFloat16* values, int64_t count) {
   std::memset(values, 0, static_cast<size_t>(count) * sizeof(BFloat16));
 }
 
-/// What a convolution reads: images, the border around each, and how far apart their pixels are put (1
-/// without a stride between them).
+/// The input of a convolution: images, the border around each, and the distance of their pixels in the plane
+/// (1: no gaps).
 struct TileInput {
   const BFloat16* images;
   PlaneSize size;
@@ -43,20 +43,20 @@ struct TileInput {
   int64_t plane_size() const { return plane_height * plane_width * size.channels; }
 };
 
-/// Some images with their borders, one behind the other: [images, height, width, channels], and `beyond`
-/// numbers more can be read.
+/// Some images with their borders: [images, height, width, channels]. After them `beyond` more numbers can be
+/// read.
 struct TilePlanes {
   const BFloat16* data;
   int64_t first;  ///< image of the batch
   int64_t images;
 };
 
-/// Puts an image into its plane, with zeros around and between its pixels.
+/// Copies an image into its plane, with zeros around and between its pixels.
 inline void fill_plane(const TileInput& input, const BFloat16* image, BFloat16* plane) {
   const int64_t channels = input.size.channels;
   const int64_t row = input.plane_width * channels;
   BFloat16* target = plane + input.top * row + input.left * channels;
-  BFloat16* end = plane;  // of what is written
+  BFloat16* end = plane;  // of the written part
   for (int64_t y = 0; y < input.size.height;
        ++y, target += input.step_height * row, image += input.size.width * channels) {
     clear(end, target - end);
@@ -74,13 +74,13 @@ inline void fill_plane(const TileInput& input, const BFloat16* image, BFloat16* 
   clear(end, plane + input.plane_size() - end);
 }
 
-/// Calls work(planes) for groups of images of a batch that the second cache holds well; nothing is copied
-/// where the images can be read in place.
+/// Calls work(planes) for groups of images of a batch that fit into the second-level cache. Images that can
+/// be read in place are not copied.
 template <class Work>
 inline void each_group(Workspace& workspace, const TileInput& input, int64_t beyond, Work&& work) {
   const int64_t size = input.plane_size();
   const int64_t room = larger(1, kGroupBytes / (size * 2));
-  // The last images are copied, as there may be no memory behind them.
+  // The last images are copied, because there may be no memory after them.
   const int64_t in_place = input.is_as_stored() ? larger(0, input.batch - divided_up(beyond, size)) : 0;
   for (int64_t begin = 0; begin < in_place; begin += room)
     work(TilePlanes{input.images + begin * size, begin, smaller(room, in_place - begin)});
@@ -96,16 +96,16 @@ inline void each_group(Workspace& workspace, const TileInput& input, int64_t bey
   }
 }
 
-/// Where the places of an output lie over the planes of its input. Rows of places follow each other, `rows`
-/// for each image. Without strides all of a group are one line of places a pixel apart, of which those over
-/// the borders count for nothing; with strides each row is a line.
+/// The positions of an output's places over the planes of its input. There are `rows` rows of places for each
+/// image. Without strides all places of a group are one line, one pixel apart, and places over the borders do
+/// not count. With strides each row is a line.
 struct PlaceGrid {
   int64_t height;  ///< of the output
   int64_t width;
   bool is_flat;
   int64_t rows;        ///< of an image
   int64_t columns;     ///< places in a row
-  int64_t row_pixels;  ///< from the first place of a row to that of the next one
+  int64_t row_pixels;  ///< from the first place of a row to the first place of the next row
   int64_t image_pixels;
 
   PlaceGrid(const TileInput& input, int64_t output_height, int64_t output_width, int64_t stride_height,
@@ -118,7 +118,7 @@ struct PlaceGrid {
         row_pixels(stride_height * input.plane_width),
         image_pixels(input.plane_height * input.plane_width) {}
 
-  /// Rows from the first one to the last one that counts.
+  /// The number of rows up to the last one that counts.
   int64_t rows_of(int64_t images) const { return (images - 1) * rows + height; }
   bool counts(int64_t row) const { return row % rows < height; }
   int64_t pixel(int64_t row) const { return row / rows * image_pixels + row % rows * row_pixels; }

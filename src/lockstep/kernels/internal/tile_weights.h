@@ -7,8 +7,8 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Weights as right operands: [blocks of 32 lanes][rows of the kernel][steps][2][16 pairs][16 lanes][2], zero
-/// beyond the numbers of a row and the lanes.
+/// Weights as right operands: [blocks of 32 lanes][rows of the kernel][steps][2][16 pairs][16 lanes][2].
+/// Numbers after a row and after the lanes are zero.
 struct TileWeights {
   BFloat16* data;
   int64_t segments;
@@ -35,7 +35,7 @@ inline const BFloat16* with_channels_last(Workspace& workspace, const WeightMatr
       const BFloat16* from = source + weight.place(tap, 0, lane);
       BFloat16* to = target + (lane * weight.taps + tap) * weight.depth;
       int64_t d = 0;
-      // A word is gathered for each number, so the last one, behind which the weight may end, is left out.
+      // Each number is gathered as a word, so the last number is left out: the weight may end after it.
       for (; d + kTileSide < weight.depth; d += kTileSide) {
         const __m512i words = _mm512_i32gather_epi32(steps, from + d * weight.depth_stride, 2);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + d), _mm512_cvtepi32_epi16(words));
@@ -46,7 +46,7 @@ inline const BFloat16* with_channels_last(Workspace& workspace, const WeightMatr
   return target;
 }
 
-/// Two rows of 16 numbers, those of one beside those of the other.
+/// Two rows of 16 numbers as 16 pairs.
 inline __m512i beside(__m256i even, __m256i odd) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
@@ -57,7 +57,7 @@ inline TileWeights take_weights(Workspace& workspace, int64_t kernel_height, int
   return packed;
 }
 
-/// From channels to filters.
+/// The weights from channels to filters.
 inline TileWeights pack_forward(Workspace& workspace, const ConvolutionShape& shape, const BFloat16* weight) {
   const BFloat16* source = with_channels_last(workspace, weight_by_filters(shape), weight);
   const TileWeights packed =
@@ -83,7 +83,7 @@ inline TileWeights pack_forward(Workspace& workspace, const ConvolutionShape& sh
   return packed;
 }
 
-/// From filters to channels, with the kernel turned by half a circle.
+/// The weights from filters to channels, with the kernel rotated by 180 degrees.
 inline TileWeights pack_backward(Workspace& workspace, const ConvolutionShape& shape,
                                  const BFloat16* weight) {
   const BFloat16* source = with_channels_last(workspace, weight_by_filters(shape), weight);

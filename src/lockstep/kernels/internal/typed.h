@@ -1,4 +1,4 @@
-// Kernels take plain pointers to float or BFloat16; these are the way there from tensors.
+// From tensors to the plain pointers to float or BFloat16 that kernels take.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::kernels {
 
-/// visit(float{}) for float32, visit(BFloat16{}) for bfloat16; the type must be one of them.
+/// Calls visit(float{}) for float32 and visit(BFloat16{}) for bfloat16; the type must be one of them.
 template <class Visit>
 void visit_type(at::ScalarType type, Visit&& visit) {
   if (type == at::kFloat) {
@@ -17,7 +17,7 @@ void visit_type(at::ScalarType type, Visit&& visit) {
   }
 }
 
-/// The tensor's memory; null when it is undefined.
+/// The tensor's memory; null if it is undefined.
 template <class T>
 T* data(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;

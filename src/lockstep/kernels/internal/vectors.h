@@ -1,6 +1,6 @@
-// Vectors of floats for the kernels of direct/ and fused/, for the instruction set that the including file is
-// compiled for. Everything is in an unnamed namespace: files compiled for different instruction sets must not
-// share functions.
+// Vectors of floats for the kernels, with the instruction set for which the including file is compiled.
+// Everything is in an unnamed namespace, because files that are compiled for different instruction sets must
+// not share functions.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 using kernels::BFloat16;
 
 #if defined(__AVX512F__)
-constexpr int kWidest = 16;  // floats in a vector of the widest kind
+constexpr int kWidest = 16;  // floats in the widest vector
 constexpr bool kManyRegisters = true;
 #elif defined(__AVX2__)
 constexpr int kWidest = 8;
@@ -43,13 +43,13 @@ inline Vector<kLanes> splat(float value) {
   return value - Vector<kLanes>{};
 }
 
-/// The larger one of each pair; where one is a NaN, `value`.
+/// The larger one of each pair; `value` if one of them is a NaN.
 template <class V>
 inline V at_least(V value, V least) {
   return value < least ? least : value;
 }
 
-/// a * b + c: rounded once where the processor has the instruction.
+/// a * b + c, rounded once if the processor has the instruction.
 #if defined(__FMA__)
 inline Vector<4> multiply_add(Vector<4> a, Vector<4> b, Vector<4> c) { return _mm_fmadd_ps(a, b, c); }
 inline Vector<8> multiply_add(Vector<8> a, Vector<8> b, Vector<8> c) { return _mm256_fmadd_ps(a, b, c); }
@@ -92,7 +92,7 @@ inline Vector<kLanes> load(const BFloat16* source) {
   return reinterpret_cast<Vector<kLanes>>(bits);
 }
 
-// Round to nearest, ties to even; a NaN stays one, for its quiet bit is set.
+// Rounds to nearest, ties to even. A NaN stays a NaN, because its quiet bit is set.
 template <int kLanes>
 inline void store(Vector<kLanes> value, BFloat16* target) {
   using Types = VectorTypes<kLanes>;
@@ -114,7 +114,7 @@ inline void store<16>(Vector<16> value, BFloat16* target) {
 }
 #endif
 
-/// Stores what was loaded as T before, or zero: nothing is rounded.
+/// Stores values that were loaded as T, or zeros, so nothing is rounded.
 template <int kLanes>
 inline void store_exact(Vector<kLanes> value, float* target) {
   store<kLanes>(value, target);
@@ -127,7 +127,7 @@ inline void store_exact(Vector<kLanes> value, BFloat16* target) {
   std::memcpy(target, &halves, sizeof(halves));
 }
 
-/// Copies `count` values, less than twice kSize, in pieces of sizes that the compiler knows.
+/// Copies `count` values, less than twice kSize, in pieces of constant sizes.
 template <int kSize, class T>
 inline void copy_some(const T* source, T* target, int64_t count) {
   if (count & kSize) {
@@ -209,8 +209,8 @@ inline Vector<8> load_some<8, float>(const float* source, int64_t count) {
 }
 #endif
 
-/// Turns a square of numbers, a row in each vector. Each step shuffles the first half of the rows with the
-/// second.
+/// Transposes a square of numbers, with a row in each vector. Each step shuffles the first half of the rows
+/// with the second half.
 template <int kSide, class Row>
 inline void transpose_square(Row (&square)[kSide]) {
   using Number = std::remove_reference_t<decltype(square[0][0])>;
@@ -234,8 +234,8 @@ inline void transpose_square(Row (&square)[kSide]) {
 
 constexpr bool kToWrite = true;
 
-/// Asks for the cache line of what is some values further on. The processor does so by itself, but too late
-/// where several arrays are streamed at once. May point beyond the array.
+/// Prefetches the cache line that is some values ahead. The processor also prefetches, but too late if
+/// several arrays are read at once. The address may be after the end of the array.
 template <bool kWrite = false, class T>
 inline void fetch_ahead(const T* place) {
   constexpr int64_t kAhead = 640;

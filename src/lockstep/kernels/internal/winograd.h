@@ -7,7 +7,7 @@
 namespace lockstep::kernels {
 namespace {
 
-/// packed [taps, depth, padded] to [points][panel][depth][the panel's lanes]
+/// Transforms packed [taps, depth, padded] to [points][panel][depth][the panel's lanes].
 template <int kLanes, int kKernel>
 inline void transform_weights(const float* packed, int64_t depth, int64_t padded, float* points) {
   constexpr int kSide = side_of(kKernel);
@@ -36,7 +36,8 @@ inline void multiply_point(const PointTiles& left, const PointTiles& right, int6
                            const float* weights) {
   const int64_t depth = left.channels;
   const Panels panels{divided_up(right.channels, kLanes)};
-  // The last panel's vectors may reach into the next tile's first channels, so these come after it.
+  // The vectors of the last panel may overwrite the first channels of the next tile, so the first panels come
+  // later.
   for (int64_t panel = panels.count() - 1; panel >= 0; --panel) {
     const int64_t lane = panels.begin(panel) * kLanes;
     with_width(panels.width(panel), [&](auto width) {
@@ -49,7 +50,7 @@ inline void multiply_point(const PointTiles& left, const PointTiles& right, int6
   }
 }
 
-/// Adds to sums [filters, padded channels] the products of the gradients' and the inputs' tiles, for one
+/// Adds the products of the gradients' and the inputs' tiles to sums [filters, padded channels], for one
 /// point.
 template <int kLanes>
 inline void add_point_products(const PointTiles& gradients, const PointTiles& inputs, int64_t point,
@@ -75,8 +76,8 @@ inline void add_point_products(const PointTiles& gradients, const PointTiles& in
   add_all_products<kLanes>(pairs, gradients.channels, vectors, sums, stride);
 }
 
-/// output = convolution of input with the weights that `matrix` (filters as lanes) finds in `weight`, plus
-/// bias unless null
+/// output = convolution of input with the weights, which `matrix` (filters as lanes) selects from `weight`,
+/// plus bias unless it is null
 template <class T, int kLanes, int kKernel>
 void winograd_convolution(const ConvolutionShape& shape, const T* input, const T* weight,
                           const WeightMatrix& matrix, const T* bias, const ConvolutionOutput<T>& output) {
@@ -108,8 +109,8 @@ void winograd_convolution(const ConvolutionShape& shape, const T* input, const T
   }
 }
 
-/// input_gradient = the transpose of winograd_convolution: what is multiplied is the tiles of the output,
-/// fewer than the padded gradient's where the kernel is larger than twice the padding and one.
+/// input_gradient, by the transpose of winograd_convolution. It multiplies the tiles of the output. There are
+/// fewer of them than tiles of the padded gradient if the kernel is larger than twice the padding plus one.
 template <class T, int kLanes, int kKernel>
 void winograd_input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight,
                              T* input_gradient) {
@@ -142,7 +143,7 @@ void winograd_input_gradient(const ConvolutionShape& shape, const T* gradient, c
   adder.finish();
 }
 
-/// points [side * side][filters, padded] to packed [taps, filters, padded]
+/// Transforms points [side * side][filters, padded] to packed [taps, filters, padded].
 template <int kLanes, int kKernel>
 inline void transform_weight_gradient(const float* points, int64_t filters, int64_t padded, float* packed) {
   constexpr int kSide = side_of(kKernel);
@@ -161,13 +162,14 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
                               float* weight_gradient, float* bias_gradient) {
   constexpr int kSide = side_of(kKernel);
   constexpr int64_t kPoints = kSide * kSide;
-  constexpr int kSumPoint = kSide + 1;  // at the point (1, 1) a tile's transform is its sum
+  constexpr int kSumPoint = kSide + 1;  // at the point (1, 1) the transform of a tile is its sum
   const TileGrid grid(shape);
   const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t point_weights = shape.filters * padded_channels;
   const WeightMatrix matrix = weight_by_channels(shape);
-  // Each chunk reads and writes all sums: if these leave the second-level cache, then seldom.
+  // Each chunk reads and writes all sums. If they do not fit into the second-level cache, chunks are larger,
+  // so that this happens less often.
   const int64_t room = kPoints * shape.filters * shape.channels <= kSecondLevel ? kSecondLevel : kThirdLevel;
   const int64_t chunk = chunk_size(shape, grid, kPoints, room);
   Workspace workspace;

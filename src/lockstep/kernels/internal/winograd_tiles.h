@@ -1,5 +1,5 @@
-// Images as tiles of 4 x 4 outputs for Winograd's algorithm: which tiles there are, how they are read and
-// transformed, and how they are transformed back and written.
+// Images as tiles of 4 x 4 outputs for Winograd's algorithm: the grid of tiles, reading and transforming
+// them, and transforming back and writing.
 #pragma once
 
 #include "lockstep/kernels/internal/planes.h"
@@ -25,16 +25,16 @@ struct TileGrid {
   int64_t count() const { return batch * in_image(); }
 };
 
-/// Tiles side by side in a row of an image.
+/// Neighbouring tiles in a row of an image.
 struct TileRun {
   int64_t image;
   int64_t row;
-  int64_t column;  ///< of the first
-  int64_t begin;   ///< the first, counted from the chunk's first
+  int64_t column;  ///< of the first tile
+  int64_t begin;   ///< the first tile, counted from the first of the chunk
   int64_t count;
 };
 
-/// visit(run) for all tiles from `begin` on, in order.
+/// Calls visit(run) for `count` tiles beginning at `begin`, in order.
 template <class Visit>
 inline void each_run(const TileGrid& grid, int64_t begin, int64_t count, Visit&& visit) {
   for (int64_t i = 0; i < count;) {
@@ -46,16 +46,16 @@ inline void each_run(const TileGrid& grid, int64_t begin, int64_t count, Visit&&
   }
 }
 
-/// Transformed tiles: [points][chunk of tiles, channels]. Whole vectors are read and written whatever the
-/// number of channels: tiles are written in order, so that a tile's last vector may reach into the next one,
-/// and a point has room for a vector beyond its last tile.
+/// Transformed tiles: [points][chunk of tiles, channels]. Whole vectors are read and written for any number
+/// of channels: tiles are written in order, so the last vector of a tile may overlap the next tile, and each
+/// point has room for a vector after its last tile.
 struct PointTiles {
   float* data;
   int64_t channels;
   int64_t point_stride;
 
   static PointTiles take(Workspace& workspace, int64_t chunk, int64_t channels, int64_t points) {
-    // An odd number of cache lines: what the points have of a tile spreads over all sets of the cache.
+    // An odd number of cache lines, so that the points of a tile are in different sets of the cache.
     const int64_t stride = (divided_up(chunk * channels + kWidest, kLine) | 1) * kLine;
     return {workspace.take(points * stride), channels, stride};
   }
@@ -68,8 +68,8 @@ struct PointTiles {
 constexpr int64_t kSecondLevel = int64_t{1} << 17;
 constexpr int64_t kThirdLevel = int64_t{1} << 20;
 
-/// How many tiles go through the steps together: about as many as a cache with room for that many floats
-/// holds. Sums end with a chunk, so its size must depend neither on the vectors' width nor on the number of
+/// The number of tiles that are computed together: about as many as fit into a cache with room for `room`
+/// floats. Sums end with a chunk, so the size must not depend on the width of the vectors or on the number of
 /// registers.
 inline int64_t chunk_size(const ConvolutionShape& shape, const TileGrid& grid, int64_t points, int64_t room) {
   constexpr int64_t kRound = 8;
@@ -80,8 +80,8 @@ inline int64_t chunk_size(const ConvolutionShape& shape, const TileGrid& grid, i
   return divided_up(even, kRound) * kRound;
 }
 
-/// `height` rows, of zeros, with room for an image's columns with a border, and for all tiles that are
-/// `side` columns wide, of which one begins every kOutput.
+/// `height` rows of zeros, with room for the columns of an image with a border, and for all tiles: they are
+/// `side` columns wide, and one begins every kOutput columns.
 inline ColumnGroups take_groups(Workspace& workspace, const TileGrid& grid, const PlaneSize& size,
                                 int64_t height, int64_t left, int64_t side) {
   const int64_t width = larger((grid.columns - 1) * kOutput + side, size.width + left);
@@ -91,8 +91,8 @@ inline ColumnGroups take_groups(Workspace& workspace, const TileGrid& grid, cons
   return groups;
 }
 
-/// Transforms tiles of images. It holds the rows of one row of tiles, which stay in the first-level cache,
-/// and remembers which, for chunks end anywhere.
+/// Transforms tiles of images. It keeps the image rows of one row of tiles, which stay in the first-level
+/// cache, also from chunk to chunk, because a chunk may end in the middle of a row of tiles.
 template <int kLanes, int kSide, class Step, class T>
 class TileReader {
  public:
@@ -114,7 +114,7 @@ class TileReader {
   }
 
  private:
-  // Rows that the row of tiles above has too are moved.
+  // Image rows that also belong to the previous row of tiles are moved.
   void hold(const T* images, const TileRun& run) {
     const int64_t tile_row = run.image * grid_.rows + run.row;
     if (tile_row == held_) return;
@@ -141,8 +141,9 @@ class TileReader {
         [=](int y, int x, Vector<kLanes> value) {
           float* place = target + (y * kSide + x) * point_stride;
           store<kLanes>(value, place);
-          __builtin_prefetch(place + 2 * kLanes - 1,
-                             1);  // the next vector's second cache line, which the processor asks for late
+          __builtin_prefetch(
+              place + 2 * kLanes - 1,
+              1);  // the second cache line of the next vector, which the processor prefetches late
         });
   }
 
@@ -155,7 +156,7 @@ class TileReader {
 };
 
 /// The transpose of TileReader with InputStep: transforms tiles back and adds them where they overlap. Tiles
-/// come in order, and finish() after the last.
+/// are added in order; call finish() after the last one.
 template <int kLanes, int kSide, class T>
 class TileAdder {
  public:
@@ -193,8 +194,9 @@ class TileAdder {
   void finish() const { copy_out<kLanes>(groups_, size_, top_, left_, images_ + held_ * size_.size()); }
 
  private:
-  // What a tile has in common with the one on its left, its first columns, gets that one's values first: the
-  // sums are those of one tile after the other.
+  // A tile shares its first columns with the tile on its left. Columns are written from right to left, so
+  // that the shared columns get the left tile's values first: the sums are the same as for one tile after the
+  // other.
   template <class Load>
   void add_vector(Load&& load_values, const float* source, int64_t point_stride, float* target) const {
     Vector<kLanes> values[kSide][kSide];
@@ -215,10 +217,10 @@ class TileAdder {
   int64_t left_;
   T* images_;
   ColumnGroups groups_;
-  int64_t held_ = 0;  // its places are zero
+  int64_t held_ = 0;  // the groups are zero at first
 };
 
-/// How much of a tile lies in the image, and of its vector in the channels.
+/// The part of a tile that is in the image, and the part of a vector that has channels.
 struct Extent {
   int64_t rows;
   int64_t columns;

@@ -1,6 +1,6 @@
-// Winograd's algorithm for output tiles of 4 x 4. With a kernel of 3 tiles of 6 x 6 inputs meet it at the
-// points 0, 1, -1, 2, -2 and infinity; with a kernel of 5 tiles of 8 x 8 at 1/2 and -1/2 too. Lavin and Gray
-// 2016, "Fast algorithms for convolutional neural networks".
+// Winograd's algorithm for output tiles of 4 x 4. For a kernel of 3, tiles have 6 x 6 inputs, and the points
+// are 0, 1, -1, 2, -2 and infinity. For a kernel of 5, tiles have 8 x 8 inputs, with the points 1/2 and -1/2
+// in addition. Lavin and Gray 2016, "Fast algorithms for convolutional neural networks".
 #pragma once
 
 #include "lockstep/kernels/internal/vectors.h"
@@ -12,8 +12,8 @@ constexpr int kOutput = 4;
 
 constexpr int side_of(int kernel) { return kernel + kOutput - 1; }
 
-// Each step transforms one column or row of kIn values into kOut. Those named after kSide stand for both
-// kernels, by the side of their tiles.
+// Each step transforms one column or row of kIn values into kOut values. Steps with the parameter kSide serve
+// both kernels; kSide is the side of their tiles.
 
 template <int kSide>
 struct InputStep {
@@ -209,7 +209,7 @@ struct WeightGradientStep {
   }
 };
 
-/// A step along the columns, then along the rows: take(y, x) gives a value, give(y, x, value) receives one.
+/// A step along the columns, then along the rows: take(y, x) returns a value, give(y, x, value) receives one.
 template <int kLanes, class Step, class Take, class Give>
 [[gnu::always_inline]] inline void transform(Take&& take, Give&& give) {
   Vector<kLanes> middle[Step::kOut][Step::kIn];

@@ -1,4 +1,4 @@
-// Memory that kernels reuse from call to call.
+// Scratch memory that kernels reuse from call to call.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace lockstep::kernels {
 
-/// Buffers of one kernel call, from memory that belongs to the calling thread and stays with it; their
-/// contents are undefined. A thread may use one Workspace at a time.
+/// Buffers of one kernel call. Their memory belongs to the calling thread, which keeps it; their contents are
+/// undefined. A thread may use one Workspace at a time.
 class Workspace {
  public:
   /// The next buffer, aligned to a cache line.

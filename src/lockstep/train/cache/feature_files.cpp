@@ -14,10 +14,10 @@
 namespace lockstep::train {
 namespace {
 
-constexpr uint64_t kWay = 1;  // to be raised when features are computed in another way, with other bits
+constexpr uint64_t kWay = 1;  // increase it when a change of the computation changes the bits of features
 
 uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
-  // The file's numbers and the run's may be of different width.
+  // The numbers of the file and of the run may have different widths.
   const at::Tensor values =
       tensor.detach()
           .cpu()

@@ -1,4 +1,5 @@
-// Files of what frozen layers give, so that it is computed once for all runs, processes and trials.
+// Files of features (features.h), so that they are computed once for all runs, processes and trials of a
+// sweep.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +15,27 @@
 
 namespace lockstep::train {
 
-/// Of the weights and buffers of a network's first layers, so many.
+/// The hash of the weights and buffers of a network's first `steps` layers.
 uint64_t hash_of_frozen(nn::NamedTensors state, const nn::Instance& prototype, size_t steps);
 
-/// The file of one dataset's features: its images and how they are decoded, resized and normalised, the
-/// network (a layer graph) with its frozen weights (hash_of_frozen), precision, kernels and the processor's
-/// arithmetic. Samples are computed in groups, so another split of the same images has another file.
-/// content is 0 when nobody can tell whether the images changed.
+/// Identifies the file of one dataset's features. The key depends on the images, on how they are decoded,
+/// resized and normalised, on the network (a graph of layers) with its frozen weights (hash_of_frozen), and
+/// on precision, kernels and the processor's arithmetic. Samples are computed in groups, so another split of
+/// the same images has another file. `content` is 0 if it cannot be known whether the images have changed.
 data::RecordsKey features_key(const data::ImageSet& images, const nn::Network& network, const Plan& plan,
                               uint64_t frozen, int64_t record_bytes);
 
-/// Why there can be no file of so many bytes, as far as one can tell before; empty: there can. By --cache and
-/// --cache-size.
+/// The reason why --cache or --cache-size does not allow a file of `bytes` bytes, as far as is known before;
+/// empty if they allow it.
 std::string feature_file_obstacle(const data::Dataset& dataset, int64_t bytes, const CacheChoice& choice);
 
 struct OpenedFeatures {
   std::shared_ptr<const data::RecordFile> file = nullptr;
-  std::string refusal = {};  ///< why there is none
+  std::string refusal = {};  ///< the reason if there is no file
 };
 
-/// In the folder that --cache names, else among those that runs keep by themselves. What keeps it from being
-/// made is a refusal and no error.
+/// Opens or makes the file in the folder of --cache, otherwise among the caches that runs make automatically.
+/// If it cannot be made, that is a refusal and no error.
 OpenedFeatures open_features(const data::RecordsKey& key, const CacheChoice& choice);
 
 }  // namespace lockstep::train

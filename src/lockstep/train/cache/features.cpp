@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kGroup = 16;  // samples
 constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
 constexpr size_t kFormHead =
-    3;  // words of a stored form before its sizes: type, whether channels lie last, how many sizes
+    3;  // words of a stored form before its sizes: type, whether channels are last, number of sizes
 
 }  // namespace
 
@@ -40,8 +40,8 @@ void Features::check_file(uint64_t frozen) {
   if (storage_.file == nullptr || storage_.frozen == frozen) return;
   if (!storage_.in_memory) {
     throw Error(ErrorCode::invalid_option,
-                "the frozen layers' weights in the checkpoint are not those of --weights any more, and what "
-                "they give does not fit --memory-share",
+                "the frozen layers' weights in the checkpoint are not those of --weights any more, and their "
+                "output does not fit --memory-share",
                 "put the file of --weights back, or raise --memory-share");
   }
   storage_.file = nullptr;
@@ -88,7 +88,8 @@ Features::Form Features::form_of(const at::Tensor& output) {
           .type = output.scalar_type()};
 }
 
-// None in a file of records too small for it, nor where its maker was stopped before the first group.
+// None if the records are too small for it, or if the run that made the file was stopped before the first
+// group.
 std::optional<Features::Form> Features::stored_form() const {
   if (storage_.file == nullptr) return std::nullopt;
   std::vector<uint8_t> record(static_cast<size_t>(storage_.file->record_bytes()));

@@ -1,5 +1,5 @@
-// What a network's frozen first layers give for every sample of a dataset, computed once: they give the same
-// in every epoch.
+// Features: the output of a network's frozen first layers for every sample of a dataset. They are computed
+// once, because they are the same in every epoch.
 #pragma once
 
 #include <atomic>
@@ -21,38 +21,39 @@
 
 namespace lockstep::train {
 
-/// Where features lie beside, or in place of, memory.
+/// Where features are kept: in memory, in a file, or both.
 struct FeatureStorage {
   bool in_memory = true;
-  std::shared_ptr<const data::RecordFile> file = nullptr;  ///< of features_key; null only in memory
-  uint64_t frozen = 0;  ///< hash_of_frozen of the weights that the file is for
+  std::shared_ptr<const data::RecordFile> file = nullptr;  ///< of features_key; null: only in memory
+  uint64_t frozen = 0;                                     ///< hash_of_frozen of the file's weights
 };
 
-/// Filled by all workers of a process together, then read by any. Samples are computed in groups of
-/// neighbours in the dataset, the same groups for any number of workers, so the bits do not depend on it, nor
-/// on what was computed and what was there in the file.
+/// All workers of a process compute the features together, then any worker reads them. Neighbouring samples
+/// of the dataset are computed in groups, the same groups for any number of workers. So the bits do not
+/// depend on the number of workers, or on which samples were found in the file.
 class Features {
  public:
-  /// Of a file: one for each sample, and one after them that tells what an output looks like, so that a run
-  /// that finds all computes nothing.
+  /// The number of records in a file: one for each sample, then one with the form of an output, so that a run
+  /// that finds all of them computes nothing.
   static constexpr int64_t records(int64_t samples) { return samples + 1; }
 
   Features(std::shared_ptr<const data::ImageSet> images, FeatureStorage storage);
 
-  /// Before compute(): takes away a file of other frozen weights than these (hash_of_frozen). Throws
-  /// invalid_option where there is no memory to do without.
+  /// Before compute(): drops a file with other frozen weights than these (hash_of_frozen). Throws
+  /// invalid_option if the features do not fit into memory either.
   void check_file(uint64_t frozen);
 
-  /// This worker's part of the samples, with its own runner: what is not in the file, and one group where
-  /// the file does not tell what an output looks like. Ranks begin at different places, so that those who
-  /// share a file find there what others have computed. Stops between groups. Throws what reading an image
-  /// throws. tell: called by this worker before each group, with the share of its part that is done, from 0
-  /// to 1.
+  /// Computes this worker's part of the samples with its own runner: those that are not in the file, and one
+  /// group if the file does not have the form of an output. Ranks begin at different samples, so that ranks
+  /// with a common file find there what others have computed. Stops between groups. Throws what reading an
+  /// image throws. tell: called by this worker before each group, with the share of its part that is done,
+  /// from 0 to 1.
   void compute(Share thread, Share rank, ShardRunner& runner, const std::stop_token& stop,
                const std::function<void(double done)>& tell = {});
 
-  /// For these samples, int64 [b] on the host: [b,...] on the host, as the frozen layers give them. After a
-  /// barrier that follows compute(). The runner computes again what a disk did not take, or lost.
+  /// The features of these samples, int64 [b] on the host, as [b,...] on the host. After a barrier that
+  /// follows compute(). The runner computes features again that could not be written to the file, or are
+  /// damaged there.
   at::Tensor rows(const at::Tensor& samples, ShardRunner& runner) const;
 
   const data::ImageSet& images() const { return *images_; }
@@ -72,7 +73,7 @@ class Features {
   void store_form() const;
   void take_form(Form form);
   at::Tensor outputs_of(const Group& group, ShardRunner& runner) const;
-  at::Tensor as_rows(const at::Tensor& output) const;  ///< [b,numbers], in the order of memory of an output
+  at::Tensor as_rows(const at::Tensor& output) const;  ///< [b,numbers], in an output's order of memory
   void keep(const Group& group, const at::Tensor& rows);
   bool find(const Group& group);
   std::span<uint8_t> bytes_of(at::Tensor& rows, int64_t row) const;
@@ -84,8 +85,8 @@ class Features {
   Form form_;
   int64_t numbers_ = 0;  // of one output
   int64_t record_bytes_ = 0;
-  at::Tensor kept_;  // [samples, numbers], in the order of memory of an output; undefined where they are not
-                     // kept in memory
+  at::Tensor
+      kept_;  // [samples, numbers], in an output's order of memory; undefined if they are not kept in memory
   std::atomic<int64_t> computed_ = 0;
 };
 

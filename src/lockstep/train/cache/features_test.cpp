@@ -1,4 +1,4 @@
-// Kept features: in memory, in files, and where a file lost some of them.
+// Kept features: in memory, in files, and in files that have lost some of them.
 #include "lockstep/train/cache/features.h"
 
 #include <cstring>
@@ -36,7 +36,7 @@ class Slopes : public data::Datastore {
   std::vector<std::string> classes_{"even", "odd"};
 };
 
-// Of digits_cnn's first seven layers.
+// The features of digits_cnn's first seven layers.
 class FeaturesTest : public testing::Test {
  protected:
   FeaturesTest()
@@ -131,7 +131,7 @@ TEST_F(FeaturesTest, AFileThatLostWhatAnOutputLooksLikeIsReadAfterTheFirstGroups
     file()->write(kCount, wrong);
     for (const bool in_memory : {true, false}) {
       EXPECT_TRUE(at::equal(rows_of({in_memory, file()}, computed), expected)) << word << " is " << value;
-      // The first put it right; channels are last here, as any number but 0 says.
+      // The first run repaired it. Any number except 0 means that channels are last.
       EXPECT_EQ(computed, in_memory && word != 1 ? 2 * 16 : 0) << word << " is " << value;
     }
   }

@@ -14,7 +14,7 @@
 namespace lockstep::train {
 namespace {
 
-// Names that begin with a dot are not there for those who read images.
+// Readers of images ignore names that begin with a dot.
 constexpr const char* kFolderName = ".lockstep-cache";
 
 std::filesystem::path users_place() {
@@ -22,8 +22,8 @@ std::filesystem::path users_place() {
   return caches.empty() ? caches : caches / "lockstep" / "images";
 }
 
-// Where `lockstep cache` makes them: beside images that lie in a folder; those of an archive or a store
-// among the user's own caches. Empty: nowhere.
+// The folder in which `lockstep cache` makes them: beside images that are in a folder, and among the user's
+// caches for an archive or a store. Empty: none.
 std::filesystem::path usual_place(const std::string& source) {
   if (std::filesystem::is_directory(source)) return std::filesystem::path(source) / kFolderName;
   return io::is_address(source) || io::names_archive(source) ? users_place() : std::filesystem::path();
@@ -50,7 +50,7 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
   if (cache == nullptr)
     throw Error(ErrorCode::invalid_option, "there can be no cache of \"" + folder + "\": " + opened.reason,
                 "--cache-size is how many gigabytes it may take");
-  // What a store gives only to those with a key is not for the machine's other users.
+  // Other users of the machine must not see images for which a store needs a key.
   if (place == users_place()) std::filesystem::permissions(place, std::filesystem::perms::owner_all);
   CacheReport report{.file = cache->path(),
                      .format = format,
@@ -76,7 +76,7 @@ data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& fo
   if (choice.place != "auto") return data::open_image_cache(choice.place, store, format, use, choice.bytes());
   data::OpenedCache found;
   for (const std::filesystem::path& place : {usual_place(folder), users_place()}) {
-    // One that this user may not look into, as $HOME in many a container, is none.
+    // A folder that this user may not read, such as $HOME in many containers, does not count.
     if (std::error_code unseen; place.empty() || !std::filesystem::is_directory(place, unseen)) continue;
     auto opened = data::open_image_cache(place, store, format, data::CacheUse::read, choice.bytes());
     if (opened.cache != nullptr) return opened;

@@ -11,14 +11,14 @@
 namespace lockstep::train {
 namespace {
 
-constexpr double kShare = 0.25;            // of what is free on the GPU: the step wants the rest
-constexpr int64_t kGroupBytes = 64 << 20;  // that are read before they travel
+constexpr double kShare = 0.25;            // of the GPU's free memory; a step needs the rest
+constexpr int64_t kGroupBytes = 64 << 20;  // read before they are sent
 
-// Why their images are made on the host in every epoch, or not at all; empty: they are not.
+// The reason why images must be made on the host in every epoch, or are not needed; empty if there is none.
 std::string obstacle(const Plan& plan) {
-  if (plan.data.format.kind == data::SampleKind::sequence) return "sequences lie on the host";
+  if (plan.data.format.kind == data::SampleKind::sequence) return "sequences are kept on the host";
   if (plan.data.augment.any()) return "--augment changes the images on the host";
-  if (plan.network.keep_features) return "what the frozen layers give is kept in place of images";
+  if (plan.network.keep_features) return "the output of frozen layers is kept in place of images";
   return {};
 }
 
@@ -66,7 +66,7 @@ void ResidentImages::fill(std::vector<data::Shard>& shards) const {
   if (shards.empty()) return;
   int64_t count = 0;
   for (const data::Shard& shard : shards) count += shard.count;
-  // A worker's shards lie one after the other in memory, and their images do so again.
+  // A worker's shards are contiguous in memory, and their images must be so too (data::joined).
   const at::Tensor places =
       shards.front().samples.as_strided({count}, {1}).to(kept_.device(), /*non_blocking=*/true);
   const data::ImageFormat& format = images_->format();

@@ -1,5 +1,5 @@
-// Decoded images that lie in a GPU's memory, where mini-batches are gathered from them: only the samples'
-// places travel.
+// Decoded images in a GPU's memory. Mini-batches are gathered there, so only the samples' indices are sent to
+// the GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,31 @@
 
 namespace lockstep::train {
 
-/// Whether the images lie there, and why, in words. Empty words: nothing to say, as on a CPU.
+/// Whether images are kept on the GPU, and the reason in words; empty if there is nothing to say, as on a
+/// CPU.
 struct ResidentChoice {
   bool use = false;
   std::string reason;
 };
 
-/// By the plan's device, data and features, and by --resident. free_bytes: of the plan's GPU; not read on a
-/// CPU. Throws invalid_option where they were asked for and cannot lie there.
+/// Decides by the plan's device, data and features, and by --resident. free_bytes: of the plan's GPU; not
+/// used on a CPU. Throws invalid_option if --resident requires them and they cannot be kept there.
 ResidentChoice choose_resident(const Plan& plan, Resident asked, int64_t free_bytes);
 
-/// What they take: the training and held-out images.
+/// The size of the training and held-out images.
 int64_t resident_bytes(const Plan& plan);
 
-/// All images of a set, u8, on one device. load(), then fill() from any thread.
+/// All images of a set, u8, on one device. Call load(), then fill() from any thread.
 class ResidentImages {
  public:
-  /// Takes the memory. Throws what LibTorch throws where there is not enough.
+  /// Takes the memory. Throws LibTorch's error if there is not enough.
   ResidentImages(std::shared_ptr<const data::ImageSet> images, at::Device device);
 
-  /// Reads them, with so many threads; stops between groups. Throws what reading an image throws.
+  /// Reads the images with this number of threads. Stops between groups. Throws what reading an image throws.
   void load(int64_t threads, const std::stop_token& stop);
 
-  /// Gives a worker's shards of one mini-batch their images, on the device. They come from a queue without
-  /// images (QueueOptions::images_wanted).
+  /// Gives a worker's shards of one mini-batch their images, on the device. The shards come from a queue
+  /// without images (QueueOptions::images_wanted).
   void fill(std::vector<data::Shard>& shards) const;
 
   const data::ImageSet& images() const { return *images_; }
@@ -52,8 +53,8 @@ class ResidentImages {
   at::Tensor kept_;  // [samples, C * H * W]
 };
 
-/// Memory on the device for all of these sets, or, where it is not there, none of them and `warn` has said
-/// so. Throws device or out_of_memory in place of that where they were asked for.
+/// Takes memory on the device for all of these sets. If there is not enough, it calls `warn` and returns none
+/// of them, or throws device or out_of_memory if they are required.
 std::vector<ResidentImages> take_resident(const std::vector<std::shared_ptr<const data::ImageSet>>& sets,
                                           at::Device device, bool required,
                                           const std::function<void(std::string)>& warn);

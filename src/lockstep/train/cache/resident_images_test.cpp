@@ -1,4 +1,4 @@
-// Resident images on the CPU: what gathers is the code that runs on a GPU.
+// Resident images on the CPU. The code that gathers is the code that runs on a GPU.
 #include "lockstep/train/cache/resident_images.h"
 
 #include <ATen/ATen.h>
@@ -92,7 +92,7 @@ TEST(ResidentImages, ADeviceThatDoesNotTakeThemLeavesThemOnTheHostAndSaysSo) {
   const auto warn = [&](std::string text) { said.push_back(std::move(text)); };
   EXPECT_EQ(take_resident({images(), images()}, at::kCPU, false, warn).size(), 2);
   EXPECT_TRUE(said.empty());
-  // LibTorch's CUDA half is in the plug-in, which is not opened here.
+  // LibTorch's CUDA part is in the plug-in, which is not opened here.
   EXPECT_TRUE(take_resident({images()}, at::kCUDA, false, warn).empty());
   ASSERT_EQ(said.size(), 1);
   EXPECT_THAT(said.front(), HasSubstr("the images stay on the host"));

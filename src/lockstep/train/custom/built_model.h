@@ -22,11 +22,9 @@
 namespace lockstep::train {
 
 struct BuildOptions {
-  int64_t seed = 0;  ///< of the first weights, and of random layers
-  std::filesystem::path weights =
-      {};  ///< start from this file, safetensors or from torch.save; only rank 0 reads it
-  std::vector<std::string> fresh =
-      {};  ///< layers that do not start from the file, for example a new head; see nn::load_state
+  int64_t seed = 0;                     ///< of the first weights, and of random layers
+  std::filesystem::path weights = {};   ///< start from this file, safetensors or torch.save; rank 0 reads it
+  std::vector<std::string> fresh = {};  ///< layers that do not start from the file; see nn::load_state
   /// Not auto_. With double_, give the queue .output = {.type = number_type(precision)}; otherwise pixels
   /// have 32 bits. With fp16_mixed the loss is scaled, and steps may be skipped: see exchange.
   Precision precision = Precision::single;

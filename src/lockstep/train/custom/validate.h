@@ -14,8 +14,7 @@ namespace lockstep::train {
 struct ValidationOptions {
   int64_t mini_batch_size = 128;
   int64_t shards = 8;
-  std::vector<double> mean =
-      {};  ///< per channel, of pixels / 255 or of sequences' values, as in the training's ShardOutput
+  std::vector<double> mean = {};  ///< per channel, as in the training's ShardOutput
   std::vector<double> deviation = {};
 };
 

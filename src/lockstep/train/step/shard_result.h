@@ -27,9 +27,8 @@ struct ShardResult {
   int64_t targets = 0;  ///< number of terms in loss and correct: samples with a label, or labelled time steps
   std::vector<Moments> moments = {};  ///< one per batch norm; empty in validation
   double forward_seconds = 0;
-  double backward_seconds = 0;  ///< on a GPU: until the work is queued, not until it is done
-  std::vector<at::Tensor> unread =
-      {};  ///< of each piece of an accumulation, on the device: loss, correct, batch norms' statistics
+  double backward_seconds = 0;                  ///< on a GPU: until the work is queued, not until it is done
+  std::vector<at::Tensor> unread = {};          ///< of each piece, on the device: loss, correct, statistics
   std::vector<PieceCounts> unread_counts = {};  ///< of each piece
   std::vector<at::Tensor> hidden_state = {};    ///< recurrent state after the shard, [b,...] each
 };

@@ -13,9 +13,8 @@ struct Schedule {
   double drop_factor = 0.1;     ///< piecewise
   int64_t drop_period = 10;     ///< piecewise, epochs
   int64_t steps_per_epoch = 1;  ///< 0: not known; there is only one epoch
-  int64_t total_steps =
-      1;  ///< cosine: the rate reaches 0 there (Loshchilov and Hutter 2016, one half period, by steps)
-  int64_t first_step = 0;  ///< piecewise: the first step of epoch `first_epoch`
+  int64_t total_steps = 1;      ///< cosine, half a period: reaches 0 there (Loshchilov and Hutter 2016)
+  int64_t first_step = 0;       ///< piecewise: the first step of epoch `first_epoch`
   int64_t first_epoch = 0;
   int64_t warmup_steps = 0;  ///< before this step the rate is multiplied by (step + 1) / warmup_steps
 
