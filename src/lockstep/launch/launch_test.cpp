@@ -89,7 +89,7 @@ TEST(StartProcess, LeadsAGroupAndBlocksNoSignal) {
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, &before);
-  const pid_t process = start_process(shell("sleep 100"));
+  const pid_t process = start_process(shell("exec sleep 100"));
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(::getpgid(process), process);
   ::kill(-process, SIGTERM);
@@ -110,7 +110,7 @@ TEST(StartProcess, PassesADescriptor) {
 TEST(StartProcess, EndsWithTheThreadThatStartedIt) {
   pid_t process = 0;
   std::thread([&] {
-    process = start_process(shell("sleep 100"));
+    process = start_process(shell("exec sleep 100"));
     // Before it runs the program it may not have asked for its end with this thread yet.
     becomes_true([&] {
       return first_line_of("/proc/" + std::to_string(process) + "/cmdline").find("sleep") !=
