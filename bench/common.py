@@ -1,4 +1,5 @@
-"""What the benches share: where things are, how Lockstep is run and read, what machine this is."""
+"""What the benches share: where files are, how Lockstep is run, how its events are read, and the name of this machine.
+"""
 
 import argparse
 import importlib.metadata
@@ -9,6 +10,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,7 +20,7 @@ TORCHRUN = CACHE / "peers" / "bin" / "torchrun"
 TEST_DATA = Path(os.environ.get("LOCKSTEP_TEST_DATA", ROOT / ".." / "shared" / "data")).resolve()
 # An installed bench must not write beside itself.
 WORK = ROOT / "build" / "bench" if (ROOT / "CMakeLists.txt").exists() else CACHE / "bench"
-# Blocks of up to 1 GiB stay with the process, as they do in Lockstep's, instead of going back to the system after each use.
+# The process keeps freed blocks of up to 1 GiB, as Lockstep does, instead of returning them to the system.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 
 
@@ -35,8 +37,10 @@ def use_peers_python(program=Path(sys.argv[0]).name):
 
 
 def parser(description, **more):
-    result = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
-    result.add_argument("--lockstep", type=Path, default=ROOT / "build" / "release" / "bin" / "lockstep", help="the program to measure")
+    result = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     **more)
+    result.add_argument("--lockstep", type=Path, default=ROOT / "build" / "release" / "bin" / "lockstep",
+                        help="the program to measure")
     return result
 
 
@@ -79,18 +83,22 @@ def cpu_name():
 
 
 def machine():
-    """CPU, cores that this process may use, vector units that decide, memory, system."""
+    """CPU, cores that this process may use, vector units that affect the speed, memory, system."""
     flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
     units = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags.split()]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, {'+'.join(units)}, {memory:.0f} GiB, Linux {platform.release()}"
+    return (f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, {'+'.join(units)}, {memory:.0f} GiB, Linux "
+            f"{platform.release()}")
 
 
 def versions(lockstep):
-    parts = [subprocess.run([str(lockstep), "--version"], capture_output=True, text=True).stdout.strip().splitlines()[0]]
+    parts = [subprocess.run([str(lockstep), "--version"], capture_output=True, text=True).stdout.strip().splitlines(
+        )[0]]
     # Without the commit that the program was built from, a table can't be repeated.
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    changed = subprocess.run(["git", "-C", str(ROOT), "status", "--porcelain", "src"], capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True,
+                            text=True).stdout.strip()
+    changed = subprocess.run(["git", "-C", str(ROOT), "status", "--porcelain", "src"], capture_output=True,
+                             text=True).stdout.strip()
     if commit:
         parts.append(f"sources {commit}{' with changes' if changed else ''}")
     if importlib.util.find_spec("torch"):
@@ -103,8 +111,24 @@ def load_average():
 
 
 def head(result, lockstep, trials):
-    """The first line of a result file: what came out, where, with what, how often."""
+    """The first line of a result file: the result, the machine, the versions and the number of trials."""
     return f"{result} | {machine()} | {versions(lockstep)} | {trials}\n"
+
+
+def paragraph(text):
+    """The text with lines of at most 136 characters, and a blank line after it."""
+    return textwrap.fill(text, 136, break_long_words=False, break_on_hyphens=False) + "\n\n"
+
+
+def item(text):
+    """The same as an item of a list, without the blank line."""
+    return textwrap.fill(text, 136, initial_indent="- ", subsequent_indent="  ", break_long_words=False,
+                         break_on_hyphens=False) + "\n"
+
+
+def times(count, word):
+    """\"1 trial\", \"3 trials\"."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def table(columns, rows):

@@ -1,8 +1,9 @@
-"""The sum of two workers' gradients: the tree of a training step between two threads, against gloo's all_reduce between two processes.
+"""The sum of two workers' gradients: the tree of a training step between two threads, against gloo's all_reduce between
+two processes.
 
-Lockstep's time is from the moment when both have written their gradients until both may read the sum, with the barriers of a step; a += b is the same
-addition by the same threads without any waiting, on arrays that they have just written too. gloo repeats without a pause, which is best for it.
-"""
+Lockstep's time is from the moment when both have written their gradients until both may read the sum, with the barriers
+of a step; a += b is the same addition by the same threads without any waiting, on arrays that they have just written
+too. gloo repeats without a pause, which is best for it. """
 
 import json
 import statistics
@@ -50,5 +51,6 @@ def run(options):
         figures[f"{size}: gloo's time over Lockstep's"] = middle["gloo"] / middle["Lockstep"]
     assert all(bar.figure in figures for bar in BARS["all-reduce"])
     tables = common.table(["size", "Lockstep, us", "a += b, us", "gloo, us"], rows) + "\n" + limits.table()
-    spreads = ", ".join(f"{size} {spread(sides['Lockstep'])} and gloo {spread(sides['gloo'])}" for size, sides in found.items())
+    spreads = ", ".join(f"{size} {spread(sides['Lockstep'])} and gloo {spread(sides['gloo'])}"
+                        for size, sides in found.items())
     return Result(f"{trials} alternating trials of 1000, 100 and 5 sums", f"spread {spreads}", tables, figures)

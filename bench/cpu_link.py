@@ -1,4 +1,5 @@
-"""A job of two PyTorch ranks that waits for commands between the trials, so that its start is paid once. One line of JSON asks, one answers."""
+"""A job of two PyTorch ranks that waits for commands between the trials, so that its start is paid once. One line of
+JSON asks, one answers."""
 
 import json
 import os
@@ -21,10 +22,12 @@ class Peer:
         self.log = common.WORK / "cpu-peer.log"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with socket.create_server(("127.0.0.1", 0)) as server:
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(RANKS), str(SCRIPT),
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(RANKS),
+                       str(SCRIPT),
                        "--port", str(server.getsockname()[1]), *map(str, words)]
             environment = os.environ | common.KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}
-            self.process = subprocess.Popen(command, env=environment, stdout=self.log.open("w"), stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(command, env=environment, stdout=self.log.open("w"),
+                                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
             self.connection = self.accept(server)
         self.stream = self.connection.makefile("rw")
         self.hello = self.answer()
@@ -66,8 +69,8 @@ class Peer:
 
 
 def serve(port, hello, answer):
-    """A rank's end: rank 0 hears the commands and tells them to the others; all call `answer(command)`; rank 0 gives what it returns.
-    Ends when the bench's end closes."""
+    """A rank's end: rank 0 hears the commands and tells them to the others; all call `answer(command)`; rank 0 gives
+    what it returns. Ends when the bench's end closes."""
     import torch.distributed as dist
     stream = socket.create_connection(("127.0.0.1", port)).makefile("rw") if dist.get_rank() == 0 else None
 

@@ -1,4 +1,5 @@
-"""One rank of PyTorch's side of the bench mnist-99, started by torchrun: the recipe of mnist-99-options.json with DistributedDataParallel over gloo."""
+"""One rank of PyTorch's side of the bench mnist-99, started by torchrun: the recipe of mnist-99-options.json with
+DistributedDataParallel over gloo."""
 
 import argparse
 import json
@@ -18,7 +19,8 @@ SHAPE = (1, 28, 28)
 
 
 def read(folder, part):
-    return peer.read_idx(folder / f"{part}-images-idx3-ubyte.gz").unsqueeze(1), peer.read_idx(folder / f"{part}-labels-idx1-ubyte.gz").long()
+    return peer.read_idx(folder / f"{part}-images-idx3-ubyte.gz").unsqueeze(1), peer.read_idx(
+        folder / f"{part}-labels-idx1-ubyte.gz").long()
 
 
 def shifted(images, most):
@@ -39,7 +41,8 @@ def rate_at(recipe, step, total):
 def train(model, images, labels, recipe):
     """Until the recipe's steps are made; gives how many images all ranks trained on."""
     parallel = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
-    optimizer = torch.optim.SGD(parallel.parameters(), recipe["learning-rate"], recipe["momentum"], weight_decay=recipe["weight-decay"],
+    optimizer = torch.optim.SGD(parallel.parameters(), recipe["learning-rate"], recipe["momentum"],
+                                weight_decay=recipe["weight-decay"],
                                 nesterov=recipe["nesterov"], foreach=True)
     ranks = dist.get_world_size()
     own_size = recipe["mini-batch-size"] // ranks
@@ -64,7 +67,8 @@ def train(model, images, labels, recipe):
 def accuracy(model, images, labels):
     model.eval()
     with torch.no_grad():
-        right = sum((model(part.float().div_(255)).argmax(1) == target).sum().item() for part, target in zip(images.split(500), labels.split(500)))
+        right = sum((model(part.float().div_(255)).argmax(1) == target).sum().item()
+                    for part, target in zip(images.split(500), labels.split(500)))
     return right / len(labels)
 
 
@@ -82,9 +86,11 @@ def main():
     trained = train(model, *read(options.mnist, "train"), recipe)
     if dist.get_rank() == 0:
         options.output.mkdir(parents=True)
-        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, options.output / "model.safetensors")
+        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()},
+                  options.output / "model.safetensors")
         right = accuracy(model, *read(options.mnist, "t10k"))
-        result = {"accuracy": right, "images": trained, "flops": peer.training_flops(model, SHAPE), "layout": "channels_last"}
+        result = {"accuracy": right, "images": trained, "flops": peer.training_flops(model, SHAPE),
+                  "layout": "channels_last"}
         (options.output / "result.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 

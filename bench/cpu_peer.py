@@ -1,8 +1,8 @@
-"""One rank of PyTorch's side of `lockstep bench`, started by torchrun: DistributedDataParallel over gloo that runs steps on command, or all_reduce.
+"""One rank of PyTorch's side of `lockstep bench`, started by torchrun: DistributedDataParallel over gloo that runs
+steps on command, or all_reduce.
 
-As fast as PyTorch's documentation lets it be: one thread a rank, no broadcast of buffers, gradients as views of the buckets, an optimizer over
-all tensors at once, images decoded once into memory, and both layouts to choose from.
-"""
+As fast as PyTorch's documentation lets it be: one thread a rank, no broadcast of buffers, gradients as views of the
+buckets, an optimizer over all tensors at once, images decoded once into memory, and both layouts to choose from. """
 
 import argparse
 import time
@@ -22,7 +22,8 @@ LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channel
 def read_data(path):
     if path.is_dir():
         return peer.read_folder(path)
-    return peer.read_idx(path).unsqueeze(1), peer.read_idx(path.with_name(path.name.replace("images-idx3", "labels-idx1"))).long()
+    return peer.read_idx(path).unsqueeze(1), peer.read_idx(
+        path.with_name(path.name.replace("images-idx3", "labels-idx1"))).long()
 
 
 class Trainer:

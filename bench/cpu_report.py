@@ -32,8 +32,10 @@ TWO_OVER_ONE = "two workers over one"
 # What each bench must reach; a figure without a bar is printed and not judged.
 BARS = {
     "limits": (),
-    "all-reduce": tuple(Bar(f"{size}: gloo's time over Lockstep's", wanted) for size, wanted in (("64 KB", 5), ("4 MB", 10), ("244 MB", 7)))
-    + tuple(Bar(f"{size}: Lockstep's time over that of a += b", 1.3, at_most=True) for size in ("64 KB", "4 MB", "244 MB")),
+    "all-reduce": tuple(Bar(f"{size}: gloo's time over Lockstep's", wanted)
+                        for size, wanted in (("64 KB", 5), ("4 MB", 10), ("244 MB", 7)))
+    + tuple(Bar(f"{size}: Lockstep's time over that of a += b", 1.3, at_most=True)
+            for size in ("64 KB", "4 MB", "244 MB")),
     "digits_cnn": (Bar(RATIO, 3), Bar(SHARE, 45)),
     "digits_cnn-bf16": (Bar(RATIO, 2.5),),
     "lenet": (Bar(RATIO, 2.5), Bar(TWO_OVER_ONE, 1.9)),
@@ -73,7 +75,8 @@ def spread(values):
 
 
 class Limits:
-    """Rates of one core and of all, from `lockstep bench-limits`. Measured before and after the trials; the larger counts, so that no share is flattered."""
+    """Rates of one core and of all, from `lockstep bench-limits`. Measured before and after the trials; the larger
+    counts, so that no share is flattered."""
 
     def __init__(self, lockstep, *names):
         self.command = [str(lockstep), "bench-limits", "--json", "--only", ",".join(names)]
@@ -89,7 +92,8 @@ class Limits:
 
     def table(self):
         return common.table(["limit, measured in the same run", "one core", "all cores"],
-                            [[name, f"{limit['one']:,.1f} {limit['unit']}", f"{limit['all']:,.1f} {limit['unit']}"] for name, limit in self.found.items()])
+                            [[name, f"{limit['one']:,.1f} {limit['unit']}", f"{limit['all']:,.1f} {limit['unit']}"]
+                             for name, limit in self.found.items()])
 
 
 def judged(name, figures):
@@ -100,7 +104,8 @@ def judged(name, figures):
         bar = bars.pop(figure, None)
         if bar:
             holds.append(bar.holds(value))
-        rows.append([figure, f"{value:,.2f}", bar.text() if bar else "", ("yes" if holds[-1] else "**no**") if bar else ""])
+        rows.append([figure, f"{value:,.2f}", bar.text() if bar else "", ("yes" if holds[-1] else "**no**") if bar
+                     else ""])
     holds += [False] * len(bars)
     rows += [[figure, "not measured", bar.text(), "**no**"] for figure, bar in bars.items()]
     return rows, holds
@@ -114,7 +119,8 @@ def last_line(name, result):
     for figure, form in words.items():
         if figure in result.figures:
             value, bar = result.figures[figure], bars.get(figure)
-            parts.append(form.format(value) + (f" (target: {bar.text()}, {'met' if bar.holds(value) else '**missed**'})" if bar else ""))
+            parts.append(form.format(value)
+                         + (f" (target: {bar.text()}, {'met' if bar.holds(value) else '**missed**'})" if bar else ""))
     return f"{name}: {'; '.join(parts)}" if parts else ""
 
 
@@ -124,7 +130,8 @@ def run_one(name, bench, options):
     result = bench.run(options)
     loads = f"load average before {before}, after {common.load_average()}"
     rows, holds = judged(name, result.figures)
-    text = f"\n## {name}\n\n{bench.summary}. {result.trials}; {loads}; {result.spread}; {time.time() - start:.0f} s in all.\n\n{result.tables}"
+    text = (f"\n## {name}\n\n{bench.summary}. {result.trials}; {loads}; {result.spread}; {time.time() - start:.0f} s "
+            f"in all.\n\n{result.tables}")
     if rows:
         text += "\n" + common.table(["figure", "measured", "target", "met"], rows)
     last = last_line(name, result)

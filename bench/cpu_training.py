@@ -1,8 +1,8 @@
 """Images a second of training, Lockstep against a waiting PyTorch DDP job, A B A B.
 
-Lockstep's figure is the one of its event log: all steps but the first, decoding included. PyTorch's images are decoded into memory beforehand, and its
-first step of each trial is not counted either. PyTorch's layout is the faster one of a warm-up in the same run.
-"""
+Lockstep's figure is the one of its event log: all steps but the first, decoding included. PyTorch's images are decoded
+into memory beforehand, and its first step of each trial is not counted either. PyTorch's layout is the faster one of a
+warm-up in the same run. """
 
 import dataclasses
 import io
@@ -60,7 +60,8 @@ def make_plants(folder):
         side = min(image.size)
         left, top = ((length - side) // 2 for length in image.size)
         small = io.BytesIO()
-        image.crop((left, top, left + side, top + side)).resize((PLANTS_SIDE, PLANTS_SIDE)).save(small, "JPEG", quality=90)
+        image.crop((left, top, left + side, top + side)).resize((PLANTS_SIDE,
+                                                                 PLANTS_SIDE)).save(small, "JPEG", quality=90)
         write_into(folder, name, small.getvalue())
 
 
@@ -111,8 +112,10 @@ def ours(options, workload, workers, steps):
     output = common.WORK / "cpu-run"
     shutil.rmtree(output, ignore_errors=True)
     events = common.train(
-        options.lockstep, workload.data(), output, "--network", workload.network, "--precision", workload.precision, "--execution", "cpu", "--workers", workers,
-        "--mini-batch-size", workload.mini_batch, "--max-steps", steps + 1, "--max-epochs", 1000, "--validation-split", 0, "--optimizer", "sgdm",
+        options.lockstep, workload.data(), output, "--network", workload.network, "--precision", workload.precision,
+        "--execution", "cpu", "--workers", workers,
+        "--mini-batch-size", workload.mini_batch, "--max-steps", steps + 1, "--max-epochs", 1000, "--validation-split",
+        0, "--optimizer", "sgdm",
         "--learning-rate", 0.01, "--momentum", 0.9, "--weight-decay", 1e-4, "--lr-schedule", "constant")
     shutil.rmtree(output)
     return common.values_of(events, "end")[0]["images_per_second"]
@@ -124,7 +127,8 @@ def theirs(peer, layout, steps):
 
 def faster_layout(peer, steps):
     rates = {layout: theirs(peer, layout, max(1, steps // 4)) for layout in ("contiguous", "channels_last")}
-    print("  PyTorch's layouts, images/s: " + ", ".join(f"{layout} {rate:,.0f}" for layout, rate in rates.items()), flush=True)
+    print("  PyTorch's layouts, images/s: " + ", ".join(f"{layout} {rate:,.0f}" for layout, rate in rates.items()),
+          flush=True)
     return max(rates, key=rates.get)
 
 
@@ -149,7 +153,8 @@ class Measured:
 
 
 def measured(options, workload, trials):
-    steps, peer_steps = (max(1, count // 5) if options.quick else count for count in (workload.steps, workload.peer_steps))
+    steps, peer_steps = (max(1, count // 5) if options.quick else count
+                         for count in (workload.steps, workload.peer_steps))
     with Peer("train", "--network", workload.network, "--data", workload.data(), "--mini-batch", workload.mini_batch,
               "--precision", workload.precision) as peer:
         layout = faster_layout(peer, peer_steps)
@@ -169,12 +174,15 @@ def run(name, options):
     middle = {side: statistics.median(rates) for side, rates in found.rates.items()}
     share = 100 * found.flops / 1e9 / limits.found[workload.gemm]["one"]  # of one image a second on one core
     names, cores = {TORCH: f"{TORCH}, {found.layout}"}, {ONE: 1}
-    rows = [[names.get(side, side), common.middle_and_spread(rates, 0), f"{share * middle[side] / cores.get(side, RANKS):.1f} %"]
+    rows = [[names.get(side, side), common.middle_and_spread(rates, 0),
+             f"{share * middle[side] / cores.get(side, RANKS):.1f} %"]
             for side, rates in found.rates.items()]
     figures = {TWO_OVER_ONE: middle[TWO] / middle[ONE]} if workload.one_worker else {}
     figures |= {RATIO: middle[TWO] / middle[TORCH], SHARE: share * middle[TWO] / RANKS}
     return Result(
-        trials=f"{trials} alternating trials, mini-batches of {workload.mini_batch}, {found.flops / 1e6:,.1f} MFLOP an image",
+        trials=f"{trials} alternating trials, mini-batches of {workload.mini_batch}, {found.flops / 1e6:,.1f} MFLOP an "
+               "image",
         spread="spread " + ", ".join(f"{side} {spread(rates)}" for side, rates in found.rates.items()),
-        tables=common.table(["side", "images/s, median (smallest to largest)", f"share of {workload.gemm}"], rows) + "\n" + limits.table(),
+        tables=common.table(["side", "images/s, median (smallest to largest)", f"share of {workload.gemm}"], rows)
+        + "\n" + limits.table(),
         figures=figures, limit=f"the {workload.gemm} rate of {RANKS} cores")

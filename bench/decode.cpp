@@ -1,13 +1,14 @@
-// Lockstep's side of bench/decode, and bare TurboJPEG.
+// Lockstep's side of bench/decode, and TurboJPEG alone.
 //
-//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT      WHAT: bare, exact, fast (images in memory, one
-//   thread),
-//                                                       batches-exact, batches-fast (from files, two
-//                                                       threads), cache, cache-later (second and seventh
-//                                                       epoch, two threads), copy (as many bytes by read(2)
-//                                                       into memory that is used again, two threads)
+//   lockstep_bench_decode FOLDER HEIGHT WIDTH WHAT
 //
-// Prints a line of JSON: images, seconds (of one thread in memory its processor time, else wall).
+// WHAT is one of
+//   bare, exact, fast            images in memory, one thread
+//   batches-exact, batches-fast  from files, two threads
+//   cache, cache-later           second and seventh epoch, two threads
+//   copy                         as many bytes by read(2) into reused memory, two threads
+//
+// Prints a line of JSON: images, seconds (processor time for one thread in memory, else wall time).
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -70,7 +71,7 @@ void bare(const Dataset& dataset) {
   tjDestroy(handle);
 }
 
-// Images that lie as files in memory, so that only decoding is measured.
+// The bytes of image files in memory, so that only decoding is measured.
 class InMemory : public Datastore {
  public:
   explicit InMemory(Dataset files) : files_(std::move(files)), bytes_(files_of(files_)) {}
@@ -97,7 +98,7 @@ void decode_all(const Dataset& dataset, const ImageFormat& format) {
   say(set.size(), processor_seconds() - start);
 }
 
-// The last of some epochs.
+// The last of several epochs.
 void batches(const Dataset& dataset, const ImageFormat& format, std::shared_ptr<const RecordFile> cache,
              int64_t epochs) {
   const auto set = std::make_shared<const ImageSet>(dataset, format, 0, std::move(cache));
@@ -120,7 +121,7 @@ void from_cache(const Dataset& dataset, const ImageFormat& format, int64_t epoch
           epochs);
 }
 
-// A second epoch whose images come by read(2), and nothing else is done.
+// A second epoch whose images are only read by read(2).
 void copies(const Dataset& dataset, const ImageFormat& format) {
   const test::TemporaryFolder folder;
   const auto bytes = static_cast<size_t>(format.size().bytes());
@@ -129,8 +130,8 @@ void copies(const Dataset& dataset, const ImageFormat& format) {
   const OpenFile file(path, O_RDONLY);
   constexpr size_t kThreads = 2, kMiniBatch = 64;
   const std::vector<int64_t> order = Order{.seed = 1}.of_epoch(dataset.size(), 1);
-  std::vector<std::string> memory(kThreads * 2,
-                                  std::string(kMiniBatch * bytes, ' '));  // as many as a queue has under way
+  std::vector<std::string> memory(
+      kThreads * 2, std::string(kMiniBatch * bytes, ' '));  // as many as a queue has on their way
   const auto start = Clock::now();
   {
     std::vector<std::jthread> threads;

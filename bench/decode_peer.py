@@ -1,4 +1,5 @@
-"""torchvision's ImageFolder and a DataLoader of two workers: a JPEG folder to batches of float images. Prints a line of JSON: images, seconds."""
+"""torchvision's ImageFolder and a DataLoader of two workers: a JPEG folder to batches of float images. Prints a line of
+JSON: images, seconds."""
 
 import json
 import sys
@@ -12,8 +13,10 @@ def main():
     folder, height, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     # Images stay in bytes, as Lockstep's do, so that no conversion to float is counted.
-    dataset = datasets.ImageFolder(folder, transforms.Compose([transforms.Resize((height, width)), transforms.PILToTensor()]))
-    loader = torch.utils.data.DataLoader(dataset, 64, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4)
+    dataset = datasets.ImageFolder(folder,
+                                   transforms.Compose([transforms.Resize((height, width)), transforms.PILToTensor()]))
+    loader = torch.utils.data.DataLoader(dataset, 64, shuffle=True, num_workers=2, persistent_workers=True,
+                                         prefetch_factor=4)
     for _ in loader:  # the first epoch starts the workers and warms the files
         pass
     start = time.perf_counter()

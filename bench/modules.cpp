@@ -1,5 +1,5 @@
-// One side of bench/modules: digits_cnn trained as the layer graph that is built in, as a module of
-// torch::nn, or in a loop of one's own.
+// One side of bench/modules: digits_cnn trained as the built-in layer graph, as a module of torch::nn, or in
+// a custom loop.
 //
 //   lockstep_bench_modules FOLDER OUTPUT WORKERS EPOCHS graph|module|loop 32-true|bf16-mixed
 //
@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kMiniBatch = 128;
 constexpr int64_t kFilters = 20;
 
-// nn/zoo/digits_cnn.cpp as one would write it with LibTorch alone.
+// nn/zoo/digits_cnn.cpp, written with LibTorch alone.
 struct DigitsCnnImpl : torch::nn::Module {
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr}, conv3{nullptr};
   torch::nn::BatchNorm2d norm1{nullptr}, norm2{nullptr}, norm3{nullptr};

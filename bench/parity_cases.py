@@ -1,11 +1,12 @@
-"""The same short training with Lockstep and with PyTorch in double precision, from one file of weights: how far are the results apart?
+"""The same short training with Lockstep and with PyTorch in double precision, from one file of weights: how far are the
+results apart?
 
-A bias in front of a batch norm has a gradient of 0 but for rounding, and adamw divides that noise by its own size, down to epsilon. So there even
-PyTorch is not equal to itself when it adds the samples of a mini-batch in another order; `compare` can measure that too.
+A bias in front of a batch norm has a gradient of 0 but for rounding, and adamw divides that noise by its own size, down
+to epsilon. So there even PyTorch is not equal to itself when it adds the samples of a mini-batch in another order;
+`compare` can measure that too.
 
-PyTorch's side reads the PNG files with Pillow and uses torch.nn.Sequential, torch.optim, torch.optim.lr_scheduler and clip_grad_norm_.
-It takes the samples in Lockstep's order, which bench/peer.py writes anew from its description.
-"""
+PyTorch's side reads the PNG files with Pillow and uses torch.nn.Sequential, torch.optim, torch.optim.lr_scheduler and
+clip_grad_norm_. It takes the samples in Lockstep's order, which bench/peer.py writes anew from its description. """
 
 import dataclasses
 import shutil
@@ -79,7 +80,8 @@ CASES = [Case(name, network, options) for name, options in {**OPTIMIZERS, **FEAT
 
 
 class PooledStatistics:
-    """Running statistics of a mini-batch that is computed in pieces, as if it had been one: from all the values that a batch norm saw."""
+    """Running statistics of a mini-batch that is computed in pieces, as if it had been one: from all the values that a
+    batch norm saw."""
 
     def __init__(self, norm):
         self.norm = norm
@@ -108,7 +110,8 @@ def make_data(folder, size):
 
 
 def pieces_of(batch, count):
-    """At most `count` parts, none of one sample unless there is no more; the first ones are larger by one where it does not divide."""
+    """At most `count` parts, none of one sample unless there is no more; the first ones are larger by one where it does
+    not divide."""
     return [torch.from_numpy(part) for part in numpy.array_split(batch.numpy(), min(count, max(1, len(batch) // 2)))]
 
 
@@ -120,13 +123,15 @@ def make_optimizer(parameters, options):
     epsilon = options.get("epsilon", 1e-8)
     match kind:
         case "sgdm":
-            return torch.optim.SGD(parameters, rate, options.get("momentum", 0.9), weight_decay=decay, nesterov=options.get("nesterov", False))
+            return torch.optim.SGD(parameters, rate, options.get("momentum", 0.9), weight_decay=decay,
+                                   nesterov=options.get("nesterov", False))
         case "adam":
             return torch.optim.Adam(parameters, rate, betas, epsilon, decay)
         case "adamw":
             return torch.optim.AdamW(parameters, rate, betas, epsilon, decay)
         case "rmsprop":
-            return torch.optim.RMSprop(parameters, rate, options.get("alpha", 0.99), epsilon, decay, options.get("momentum", 0))
+            return torch.optim.RMSprop(parameters, rate, options.get("alpha", 0.99), epsilon, decay,
+                                       options.get("momentum", 0))
 
 
 def make_schedule(optimizer, options, steps_per_epoch, total_steps):
@@ -137,7 +142,8 @@ def make_schedule(optimizer, options, steps_per_epoch, total_steps):
         case "constant":
             parts.append(scheduler.ConstantLR(optimizer, 1.0))
         case "piecewise":
-            parts.append(scheduler.StepLR(optimizer, options.get("lr-drop-period", 10) * steps_per_epoch, options.get("lr-drop-factor", 0.1)))
+            parts.append(scheduler.StepLR(optimizer, options.get("lr-drop-period", 10) * steps_per_epoch,
+                                          options.get("lr-drop-factor", 0.1)))
         case "cosine":
             parts.append(scheduler.CosineAnnealingLR(optimizer, total_steps))
     warmup = options.get("warmup-steps", 0)
@@ -147,7 +153,8 @@ def make_schedule(optimizer, options, steps_per_epoch, total_steps):
 
 
 def pytorch(case, size, start, images, labels, seed=0, turn=False):
-    """Weights after the steps, and the losses on the way. `turn`: with the samples of a mini-batch, or of each piece, the other way round."""
+    """Weights after the steps, and the losses on the way. `turn`: with the samples of a mini-batch, or of each piece,
+    the other way round."""
     options = case.options
     model = peer.NETWORKS[case.network]().double()
     model.load_state_dict(load_file(start), strict=True)
@@ -158,7 +165,8 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
     optimizer = make_optimizer(model.parameters(), options)
     schedule = make_schedule(optimizer, options, steps_per_epoch, total_steps)
     shards, accumulate = options.get("shards", 1), options.get("accumulate", 1)
-    pooled = [PooledStatistics(module) for module in model if isinstance(module, nn.BatchNorm2d)] if shards * accumulate > 1 else []
+    pooled = [PooledStatistics(module) for module in model
+              if isinstance(module, nn.BatchNorm2d)] if shards * accumulate > 1 else []
     inputs = images.double() / 255
     if options.get("normalize") == "mean-std":
         inputs = (inputs - inputs.mean()) / inputs.std(correction=0)
@@ -166,7 +174,8 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
     losses = []
     for step in range(total_steps):
         epoch, place = divmod(step, steps_per_epoch)
-        order = list(range(count)) if shuffle == "never" else peer.permutation(count, peer.seed_of([seed, 0 if shuffle == "once" else epoch]))
+        order = list(range(count)) if shuffle == "never" else peer.permutation(
+            count, peer.seed_of([seed, 0 if shuffle == "once" else epoch]))
         batch = torch.tensor(order[place * size.mini_batch:(place + 1) * size.mini_batch])
         optimizer.zero_grad()
         loss_sum = 0.0
@@ -188,13 +197,15 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
 
 
 def ours(case, size, start, lockstep, data, output, seed=0):
-    options = {"network": case.network, "weights": start, "precision": "64-true", "execution": "cpu", "workers": 1, "shards": 1, "validation-split": 0,
+    options = {"network": case.network, "weights": start, "precision": "64-true", "execution": "cpu", "workers": 1,
+               "shards": 1, "validation-split": 0,
                "mini-batch-size": size.mini_batch, "max-steps": STEPS, "seed": seed} | case.options
     words = []
     for name, value in options.items():
         words += [f"--{name}={str(value).lower()}"] if isinstance(value, bool) else [f"--{name}", value]
     events = common.train(lockstep, data, output, *words)
-    return load_file(Path(output) / "model.safetensors"), [values["loss"] for values in common.values_of(events, "step")]
+    return load_file(Path(output) / "model.safetensors"), [values["loss"]
+                                                           for values in common.values_of(events, "step")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +217,8 @@ class Outcome:
     last_loss: float
     moved: float     # largest change of a weight since the start
     worst: str       # the tensor with the largest difference
-    peer_itself: float | None  # largest difference of PyTorch and PyTorch with the samples of each mini-batch the other way round
+    # largest difference of PyTorch and PyTorch with the samples of each mini-batch the other way round
+    peer_itself: float | None
 
     @property
     def difference(self):
@@ -229,18 +241,22 @@ def compare(case, size, lockstep, folder, images, labels, with_itself):
     if list(found) != list(expected):
         raise RuntimeError(f"{case.name}: names are {list(found)}, not {list(expected)}")
     if abs(losses[0] - expected_losses[0]) > 1e-12 * expected_losses[0]:
-        raise RuntimeError(f"{case.name}: the first loss is {losses[0]!r}, not {expected_losses[0]!r}: other data, order or network")
+        raise RuntimeError(
+            f"{case.name}: the first loss is {losses[0]!r}, not {expected_losses[0]!r}: other data, order or network")
     apart = largest_differences(found, expected)
     is_state = {name: "running_" in name or "num_batches" in name for name in expected}
     before = load_file(start)
     peer_itself = None
     if with_itself:
-        peer_itself = max(largest_differences(pytorch(case, size, start, images, labels, turn=True)[0], expected).values())
+        peer_itself = max(largest_differences(pytorch(case, size, start, images, labels, turn=True)[0],
+                                              expected).values())
     return Outcome(case=case,
                    weights=max(value for name, value in apart.items() if not is_state[name]),
                    state=max((value for name, value in apart.items() if is_state[name]), default=0.0),
-                   worst=max(apart, key=apart.get), peer_itself=peer_itself, first_loss=expected_losses[0], last_loss=expected_losses[-1],
-                   moved=max((expected[name] - before[name]).abs().max().item() for name in expected if not is_state[name]))
+                   worst=max(apart, key=apart.get), peer_itself=peer_itself, first_loss=expected_losses[0],
+                   last_loss=expected_losses[-1],
+                   moved=max((expected[name] - before[name]).abs().max().item() for name in expected
+                             if not is_state[name]))
 
 
 def run(cases, size, lockstep, with_itself=False):

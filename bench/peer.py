@@ -22,7 +22,8 @@ def read_folder(root):
             images.append(numpy.array(Image.open(path)))
             labels.append(label)
     stacked = torch.from_numpy(numpy.stack(images))
-    return stacked.unsqueeze(1) if stacked.dim() == 3 else stacked.permute(0, 3, 1, 2).contiguous(), torch.tensor(labels)
+    return stacked.unsqueeze(1) if stacked.dim() == 3 else stacked.permute(0, 3, 1,
+                                                                           2).contiguous(), torch.tensor(labels)
 
 
 def digits_cnn(classes=10):
@@ -59,7 +60,8 @@ def layer_of(entry, classes):
     """A layer of a graph in JSON; what it takes is found at its first forward."""
     kind = entry["type"]
     if kind == "conv2d":
-        return nn.LazyConv2d(entry["filters"], entry["kernel"], entry.get("stride", 1), entry.get("padding", 0), bias=entry.get("bias", True))
+        return nn.LazyConv2d(entry["filters"], entry["kernel"], entry.get("stride", 1), entry.get("padding", 0),
+                             bias=entry.get("bias", True))
     if kind == "linear":
         return nn.LazyLinear(classes if entry["features"] == "classes" else entry["features"])
     if kind == "max_pool":
@@ -81,15 +83,17 @@ def network(name, shape):
 
 
 def training_flops(model, shape):
-    """Floating-point operations to train on one image: convolutions and linear layers three times (the result, the gradients of input and of
-    weight), but for the first one's gradient of its input, which nobody needs. All else is left out."""
+    """Floating-point operations to train on one image: convolutions and linear layers three times (the result, the
+    gradients of input and of weight), but for the first one's gradient of its input, which nobody needs. All else is
+    left out."""
     multiply_adds = []
 
     def count(module, _, output):
         per_output = module.weight[0].numel()
         multiply_adds.append(output[0].numel() * per_output)
 
-    hooks = [module.register_forward_hook(count) for module in model.modules() if isinstance(module, (nn.Conv2d, nn.Linear))]
+    hooks = [module.register_forward_hook(count) for module in model.modules()
+             if isinstance(module, (nn.Conv2d, nn.Linear))]
     training = model.training
     with torch.no_grad():
         model.eval()(torch.zeros(1, *shape))

@@ -1,4 +1,5 @@
-"""One rank of torch.distributed over gloo: all_reduce of the sizes of bench/ranks, rank 0 prints the slowest rank's seconds as JSON."""
+"""One rank of torch.distributed over gloo: all_reduce of the sizes of bench/ranks, rank 0 prints the slowest rank's
+seconds as JSON."""
 
 import json
 import sys

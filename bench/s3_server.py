@@ -51,7 +51,8 @@ class Server:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.master, self.volume, self.filer, self.port = free_ports(4)
-        identity = {"name": "test", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}], "actions": ["Admin", "Read", "Write", "List"]}
+        identity = {"name": "test", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
+                    "actions": ["Admin", "Read", "Write", "List"]}
         (self.folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
         self.process = None
         self.start()
@@ -63,16 +64,21 @@ class Server:
         self.kill()
 
     def start(self):
-        command = [WEED, f"-logdir={self.folder}", "server", f"-dir={self.folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-master.port={self.master}",
-                   f"-volume.port={self.volume}", "-filer", f"-filer.port={self.filer}", "-s3", f"-s3.port={self.port}", f"-s3.config={self.folder / 's3.json'}",
-                   "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=20", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]
+        command = [WEED, f"-logdir={self.folder}", "server", f"-dir={self.folder}", "-ip=127.0.0.1",
+                   "-ip.bind=127.0.0.1", f"-master.port={self.master}",
+                   f"-volume.port={self.volume}", "-filer", f"-filer.port={self.filer}", "-s3", f"-s3.port={self.port}",
+                   f"-s3.config={self.folder / 's3.json'}",
+                   "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=20", "-master.volumeSizeLimitMB=64",
+                   "-master.telemetry=false"]
         with open(self.folder / "out.log", "ab") as log:
-            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, start_new_session=True)
         end = time.monotonic() + SECONDS_TO_START
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.kill()
-                raise RuntimeError("the S3 server does not start:\n" + (self.folder / "out.log").read_text(errors="replace")[-2000:])
+                raise RuntimeError("the S3 server does not start:\n"
+                                   + (self.folder / "out.log").read_text(errors="replace")[-2000:])
             time.sleep(0.1)
 
     def answers(self):
@@ -89,7 +95,8 @@ class Server:
 
     def make_bucket(self, name):
         command = [str(WEED), "shell", f"-master=127.0.0.1:{self.master}", f"-filer=127.0.0.1:{self.filer}"]
-        done = subprocess.run(command, input=f"s3.bucket.create -name {name}\n", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_TO_START, cwd=self.folder)
+        done = subprocess.run(command, input=f"s3.bucket.create -name {name}\n", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS_TO_START, cwd=self.folder)
         if "created" not in done.stdout.lower() and "create bucket" not in done.stdout.lower():
             raise RuntimeError("the S3 server makes no bucket:\n" + done.stdout)
 
@@ -99,5 +106,6 @@ class Server:
 
     def environment(self, **more):
         """What a program needs to find the server, and nothing of this machine's own keys."""
-        return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
+        return {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET,
+                "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
                 "AWS_EC2_METADATA_DISABLED": "true", "HOME": str(self.folder), **more}

@@ -1,8 +1,9 @@
-"""One rank of the peer of bench/step: PyTorch DistributedDataParallel from PNG files to a trained model. Started by torchrun.
+"""One rank of the peer of bench/step: PyTorch DistributedDataParallel from PNG files to a trained model. Started by
+torchrun.
 
-Written to be as fast as PyTorch's own documentation lets it be: one thread a rank, no broadcast of buffers (rank 0's are saved),
-gradients as views of the buckets, persistent loader workers, channels_last and an in-memory cache on request.
-"""
+Written to be as fast as PyTorch's own documentation lets it be: one thread a rank, no broadcast of buffers (rank 0's
+are saved), gradients as views of the buckets, persistent loader workers, channels_last and an in-memory cache on
+request. """
 
 import argparse
 import json
@@ -22,7 +23,8 @@ SEED = 0
 
 
 class CachedFolder(torch.utils.data.Dataset):
-    """Class folders read with Pillow; an image is decoded when first asked for and kept as bytes. Gives whole mini-batches."""
+    """Class folders read with Pillow; an image is decoded when first asked for and kept as bytes. Gives whole
+    mini-batches."""
 
     def __init__(self, root):
         import numpy
@@ -54,10 +56,12 @@ def make_loader(options, batch_of_rank):
         dataset, collate = CachedFolder(options.folder), lambda batch: batch
     else:
         from torchvision import datasets, transforms
-        dataset = datasets.ImageFolder(options.folder, transforms.Compose([transforms.Grayscale(), transforms.ToTensor()]))
+        dataset = datasets.ImageFolder(options.folder,
+                                       transforms.Compose([transforms.Grayscale(), transforms.ToTensor()]))
         collate = None
     sampler = torch.utils.data.DistributedSampler(dataset, shuffle=True, seed=SEED)
-    return sampler, torch.utils.data.DataLoader(dataset, batch_of_rank, sampler=sampler, collate_fn=collate, num_workers=options.workers,
+    return sampler, torch.utils.data.DataLoader(dataset, batch_of_rank, sampler=sampler, collate_fn=collate,
+                                                num_workers=options.workers,
                                                 persistent_workers=options.workers > 0)
 
 
@@ -102,8 +106,10 @@ def main():
     last_step = time.time()
     if dist.get_rank() == 0:
         options.output.mkdir(parents=True)
-        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, options.output / "model.safetensors")
-        (options.output / "times.json").write_text(json.dumps({"first_step": first_step, "last_step": last_step, "images": trained, "loss": loss.item()}))
+        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()},
+                  options.output / "model.safetensors")
+        (options.output / "times.json").write_text(json.dumps({"first_step": first_step, "last_step": last_step,
+                                                               "images": trained, "loss": loss.item()}))
     dist.destroy_process_group()
 
 

@@ -1,5 +1,4 @@
-// Lockstep's side of bench/trials: many trainings by parfeval in one process, which share the decoded
-// images.
+// Lockstep's side of bench/trials: many trainings by parfeval in one process, which share the decoded images.
 //
 //   lockstep_bench_trials FOLDER OUTPUT WORKERS EPOCHS FIRST COUNT
 //

@@ -1,7 +1,8 @@
-"""One trial of the peer of bench/trials, in a process of its own: PyTorch from PNG files to a trained network and its accuracy on held-out images.
+"""One trial of the peer of bench/trials, in a process of its own: PyTorch from PNG files to a trained network and its
+accuracy on held-out images.
 
-Written to be as fast as PyTorch's own documentation lets it be: one thread, as two processes share two cores; channels_last; images decoded once.
-"""
+Written to be as fast as PyTorch's own documentation lets it be: one thread, as two processes share two cores;
+channels_last; images decoded once. """
 
 import argparse
 import json
@@ -45,7 +46,8 @@ def main():
             schedule.step()
         model.eval()
         with torch.no_grad():
-            correct = sum(int((model(input_of(images[chosen])).argmax(1) == labels[chosen]).sum()) for chosen in held_out.split(128))
+            correct = sum(int((model(input_of(images[chosen])).argmax(1) == labels[chosen]).sum())
+                          for chosen in held_out.split(128))
     print(json.dumps({"trial": options.trial, "accuracy": correct / len(held_out), "seconds": time.time() - start}))
 
 

@@ -1,4 +1,5 @@
-# find_package(lockstep) from another project: headers, static libraries, the program, and a config that finds LibTorch again.
+# find_package(lockstep) from another project: headers, static libraries, the program, and a config that finds LibTorch
+# again.
 include(CMakePackageConfigHelpers)
 
 get_property(_modules GLOBAL PROPERTY LOCKSTEP_MODULES)
@@ -9,10 +10,12 @@ set_target_properties(lockstep_lockstep PROPERTIES EXPORT_NAME lockstep)
 target_link_libraries(lockstep_lockstep INTERFACE lockstep_train)
 
 install(TARGETS ${_modules} lockstep_lockstep EXPORT lockstep_targets)
-install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake DESTINATION
+  ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN cli EXCLUDE)
-configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstep-config.cmake.in ${PROJECT_BINARY_DIR}/lockstep-config.cmake
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstep-config.cmake.in
+  ${PROJECT_BINARY_DIR}/lockstep-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake ${PROJECT_BINARY_DIR}/lockstep-config-version.cmake

@@ -11,7 +11,8 @@ endif()
 set(LOCKSTEP_LIBTORCH "${_lockstep_cache}/libtorch-2.15.0" CACHE PATH "Folder that holds torch/ and nvidia/")
 
 if(NOT EXISTS "${LOCKSTEP_LIBTORCH}/torch/lib/libtorch_cpu.so")
-  message(FATAL_ERROR "LibTorch is not in ${LOCKSTEP_LIBTORCH}. Run scripts/setup first, or pass -DLOCKSTEP_LIBTORCH=FOLDER.")
+  message(FATAL_ERROR
+    "LibTorch is not in ${LOCKSTEP_LIBTORCH}. Run scripts/setup first, or pass -DLOCKSTEP_LIBTORCH=FOLDER.")
 endif()
 
 if(NOT TARGET lockstep::torch)
@@ -23,5 +24,6 @@ if(NOT TARGET lockstep::torch)
     ${LOCKSTEP_LIBTORCH}/torch/lib/libtorch_cpu.so ${LOCKSTEP_LIBTORCH}/torch/lib/libc10.so)
   # RPATH, not RUNPATH: libtorch_cpu finds its own neighbours only when the program's path is inherited.
   target_link_options(lockstep_torch INTERFACE -Wl,--disable-new-dtags
-    -Wl,-rpath,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,-rpath-link,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,--allow-shlib-undefined)
+    -Wl,-rpath,${LOCKSTEP_LIBTORCH}/torch/lib -Wl,-rpath-link,${LOCKSTEP_LIBTORCH}/torch/lib
+    -Wl,--allow-shlib-undefined)
 endif()

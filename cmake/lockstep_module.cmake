@@ -3,7 +3,8 @@
 #   DEPS   other modules        LINK  outside libraries
 #   TORCH  links LibTorch and compiles with the shared precompiled header of its tensors
 #   UNITY  how many sources are compiled as one (default 8); what collides there needs a name of its own
-#   ENGINE_SOURCES  sources that call LibTorch's operators or define modules: they and all tests get the larger precompiled header
+#   ENGINE_SOURCES  sources that call LibTorch's operators or define modules: they and all tests get the larger
+#                   precompiled header
 function(lockstep_module name)
   cmake_parse_arguments(arg "TORCH" "UNITY" "DEPS;SOURCES;ENGINE_SOURCES;TESTS;LINK" ${ARGN})
   set(target lockstep_${name})
@@ -47,6 +48,7 @@ function(lockstep_module name)
     add_test(NAME unit_${name} COMMAND ${target}_test)
     # A program that skipped some cases ends with their names, unless others failed.
     set_tests_properties(unit_${name} PROPERTIES LABELS unit TIMEOUT ${LOCKSTEP_TEST_SECONDS}
-      SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\] [A-Za-z0-9_./]+[ \n]*$" ENVIRONMENT "LOCKSTEP_SOURCE=${PROJECT_SOURCE_DIR}")
+      SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\] [A-Za-z0-9_./]+[ \n]*$" ENVIRONMENT
+        "LOCKSTEP_SOURCE=${PROJECT_SOURCE_DIR}")
   endif()
 endfunction()

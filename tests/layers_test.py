@@ -88,7 +88,8 @@ def main():
                 checked += 1
                 fault = fault_of(folder.name, allowed, path, quote, name)
                 room = "/".join(path.relative_to(source).parts[:2])
-                if not fault and room in layers and name.startswith("lockstep/") and not path.stem.endswith("_test") and not path.stem.startswith("test_"):
+                if not fault and room in layers and name.startswith("lockstep/") and not path.stem.endswith(
+                    "_test") and not path.stem.startswith("test_"):
                     fault = room_fault(layers, room, name)
                 if fault:
                     faults.append(f"{path.relative_to(root)}:{number}: {name}: {fault}")

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Makes a moving picture of a command in a terminal: runs it in a pseudo-terminal, and draws what it printed as one SVG file.
+"""Makes an animated image of a command in a terminal: runs it in a pseudo-terminal and draws its output as an SVG file.
 
-usage: record.py [--seconds N] [--title TEXT] [--recording FILE] PICTURE.svg COMMAND [ARGUMENT...]
+usage: record.py [--seconds N] [--title TEXT] [--recording FILE] IMAGE.svg COMMAND [ARGUMENT...]
 
-  --seconds N       how long the picture plays before its last frame stays for a while (default 15); the title bar says the speed
-  --title TEXT      the command as the picture shows it (default: as it was run)
-  --recording FILE  keep what was printed there; if the file exists, draw it again and run nothing
+  --seconds N       seconds that the image plays before its last frame stays for a while (default 15); the title bar
+                    shows the speed
+  --title TEXT      the command that the image shows (default: the command that was run)
+  --recording FILE  keep the output in this file; if the file exists, draw it again and run nothing
 
-The README's picture, from the root of the repository, after scripts/first-run:
+The README's images, from the root of the repository, after scripts/first-run:
 
-  docs/pictures/record.py --title "lockstep train digits" docs/pictures/train.svg \\
-    build/release/bin/lockstep train build/data/digits --output runs/picture
-  cp runs/picture/curves.svg docs/pictures/curves.svg
+  docs/images/record.py --title "lockstep train digits" docs/images/train.svg \\
+    build/release/bin/lockstep train build/data/digits --output runs/image
+  cp runs/image/curves.svg docs/images/curves.svg
 
-Lines and Braille dots are drawn, not written, so that the picture does not depend on the fonts that a reader has. The picture moves by CSS;
-where a reader asked for less motion it is the last frame.
-"""
+Lines and Braille dots are drawn as paths, so that the image does not depend on the reader's fonts. CSS animates the
+image; for readers who ask for less motion it shows the last frame."""
 
 import argparse
 import fcntl
@@ -40,7 +40,8 @@ TEXT, BACKGROUND, BAR = "#dfe5ec", "#12161c", "#1d232b"
 COLORS = {"244": "#8b929b", "68": "#6f9fdb", "172": "#e0913a", "71": "#6cba6c"}
 # Each sign is strokes in a cell of 1 by 1.
 SIGNS = {
-    "─": ["M0 .5H1"], "━": ["M0 .5H1"], "╸": ["M0 .5H.5"], "╺": ["M.5 .5H1"], "│": ["M.5 0V1"], "┤": ["M.5 0V1", "M0 .5H.5"],
+    "─": ["M0 .5H1"], "━": ["M0 .5H1"], "╸": ["M0 .5H.5"], "╺": ["M.5 .5H1"], "│": ["M.5 0V1"],
+    "┤": ["M.5 0V1", "M0 .5H.5"],
     "└": ["M.5 0V.5H1"], "┬": ["M0 .5H1", "M.5 .5V1"], "┴": ["M0 .5H1", "M.5 0V.5"], "┼": ["M0 .5H1", "M.5 0V1"],
 }
 HEAVY = "━╸╺"
@@ -164,7 +165,8 @@ def number(value):
 
 
 def runs_of(cells):
-    """Neighbours that look alike: where they begin, their signs, colour, boldness, and kind: text, line, heavy or dots."""
+    """Neighbours that look alike: where they begin, their signs, colour, boldness, and kind: text, line, heavy or dots.
+"""
 
     def kind_of(sign):
         if sign in SIGNS:
@@ -189,7 +191,8 @@ def strokes_of(begin, signs, kind):
         if kind == "dots":
             for dot, (column, row) in enumerate(BRAILLE_DOTS):
                 if (ord(sign) - BRAILLE) >> dot & 1:
-                    path.append(f"M{number(left + (column + 0.5) * CELL_WIDTH / 2)} {number((row + 0.5) * CELL_HEIGHT / 4)}h0")
+                    path.append(
+                        f"M{number(left + (column + 0.5) * CELL_WIDTH / 2)} {number((row + 0.5) * CELL_HEIGHT / 4)}h0")
             continue
         for stroke in SIGNS[sign]:
             # A stroke along a whole cell goes on from the one before it.
@@ -199,7 +202,8 @@ def strokes_of(begin, signs, kind):
             x, y = (float(value) for value in re.match(r"M(\S+) (\.?\d+)", stroke).groups())
             text = f"M{number(left + x * CELL_WIDTH)} {number(y * CELL_HEIGHT)}"
             for letter, value in re.findall(r"([HV])([.\d]+)", stroke):
-                text += f"{letter}{number(left + float(value) * CELL_WIDTH if letter == 'H' else float(value) * CELL_HEIGHT)}"
+                end = left + float(value) * CELL_WIDTH if letter == "H" else float(value) * CELL_HEIGHT
+                text += f"{letter}{number(end)}"
             path.append(text)
     return "".join(path)
 
@@ -210,14 +214,17 @@ def draw_row(cells):
         if kind != "text":
             strokes.setdefault((color, kind), []).append(strokes_of(begin, signs, kind))
             continue
-        # Blanks separate runs in the picture: each is placed by itself, so that another font's widths do not add up.
+        # Blanks separate words, and each word is placed separately, so that another font's widths do not add up.
         for word in re.finditer(r"\S+(?: \S+)*", signs):
             style = " ".join(name for name in (f"c{color}" if color in COLORS else "", "b" if bold else "") if name)
             attributes = f' class="{style}"' if style else ""
             width = number(len(word.group()) * CELL_WIDTH)
             x = number((begin + word.start()) * CELL_WIDTH)
-            text.append(f'<text x="{x}" y="13.5" textLength="{width}"{attributes}>{html.escape(word.group(), quote=False)}</text>')
-    paths = [f'<path class="{kind[0]} s{color if color in COLORS else ""}" d="{"".join(parts)}"/>' for (color, kind), parts in strokes.items()]
+            text.append(
+                f'<text x="{x}" y="13.5" '
+                f'textLength="{width}"{attributes}>{html.escape(word.group(), quote=False)}</text>')
+    paths = [f'<path class="{kind[0]} s{color if color in COLORS else ""}" d="{"".join(parts)}"/>'
+             for (color, kind), parts in strokes.items()]
     return "".join(paths + text)
 
 
@@ -248,9 +255,12 @@ def picture(frames, title, seconds, speed):
     def show(content, row, begin, end):
         name = f"k{len(style)}"
         hidden_after = f"{percent(end)}{{visibility:hidden}}" if end is not None else ""
-        style.append(f"@keyframes {name}{{0%{{visibility:hidden}}{percent(begin)}{{visibility:visible}}{hidden_after}}}")
+        style.append(
+            f"@keyframes {name}{{0%{{visibility:hidden}}{percent(begin)}{{visibility:visible}}{hidden_after}}}")
         still = "" if end is None else ' class="v"'
-        body.append(f'<g{still} style="animation-name:{name}" transform="translate(0 {number(row * CELL_HEIGHT)})">{content}</g>')
+        body.append(
+            f'<g{still} style="animation-name:{name}" transform="translate(0 '
+            f'{number(row * CELL_HEIGHT)})">{content}</g>')
 
     typed = "$ " + title
     for length in range(2, len(typed) + 1):
@@ -266,16 +276,23 @@ def picture(frames, title, seconds, speed):
     font = "ui-monospace,'SFMono-Regular','DejaVu Sans Mono',Menlo,Consolas,'Liberation Mono',monospace"
     dots = "".join(f'<circle cx="{x}" cy="{TITLE_BAR / 2:g}" r="5" fill="#3a424d"/>' for x in (20, 38, 56))
     faster = f"shown {number(round(speed, 1))} times as fast" if speed > 1.05 else ""
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}" height="{number(height)}" role="img" aria-label="{html.escape(title)} in a terminal">
-<style>text{{font:13.2px {font};fill:{TEXT};white-space:pre}}.b{{font-weight:700}}path{{fill:none;stroke:{TEXT};stroke-width:1.2}}.h{{stroke-width:3}}.d{{stroke-width:2.6;stroke-linecap:round}}{colors}
-.v{{visibility:hidden}}g[style]{{animation:{number(total)}s step-end infinite}}@media (prefers-reduced-motion:reduce){{g[style]{{animation:none!important}}}}
-{"".join(style)}</style>
-<rect width="100%" height="100%" rx="9" fill="{BACKGROUND}"/><path d="M0 {TITLE_BAR:g}V9a9 9 0 0 1 9-9H{number(width - 9)}a9 9 0 0 1 9 9V{TITLE_BAR:g}z" style="fill:{BAR};stroke:none"/>{dots}
-<text x="{number(width / 2)}" y="22" text-anchor="middle" class="c244">{html.escape(title)}</text><text x="{number(width - MARGIN)}" y="22" text-anchor="end" class="c244">{faster}</text>
-<g transform="translate({MARGIN:g} {number(TITLE_BAR + MARGIN)})">
-{chr(10).join(body)}
-</g></svg>
-"""
+    size = f'width="{number(width)}" height="{number(height)}"'
+    still = "@media (prefers-reduced-motion:reduce){g[style]{animation:none!important}}"
+    bar = f"M0 {TITLE_BAR:g}V9a9 9 0 0 1 9-9H{number(width - 9)}a9 9 0 0 1 9 9V{TITLE_BAR:g}z"
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}" {size} role="img" '
+            f'aria-label="{html.escape(title)} in a terminal">\n'
+            f"<style>text{{font:13.2px {font};fill:{TEXT};white-space:pre}}.b{{font-weight:700}}"
+            f"path{{fill:none;stroke:{TEXT};stroke-width:1.2}}.h{{stroke-width:3}}"
+            f".d{{stroke-width:2.6;stroke-linecap:round}}{colors}\n"
+            f".v{{visibility:hidden}}g[style]{{animation:{number(total)}s step-end infinite}}{still}\n"
+            f'{"".join(style)}</style>\n'
+            f'<rect width="100%" height="100%" rx="9" fill="{BACKGROUND}"/>'
+            f'<path d="{bar}" style="fill:{BAR};stroke:none"/>{dots}\n'
+            f'<text x="{number(width / 2)}" y="22" text-anchor="middle" class="c244">{html.escape(title)}</text>'
+            f'<text x="{number(width - MARGIN)}" y="22" text-anchor="end" class="c244">{faster}</text>\n'
+            f'<g transform="translate({MARGIN:g} {number(TITLE_BAR + MARGIN)})">\n'
+            f"{chr(10).join(body)}\n"
+            "</g></svg>\n")
 
 
 def main():

@@ -1,5 +1,5 @@
-// Trains networks in the background: the program goes on at once, hears of their progress, and takes results
-// as they come. When one network is good enough, the trainings that have not ended are cancelled.
+// Trains networks in the background. The program continues at once, receives their progress, and takes
+// results as they arrive. When one network is good enough, it cancels the trainings that have not ended.
 //
 //   build/background_parfeval/background_parfeval FOLDER
 //
@@ -13,21 +13,21 @@
 using namespace lockstep;
 using namespace lockstep::pool;
 
-// What workers send while they train. Its members are named once more in `describe`, so that it could come
-// from another process too.
+// What workers send while they train. `describe` names its members, so that it could also come from another
+// process.
 struct Progress {
   std::string network{};
   int64_t epoch = 0;
   double accuracy = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("network", self.network, "which one");
-    field("epoch", self.epoch, "that has ended");
-    field("accuracy", self.accuracy, "on images held out");
+    field("network", self.network, "name of the network");
+    field("epoch", self.epoch, "epoch that has ended");
+    field("accuracy", self.accuracy, "accuracy on held-out images");
   };
 };
 
-// Trains one network, and tells the client at each validation. When its call is cancelled, fit ends by
-// itself.
+// Trains one network and tells the client about each validation. When its call is cancelled, fit ends
+// automatically.
 double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images,
                            int64_t epochs) {
   const train::TrainingRequest request{
@@ -43,19 +43,19 @@ void client(Session& session) {
   if (session.arguments().size() != 1)
     throw Error(ErrorCode::invalid_option, "no folder of images was named",
                 "usage: background_parfeval FOLDER");
-  const data::ImageFolder images(session.arguments().front());  // all trainings share it
+  const data::ImageFolder images(session.arguments().front());  // shared by all trainings
   const Pool pool = session.open_pool({.workers = 3});
   const DataQueue<Progress> queue(
-      [](const Progress& progress) {  // called here, at the client, for one value at a time
+      [](const Progress& progress) {  // called here, in the client, for one value at a time
         std::printf("  %s, epoch %lld: %.3f\n", progress.network.c_str(),
                     static_cast<long long>(progress.epoch), progress.accuracy);
       });
 
   const std::vector<std::string> networks{"mlp", "lenet", "digits_cnn"};
-  const std::vector<int64_t> epochs{2, 2, 1000};  // the last one would take all day
+  const std::vector<int64_t> epochs{2, 2, 1000};  // the last one would take very long
   std::vector<Future<double>> trainings;
   for (size_t i = 0; i < networks.size(); ++i) {
-    // Captured by value: when one training's error ends this function, the others may still run.
+    // Captured by value: when an error ends this function, other trainings may still run.
     trainings.push_back(
         pool.parfeval({.queue = queue}, [images, network = networks[i], epochs = epochs[i]](Worker& worker) {
           return train_in_background(worker, network, images, epochs);

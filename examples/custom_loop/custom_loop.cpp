@@ -1,11 +1,11 @@
-// Trains a network in a loop of your own, on one worker, on threads or on processes: the loop is the same,
-// and so are the weights, bit for bit. docs/map.md has it beside MATLAB's "Train Network in Parallel with
-// Custom Training Loop".
+// Trains a network in a custom loop, on one worker, on threads or on processes. The loop is the same, and so
+// are the weights, bit for bit. docs/map.md compares it with MATLAB's "Train Network in Parallel with Custom
+// Training Loop".
 //
-//   build/custom_loop/custom_loop FOLDER --workers 3      three threads; without a number one for each core
+//   build/custom_loop/custom_loop FOLDER --workers 3      three threads; without a number, one for each core
 //   build/custom_loop/custom_loop FOLDER --processes 2    two processes
 //   torchrun --no-python --nproc-per-node 2 build/custom_loop/custom_loop FOLDER    the ranks are the
-//   workers; so too mpirun, srun and lockstep run
+//   workers; mpirun, srun and lockstep run work too
 // FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
 // examples/own_network). Its last line:
 //   accuracy 0.875 on 200 images held out; weights 75f7ac9e4aeeb881
@@ -15,8 +15,8 @@
 
 using namespace lockstep;
 
-// What goes to the workers and comes back are structs that tell the names of their members, for a worker may
-// be another process.
+// Inputs and results of workers are structs that describe their members, because a worker may be another
+// process.
 struct Settings {
   std::string folder{};
   int64_t epochs = 3;
@@ -24,11 +24,11 @@ struct Settings {
   int64_t processes = 0;
   train::Precision precision = train::Precision::single;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("folder", self.folder, "of images");
-    field("epochs", self.epochs, "passes over them", at_least(1));
+    field("folder", self.folder, "folder of images");
+    field("epochs", self.epochs, "passes over the images", at_least(1));
     field("workers", self.workers, "threads; 0: one for each core", at_least(0));
-    field("processes", self.processes, "instead of threads", at_least(0));
-    field("precision", self.precision, "of the layers: 32-true, 64-true, bf16-mixed, fp16-mixed");
+    field("processes", self.processes, "processes, instead of threads", at_least(0));
+    field("precision", self.precision, "precision of the layers: 32-true, 64-true, bf16-mixed, fp16-mixed");
   };
 };
 
@@ -36,8 +36,8 @@ struct Progress {
   int64_t epoch = 0;
   double loss = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("epoch", self.epoch, "that has ended");
-    field("loss", self.loss, "of its last mini-batch");
+    field("epoch", self.epoch, "epoch that has ended");
+    field("loss", self.loss, "loss of its last mini-batch");
   };
 };
 
@@ -46,20 +46,20 @@ struct Trained {
   int64_t held_out = 0;
   std::string weights{};
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("accuracy", self.accuracy, "on images held out");
-    field("held-out", self.held_out, "how many they are");
-    field("weights", self.weights, "their hash");
+    field("accuracy", self.accuracy, "accuracy on held-out images");
+    field("held-out", self.held_out, "number of held-out images");
+    field("weights", self.weights, "hash of the weights");
   };
 };
 
-// The loop, run by every worker. Each has the shards of worker.share(); exchange adds those of all.
+// The loop. Every worker runs it for the shards of its worker.share(); exchange adds the sums of all workers.
 Trained train_by_hand(Worker& worker, const Settings& settings) {
   const auto [images, held_out] = data::ImageFolder(settings.folder).split(0.8, {.seed = 1});
-  // Equal weights everywhere.
+  // All workers have equal weights.
   const train::BuildOptions build{.seed = 1, .precision = settings.precision};
   const auto model = train::build(worker, nn::find_network("digits_cnn"), images, build);
   train::Sgdm sgdm(model.parameters(), {.learning_rate = 0.01, .momentum = 0.9});
-  // Threads share the images, so each is decoded once. Their pixels have the type of the weights.
+  // Threads share the images, so each image is decoded once. Pixels have the type of the weights.
   const data::QueueOptions options{.mini_batch_size = 128,
                                    .order = {.seed = 1},
                                    .epochs = settings.epochs,
@@ -70,8 +70,9 @@ Trained train_by_hand(Worker& worker, const Settings& settings) {
       return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
     });
     const auto whole =
-        train::exchange(worker, own);  // loss, gradients and batch norms' statistics of the whole mini-batch
-    sgdm.step(whole.gradients);  // fp16-mixed: none where a gradient is not finite, as PyTorch's GradScaler
+        train::exchange(worker, own);  // loss, gradients and batch-norm statistics of the whole mini-batch
+    sgdm.step(
+        whole.gradients);  // fp16-mixed: no step where a gradient is not finite, as in PyTorch's GradScaler
     if (batch.ends_epoch && worker.rank() == 0) worker.send(Progress{batch.cursor.epoch + 1, whole.loss});
   }
   return {train::accuracy(model, held_out, worker.comm()), held_out.size(), as_hex(model.hash())};

@@ -1,4 +1,4 @@
-// Trains a network of your own, a plain torch::nn::Module, on a folder that holds a folder of images for each
+// Trains your own network, a plain torch::nn::Module, on a folder that has a subfolder of images for each
 // class.
 //
 //   scripts/build && cmake --install build/release --prefix ~/lockstep
@@ -7,7 +7,7 @@
 //   mkdir digits && tar -xzf data/digits-png.tar.gz -C digits --strip-components=1
 //   build/own_network/own_network digits
 //
-// Its last line: accuracy 0.97 or so on 1000 images it has not seen; the weights are in
+// Its last line: accuracy 0.97 or so on 1000 images that it has not seen. The weights are in
 // runs/own_network-001/model.safetensors
 #include <cstdio>
 
@@ -42,7 +42,7 @@ void client(Session& session) {
   const auto network =
       nn::network("own_network", [](const nn::NetworkInput& input) { return OwnNetwork(input); });
   const data::ImageFolder images(session.arguments().front());
-  // Every core trains; the weights are the same bits on one core and on all.
+  // All cores train; the weights have the same bits on one core and on all.
   const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const io::Event& event) {
     if (event.kind != "validation") return io::Control::go;
     const double accuracy = io::number(event, "accuracy");
@@ -53,5 +53,5 @@ void client(Session& session) {
               result.weights.c_str());
 }
 
-// Prints what goes wrong, with a hint, and gives the exit status.
+// Prints an error with its hint, and returns the exit status.
 int main(int argc, char** argv) { return run(argc, argv, {}, client); }

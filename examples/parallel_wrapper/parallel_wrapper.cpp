@@ -1,5 +1,5 @@
-// Deeplearning4j's tutorial on several devices, in its own words: two replicas of LeNet train side by side on
-// mini-batches of 128 of their own, and after every three of them both become their average.
+// Deeplearning4j's tutorial on several devices, with its names. Two replicas of LeNet train in parallel, each
+// on its own mini-batches of 128 images. After every three mini-batches, both replicas become their average.
 //
 //   scripts/build && cmake --install build/release --prefix ~/lockstep
 //   cmake -S examples/parallel_wrapper -B build/parallel_wrapper -DCMAKE_PREFIX_PATH=~/lockstep
@@ -17,12 +17,12 @@ using namespace lockstep;
 void client(Session& session) {
   if (session.arguments().size() != 1)
     throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: parallel_wrapper FOLDER");
-  // LeNet of the tutorial: 20 and 50 filters of 5 x 5, each with max pooling, then 500 units; weights by
+  // The tutorial's LeNet: 20 and 50 filters of 5 x 5, each with max pooling, then 500 units; weights by
   // Xavier.
   const nn::Network lenet = nn::find_network("lenet");
   const data::Dataset images = data::open_source(session.arguments().front()).dataset;
 
-  // What a NeuralNetConfiguration says there. The mini-batch is of each replica, as a DataSet is there.
+  // The tutorial's NeuralNetConfiguration. Each replica has a mini-batch of this size, like a DataSet there.
   const train::Options configuration{
       .mini_batch_size = 128,
       .max_epochs = 3,
@@ -36,17 +36,17 @@ void client(Session& session) {
   int averages = 0;
   train::ParallelWrapper wrapper =
       train::ParallelWrapper::Builder(lenet, configuration)
-          .workers(2)              // replicas; they train on as many cores as there are, or in turn on one
+          .workers(2)              // replicas; they train on all cores, or one after the other on one core
           .prefetch_buffer(24)     // mini-batches read ahead
           .averaging_frequency(3)  // mini-batches of each replica between two averages
-          .average_updaters(true)  // the momentum too, not only the weights
-          .report_score_after_averaging(true)  // and the averaging's time
+          .average_updaters(true)  // also averages the momentum
+          .report_score_after_averaging(true)  // also reports the time of averaging
           .listener([&](const io::Event& event) {
             averages += event.kind == "average";
-            return io::Control::go;  // or stop, as wrapper.stop_fit() does from elsewhere
+            return io::Control::go;  // or stop, as wrapper.stop_fit() does from another thread
           })
           .build();
-  const train::Result result = wrapper.fit(images);  // a tenth of the images is held out to validate on
+  const train::Result result = wrapper.fit(images);  // a tenth of the images is held out for validation
 
   std::printf("accuracy %.3f after %d averages of 2 replicas\n", result.accuracy, averages);
 }

@@ -1,12 +1,11 @@
-// Long streams, trained on in pieces (truncated backpropagation through time): what an LSTM saw in an early
-// piece still counts in a later one where its state is carried over, and is lost where each piece is a
-// sequence by itself.
+// Trains on long streams in pieces (truncated backpropagation through time). An LSTM that carries its state
+// over remembers what it saw in an earlier piece. Where each piece is a separate sequence, this is lost.
 //
 //   build/stateful_lstm/stateful_lstm
 //
-// A stream is 60 time steps of noise. Its class is the sign of a mark at its very beginning, and is asked for
-// after each piece of 10 steps. Without memory only the first of six pieces can be told, the others are
-// guesses: about (1 + 5/2) / 6 = 0.58. The last line:
+// A stream is 60 time steps of noise. Its class is the sign of a mark at its beginning, and is predicted
+// after each piece of 10 steps. Without memory only the first of six pieces can be classified, and the others
+// are guesses: about (1 + 5/2) / 6 = 0.58. The last line:
 //   accuracy with state carried over: 1.00; each piece by itself: 0.54
 #include <cstdio>
 #include <random>
@@ -32,7 +31,7 @@ std::vector<data::Sequence> make_streams(int64_t count, unsigned seed) {
   return streams;
 }
 
-// The same pieces, each a sequence of its own.
+// The same pieces, each as a separate sequence.
 std::vector<data::Sequence> torn(const std::vector<data::Sequence>& streams) {
   std::vector<data::Sequence> pieces;
   for (const data::Sequence& stream : streams) {
@@ -54,7 +53,7 @@ data::Dataset dataset(std::vector<data::Sequence> sequences) {
 void client(Session&) {
   const nn::Network network =
       nn::read_network(Json::parse(R"([{"name": "lstm", "type": "lstm", "hidden": 16, "output": "last"},
-                                                               {"name": "fc", "type": "linear", "features": "classes"}])"),
+                                     {"name": "fc", "type": "linear", "features": "classes"}])"),
                        "small_lstm");
   const auto streams = make_streams(120, 1), held_out = make_streams(40, 2);
 

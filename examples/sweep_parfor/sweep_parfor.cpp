@@ -1,9 +1,9 @@
-// Trains one network at several learning rates, as many at a time as there are workers, and prints a table in
-// the order of the rates.
+// Trains one network at several learning rates, one trial on each worker, and prints a table in the order of
+// the rates.
 //
 //   build/sweep_parfor/sweep_parfor FOLDER             workers are threads of this program, one for each core
-//   build/sweep_parfor/sweep_parfor FOLDER processes   workers are processes; the task is the same, and so is
-//   the table
+//   build/sweep_parfor/sweep_parfor FOLDER processes   workers are processes; the task and the
+//   table are the same
 //
 // FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
 // examples/own_network). Its last line:
@@ -16,14 +16,14 @@
 using namespace lockstep;
 using namespace lockstep::pool;
 
-// What a trial needs and what it gives are structs that tell the names of their members, so that they can go
-// to another process and back.
+// The input and the result of a trial are structs that describe their members, so that they can be sent to
+// another process and back.
 struct Trial {
   std::string folder{};
   double learning_rate = 0.01;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("folder", self.folder, "images, a folder for each class");
-    field("learning-rate", self.learning_rate, "at the first step");
+    field("folder", self.folder, "folder that has a folder of images for each class");
+    field("learning-rate", self.learning_rate, "learning rate of the first step");
   };
 };
 
@@ -32,14 +32,14 @@ struct Score {
   double accuracy = 0;
   double seconds = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("learning-rate", self.learning_rate, "the trial's");
-    field("accuracy", self.accuracy, "on images held out");
-    field("seconds", self.seconds, "of training");
+    field("learning-rate", self.learning_rate, "learning rate of the trial");
+    field("accuracy", self.accuracy, "accuracy on held-out images");
+    field("seconds", self.seconds, "seconds of training");
   };
 };
 
-// A task: a plain function, run for one trial on one worker. In a task, fit takes that worker's core alone,
-// for the others have trials of their own; trials of one process share the decoded images.
+// A task: a plain function, run for one trial on one worker. In a task, fit uses only that worker's core,
+// because the others run other trials. Trials of one process share the decoded images.
 Score train_once(Worker& worker, const Trial& trial) {
   const train::TrainingRequest request{
       .folder = trial.folder,
@@ -50,7 +50,7 @@ Score train_once(Worker& worker, const Trial& trial) {
   return {trial.learning_rate, result.accuracy, result.seconds};
 }
 
-constexpr auto train_task = task<train_once>("train_once");  // its name is how another process finds it
+constexpr auto train_task = task<train_once>("train_once");  // another process finds it by this name
 
 int client(Session& session) {
   if (session.arguments().empty())

@@ -1,10 +1,10 @@
-// Gives a trained network a new head: its weights come from a safetensors file, the layers named by --head
-// start anew, for other classes than those it was trained on. The other layers stay as they are (--backbone
-// 0), or learn too, at a part of the rate.
+// Gives a trained network a new head. Its weights come from a safetensors file. The layers that --head names
+// start with new weights, for other classes than those it was trained on. The other layers stay as they are
+// (--backbone 0) or learn too, at a fraction of the learning rate.
 //
-//   build/transfer_head/transfer_head FOLDER model.safetensors                                  digits_cnn,
-//   whose last layer is "10" build/transfer_head/transfer_head FOLDER squeezenet.safetensors --network
-//   squeezenet --head classifier.1 --backbone 0
+//   build/transfer_head/transfer_head FOLDER model.safetensors      digits_cnn, whose last layer is "10"
+//   build/transfer_head/transfer_head FOLDER squeezenet.safetensors
+//     --network squeezenet --head classifier.1 --backbone 0
 //
 // FOLDER holds a folder of images for each class. Its last line:
 //   accuracy 0.850 on 100 images held out; 115210 of 123090 learnables are of the new head "10"
@@ -24,18 +24,17 @@ struct Settings {
   int64_t epochs = 5;
   int64_t workers = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("network", self.network, "the one that the weights are of");
-    field("head", self.head, "its layer that starts anew");
-    field("backbone", self.backbone, "learn-rate factor of the other layers; 0: they are frozen",
-          between(0, 1));
-    field("learning-rate", self.learning_rate, "of the head", above(0));
+    field("network", self.network, "network of the weights");
+    field("head", self.head, "layer that starts with new weights");
+    field("backbone", self.backbone, "learning rate factor of the other layers; 0: frozen", between(0, 1));
+    field("learning-rate", self.learning_rate, "learning rate of the head", above(0));
     field("mini-batch-size", self.mini_batch_size, "samples in a step", at_least(2));
     field("epochs", self.epochs, "passes over the images", at_least(1));
     field("workers", self.workers, "threads; 0: one for each core", at_least(0));
   };
 };
 
-// A rule of our own: momentum-free, and the backbone is drawn back to where it started (L2-SP: Li,
+// A custom rule: without momentum, and the backbone is drawn back to its initial weights (L2-SP: Li,
 // Grandvalet, Davoine 2018).
 void step(const train::BuiltModel& model, const std::vector<at::Tensor>& gradients,
           const std::map<std::string, at::Tensor>& start, const Settings& settings) {
@@ -51,7 +50,7 @@ void step(const train::BuiltModel& model, const std::vector<at::Tensor>& gradien
 void client(Session& session) {
   const auto& words = session.arguments();
   if (words.size() < 2 || words.size() % 2 != 0)
-    throw Error(ErrorCode::invalid_option, "images and weights are to be named",
+    throw Error(ErrorCode::invalid_option, "no images or no weights were named",
                 "usage: transfer_head FOLDER WEIGHTS [--OPTION VALUE]...");
   Settings settings;
   for (size_t i = 2; i < words.size(); i += 2)

@@ -76,14 +76,15 @@ class Damage(runs.TestFolders, unittest.TestCase):
         whole = self.folder / "not torn"
         shutil.copytree(self.stopped, whole)
         for folder in (output, whole):
-            self.assertIn("going on after step 1", runs.train(self.digits, folder, "--resume"))
+            self.assertIn("continuing after step 1", runs.train(self.digits, folder, "--resume"))
         self.assertEqual(runs.weights(output), runs.weights(whole))
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 
     def test_checkpoint_of_another_run(self):
         output, checkpoint = self.damaged("swapped")
         other = self.folder / "other"
-        runs.train(self.digits, other, "--validation", self.held_out, *runs.SMALL, "--seed", "3", "--network", "mlp", "--max-time", "0.001")
+        runs.train(self.digits, other, "--validation", self.held_out, *runs.SMALL, "--seed", "3", "--network", "mlp",
+                   "--max-time", "0.001")
         shutil.rmtree(checkpoint)
         shutil.copytree(runs.checkpoints(other)[-1], checkpoint)
         self.resume_fails(output, "the checkpoint is of another run", status=2)
@@ -91,7 +92,8 @@ class Damage(runs.TestFolders, unittest.TestCase):
     def test_two_programs(self):
         output = self.folder / "shared"
         arguments = ["train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "5000"]
-        first = subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        first = subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
         try:
             while not (output / "options.json").exists():
                 self.assertIsNone(first.poll())

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A disk that fills up during training: one clear error, the last checkpoint intact, and the same bits after space is freed."""
+"""A disk that fills up during training: one clear error, the last checkpoint intact, and the same bits after space is
+freed."""
 
 import os
 import pathlib
@@ -13,7 +14,8 @@ INSIDE = "--inside"
 
 
 def mount_is_possible():
-    return subprocess.run(["unshare", "--map-root-user", "--mount", "true"], check=False, capture_output=True).returncode == 0
+    return subprocess.run(["unshare", "--map-root-user", "--mount", "true"], check=False,
+                          capture_output=True).returncode == 0
 
 
 def inside(folder):
@@ -33,14 +35,16 @@ def inside(folder):
     free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
     ballast.write_bytes(bytes(free - checkpoint // 2))
     printed = runs.train(train, output, "--resume", status=1)
-    assert printed.count("lockstep: ") == 1 and "No space left on device" in printed and "hint: free some space" in printed, printed
-    assert [runs.checkpoint_step(path) for path in runs.checkpoints(output)] == [1], "the checkpoint of before must be there"
+    assert printed.count(
+        "lockstep: ") == 1 and "No space left on device" in printed and "hint: free some space" in printed, printed
+    assert [runs.checkpoint_step(path)
+            for path in runs.checkpoints(output)] == [1], "the checkpoint of before must be there"
     printed = runs.train(train, output, "--resume", status=1)
     assert "No space left on device" in printed, printed
     assert [runs.checkpoint_step(path) for path in runs.checkpoints(output)] == [1]
     ballast.unlink()
     printed = runs.train(train, output, "--resume", "--workers", "1")
-    assert "going on after step 1" in printed, printed
+    assert "continuing after step 1" in printed, printed
     assert runs.weights(output) == runs.weights(folder / "whole"), "other weights than a run whose disk was never full"
     print("all as expected")
 
@@ -49,10 +53,13 @@ def main():
     if sys.argv[1:2] == [INSIDE]:
         inside(pathlib.Path(sys.argv[2]))
     elif not mount_is_possible():
-        runs.skip("anything, for unshare --map-root-user --mount is refused here, and this needs a file system of its own", "run it as root")
+        runs.skip(
+            "anything, for unshare --map-root-user --mount is refused here, and this needs a file system of its own",
+            "run it as root")
     else:
         with runs.temporary_folder() as name:
-            sys.exit(subprocess.run(["unshare", "--map-root-user", "--mount", sys.executable, __file__, INSIDE, name], check=False).returncode)
+            sys.exit(subprocess.run(["unshare", "--map-root-user", "--mount", sys.executable, __file__, INSIDE, name],
+                                    check=False).returncode)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs that are killed with SIGKILL and resumed with other workers have the same weights as a run that was left alone.
 
-usage: kill_test.py [--all]     3 kills, or with --all or LOCKSTEP_LONG=1 50: 20 before the first checkpoint, 10 inside a checkpoint's writing, 20 anywhere
+usage: kill_test.py [--all]     3 kills; with --all or LOCKSTEP_LONG=1, 50 kills: 20 before the first checkpoint,
+                                10 while a checkpoint is written, 20 at any time
 """
 
 import collections
@@ -17,7 +18,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs
 
-ARGUMENTS = [*runs.SMALL, "--max-epochs", "4", "--mini-batch-size", "16", "--checkpoint-every", "6", "--validate-every", "6", "--augment", "shift", "--optimizer", "adamw"]
+ARGUMENTS = [*runs.SMALL, "--max-epochs", "4", "--mini-batch-size", "16", "--checkpoint-every", "6", "--validate-every",
+             "6", "--augment", "shift", "--optimizer", "adamw"]
 WORKERS = [1, 2, 3, 4, 8]
 BEFORE = "before the first checkpoint"
 INSIDE = "inside a checkpoint's writing"
@@ -40,8 +42,10 @@ class Kills:
 
     def start(self, output, workers, slow):
         environment = {**os.environ, **(runs.slow_fsync(SLOW_MILLISECONDS) if slow else {})}
-        return subprocess.Popen(runs.command("train", self.train, "--output", output, "--validation", self.held_out, *ARGUMENTS, "--workers", workers),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+        return subprocess.Popen(runs.command("train", self.train, "--output", output, "--validation", self.held_out,
+                                             *ARGUMENTS, "--workers", workers),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                env=environment)
 
     def kill_when(self, process, output, moment):
         """Kills when moment(output) holds; gives whether the program was still there to be killed."""
@@ -73,15 +77,18 @@ class Kills:
         again = ["--validation", self.held_out, *ARGUMENTS, "--workers", after]
         begun = (output / "options.json").exists()
         printed = runs.train(self.train, output, *again, "--resume", status=0 if begun else 1)
-        wanted = f"going on after step {step}" if complete else "the run has no checkpoint yet, so it starts anew"
+        wanted = f"continuing after step {step}" if complete else "the run has no checkpoint yet, so it starts again"
         if not begun:
             wanted = "ended before it had written its options.json"
             runs.train(self.train, output, *again)
         said = wanted in printed or "is finished" in printed
         same = runs.weights(output) == self.expected
-        rest = [path.name for path in output.rglob("*") if path.name.endswith(".part") or path.name.startswith(".unfinished")]
-        self.rows.append((number, kind, f"{before} -> {after}", step if complete else "-", "yes" if half else "", "yes" if same else "NO", "" if said else f"NOT SAID: {wanted}", " ".join(rest)))
-        print("  ".join(str(cell).ljust(width) for cell, width in zip(self.rows[-1], (3, 30, 7, 4, 9, 5, 9, 9))).rstrip(), flush=True)
+        rest = [path.name for path in output.rglob("*") if path.name.endswith(".part")
+                or path.name.startswith(".unfinished")]
+        self.rows.append((number, kind, f"{before} -> {after}", step if complete else "-", "yes" if half else "", "yes"
+                          if same else "NO", "" if said else f"NOT SAID: {wanted}", " ".join(rest)))
+        print("  ".join(str(cell).ljust(width) for cell, width in zip(self.rows[-1], (3, 30, 7, 4, 9, 5, 9, 9))).rstrip(
+            ), flush=True)
         shutil.rmtree(output, ignore_errors=True)
         return same and said and not rest
 
@@ -111,7 +118,8 @@ class Kills:
 
         def moment(output):
             for folder in half_made(output):
-                seen.setdefault(folder.name.removeprefix(".unfinished-"), time.monotonic() + self.random.random() * SECONDS_IN_CHECKPOINT)
+                seen.setdefault(folder.name.removeprefix(".unfinished-"), time.monotonic()
+                                + self.random.random() * SECONDS_IN_CHECKPOINT)
                 due = list(seen.values())
                 if len(due) > passed and time.monotonic() >= due[-1]:
                     return True
@@ -149,12 +157,17 @@ def main():
     if not os.environ.get("LOCKSTEP_SLOW_FSYNC"):
         built = runs.PROGRAM.parent.parent / "lib" / "lockstep_slow_fsync.so"
         if not built.exists():
-            sys.exit(f"LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync, and {built} is not there (build lockstep_slow_fsync)")
+            sys.exit(
+                f"LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync, and {built} is not there (build "
+                "lockstep_slow_fsync)")
         os.environ["LOCKSTEP_SLOW_FSYNC"] = str(built)
     with runs.temporary_folder() as name:
         kills = Kills(pathlib.Path(name))
-        print(f"alone: {kills.seconds:.1f} s, {kills.expected[0]}\n#    killed                          workers  from  half-made  same", flush=True)
-        good = [kill() for kill, amount in zip((kills.before_first_checkpoint, kills.in_checkpoint, kills.anywhere), amounts) for _ in range(amount)]
+        print(
+            f"alone: {kills.seconds:.1f} s, {kills.expected[0]}\n#    killed                          workers  from  "
+            "half-made  same", flush=True)
+        good = [kill() for kill, amount in zip((kills.before_first_checkpoint, kills.in_checkpoint, kills.anywhere),
+                                               amounts) for _ in range(amount)]
         counts = collections.Counter(row[5] for row in kills.rows)
         print(f"{counts['yes']} of {len(good)} have the weights of the run that was left alone")
         sys.exit(0 if all(good) else 1)

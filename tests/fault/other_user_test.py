@@ -43,7 +43,8 @@ def group_memory_of(process):
 
 
 def start(*words, environment=None):
-    log = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would be full soon: c10d notes each of the stranger's calls
+    # a pipe that nobody reads would be full soon: c10d notes each of the stranger's calls
+    log = tempfile.TemporaryFile("w+")
     process = subprocess.Popen(runs.command(*words), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                env={**os.environ, **(environment or {})})
     process.log = log
@@ -155,7 +156,8 @@ class OtherUser(runs.TestFolders, unittest.TestCase):
 
     def test_a_pool_of_ranks(self):
         def printed(*words):
-            done = subprocess.run([str(word) for word in [*words, CUSTOM_LOOP, self.digits, "--epochs", 1]], timeout=120,
+            done = subprocess.run([str(word) for word in [*words, CUSTOM_LOOP, self.digits, "--epochs", 1]],
+                                  timeout=120,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
             return done.stdout
 

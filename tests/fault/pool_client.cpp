@@ -1,5 +1,5 @@
-// Opens a pool of three processes, prints their ids, and lets them go round in a collective until it is
-// killed (pool_test.py).
+// Opens a pool of three processes, prints their ids, and repeats a collective in them until it is killed
+// (pool_test.py).
 #include <cstdio>
 
 #include "lockstep/pool/run.h"
@@ -14,7 +14,7 @@ void circle(Worker& worker) {
   while (true) worker.comm().all_reduce({large}, comm::Reduction::mean);
 }
 
-// Does not look at its stop token and makes no call that would end.
+// Ignores its stop token and makes no call that would end.
 void spin(Worker&) {
   volatile int64_t count = 0;
   while (true) count = count + 1;

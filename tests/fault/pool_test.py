@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A client of a pool of processes is killed, by SIGKILL and by Ctrl-C's SIGINT, at any moment: a second later no process and no shared memory is left.
+"""A client of a pool of processes is killed, by SIGKILL and by Ctrl-C's SIGINT, at any moment: a second later no
+process and no shared memory is left.
 
 usage: pool_test.py PROGRAM [TRIALS]
-       pool_test.py PROGRAM --whole UNIT_TEST   200 trials, then 100 times a worker is killed and stopped in every collective by the unit test of pools
+       pool_test.py PROGRAM --whole UNIT_TEST   200 trials, then 100 times the unit test of pools that kills and stops
+                                                a worker in every collective
 """
 
 import os
@@ -21,7 +23,7 @@ WORKER = b"--lockstep-worker"
 
 
 def workers_of(client):
-    """Processes that were started as this client's workers, whoever is their parent by now."""
+    """Processes that were started as this client's workers, whatever their parent is now."""
     found = []
     for path in pathlib.Path("/proc").iterdir():
         if not path.name.isdigit():
@@ -42,8 +44,10 @@ def shared_memory():
 
 def trial(program, how, sent, pause):
     before = shared_memory()
-    client = subprocess.Popen([program, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background has it ignored
+    client = subprocess.Popen([program, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              stdin=subprocess.DEVNULL, start_new_session=True,
+                              # a job in the background has it ignored
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     client.stdout.readline()
     time.sleep(pause)
     seen = len(workers_of(client.pid))
@@ -62,20 +66,26 @@ def trial(program, how, sent, pause):
         left = workers_of(client.pid)
     seconds = time.monotonic() - started
     files = shared_memory() - before
-    print(f"{how:9s} {sent.name:8s} after {pause:.3f} s: {seen} workers, gone after {seconds:.3f} s{' FILES LEFT ' + ' '.join(files) if files else ''}", flush=True)
+    print(
+        f"{how:9s} {sent.name:8s} after {pause:.3f} s: {seen} workers, gone after {seconds:.3f} "
+        f"s{' FILES LEFT ' + ' '.join(files) if files else ''}", flush=True)
     for process in left:
         os.kill(process, signal.SIGKILL)
     return not left and not files and seconds <= SECONDS
 
 
 def lose_workers(unit_test):
-    """Whether no repeat failed. Each kills a worker in every collective, one by one, and stops one in every collective, all at once."""
+    """Whether no repeat failed. Each kills a worker in every collective, one by one, and stops one in every collective,
+    all at once."""
     started = time.monotonic()
     names = "Processes.AKilledWorkerIsNamedInEveryCollective:Processes.AStoppedWorkerIsNamedInEveryCollective"
-    done = subprocess.run([unit_test, f"--gtest_filter={names}", f"--gtest_repeat={WHOLE_REPEATS}", "--gtest_brief=1"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([unit_test, f"--gtest_filter={names}", f"--gtest_repeat={WHOLE_REPEATS}", "--gtest_brief=1"],
+                          stdout=subprocess.PIPE, text=True)
     failed = [line for line in done.stdout.splitlines() if "Failure" in line or "FAILED" in line]
     print("\n".join(failed))
-    print(f"{WHOLE_REPEATS} repeats of a killed and a stopped worker in every collective in {time.monotonic() - started:.0f} s, {len(failed)} lines of failure", flush=True)
+    print(
+        f"{WHOLE_REPEATS} repeats of a killed and a stopped worker in every collective in "
+        f"{time.monotonic() - started:.0f} s, {len(failed)} lines of failure", flush=True)
     return done.returncode == 0 and not failed
 
 

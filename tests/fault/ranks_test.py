@@ -32,8 +32,11 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
     def start(self, name, communicator, *options):
         """A launcher of ranks that train, and the ranks' processes."""
         output = self.folder / name
-        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, runs.PROGRAM, "train", self.digits, "--output", output, *runs.SMALL, *options, "--max-epochs", "100000", "--communicator", communicator),
-                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, runs.PROGRAM, "train", self.digits, "--output",
+                                                 output, *runs.SMALL, *options, "--max-epochs", "100000",
+                                                 "--communicator", communicator),
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True)
         while not runs.of_kind(output, "step") and launcher.poll() is None:
             time.sleep(0.02)
         ranks = self.ranks_of(launcher.pid)
@@ -50,7 +53,8 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         self.assertEqual(launcher.returncode, 128 + signal.SIGKILL, printed)
         self.assertRegex(printed, rf"rank {rank} on \S+ \(process {ranks[rank]}\) was killed by signal 9")
         # By themselves, before the launcher asked them to.
-        self.assertEqual(len(re.findall(rf"lockstep: rank {rank} \(process {ranks[rank]}\) on \S+ died", printed)), RANKS - 1, printed)
+        self.assertEqual(len(re.findall(rf"lockstep: rank {rank} \(process {ranks[rank]}\) on \S+ died", printed)),
+                         RANKS - 1, printed)
         for process in ranks.values():
             self.assertFalse(os.path.exists(f"/proc/{process}"))
 
@@ -60,8 +64,9 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         os.kill(ranks[rank], signal.SIGSTOP)
         noted = []
         for line in launcher.stdout:
-            noted += [time.monotonic() - start] if re.search(rf"rank {rank} \(process {ranks[rank]}\) on \S+ has given no sign of life for 4 s", line) else []
-        self.assertEqual(launcher.wait(timeout=60), 1, "130 is for who was interrupted")
+            noted += [time.monotonic() - start] if re.search(
+                rf"rank {rank} \(process {ranks[rank]}\) on \S+ has given no sign of life for 4 s", line) else []
+        self.assertEqual(launcher.wait(timeout=60), 1, "130 means interrupted")
         launcher.stdout.close()
         self.assertGreaterEqual(len(noted), RANKS - 1)
         self.assertLess(noted[0], SECONDS_TO_END)
@@ -87,8 +92,12 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
                 output = self.folder / f"left-{communicator}"
                 with socket.create_server(("127.0.0.1", 0)) as probe:
                     port = probe.getsockname()[1]
-                ranks = [subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "100000", "--communicator", communicator), stdin=subprocess.DEVNULL,
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+                ranks = [subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL,
+                                                       "--max-epochs", "100000", "--communicator", communicator),
+                                          stdin=subprocess.DEVNULL,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                          env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
                          for rank in range(2)]
                 for rank in ranks:
                     self.addCleanup(rank.kill)
@@ -97,7 +106,9 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
                 ranks[1].send_signal(signal.SIGSTOP)
                 printed = ranks[0].communicate(timeout=60)[0]
                 self.assertEqual(ranks[0].returncode, 1, printed)
-                self.assertRegex(printed, rf"lockstep: rank 1 \(process {ranks[1].pid}\) on \S+ has given no sign of life for 4 s")
+                self.assertRegex(printed,
+                                 rf"lockstep: rank 1 \(process {ranks[1].pid}\) on \S+ has given no sign of life for 4 "
+                                 r"s")
                 ranks[1].kill()
                 ranks[1].communicate()
 

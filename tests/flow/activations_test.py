@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `lockstep predict --layer` writes: safetensors and CSV, the same for any number of workers, equal to what the network goes on to say."""
+"""What `lockstep predict --layer` writes: safetensors and CSV, the same for any number of workers, equal to what the
+network goes on to say."""
 
 import csv
 import io
@@ -39,11 +40,13 @@ class Activations(runs.TestFolders, unittest.TestCase):
         super().setUpClass()
         cls.digits_cnn, cls.squeezenet = cls.folder / "digits_cnn", cls.folder / "squeezenet"
         runs.train(cls.digits, cls.digits_cnn, *runs.SMALL)
-        runs.train(cls.digits, cls.squeezenet, "--network", "squeezenet", "--image-size", "33x33", "--max-steps", 3, "--mini-batch-size", 32)
+        runs.train(cls.digits, cls.squeezenet, "--network", "squeezenet", "--image-size", "33x33", "--max-steps", 3,
+                   "--mini-batch-size", 32)
 
     def layer(self, run, name, *options, inputs=None):
         output = self.folder / "layer.safetensors"
-        self.assertEqual(runs.run("predict", run, *(inputs or [self.held_out]), "--layer", name, "--output", output, *options), "")
+        self.assertEqual(runs.run("predict", run, *(inputs or [self.held_out]), "--layer", name, "--output", output,
+                                  *options), "")
         return output
 
     def test_the_last_layer_is_what_scores_are_made_of(self):
@@ -61,11 +64,13 @@ class Activations(runs.TestFolders, unittest.TestCase):
                         self.assertAlmostEqual(got, expected, places=6)
 
     def test_any_layer_for_any_number_of_workers(self):
-        for run, name, shape in ((self.digits_cnn, "4", [20, 8, 8]), (self.digits_cnn, "5", [20, 8, 8]), (self.squeezenet, "features.3.expand3x3", None)):
+        for run, name, shape in ((self.digits_cnn, "4", [20, 8, 8]), (self.digits_cnn, "5", [20, 8, 8]),
+                                 (self.squeezenet, "features.3.expand3x3", None)):
             inputs = [self.held_out, self.digits / "3"]
             expected = self.layer(run, name, "--workers", 1, inputs=inputs).read_bytes()
             for options in (["--workers", 2], ["--workers", 3]):
-                self.assertEqual(self.layer(run, name, *options, inputs=inputs).read_bytes(), expected, f"{run.name} {name}")
+                self.assertEqual(self.layer(run, name, *options, inputs=inputs).read_bytes(), expected,
+                                 f"{run.name} {name}")
             if shape:
                 self.assertEqual(read_safetensors(self.folder / "layer.safetensors")[0]["activations"][0], [60, *shape])
 
@@ -82,7 +87,8 @@ class Activations(runs.TestFolders, unittest.TestCase):
         rows = list(csv.reader(io.StringIO(output.read_text())))
         tensors, metadata = read_safetensors(self.layer(self.digits_cnn, "8"))
         (_, channels, height, width), numbers = tensors["activations"]
-        self.assertEqual(rows[0][:3] + rows[0][-1:], ["file", "target", "0.0.0", f"{channels - 1}.{height - 1}.{width - 1}"])
+        self.assertEqual(rows[0][:3] + rows[0][-1:],
+                         ["file", "target", "0.0.0", f"{channels - 1}.{height - 1}.{width - 1}"])
         self.assertEqual([row[0] for row in rows[1:]], json.loads(metadata["files"]))
         read_back = [struct.unpack("<f", struct.pack("<f", float(cell)))[0] for row in rows[1:] for cell in row[2:]]
         self.assertEqual(read_back, numbers)
@@ -103,14 +109,16 @@ class Activations(runs.TestFolders, unittest.TestCase):
         tensors, _ = read_safetensors(self.layer(run, "fc", inputs=[data]))
         predictions = json.loads(runs.run("predict", run, data, "--format", "json"))
         for number, one in enumerate(predictions):
-            for got, expected in zip(softmax(tensors["activations"][1][number * 3:number * 3 + 3]), one["scores"].values()):
+            for got, expected in zip(softmax(tensors["activations"][1][number * 3:number * 3 + 3]),
+                                     one["scores"].values()):
                 self.assertAlmostEqual(got, expected, places=5)
         self.assertEqual(len(tensors["lengths"][1]), 50)
 
     def test_steps_of_sequences_end_in_zeros(self):
         data, run, network = self.folder / "more.ts", self.folder / "deep", self.folder / "deep.json"
         sequences.write_ts(data, 30, seed=2)
-        network.write_text(json.dumps([{"type": "gru", "hidden": 5, "output": "sequence"}, {"type": "lstm", "hidden": 4}, {"type": "linear", "features": "classes"}]))
+        network.write_text(json.dumps([{"type": "gru", "hidden": 5, "output": "sequence"},
+                                       {"type": "lstm", "hidden": 4}, {"type": "linear", "features": "classes"}]))
         runs.train(data, run, "--network", network, "--max-epochs", 1)
         tensors, _ = read_safetensors(self.layer(run, "0", inputs=[data]))
         shape, numbers = tensors["activations"]
@@ -123,13 +131,20 @@ class Activations(runs.TestFolders, unittest.TestCase):
                 self.assertFalse(any(row[length:]))
 
     def test_wrong_names_and_formats(self):
-        printed = runs.run("predict", self.squeezenet, self.held_out, "--layer", "features.3.expand3", "--output", self.folder / "none", status=2)
+        printed = runs.run("predict", self.squeezenet, self.held_out, "--layer", "features.3.expand3", "--output",
+                           self.folder / "none", status=2)
         self.assertIn('no layer "features.3.expand3"', printed)
         self.assertIn('did you mean "features.3.expand', printed)
-        self.assertIn("add --output FILE", runs.run("predict", self.digits_cnn, self.held_out, "--layer", "10", status=2))
-        self.assertIn("--layer NAME", runs.run("predict", self.digits_cnn, self.held_out, "--format", "safetensors", status=2))
-        self.assertIn("not written as JSON", runs.run("predict", self.digits_cnn, self.held_out, "--layer", "10", "--format", "json", status=2))
-        self.assertIn("no/where", runs.run("predict", self.digits_cnn, self.held_out, "--layer", "10", "--output", self.folder / "no/where", status=1))
+        self.assertIn("add --output FILE",
+                      runs.run("predict", self.digits_cnn, self.held_out, "--layer", "10", status=2))
+        self.assertIn("--layer NAME",
+                      runs.run("predict", self.digits_cnn, self.held_out, "--format", "safetensors", status=2))
+        self.assertIn("not written as JSON",
+                      runs.run("predict", self.digits_cnn, self.held_out, "--layer", "10", "--format", "json",
+                               status=2))
+        self.assertIn("no/where",
+                      runs.run("predict", self.digits_cnn, self.held_out, "--layer", "10", "--output",
+                               self.folder / "no/where", status=1))
         self.assertEqual(list(self.folder.glob("*.part")), [])
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""--exchange average: what it is equal to, resumes between averages, what it says. Equal bits for any number of workers: same_weights_test.py."""
+"""--exchange average: what it is equal to, resumes between averages, what it says. Equal bits for any number of
+workers: same_weights_test.py."""
 
 import array
 import json
@@ -30,11 +31,14 @@ class Averaging(runs.TestFolders, unittest.TestCase):
         return output, printed
 
     def test_one_replica_averaged_at_every_step_is_plain_training(self):
-        for name, options in {"batch norm": ["--gradient-clip", "0.5"], "lenet": ["--network", "lenet", "--image-size", "20x20", "--optimizer", "adam"],
-                              "dropout": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "3"], "bf16": ["--precision", "bf16-mixed", "--accumulate", "2"]}.items():
+        for name, options in {"batch norm": ["--gradient-clip", "0.5"],
+                              "lenet": ["--network", "lenet", "--image-size", "20x20", "--optimizer", "adam"],
+                              "dropout": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "3"],
+                              "bf16": ["--precision", "bf16-mixed", "--accumulate", "2"]}.items():
             with self.subTest(name):
                 plain, _ = self.train_run(f"{name} plain", *options, "--shards", "1")
-                averaged, _ = self.train_run(f"{name} averaged", *options, "--shards", "1", "--exchange", "average", "--averaging-frequency", "1")
+                averaged, _ = self.train_run(f"{name} averaged", *options, "--shards", "1", "--exchange", "average",
+                                             "--averaging-frequency", "1")
                 self.assertEqual(runs.weights(averaged), runs.weights(plain))
 
     def test_replicas_averaged_at_every_step_of_plain_sgd_are_the_mean_gradient(self):
@@ -46,7 +50,9 @@ class Averaging(runs.TestFolders, unittest.TestCase):
         self.assertLess(largest, 1e-14)
 
     def test_resume_between_averages(self):
-        for name, options in {"momentum averaged": [], "outer optimizer, states kept": ["--average-updaters=false", "--optimizer", "adam", "--outer-optimizer", "nesterov"]}.items():
+        for name, options in {"momentum averaged": [],
+                              "outer optimizer, states kept": ["--average-updaters=false", "--optimizer", "adam",
+                                                               "--outer-optimizer", "nesterov"]}.items():
             with self.subTest(name):
                 options = [*AVERAGE, "--averaging-frequency", "3", *options]
                 whole, _ = self.train_run(f"{name} whole", *options, "--workers", "4")
@@ -58,7 +64,8 @@ class Averaging(runs.TestFolders, unittest.TestCase):
                 self.assertEqual(runs.weights(parts), runs.weights(whole))
 
     def test_what_is_due_waits_for_the_next_average(self):
-        output, printed = self.train_run("due", *AVERAGE, "--averaging-frequency", "3", "--checkpoint-every", "5", "--report-score-after-averaging", "--workers", "2")
+        output, printed = self.train_run("due", *AVERAGE, "--averaging-frequency", "3", "--checkpoint-every", "5",
+                                         "--report-score-after-averaging", "--workers", "2")
         averages = runs.of_kind(output, "average")
         self.assertEqual([event["step"] for event in averages], [3, 6, 9, 12, 14])
         self.assertEqual([event["step"] for event in runs.of_kind(output, "validation")], [9, 14])
@@ -67,21 +74,30 @@ class Averaging(runs.TestFolders, unittest.TestCase):
         for event in averages:
             self.assertEqual(event["values"]["score"], losses[event["step"]])
             self.assertGreaterEqual(event["values"]["seconds"], 0)
-            self.assertIn(f"averaged score {event['values']['score']:.4f} after step {event['step']}, averaging time ", printed)
+            self.assertIn(f"averaged score {event['values']['score']:.4f} after step {event['step']}, averaging time ",
+                          printed)
         self.assertEqual(runs.checkpoint_step(runs.checkpoints(output)[0]), 2 * STEPS_PER_EPOCH)
 
     def test_replicas_are_the_workers_when_nobody_says(self):
         plan = runs.run("plan", self.digits, "--exchange", "average", "--workers", "3")
-        self.assertRegex(plan, r"(?m)^replicas +3 +one a worker")
-        self.assertRegex(plan, r"(?m)^mini-batch +128 a replica +")
-        self.assertRegex(plan, r"(?m)^same weights +yes +for any number of workers with --shards 3; without it, other workers mean other replicas")
+        self.assertRegex(plan, r"(?m)^replicas +3 +one for each worker")
+        self.assertRegex(plan, r"(?m)^mini-batch +128 per replica +")
+        self.assertRegex(
+            plan, r"(?m)^same weights +yes +for any number of workers with --shards 3; without it, another number of workers "
+                  r"means other replicas")
 
     def test_refusals(self):
-        for options, said in {("--averaging-frequency", "3"): "--averaging-frequency 3 means nothing with --exchange tree",
-                              ("--exchange", "average", "--scale-with-workers", "batch"): "--scale-with-workers has nothing to scale",
-                              ("--exchange", "average", "--precision", "fp16-mixed"): "--precision fp16-mixed does not go with --exchange average: a step is skipped for all",
-                              ("--exchange", "powersgd", "--precision", "fp16-mixed"): "--precision fp16-mixed does not go with --exchange powersgd",
-                              ("--exchange", "average", "--averaging-frequency", "0"): "it must be a whole number from 1 to"}.items():
+        for options, said in {("--averaging-frequency",
+                               "3"): "--averaging-frequency 3 has no effect with --exchange tree",
+                              ("--exchange", "average", "--scale-with-workers",
+                               "batch"): "--scale-with-workers has nothing to scale",
+                              ("--exchange", "average", "--precision",
+                               "fp16-mixed"): "--precision fp16-mixed cannot be combined with --exchange average: all "
+                                              "workers skip the same steps",
+                              ("--exchange", "powersgd", "--precision",
+                               "fp16-mixed"): "--precision fp16-mixed cannot be combined with --exchange powersgd",
+                              ("--exchange", "average", "--averaging-frequency",
+                               "0"): "it must be a whole number from 1 to"}.items():
             with self.subTest(said):
                 self.assertIn(said, runs.run("plan", self.digits, *options, status=2))
 

@@ -17,7 +17,8 @@ def main():
     with runs.temporary_folder() as name:
         folder = pathlib.Path(name)
         runs.write_digits({folder / "digits": 400})
-        printed = subprocess.run([program, folder / "digits"], cwd=folder, check=True, stdout=subprocess.PIPE, text=True, timeout=runs.SECONDS_PER_RUN).stdout
+        printed = subprocess.run([program, folder / "digits"], cwd=folder, check=True, stdout=subprocess.PIPE,
+                                 text=True, timeout=runs.SECONDS_PER_RUN).stdout
         print(printed)
         for network in ("mlp", "lenet"):
             before = printed.partition(f"{network} has finished with accuracy ")[0]

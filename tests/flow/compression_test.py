@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Gradients in fewer bits: ranks keep equal weights and learn, and the plan says that their number counts; the number of their workers does not."""
+"""Gradients in fewer bits: ranks keep equal weights and learn, and the plan says that their number counts; the number
+of their workers does not."""
 
 import unittest
 
 import runs
 
-OPTIONS = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "8", "--patience", "0", "--hash-every", "1"]
+OPTIONS = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "8", "--patience", "0",
+           "--hash-every", "1"]
 
 
 class Compression(runs.TestFolders, unittest.TestCase):
     def train(self, exchange, communicator):
         output = self.folder / f"{exchange}-{communicator}"
-        runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--validation", self.held_out, "--output", output, *OPTIONS, "--exchange", exchange, "--communicator", communicator)
+        runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--validation", self.held_out, "--output", output,
+                 *OPTIONS, "--exchange", exchange, "--communicator", communicator)
         return output
 
     def accuracy(self, output):
@@ -31,11 +34,13 @@ class Compression(runs.TestFolders, unittest.TestCase):
         options = [*OPTIONS, "--max-epochs", "1", "--max-steps", "3", "--normalize", "mean-std", "--gradient-clip", "1"]
         for exchange in ("bf16", "fp16", "powersgd"):
             expected = {}
-            for ranks, workers in runs.some([(1, 1), (1, 3), (3, 1), (3, 2)], [(1, 2), (1, 5)]):  # 8 shards over 3 ranks: 3, 3 and 2
+            # 8 shards over 3 ranks: 3, 3 and 2
+            for ranks, workers in runs.some([(1, 1), (1, 3), (3, 1), (3, 2)], [(1, 2), (1, 5)]):
                 with self.subTest(exchange=exchange, ranks=ranks, workers=workers):
                     output = self.folder / f"{exchange}-{ranks}-{workers}"
                     launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
-                    runs.run(*launcher, "train", self.digits, "--validation", self.held_out, "--output", output, *options, "--exchange", exchange, "--workers", workers)
+                    runs.run(*launcher, "train", self.digits, "--validation", self.held_out, "--output", output,
+                             *options, "--exchange", exchange, "--workers", workers)
                     self.assertEqual(runs.weights(output), expected.setdefault(ranks, runs.weights(output)))
                     self.assertIn("for any number of workers of a rank", runs.plan_line(output, "same weights"))
             self.assertNotEqual(expected[1], expected[3], "a rank rounds its own sum")

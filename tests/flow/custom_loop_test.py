@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/custom_loop: equal weights on threads, on processes and on a launcher's ranks, its lines, and the bits of `lockstep train` with the same settings, in each precision.
+"""examples/custom_loop: equal weights on threads, on processes and on a launcher's ranks, its lines, and the bits of
+`lockstep train` with the same settings, in each precision.
 
 usage: custom_loop_test.py PROGRAM
 """
@@ -14,7 +15,8 @@ import runs
 EPOCHS = 2
 PLACES = [["--workers", 1], ["--workers", 2], ["--workers", 3], ["--processes", 2]]
 # What the example's loop does, in the words of `lockstep train`.
-SAME = ["--network", "digits_cnn", "--seed", 1, "--validation-split", 0.2, "--mini-batch-size", 128, "--max-epochs", EPOCHS, "--patience", 0, "--learning-rate", 0.01,
+SAME = ["--network", "digits_cnn", "--seed", 1, "--validation-split", 0.2, "--mini-batch-size", 128, "--max-epochs",
+        EPOCHS, "--patience", 0, "--learning-rate", 0.01,
         "--lr-schedule", "constant", "--weight-decay", 0, "--shards", 8, "--workers", 2]
 # On few images: a processor takes long over float16.
 PRECISIONS = ["64-true", "bf16-mixed", "fp16-mixed"]
@@ -58,7 +60,10 @@ def main():
         printed["2 ranks"] = custom_loop(runs.PROGRAM, "run", "-n", 2, program, digits)
         first = next(iter(printed.values()))
         print(first)
-        expected = "".join(rf"Epoch: {epoch}, Loss: \d+\.\d{{4}}\n" for epoch in range(1, EPOCHS + 1)) + r"accuracy (0\.\d{3}) on 200 images held out; weights ([0-9a-f]{16})\n"
+        expected = "".join(rf"Epoch: {epoch}, Loss: \d+\.\d{{4}}\n"
+                           for epoch in range(1, EPOCHS
+                                              + 1)) + (r"accuracy (0\.\d{3}) on 200 images held out; weights "
+                                                       r"([0-9a-f]{16})\n")
         found = re.fullmatch(expected, first)
         if found is None:
             sys.exit("the example does not print what its head promises")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Installs the project, builds examples/own_network and README's program against it knowing nothing but CMAKE_PREFIX_PATH, and trains with
-them. Where they cannot read their images they say so as the program does.
+"""Installs the project, builds examples/own_network and README's program against it knowing nothing but
+CMAKE_PREFIX_PATH, and trains with them. Where they cannot read their images they say so as the program does.
 
 usage: example_test.py CMAKE BUILD-FOLDER WORK-FOLDER GENERATOR COMPILER
 """
@@ -16,7 +16,8 @@ import runs
 
 
 def checked(*command, **options):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **options)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
     return done.stdout
@@ -24,9 +25,11 @@ def checked(*command, **options):
 
 def failed(*command, status, **options):
     """What a command that has to fail with this status says on standard error."""
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False, **options)
     if done.returncode != status:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
+        sys.exit(
+            f"{' '.join(map(str, command))}\nended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
     return done.stderr
 
 
@@ -54,7 +57,8 @@ def check_readme(cmake, work, options, environment):
     (work / "build/data/digits").symlink_to(work / "digits")
     printed = checked(program, cwd=work, env=environment)
     print(printed)
-    if "epoch" not in printed or not re.search(r"^held-out accuracy 0\.\d{3}, weights in \S+$", printed.splitlines()[-1]):
+    if "epoch" not in printed or not re.search(r"^held-out accuracy 0\.\d{3}, weights in \S+$",
+                                               printed.splitlines()[-1]):
         sys.exit("README's program shows no progress, or not its last line")
 
 
@@ -66,15 +70,18 @@ def main():
     prefix, example = work / "prefix", work / "example"
     checked(cmake, "--install", built, "--prefix", prefix)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
-    options = ["-G", generator, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Release"]
+    options = ["-G", generator, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={compiler}",
+               "-DCMAKE_BUILD_TYPE=Release"]
     build(cmake, runs.ROOT / "examples/own_network", example, options, environment)
-    if "hint: check the path" not in failed(example / "own_network", work / "nowhere", status=1, cwd=work, env=environment):
+    if "hint: check the path" not in failed(example / "own_network", work / "nowhere", status=1, cwd=work,
+                                            env=environment):
         sys.exit("the example does not say that there are no images")
     digits = work / "digits"
     runs.write_digits({digits: 1000})
     printed = checked(example / "own_network", digits, cwd=work, env=environment)
     print(printed)
-    last = re.fullmatch(r"accuracy (\d\.\d{3}) on images it has not seen; the weights are in (\S+)", printed.splitlines()[-1])
+    last = re.fullmatch(r"accuracy (\d\.\d{3}) on images it has not seen; the weights are in (\S+)",
+                        printed.splitlines()[-1])
     if last is None or float(last[1]) < 0.5 or not (work / last[2]).exists():
         sys.exit("the example's last line is not what its head promises")
     check_readme(cmake, work, options, environment)

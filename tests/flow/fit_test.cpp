@@ -1,4 +1,4 @@
-// train::fit from C++: a network of one's own, observers, stops at awkward moments.
+// train::fit from C++: a user's own network, observers, stops at awkward moments.
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -160,7 +160,7 @@ TEST_F(FitTest, OwnNetworkHasTheSameBitsForAnyNumberOfWorkers) {
   }
 }
 
-// As a task in a pool does it, with its worker's communicator.
+// As in a task of a pool, with its worker's communicator.
 TEST_F(FitTest, TheRanksOfAGroupTrainOneNetwork) {
   const train::Result alone = fit(own_job(), options_of("alone", 2));
   for (const int64_t ranks : {2, 3}) {

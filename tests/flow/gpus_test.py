@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Several GPUs in one run, with stand-ins whose tensors lie on the CPU (stand_in/gpus.cpp): the same weights as on the CPU for any number of GPUs and workers.
+"""Several GPUs in one run, with stand-ins whose tensors lie on the CPU (stand_in/gpus.cpp): the same weights as on the
+CPU for any number of GPUs and workers.
 
-LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example.
-"""
+LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL
+the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example. """
 
 import json
 import os
@@ -15,15 +16,20 @@ import runs
 import sequences
 
 STAND_IN = pathlib.Path(os.environ.get("LOCKSTEP_STAND_IN", runs.ROOT / "build/release/tests/flow/stand_in"))
-FIT_ON_POOL = pathlib.Path(os.environ.get("LOCKSTEP_FIT_ON_POOL", runs.ROOT / "build/release/bin/lockstep_fit_on_pool_test"))
-CUSTOM_LOOP = pathlib.Path(os.environ.get("LOCKSTEP_CUSTOM_LOOP", runs.ROOT / "build/release/bin/lockstep_example_custom_loop"))
-PLACES = {"one": ["--execution", "gpu"], "all four": ["--execution", "multi-gpu"], "the pool of this machine": ["--execution", "parallel"], "two": ["--devices", "3,1"],
-          "two workers each": ["--execution", "multi-gpu", "--workers", "8"], "four workers on one": ["--devices", "2", "--workers", "4"]}
+FIT_ON_POOL = pathlib.Path(os.environ.get("LOCKSTEP_FIT_ON_POOL",
+                                          runs.ROOT / "build/release/bin/lockstep_fit_on_pool_test"))
+CUSTOM_LOOP = pathlib.Path(os.environ.get("LOCKSTEP_CUSTOM_LOOP",
+                                          runs.ROOT / "build/release/bin/lockstep_example_custom_loop"))
+PLACES = {"one": ["--execution", "gpu"], "all four": ["--execution", "multi-gpu"],
+          "the pool of this machine": ["--execution", "parallel"], "two": ["--devices", "3,1"],
+          "two workers each": ["--execution", "multi-gpu", "--workers", "8"],
+          "four workers on one": ["--devices", "2", "--workers", "4"]}
 GRADIENT_BYTES = 4 * 26_000  # about, of digits_cnn
 SETTINGS = {
     "digits_cnn": [],
     "64-true, clipped, accumulated": ["--precision", "64-true", "--gradient-clip", "0.5", "--accumulate", "2"],
-    "bf16-mixed, augmented, adamw": ["--precision", "bf16-mixed", "--augment", "flip,shift", "--optimizer", "adamw", "--normalize", "mean-std"],
+    "bf16-mixed, augmented, adamw": ["--precision", "bf16-mixed", "--augment", "flip,shift", "--optimizer", "adamw",
+                                     "--normalize", "mean-std"],
     "averaged": ["--exchange", "average", "--averaging-frequency", "3", "--shards", "8", "--mini-batch-size", "4"],
 }
 
@@ -58,7 +64,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         shutil.copy(STAND_IN / "liblockstep_cuda.so", cls.program.parent)
         cls.own_program, runs.PROGRAM = runs.PROGRAM, cls.program
         (cls.folder / "tmp").mkdir()
-        cls.environment = {"TMPDIR": str(cls.folder / "tmp"), "LD_LIBRARY_PATH": f"{STAND_IN}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+        cls.environment = {"TMPDIR": str(cls.folder / "tmp"),
+                           "LD_LIBRARY_PATH": f"{STAND_IN}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
     @classmethod
     def tearDownClass(cls):
@@ -87,15 +94,18 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         on_cpu, _ = self.train("processes cpu", "--execution", "cpu", *runs.SMALL)
         for workers in (1, 2):
             output = self.folder / f"processes {workers}"
-            self.run_here("run", "-n", 4, runs.PROGRAM, "train", self.digits, "--validation", self.held_out, "--output", output, *runs.SMALL, "--workers", workers)
+            self.run_here("run", "-n", 4, runs.PROGRAM, "train", self.digits, "--validation", self.held_out, "--output",
+                          output, *runs.SMALL, "--workers", workers)
             self.assertIn("gpu 0", runs.plan_line(output, "device"))
             self.assertEqual(runs.plan_line(output, "workers").split()[0], str(4 * workers))
             self.assertEqual(runs.weights(output), runs.weights(on_cpu))
-        answers = [self.run_here(*command, "evaluate", output, self.held_out, "--json") for command in ([], ["run", "-n", 3, runs.PROGRAM])]
+        answers = [self.run_here(*command, "evaluate", output, self.held_out, "--json")
+                   for command in ([], ["run", "-n", 3, runs.PROGRAM])]
         self.assertEqual(answers[0], answers[1])
 
     def test_a_rank_without_a_gpu_says_so(self):
-        printed = self.run_here("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--output", self.folder / "five", *runs.SMALL, status=1)
+        printed = self.run_here("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--output", self.folder / "five",
+                                *runs.SMALL, status=1)
         self.assertIn("there are 4 GPUs to use on this machine, and more ranks", printed)
 
     def test_the_plan_names_the_gpus_and_who_shares_them(self):
@@ -127,16 +137,20 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     def test_jpegs_decoded_on_gpus_give_the_same_weights_for_any_number(self):
         photos = self.folder / "photos"
         write_photos(photos, 40)
-        few = ["--decode", "gpu", "--network", "lenet", "--image-size", "18x17", "--mini-batch-size", "16", "--max-epochs", "2", "--augment", "flip", "--resize", "crop"]
+        few = ["--decode", "gpu", "--network", "lenet", "--image-size", "18x17", "--mini-batch-size", "16",
+               "--max-epochs", "2", "--augment", "flip", "--resize", "crop"]
         first, _ = self.train("decoded", "--execution", "gpu", *few, data=photos)
-        self.assertEqual(runs.plan_line(first, "decode"), "gpu JPEG by stand-in for nvJPEG; some levels off Pillow's")
+        self.assertEqual(runs.plan_line(first, "decode"), "gpu JPEG by stand-in for nvJPEG; several levels off Pillow's")
         self.assertIn("; jpeg stand-in for nvJPEG", runs.plan_line(first, "arithmetic"))
         exact, _ = self.train("decoded exactly", "--execution", "gpu", *few, "--decode", "exact", data=photos)
         self.assertNotEqual(runs.weights(first), runs.weights(exact))
         cache = ["--memory-share", "0", "--cache", self.folder / "decoded images"]
-        places = [("all four", PLACES["all four"]), ("two workers", ["--devices", "1", "--workers", "2"]), ("every epoch anew", ["--execution", "gpu", "--memory-share", "0"]),
-               ("into a cache", ["--execution", "gpu", *cache]), ("from the cache", ["--execution", "multi-gpu", *cache])]
-        for place, where in runs.some(places, [(place, where) for place, where in PLACES.items() if place != "all four"]):
+        places = [("all four", PLACES["all four"]), ("two workers", ["--devices", "1", "--workers", "2"]),
+                  ("every epoch anew", ["--execution", "gpu", "--memory-share", "0"]),
+               ("into a cache", ["--execution", "gpu", *cache]),
+                  ("from the cache", ["--execution", "multi-gpu", *cache])]
+        for place, where in runs.some(places,
+                                      [(place, where) for place, where in PLACES.items() if place != "all four"]):
             with self.subTest(place=place):
                 output, _ = self.train(f"decoded {place}", *where, *few, data=photos)
                 self.assertEqual(runs.weights(output), runs.weights(first))
@@ -155,25 +169,33 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(stopped), runs.weights(first))
 
         # A model is of use without a GPU too, where images are decoded exactly.
-        scores = {name: self.run_here("predict", run, photos, "--execution", where) for name, run, where in (("gpu", first, "gpu"), ("cpu", first, "cpu"), ("several", first, "multi-gpu"))}
+        scores = {name: self.run_here("predict", run, photos, "--execution", where)
+                  for name, run, where in (("gpu", first, "gpu"), ("cpu", first, "cpu"),
+                                           ("several", first, "multi-gpu"))}
         self.assertEqual(scores["gpu"], scores["several"])
         self.assertNotEqual(scores["gpu"], scores["cpu"])
 
     def test_a_machine_without_nvjpeg_refuses_to_decode_on_the_gpu(self):
         without = {**self.environment, "STAND_IN_WITHOUT_NVJPEG": "1"}
-        printed = runs.run("train", self.digits, "--decode", "gpu", "--output", self.folder / "without nvjpeg", status=1, environment=without)
-        self.assertIn("lockstep: --decode gpu cannot be: there is no nvJPEG\n  hint: --decode exact does without", printed)
+        printed = runs.run("train", self.digits, "--decode", "gpu", "--output", self.folder / "without nvjpeg",
+                           status=1, environment=without)
+        self.assertIn("lockstep: --decode gpu cannot be: there is no nvJPEG\n  hint: --decode exact does without",
+                      printed)
 
     def test_what_keeps_images_on_the_host_is_named(self):
         plan = self.run_here("plan", self.digits, "--execution", "gpu", "--augment", "flip")
         self.assertIn("--augment changes the images on the host", plan)
-        _, printed = self.train("refused", "--execution", "gpu", "--augment", "flip", "--resident", "on", *runs.SMALL, status=2)
+        _, printed = self.train("refused", "--execution", "gpu", "--augment", "flip", "--resident", "on", *runs.SMALL,
+                                status=2)
         self.assertIn("--resident on cannot be: --augment changes the images on the host", printed)
-        self.assertIn("draws random numbers", self.run_here("plan", self.digits, "--execution", "gpu", "--network", "squeezenet", "--image-size", "33x33", "--cuda-graphs"))
+        self.assertIn("draws random numbers",
+                      self.run_here("plan", self.digits, "--execution", "gpu", "--network", "squeezenet",
+                                    "--image-size", "33x33", "--cuda-graphs"))
 
     def test_a_run_with_images_on_the_gpu_goes_on_without(self):
         whole, _ = self.train("resident whole", "--execution", "cpu", *runs.SMALL)
-        output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--cuda-graphs", "--max-time", "0.001", *runs.SMALL)
+        output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--cuda-graphs", "--max-time",
+                               "0.001", *runs.SMALL)
         again = ["train", self.digits, "--output", output, "--resume"]
         self.run_here(*again, "--resident", "off", "--cuda-graphs=false", "--max-time", "0.001")
         self.run_here(*again, "--execution", "cpu")
@@ -198,14 +220,17 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(output), runs.weights(whole))
 
     def test_training_in_tasks_of_a_pool(self):
-        """The tests of fit and of loops of one's own in groups of threads and of processes, whose workers have a GPU each here."""
+        """The tests of fit and of custom loops in groups of threads and of processes, whose workers have a GPU
+        each here."""
         program = self.program.parent / FIT_ON_POOL.name
         shutil.copy(FIT_ON_POOL, program)
-        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=runs.SECONDS_PER_RUN, env={**os.environ, **self.environment})
+        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=runs.SECONDS_PER_RUN, env={**os.environ, **self.environment})
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_a_custom_loop_sends_its_gradients_from_gpu_to_gpu(self):
-        """Between threads by copies (fit_on_pool_test.cpp), between processes over the link, which counts here."""
+        """Between threads by copies (on_pool/custom_loop_test.cpp), between processes over the link, which counts here.
+"""
         program = self.program.parent / CUSTOM_LOOP.name
         shutil.copy(CUSTOM_LOOP, program)
         log = self.folder / "sent"
@@ -240,16 +265,19 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     def test_a_kept_backbone_is_the_same_on_several(self):
         small = ["--network", "squeezenet", *runs.SMALL, "--image-size", "33x33", "--max-epochs", "1"]
         first, _ = self.train("first", "--execution", "cpu", *small)
-        self.same_on_several("transfer", *small, "--weights", first / "model.safetensors", "--head", "new", "--freeze", "features.*", "--keep-features", "always")
+        self.same_on_several("transfer", *small, "--weights", first / "model.safetensors", "--head", "new", "--freeze",
+                             "features.*", "--keep-features", "always")
 
     def test_carried_states_are_the_same_on_several(self):
         waves = self.folder / "waves.ts"
         sequences.write_ts(waves, 40, seed=1)
-        self.same_on_several("sequences", "--tbptt-length", "4", "--max-epochs", "2", "--mini-batch-size", "8", data=waves)
+        self.same_on_several("sequences", "--tbptt-length", "4", "--max-epochs", "2", "--mini-batch-size", "8",
+                             data=waves)
 
     def test_scores_are_the_same_on_several(self):
         run, _ = self.train("model", "--execution", "cpu", *runs.SMALL)
-        answers = [json.loads(self.run_here("evaluate", run, self.held_out, "--json", *where)) for where in (["--execution", "cpu"], *PLACES.values())]
+        answers = [json.loads(self.run_here("evaluate", run, self.held_out, "--json", *where))
+                   for where in (["--execution", "cpu"], *PLACES.values())]
         for answer in answers[1:]:
             self.assertEqual(answer, answers[0])
 
@@ -260,7 +288,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertFalse(output.exists())
 
     def test_a_rank_that_fails_ends_the_run_with_its_own_words(self):
-        _, printed = self.train("diverged", "--execution", "multi-gpu", *runs.SMALL, "--learning-rate", "1e30", status=1)
+        _, printed = self.train("diverged", "--execution", "multi-gpu", *runs.SMALL, "--learning-rate", "1e30",
+                                status=1)
         self.assertIn("loss", printed)
 
 

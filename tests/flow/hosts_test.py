@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks on two machines train as one process does, over the network and without being asked to; one that is lost is named."""
+"""Ranks on two machines train as one process does, over the network and without being asked to; one that is lost is
+named."""
 
 import contextlib
 import os
@@ -17,7 +18,8 @@ SECONDS_TO_END = 6  # 5 to notice, and then to end
 
 class OnTwoMachines(runs.TestFolders, unittest.TestCase):
     def variables(self, rank, port):
-        return {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": machines.TwoMachines.address(0), "MASTER_PORT": str(port)}
+        return {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                "MASTER_ADDR": machines.TwoMachines.address(0), "MASTER_PORT": str(port)}
 
     def start_ranks(self, pair, output, *options, port=29511, **more):
         command = runs.command("train", self.digits, "--output", output, *OPTIONS, *options)
@@ -38,23 +40,28 @@ class OnTwoMachines(runs.TestFolders, unittest.TestCase):
             printed = [rank.communicate(timeout=60)[0] for rank in ranks]
         for rank, text in zip(ranks, printed):
             self.assertEqual(rank.returncode, 2, text)
-            self.assertIn("rank 1 is on machine-1 and rank 0 on machine-0, and only ranks of one user on one machine share memory", text)
+            self.assertIn("rank 1 is on machine-1 and rank 0 on machine-0, "
+                          "and only ranks of one user on one machine share memory", text)
 
     def test_a_pool_is_refused_on_both(self):
         example = pathlib.Path(runs.PROGRAM).parent / "lockstep_example_custom_loop"
         with machines.TwoMachines() as pair:
-            ranks = [pair.start(rank, example, self.digits, environment=self.variables(rank, 29511)) for rank in range(2)]
+            ranks = [pair.start(rank, example, self.digits, environment=self.variables(rank, 29511))
+                     for rank in range(2)]
             printed = [rank.communicate(timeout=60)[0] for rank in ranks]
         for rank, text in zip(ranks, printed):
             self.assertNotEqual(rank.returncode, 0)
-            self.assertRegex(text, r"rank 1 on machine-1 cannot reach rank 0 on machine-0: .*\n +hint: the ranks of a pool must run on one machine")
+            self.assertRegex(
+                text, r"rank 1 on machine-1 cannot reach rank 0 on machine-0: .*\n +hint: the ranks of a pool must run "
+                      r"on one machine")
 
     def test_a_loopback_between_machines(self):
         with machines.TwoMachines() as pair:
             ranks = self.start_ranks(pair, self.folder / "loopback", GLOO_SOCKET_IFNAME="lo")
             printed = [rank.communicate(timeout=60)[0] for rank in ranks]
         for text in printed:
-            self.assertRegex(text, r"rank 0 \(process \d+\) on machine-0 would be reached at 127.0.0.1, which no other machine can")
+            self.assertRegex(
+                text, r"rank 0 \(process \d+\) on machine-0 would be reached at 127.0.0.1, which no other machine can")
 
     def end_of_other(self, pair, ranks, rank, harm):
         """What the other rank says when this one is harmed in training, and after how many seconds it ends."""
@@ -69,7 +76,8 @@ class OnTwoMachines(runs.TestFolders, unittest.TestCase):
     def harmed(self, rank, harm, says):
         ranks = []
         with contextlib.ExitStack() as stack, machines.TwoMachines() as pair:
-            stack.callback(lambda: [(process.kill(), process.communicate()) for process in ranks])  # after the machines' end, which is that of all on them
+            # after the machines' end, which is that of all on them
+            stack.callback(lambda: [(process.kill(), process.communicate()) for process in ranks])
             printed, seconds = self.end_of_other(pair, ranks, rank, harm)
             self.assertRegex(printed, rf"rank {rank} \(process \d+\) on machine-{rank} {says}")
             self.assertLess(seconds, SECONDS_TO_END, printed)

@@ -1,4 +1,5 @@
-"""IDX files, the format of MNIST, made of folders of digits (8-bit grey PNG files), in the order in which the program takes those."""
+"""IDX files, the format of MNIST, made of folders of digits (8-bit grey PNG files), in the order in which the program
+takes those."""
 
 import gzip
 import struct
@@ -42,5 +43,7 @@ def write_idx(digits, folder, name="train"):
     height, width, _ = images[0]
     assert all(image[:2] == (height, width) for image in images)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(struct.pack(">IIII", 0x803, len(files), height, width) + b"".join(image[2] for image in images)))
-    (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, len(files)) + bytes(int(file.parent.name) for file in files))
+    (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(
+        gzip.compress(struct.pack(">IIII", 0x803, len(files), height, width) + b"".join(image[2] for image in images)))
+    (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, len(files))
+                                                       + bytes(int(file.parent.name) for file in files))

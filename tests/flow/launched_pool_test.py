@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A program that opens pools, started by launchers: rank 0 is the client, the ranks are its workers. All begin, fail and end together.
+"""A program that opens pools, started by launchers: rank 0 is the client, the ranks are its workers. All begin, fail
+and end together.
 
 usage: launched_pool_test.py CUSTOM_LOOP FIT_ON_POOL
 """
@@ -27,17 +28,20 @@ def free_port():
 
 
 def as_mpirun(rank, size):
-    return {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(size), "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": str(size),
+    return {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(size),
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": str(size),
             "PMIX_NAMESPACE": str(os.getpid())}
 
 
 def as_srun(rank, size):
-    return {"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": str(size), "SLURM_LOCALID": str(rank), "SLURM_STEP_TASKS_PER_NODE": str(size), "SLURM_JOB_ID": str(os.getpid())}
+    return {"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": str(size), "SLURM_LOCALID": str(rank),
+            "SLURM_STEP_TASKS_PER_NODE": str(size), "SLURM_JOB_ID": str(os.getpid())}
 
 
 class LaunchedPool(runs.TestFolders, unittest.TestCase):
     def start(self, words, environment=None):
-        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, **(environment or {})})
         self.addCleanup(process.kill)
         return process
@@ -59,9 +63,10 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
             self.assertEqual(self.launch(count, self.digits, "--epochs", 1)[0], expected)
 
     def test_fit_predict_evaluate_and_layer_outputs(self):
-        """fit_on_pool_test.cpp's table, whose pools are the ranks here."""
+        """The table of on_pool/every_place_test.cpp, whose pools are the ranks here."""
         for count in (2, 3):
-            words = [runs.PROGRAM, "run", "-n", count, FIT_ON_POOL, "--gtest_filter=FitOnPool.EveryPlaceGivesWhatOneProcessGives"]
+            words = [runs.PROGRAM, "run", "-n", count, FIT_ON_POOL,
+                     "--gtest_filter=FitOnPool.EveryPlaceGivesWhatOneProcessGives"]
             self.assertIn("[  PASSED  ] 1 test", self.end(self.start(words))[0])
 
     def test_mpirun_and_srun(self):
@@ -69,12 +74,15 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
         for variables in (as_mpirun, as_srun):
             with self.subTest(variables.__name__):
                 port = {"MASTER_PORT": free_port()}
-                ranks = [self.start([CUSTOM_LOOP, self.digits, "--epochs", 1], {**variables(rank, 2), **port}) for rank in (1, 0)]
+                ranks = [self.start([CUSTOM_LOOP, self.digits, "--epochs", 1], {**variables(rank, 2), **port})
+                         for rank in (1, 0)]
                 self.assertEqual([self.end(rank)[0] for rank in ranks], ["", expected])
 
     def test_another_number_of_workers_is_refused(self):
         said = self.launch(2, self.digits, "--workers", 3, status=2)[1]
-        self.assertIn("a pool of 3 cannot be opened: the launcher started 2 ranks, which are its workers\n  hint: start 3 ranks", said)
+        self.assertIn(
+            "a pool of 3 cannot be opened: the launcher started 2 ranks, which are its workers\n  hint: start 3 ranks",
+            said)
 
     def test_an_error_of_the_client_ends_all(self):
         said = self.launch(2, status=2)[1]
@@ -110,13 +118,17 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
             self.assertFalse(os.path.exists(f"/proc/{process}/exe"), said)
 
     def test_a_killed_rank_is_named(self):
-        self.lose(signal.SIGKILL, 1, [r"custom_loop: rank 1 \(process {process}\) on \S+ died", r"in train_by_hand, rank 1 of 3"])
+        self.lose(signal.SIGKILL, 1,
+                  [r"custom_loop: rank 1 \(process {process}\) on \S+ died", r"in train_by_hand, rank 1 of 3"])
 
     def test_a_stopped_rank_is_named(self):
-        self.lose(signal.SIGSTOP, 2, [r"custom_loop: rank 2 \(process {process}\) on \S+ said nothing for 3 s and was ended"])
+        self.lose(signal.SIGSTOP, 2,
+                  [r"custom_loop: rank 2 \(process {process}\) on \S+ said nothing for 3 s and was ended"])
 
     def test_a_killed_client_ends_all(self):
-        self.lose(signal.SIGKILL, 0, [r"\[rank 1\] rank 0 \(process {process}\) on \S+ died", r"rank 0 on \S+ \(process {process}\) was killed by signal 9"])
+        self.lose(signal.SIGKILL, 0,
+                  [r"\[rank 1\] rank 0 \(process {process}\) on \S+ died",
+                   r"rank 0 on \S+ \(process {process}\) was killed by signal 9"])
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ class Launched(runs.TestFolders):
         return launcher.communicate(timeout=runs.SECONDS_PER_RUN)[0]
 
     def check(self, output, launcher):
-        """That the launched training has the weights of one process, and that one rank spoke; gives what was printed."""
+        """That the launched training has the weights of one process, and that one rank spoke; gives what was printed.
+"""
         printed = self.printed_by(launcher)
         self.assertEqual(launcher.returncode, 0, printed)
         self.assertEqual(runs.weights(output), runs.weights(self.folder / "alone"))
@@ -50,22 +51,27 @@ class Launched(runs.TestFolders):
 
     def lose_a_rank(self, output, start, kill):
         """start(command) begins a long training, kill(process) ends its rank 1."""
-        launcher = start(["sh", "-c", NUMBERED, output, self.rank_variable, *self.train(output, "--max-epochs", "100000")])
+        launcher = start(["sh", "-c", NUMBERED, output, self.rank_variable,
+                          *self.train(output, "--max-epochs", "100000")])
         while not runs.of_kind(output, "step") and launcher.poll() is None:
             time.sleep(0.02)
         process = pathlib.Path(f"{output}-1").read_text().strip()
         kill(process)
         printed = self.printed_by(launcher)
         self.assertNotEqual(launcher.returncode, 0)
-        self.assertRegex(printed, rf"lockstep: rank 1 \(process {process}\) on \S+ died\n.*hint: start all ranks again with --output {output} --resume")
+        self.assertRegex(printed,
+                         rf"lockstep: rank 1 \(process {process}\) on \S+ died\n.*hint: start all ranks again with "
+                         rf"--output {output} --resume")
 
 
 class Mpirun(Launched, unittest.TestCase):
     rank_variable = "OMPI_COMM_WORLD_RANK"
 
     def start(self, *words):
-        launcher = ["mpirun", "-n", "2", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo", "--mca", "orte_tmpdir_base", self.folder]
-        return subprocess.Popen([str(word) for word in [*launcher, *words]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        launcher = ["mpirun", "-n", "2", "--oversubscribe", "--mca", "oob_tcp_if_include", "lo", "--mca",
+                    "orte_tmpdir_base", self.folder]
+        return subprocess.Popen([str(word) for word in [*launcher, *words]], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def test_same_weights(self):
         printed = self.check(self.folder / "ranks", self.start(*self.train(self.folder / "ranks")))
@@ -74,7 +80,8 @@ class Mpirun(Launched, unittest.TestCase):
     def test_a_killed_rank_is_named(self):
         # Seconds that mpirun lets pass twice; of itself it gives rank 0 one.
         patient = ["--mca", "odls_base_sigkill_timeout", "4"]
-        self.lose_a_rank(self.folder / "lost", lambda command: self.start(*patient, *command), lambda process: os.kill(int(process), signal.SIGKILL))
+        self.lose_a_rank(self.folder / "lost", lambda command: self.start(*patient, *command),
+                         lambda process: os.kill(int(process), signal.SIGKILL))
 
 
 class Srun(Launched, unittest.TestCase):
@@ -108,13 +115,15 @@ class Srun(Launched, unittest.TestCase):
 
     def test_mpirun_in_an_allocation(self):
         output = self.folder / "allocation"
-        launch = ["salloc", "--quiet", "-N2", "--ntasks-per-node=1", "mpirun", "-n", "2", "--mca", "orte_tmpdir_base", self.folder]
+        launch = ["salloc", "--quiet", "-N2", "--ntasks-per-node=1", "mpirun", "-n", "2", "--mca", "orte_tmpdir_base",
+                  self.folder]
         self.check(output, self.cluster.start(0, *launch, *self.train(output), environment=self.cluster.environment()))
         self.assertIn("on each of 2 ranks, over gloo at 10.77.0.1", runs.plan_line(output, "workers"))
 
     def test_nodes_that_know_their_own_name_as_a_loopback(self):
         for node in range(2):
-            self.cluster.know(node, {f"machine-{node}": "127.0.1.1", f"machine-{1 - node}": self.cluster.address(1 - node)})
+            self.cluster.know(node, {f"machine-{node}": "127.0.1.1",
+                                     f"machine-{1 - node}": self.cluster.address(1 - node)})
         self.check_two_nodes("loopback")
 
     def test_nodes_whose_names_nobody_knows(self):
@@ -126,7 +135,8 @@ class Srun(Launched, unittest.TestCase):
         for nodes in (1, 2):
             with self.subTest(nodes=nodes):
                 kill = lambda process, nodes=nodes: self.cluster.run(nodes - 1, "kill", "-KILL", process)
-                self.lose_a_rank(self.folder / f"lost-{nodes}", lambda command, nodes=nodes: self.cluster.srun(f"-N{nodes}", "-n2", *command), kill)
+                self.lose_a_rank(self.folder / f"lost-{nodes}", lambda command,
+                                 nodes=nodes: self.cluster.srun(f"-N{nodes}", "-n2", *command), kill)
 
 
 def main():

@@ -16,7 +16,8 @@ TORCH = ("libtorch", "libc10")
 
 def loaded_by(*arguments, stdin=subprocess.DEVNULL):
     """What the loader of the program says: every library that it or dlopen loads. And the exit status."""
-    done = subprocess.run(runs.command(*arguments), stdin=stdin, capture_output=True, timeout=runs.SECONDS_PER_RUN, check=False,
+    done = subprocess.run(runs.command(*arguments), stdin=stdin, capture_output=True, timeout=runs.SECONDS_PER_RUN,
+                          check=False,
                           env={**os.environ, "LD_DEBUG": "libs"})
     return done.stderr.decode(errors="replace"), done.returncode
 
@@ -28,8 +29,10 @@ class Light(unittest.TestCase):
             os.mkdir(source)
             with open(os.path.join(source, "file"), "w", encoding="ascii") as file:
                 file.write("text")
-            for arguments, status in ((["--version"], 0), (["--help"], 0), (["train", "--help"], 0), (["help", "predict"], 0), (["trian"], 2), (["train"], 2),
-                                      (["train", "x", "--workers", "-1"], 2), (["copy", source, os.path.join(folder, "copy")], 0), (["bench"], 0)):
+            for arguments, status in ((["--version"], 0), (["--help"], 0), (["train", "--help"], 0),
+                                      (["help", "predict"], 0), (["trian"], 2), (["train"], 2),
+                                      (["train", "x", "--workers", "-1"], 2),
+                                      (["copy", source, os.path.join(folder, "copy")], 0), (["bench"], 0)):
                 with self.subTest(arguments):
                     loaded, ended = loaded_by(*arguments)
                     self.assertEqual(ended, status, loaded[-2000:])
@@ -41,7 +44,9 @@ class Light(unittest.TestCase):
         self.assertIn("libtorch", loaded_by("network", "list")[0])
 
     def test_the_engine_is_the_same_process(self):
-        started = subprocess.Popen(runs.command("run", "-n", 1, "sh", "-c", "readlink /proc/$PPID/exe; tr '\\0' ' ' </proc/$PPID/cmdline; echo; echo $PPID"),
+        started = subprocess.Popen(runs.command("run", "-n", 1, "sh", "-c",
+                                                "readlink /proc/$PPID/exe; tr '\\0' ' ' </proc/$PPID/cmdline; echo; "
+                                                "echo $PPID"),
                                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         executable, words, process = started.communicate(timeout=runs.SECONDS_PER_RUN)[0].decode().splitlines()
         self.assertEqual(started.returncode, 0)
@@ -54,7 +59,9 @@ class Light(unittest.TestCase):
             alone = shutil.copy(runs.PROGRAM, folder)
             done = subprocess.run([alone, "doctor"], capture_output=True, timeout=runs.SECONDS_PER_RUN, check=False)
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr.decode(), r"^lockstep: cannot run lockstep doctor: the program lockstep-engine is neither .*\n  hint: .*\n$")
+            self.assertRegex(done.stderr.decode(),
+                             r"^lockstep: cannot run lockstep doctor: the program lockstep-engine is neither .*\n  "
+                             r"hint: .*\n$")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,10 @@ class TwoMachines:
     def __enter__(self):
         with self.stack:
             for machine in range(2):
-                holder = subprocess.Popen(["unshare", "--net", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child", "sh", "-c", f"hostname machine-{machine} && ip link set lo up && echo ready && exec sleep 1000"],
+                holder = subprocess.Popen(["unshare", "--net", "--pid", "--uts", "--fork", "--mount-proc",
+                                           "--kill-child", "sh", "-c",
+                                           f"hostname machine-{machine} && ip link set lo up && echo ready && exec "
+                                           "sleep 1000"],
                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
                 self.stack.callback(holder.wait)
                 self.stack.callback(holder.kill)
@@ -34,22 +37,27 @@ class TwoMachines:
 
     def join(self):
         wire = [f"ls{os.getpid() % 100000}{end}" for end in "ab"]
-        subprocess.run(["ip", "link", "add", wire[0], "netns", str(self.holders[0]), "type", "veth", "peer", "name", wire[1], "netns", str(self.holders[1])], check=True)
+        subprocess.run(["ip", "link", "add", wire[0], "netns", str(self.holders[0]), "type", "veth", "peer", "name",
+                        wire[1], "netns", str(self.holders[1])], check=True)
         for machine in range(2):
-            self.run(machine, "sh", "-c", f"ip link set {wire[machine]} name wire && ip address add {self.address(machine)}/24 dev wire && ip link set wire up")
+            self.run(machine, "sh", "-c",
+                     f"ip link set {wire[machine]} name wire && ip address add {self.address(machine)}/24 dev wire && "
+                     "ip link set wire up")
 
     @staticmethod
     def address(machine):
         return f"10.77.0.{machine + 1}"
 
     def command(self, machine, *words):
-        return ["nsenter", "--target", str(self.holders[machine]), "--net", "--pid", "--uts", "--mount", *map(str, words)]
+        return ["nsenter", "--target", str(self.holders[machine]), "--net", "--pid", "--uts", "--mount",
+                *map(str, words)]
 
     def run(self, machine, *words):
         subprocess.run(self.command(machine, *words), check=True, stdin=subprocess.DEVNULL)
 
     def start(self, machine, *words, environment=None):
-        return subprocess.Popen(self.command(machine, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **(environment or {})})
+        return subprocess.Popen(self.command(machine, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env={**os.environ, **(environment or {})})
 
 
 def require_two_machines():
@@ -58,4 +66,5 @@ def require_two_machines():
         with TwoMachines():
             pass
     except (OSError, subprocess.CalledProcessError) as reason:
-        runs.skip(f"anything, for two machines cannot be made here: {reason}", "run it as root, with unshare, nsenter and ip")
+        runs.skip(f"anything, for two machines cannot be made here: {reason}",
+                  "run it as root, with unshare, nsenter and ip")

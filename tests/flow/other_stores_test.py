@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""gs:// and abfss:// where there is no key or nobody answers: one error with a hint, in the time that docs/stores.md says."""
+"""gs:// and abfss:// where there is no key or nobody answers: one error with a hint, in the time that docs/stores.md
+says."""
 
 import contextlib
 import socket
@@ -42,7 +43,8 @@ class OtherStores(runs.TestFolders, unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as unused:
             nobody = f"127.0.0.1:{unused.getsockname()[1]}"
         # Neither this machine's keys nor its role, if it has any.
-        self.environment = {"HOME": str(self.folder), "GOOGLE_APPLICATION_CREDENTIALS": "", "GOOGLE_GCLOUD_ADC_PATH_OVERRIDE": "", "GCE_METADATA_ROOT": nobody}
+        self.environment = {"HOME": str(self.folder), "GOOGLE_APPLICATION_CREDENTIALS": "",
+                            "GOOGLE_GCLOUD_ADC_PATH_OVERRIDE": "", "GCE_METADATA_ROOT": nobody}
         start = time.monotonic()
         runs.run("plan", "gs://hush@bucket/x", status=2)  # refused before anything is opened
         self.starting = time.monotonic() - start
@@ -57,23 +59,30 @@ class OtherStores(runs.TestFolders, unittest.TestCase):
         self.assertLess(taken, seconds + 4 + self.starting, printed)  # the library itself has to be loaded
 
     def test_without_a_key(self):
-        told = ("gs://bucket/x", "no key was found", "GOOGLE_APPLICATION_CREDENTIALS is not set", "gs://anonymous@BUCKET")
+        told = ("gs://bucket/x", "no key was found", "GOOGLE_APPLICATION_CREDENTIALS is not set",
+                "gs://anonymous@BUCKET")
         self.fails(NO_KEY_SECONDS, 2, ["train", "gs://bucket/x", "--output", self.folder / "run"], *told)
         self.fails(NO_KEY_SECONDS, 2, ["copy", "gs://bucket/x", self.folder / "copy"], *told)
         self.fails(NO_KEY_SECONDS, 2, ["copy", self.digits, "gs://bucket/x"], *told)
-        self.fails(NO_KEY_SECONDS, 2, ["plan", "gs://bucket/x"], "which is not there", GOOGLE_APPLICATION_CREDENTIALS=str(self.folder / "none.json"))
+        self.fails(NO_KEY_SECONDS, 2, ["plan", "gs://bucket/x"], "which is not there",
+                   GOOGLE_APPLICATION_CREDENTIALS=str(self.folder / "none.json"))
 
     def test_a_machine_with_a_mute_service_or_that_of_another_cloud_has_no_role(self):
         for answer in (None, b"HTTP/1.1 200 OK\r\nServer: another\r\n\r\n"):
             with server(answer) as port:
-                self.fails(NO_KEY_SECONDS, 2, ["plan", "gs://bucket/x"], "no key was found", GCE_METADATA_ROOT=f"127.0.0.1:{port}")
+                self.fails(NO_KEY_SECONDS, 2, ["plan", "gs://bucket/x"], "no key was found",
+                           GCE_METADATA_ROOT=f"127.0.0.1:{port}")
 
     def test_a_server_that_is_mute_or_not_there(self):
         with server(None) as port:
-            self.fails(NO_ANSWER_SECONDS, 1, ["plan", f"abfss://account@127.0.0.1:{port}/box/x?enable_tls=false&credential_kind=anonymous"], "does not answer", "check the network")
+            self.fails(NO_ANSWER_SECONDS, 1,
+                       ["plan", f"abfss://account@127.0.0.1:{port}/box/x?enable_tls=false&credential_kind=anonymous"],
+                       "does not answer", "check the network")
             mute, nobody = f"127.0.0.1:{port}", self.environment["GCE_METADATA_ROOT"]
             for address in runs.some([mute], [nobody]):
-                self.fails(NO_ANSWER_SECONDS, 1, ["plan", f"gs://anonymous@bucket/x?scheme=http&endpoint_override={address}"], "does not answer", "check the network")
+                self.fails(NO_ANSWER_SECONDS, 1,
+                           ["plan", f"gs://anonymous@bucket/x?scheme=http&endpoint_override={address}"],
+                           "does not answer", "check the network")
 
 
 if __name__ == "__main__":

@@ -29,11 +29,11 @@ using testing::StartsWith;
 pool::Session* session = nullptr;
 
 constexpr int64_t kSide = 8;
-constexpr int64_t kMarked = 9;  // a pixel; the next has the same mark
+constexpr int64_t kMarked = 9;  // level of a pixel; the next pixel has the same
 
-// Two bright corners for two classes. Over a batch that has a marked image, memory runs out where it has
-// more than 255 - mark samples. Images 40 and 77 are marked: in order, and 32 in a step, those of the
-// second and third.
+// Two bright corners for two classes. For a batch that has a marked image, memory runs out if the batch has
+// more than 255 - mark samples. Images 40 and 77 are marked; with the images in order and 32 in a step, these
+// are in the second and the third step.
 class MarkedCorners : public data::Datastore {
  public:
   int64_t size() const override { return 100; }
@@ -56,7 +56,7 @@ class MarkedCorners : public data::Datastore {
   std::vector<std::string> classes_{"left", "right"};
 };
 
-// What a test may ask of a training, also in another process.
+// The settings of a training, also in another process.
 struct Trial {
   std::string output{};
   std::string network = "module";  // or graph
@@ -90,7 +90,7 @@ bool fits(const at::Tensor& images, bool hopeless) {
   return true;
 }
 
-// As if it took memory for its whole batch, in forward or in backward.
+// Behaves as if it allocated memory for its whole batch, in forward or in backward.
 at::Tensor with_memory(const Trial& trial, const at::Tensor& images,
                        const std::function<at::Tensor()>& forward) {
   if (trial.roomy || !at::GradMode::is_enabled() || fits(images, trial.hopeless)) return forward();
@@ -180,7 +180,7 @@ class OutOfMemory : public testing::Test {
            read_file(folder_ / run / "best.safetensors", 1 << 24);
   }
 
-  // Of each event of an attempt that tells of a split: steps done, pieces from then on.
+  // For each event of an attempt that reports a split: steps done, and pieces from then on.
   std::vector<std::pair<int64_t, int64_t>> splits(const std::string& run, int64_t attempt = 0) const {
     std::vector<std::pair<int64_t, int64_t>> splits;
     std::istringstream lines(read_file(
@@ -229,7 +229,7 @@ TEST_F(OutOfMemory, SplitsTheShardsOfAllProcessesWithEqualWeights) {
   }
 }
 
-// From the step that was split on, training is that with --accumulate.
+// From the step that was split on, training equals training with --accumulate.
 TEST_F(OutOfMemory, SplitFromTheFirstStepOnIsAccumulate) {
   const auto from_first = [&](const std::string& run, bool roomy, int64_t accumulate) {
     Trial one = trial(run, {{"workers", 2}, {"mini-batch-size", 100}, {"accumulate", accumulate}});

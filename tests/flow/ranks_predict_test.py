@@ -20,13 +20,16 @@ class RanksPredict(runs.TestFolders, unittest.TestCase):
         return runs.run("run", "-n", ranks, runs.PROGRAM, *words, status=status)
 
     def test_same_text_and_same_files(self):
-        for folder, ranks, options in [(self.held_out, 1, []), (self.held_out, 3, ["--mini-batch-size", "16"]), (self.held_out, 2, ["--workers", "2", "--communicator", "gloo"]),
+        for folder, ranks, options in [(self.held_out, 1, []), (self.held_out, 3, ["--mini-batch-size", "16"]),
+                                       (self.held_out, 2, ["--workers", "2", "--communicator", "gloo"]),
                                        (self.few, 3, [])]:
             with self.subTest(ranks=ranks, options=options):
                 batch = options[:2] if ranks == 3 else []
-                self.assertEqual(self.over(ranks, "evaluate", self.model, folder, "--json", *options), runs.run("evaluate", self.model, folder, "--json", *batch))
+                self.assertEqual(self.over(ranks, "evaluate", self.model, folder, "--json", *options),
+                                 runs.run("evaluate", self.model, folder, "--json", *batch))
                 ours, alone = self.folder / "ours.json", self.folder / "alone.json"
-                self.assertEqual(self.over(ranks, "predict", self.model, folder, self.few, "--output", ours, *options), "")
+                self.assertEqual(self.over(ranks, "predict", self.model, folder, self.few, "--output", ours, *options),
+                                 "")
                 runs.run("predict", self.model, folder, self.few, "--output", alone, *batch)
                 self.assertEqual(ours.read_bytes(), alone.read_bytes())
                 ours.unlink()
@@ -49,16 +52,19 @@ class RanksPredict(runs.TestFolders, unittest.TestCase):
         shutil.copytree(self.held_out, folder)
         bad = next((folder / "7").iterdir())
         bad.write_bytes(b"no image")
-        self.assertEqual(self.over(2, "evaluate", self.model, folder, "--on-bad-sample", "skip"), runs.run("evaluate", self.model, folder, "--on-bad-sample", "skip"))
+        self.assertEqual(self.over(2, "evaluate", self.model, folder, "--on-bad-sample", "skip"),
+                         runs.run("evaluate", self.model, folder, "--on-bad-sample", "skip"))
         printed = self.over(2, "evaluate", self.model, folder, status=1)
         self.assertIn(bad.name, printed)
 
     def test_another_model_on_a_rank(self):
         other = self.folder / "other"
         runs.train(self.digits, other, *runs.SMALL, "--seed", "1")
-        for words in (f'evaluate "$1" "{self.held_out}"', f'predict "$1" "{self.held_out}" --layer 2 --output "{self.folder / "none"}"'):
+        for words in (f'evaluate "$1" "{self.held_out}"',
+                      f'predict "$1" "{self.held_out}" --layer 2 --output "{self.folder / "none"}"'):
             script = f'[ $RANK = 1 ] && set -- "{other}" || set -- "{self.model}"; exec "{runs.PROGRAM}" {words}'
-            self.assertRegex(runs.run("run", "-n", 2, "sh", "-c", script, status=2), r"rank 1 on \S+ cannot work with rank 0: its weights is")
+            self.assertRegex(runs.run("run", "-n", 2, "sh", "-c", script, status=2),
+                             r"rank 1 on \S+ cannot work with rank 0: its weights is")
 
 
 if __name__ == "__main__":

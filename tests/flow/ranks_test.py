@@ -18,7 +18,8 @@ OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--accumulate", "2", "--augment"
 
 class Ranks(runs.TestFolders, unittest.TestCase):
     def train_ranks(self, count, output, *options, folder=None, status=0):
-        return runs.run("run", "-n", count, runs.PROGRAM, "train", folder or self.digits, "--output", output, *options, status=status)
+        return runs.run("run", "-n", count, runs.PROGRAM, "train", folder or self.digits, "--output", output, *options,
+                        status=status)
 
     def whole(self):
         output = self.folder / "whole"
@@ -29,7 +30,8 @@ class Ranks(runs.TestFolders, unittest.TestCase):
     def test_same_weights(self):
         expected = runs.weights(self.whole())
         losses = [event["values"]["loss"] for event in runs.of_kind(self.whole(), "step")]
-        for count, options in runs.some([(1, []), (2, ["--workers", 2]), (10, [])], [(2, []), (3, []), (3, ["--workers", 3])]):
+        for count, options in runs.some([(1, []), (2, ["--workers", 2]), (10, [])],
+                                        [(2, []), (3, []), (3, ["--workers", 3])]):
             with self.subTest(ranks=count, options=options):
                 output = self.folder / f"ranks-{count}-{len(options)}"
                 printed = self.train_ranks(count, output, "--validation", self.held_out, *OPTIONS, *options)
@@ -44,11 +46,13 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         options = ["--validation", self.held_out, *OPTIONS, "--network", network, "--max-steps", "6"]
         runs.train(self.digits, self.folder / "wide", *options)
         hidden = {}
-        for name, count, more in runs.some([("after", 2, ["--overlap=false"]), ("threads", 2, ["--workers", 2]), ("without-shards", 10, [])], [("beside", 2, [])]):
+        for name, count, more in runs.some([("after", 2, ["--overlap=false"]), ("threads", 2, ["--workers", 2]),
+                                            ("without-shards", 10, [])], [("beside", 2, [])]):
             with self.subTest(name):
                 self.train_ranks(count, self.folder / f"wide-{name}", *options, *more)
                 self.assertEqual(runs.weights(self.folder / f"wide-{name}"), runs.weights(self.folder / "wide"))
-                hidden[name] = sum(event["values"]["hidden_exchange_seconds"] for event in runs.of_kind(self.folder / f"wide-{name}", "step"))
+                hidden[name] = sum(event["values"]["hidden_exchange_seconds"]
+                                   for event in runs.of_kind(self.folder / f"wide-{name}", "step"))
         self.assertEqual(hidden["after"], 0)
 
     def test_patience_ends_all(self):
@@ -62,8 +66,10 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         output = self.folder / "resumed"
         long = [*OPTIONS, "--max-epochs", "60", "--checkpoint-every", "7"]
         runs.train(self.digits, self.folder / "long", "--validation", self.held_out, *long)
-        process = subprocess.Popen(runs.command("run", "-n", 3, runs.PROGRAM, "train", self.digits, "--output", output, "--validation", self.held_out, *long),
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(runs.command("run", "-n", 3, runs.PROGRAM, "train", self.digits, "--output", output,
+                                                "--validation", self.held_out, *long),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
         while not runs.of_kind(output, "validation") and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
@@ -83,9 +89,11 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         other = self.folder / "other"
         shutil.copytree(self.digits, other)
         next((other / "3").iterdir()).unlink()
-        script = f'[ $RANK = 1 ] && set -- "{other}" || set -- "{self.digits}"; exec "{runs.PROGRAM}" train "$1" --output "{self.folder / "mixed"}" --max-steps 3'
+        script = (f'[ $RANK = 1 ] && set -- "{other}" || set -- "{self.digits}"; exec "{runs.PROGRAM}" train "$1" '
+                  f'--output "{self.folder / "mixed"}" --max-steps 3')
         printed = runs.run("run", "-n", 2, "sh", "-c", script, status=2)
-        self.assertRegex(printed, rf'rank 1 on \S+ has other data in "{other}" than rank 0 in "{self.digits}": its images is')
+        self.assertRegex(printed,
+                         rf'rank 1 on \S+ has other data in "{other}" than rank 0 in "{self.digits}": its images is')
 
     def test_an_error_of_rank_0_is_told_to_all(self):
         printed = self.train_ranks(2, self.whole(), *OPTIONS, status=2)
@@ -94,8 +102,10 @@ class Ranks(runs.TestFolders, unittest.TestCase):
 
     def test_a_rank_that_waits_for_others_can_be_stopped(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            variables = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(silent.getsockname()[1])}
-            rank = subprocess.Popen(runs.command("train", self.digits), env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            variables = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": str(silent.getsockname()[1])}
+            rank = subprocess.Popen(runs.command("train", self.digits), env={**os.environ, **variables},
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(rank.kill)
             with silent.accept()[0]:
                 rank.terminate()
@@ -104,7 +114,9 @@ class Ranks(runs.TestFolders, unittest.TestCase):
     def test_ranks_that_wait_say_for_whom(self):
         def start(rank, *options):
             variables = {"RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            process = subprocess.Popen(runs.command("train", self.digits, *options), env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            process = subprocess.Popen(runs.command("train", self.digits, *options), env={**os.environ, **variables},
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       text=True)
             self.addCleanup(process.kill)
             return process
 
@@ -113,13 +125,19 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         alone = start(1, "--join-timeout", "6")
         printed = alone.communicate(timeout=60)[0]
         self.assertEqual(alone.returncode, 1)
-        self.assertEqual(printed.splitlines()[0], f"lockstep: rank 1 of 3 waits for rank 0 at 127.0.0.1:{port}: Connection refused")
-        self.assertRegex(printed, rf"\nlockstep: rank 1 of 3 on \S+ gave up after 6 s of waiting for rank 0 at 127.0.0.1:{port}: Connection refused\n  hint: are all ranks started, with the same MASTER_ADDR and MASTER_PORT\?\n$")
+        self.assertEqual(printed.splitlines()[0],
+                         f"lockstep: rank 1 of 3 waits for rank 0 at 127.0.0.1:{port}: Connection refused")
+        self.assertRegex(printed,
+                         r"\nlockstep: rank 1 of 3 on \S+ gave up after 6 s of waiting for rank 0 at "
+                         rf"127.0.0.1:{port}: Connection refused\n  hint: are all ranks started, with the same "
+                         r"MASTER_ADDR and MASTER_PORT\?\n$")
         two = [start(0, "--join-timeout", "6"), start(2, "--join-timeout", "60")]
         first = two[0].communicate(timeout=60)[0]
         self.assertEqual(two[0].returncode, 1)
         self.assertRegex(first, rf"lockstep: waiting for ranks? .*1.* of 3 at 127.0.0.1:{port}\n")
-        self.assertRegex(first, rf"lockstep: ranks? .*1.* of 3 did not come to rank 0 within 6 s, at 127.0.0.1:{port}\n  hint: are all ranks started, with the same MASTER_ADDR and MASTER_PORT\?\n")
+        self.assertRegex(
+            first, rf"lockstep: ranks? .*1.* of 3 did not come to rank 0 within 6 s, at 127.0.0.1:{port}\n  hint: are "
+                   r"all ranks started, with the same MASTER_ADDR and MASTER_PORT\?\n")
         two[1].communicate(timeout=60)
         self.assertEqual(two[1].returncode, 1)
 
@@ -127,7 +145,8 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
         with socket.create_server(("127.0.0.1", 0)) as probe:
             variables["MASTER_PORT"] = str(probe.getsockname()[1])
-        rank = subprocess.Popen(runs.command("train", self.digits), env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        rank = subprocess.Popen(runs.command("train", self.digits), env={**os.environ, **variables},
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(rank.kill)
         self.assertIn("waiting for rank 1 of 2", rank.stderr.readline())
         rank.send_signal(signal.SIGINT)
@@ -142,7 +161,8 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         self.assertEqual(printed, 3 * runs.run("evaluate", model, self.held_out, "--json"))
 
     def test_a_bad_environment_is_named(self):
-        printed = subprocess.run(runs.command("train", self.digits), env={**os.environ, "RANK": "3", "WORLD_SIZE": "2"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        printed = subprocess.run(runs.command("train", self.digits), env={**os.environ, "RANK": "3", "WORLD_SIZE": "2"},
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True, check=False).stdout
         self.assertIn('the environment variable RANK cannot be "3": it must be a number from 0 to 1', printed)
 
@@ -150,26 +170,34 @@ class Ranks(runs.TestFolders, unittest.TestCase):
 class Launcher(unittest.TestCase):
     def test_variables(self):
         printed = runs.run("run", "-n", 2, "env").splitlines()
-        for line in ["RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "TORCHELASTIC_RESTART_COUNT=0", "[rank 1] RANK=1", "[rank 1] LOCAL_RANK=1"]:
+        for line in ["RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                     "TORCHELASTIC_RESTART_COUNT=0", "[rank 1] RANK=1", "[rank 1] LOCAL_RANK=1"]:
             self.assertIn(line, printed)
 
     def test_tee_keeps_what_each_rank_writes(self):
         with runs.temporary_folder() as folder:
-            printed = runs.run("run", "-n", 2, "--tee", f"{folder}/new/logs", "sh", "-c", "echo out $RANK; echo error $RANK >&2; printf open")
-            self.assertEqual(sorted(printed.splitlines()), ["[rank 1] error 1", "[rank 1] open", "[rank 1] out 1", "error 0", "open", "out 0"])
+            printed = runs.run("run", "-n", 2, "--tee", f"{folder}/new/logs", "sh", "-c",
+                               "echo out $RANK; echo error $RANK >&2; printf open")
+            self.assertEqual(sorted(printed.splitlines()),
+                             ["[rank 1] error 1", "[rank 1] open", "[rank 1] out 1", "error 0", "open", "out 0"])
             for rank in range(2):
                 kept = pathlib.Path(folder, "new", "logs", f"rank-{rank}.log").read_text()
                 self.assertEqual(sorted(kept.splitlines()), [f"error {rank}", "open", f"out {rank}"])
 
     def test_the_first_failure_ends_the_others(self):
-        printed = runs.run("run", "-n", 3, "sh", "-c", '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 1000', status=7)
-        self.assertRegex(printed, r"rank 2 on \S+ \(process \d+\) ended with status 7; the others were ended\n  its last words:\n    no more paper")
+        printed = runs.run("run", "-n", 3, "sh", "-c",
+                           '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 1000', status=7)
+        self.assertRegex(printed,
+                         r"rank 2 on \S+ \(process \d+\) ended with status 7; the others were ended\n  its last "
+                         r"words:\n    no more paper")
 
     def test_a_program_that_is_not_there(self):
-        self.assertIn('cannot start "no-such-program": No such file or directory', runs.run("run", "-n", 2, "no-such-program", status=127))
+        self.assertIn('cannot start "no-such-program": No such file or directory',
+                      runs.run("run", "-n", 2, "no-such-program", status=127))
 
     def test_a_killed_launcher_leaves_nothing(self):
-        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "echo $$; exec sleep 100"), stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "echo $$; exec sleep 100"),
+                                   stdout=subprocess.PIPE, text=True)
         ranks = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
         process.kill()
         process.wait()

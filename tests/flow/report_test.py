@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`lockstep report`: one page that needs nothing else, with the run's curves, confusions and worst mistakes, whatever its files are called."""
+"""`lockstep report`: one page that needs nothing else, with the run's curves, confusions and worst mistakes, whatever
+its files are called."""
 
 import base64
 import html.parser
@@ -60,7 +61,9 @@ def grey_png(side, level):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     rows = b"".join(b"\0" + bytes((level + x * y) % 256 for x in range(side)) for y in range(side))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR",
+                                        struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0,
+                                                    0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 class Report(runs.TestFolders, unittest.TestCase):
@@ -106,10 +109,12 @@ class Report(runs.TestFolders, unittest.TestCase):
         for image in images:
             self.assertEqual(png_size(base64.b64decode(image["src"].split(",", 1)[1])), (28, 28))
         self.assertIn(f"{len(mistakes)} of 40 images of {self.held_out} are answered wrongly", page.text())
-        self.assertEqual(len(self.page_of(self.trained, self.held_out, "--images", 2, output=self.folder / "two.html").of("img")), 2)
+        self.assertEqual(len(self.page_of(self.trained, self.held_out, "--images", 2,
+                                          output=self.folder / "two.html").of("img")), 2)
 
     def test_the_same_page_for_any_number_of_workers(self):
-        pages = [self.page_of(self.trained, "--workers", workers, output=self.folder / f"{workers}.html").source for workers in (1, 3)]
+        pages = [self.page_of(self.trained, "--workers", workers, output=self.folder / f"{workers}.html").source
+                 for workers in (1, 3)]
         self.assertEqual(*pages)
 
     def test_hostile_names_are_shown_and_do_nothing(self):
@@ -117,7 +122,8 @@ class Report(runs.TestFolders, unittest.TestCase):
         for number, name in enumerate((HOSTILE, "plain")):
             (data / name).mkdir(parents=True)
             for image in range(12):
-                (data / name / f"{image}<b>bold{HOSTILE.replace('/', '')}.png").write_bytes(grey_png(9, image * 20 + number))
+                (data / name / f"{image}<b>bold{HOSTILE.replace('/', '')}.png").write_bytes(
+                    grey_png(9, image * 20 + number))
         runs.train(data, run, "--max-steps", 1, "--mini-batch-size", 8)
         page = self.page_of(run, data)
         self.assertNotIn("b", {tag for tag, attributes in page.elements if "bold" in str(attributes)})
@@ -137,7 +143,7 @@ class Report(runs.TestFolders, unittest.TestCase):
         runs.train(data, run, *runs.SMALL, "--max-steps", 3)
         (data / "3" / "more.png").write_bytes(grey_png(28, 0))
         runs.run("report", run)
-        self.assertIn("lists other files than it did when the run began", Page(run / "report.html").text())
+        self.assertIn("has other files than when the run began", Page(run / "report.html").text())
         shutil.rmtree(data)
         printed = runs.run("report", run)
         self.assertIn("cannot show confusions and mistakes", printed)

@@ -11,11 +11,14 @@ class Results(runs.TestFolders, unittest.TestCase):
     def setUpClass(cls):
         super().setUpClass()
         cls.one, cls.same, cls.other = (cls.folder / name for name in ("one", "same", "other"))
-        for output, options in {cls.one: ["--workers", "1"], cls.same: ["--workers", "3"], cls.other: ["--max-steps", "9", "--gradient-clip", "0.8"]}.items():
-            runs.train(cls.digits, output, "--validation", cls.held_out, *runs.SMALL, "--normalize", "mean-std", "--hash-every", "3", *options)
+        for output, options in {cls.one: ["--workers", "1"], cls.same: ["--workers", "3"],
+                                cls.other: ["--max-steps", "9", "--gradient-clip", "0.8"]}.items():
+            runs.train(cls.digits, output, "--validation", cls.held_out, *runs.SMALL, "--normalize", "mean-std",
+                       "--hash-every", "3", *options)
 
     def test_evaluate_and_predict(self):
-        for arguments in (["evaluate", self.one, self.held_out, "--json"], ["evaluate", self.one / "best.safetensors", self.digits], ["predict", self.one, self.digits],
+        for arguments in (["evaluate", self.one, self.held_out, "--json"],
+                          ["evaluate", self.one / "best.safetensors", self.digits], ["predict", self.one, self.digits],
                           ["predict", self.one, self.held_out, "--format", "json", "--mini-batch-size", "7"]):
             with self.subTest(arguments[0]):
                 expected = runs.run(*arguments, "--workers", "1")

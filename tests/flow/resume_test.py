@@ -11,7 +11,8 @@ STEPS_PER_EPOCH = 7  # of 203 images in mini-batches of 32
 
 class Resume(runs.TestFolders, unittest.TestCase):
     def train_run(self, output, *options, status=0, folder=None):
-        return runs.train(folder or self.digits, output, "--validation", self.held_out, *runs.SMALL, "--max-epochs", "3", *options, status=status)
+        return runs.train(folder or self.digits, output, "--validation", self.held_out, *runs.SMALL, "--max-epochs",
+                          "3", *options, status=status)
 
     def stopped(self, name, *options, max_time="0.001"):
         """A run that --max-time stopped after its first step."""
@@ -30,14 +31,16 @@ class Resume(runs.TestFolders, unittest.TestCase):
             self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(parts)], [attempt + 1])
             if attempt < 2:
                 printed = self.train_run(parts, "--resume", "--max-time", "0.001", "--workers", str(attempt + 1))
-                self.assertIn(f"going on after step {attempt + 1}", printed)
+                self.assertIn(f"continuing after step {attempt + 1}", printed)
         runs.train(self.digits, parts, "--resume", "--workers", "3", "--checkpoint-every", "5")
         self.assertEqual(runs.weights(parts), runs.weights(whole))
         self.assertEqual({event["attempt"] for event in runs.events(parts)}, {0, 1, 2, 3})
 
     def test_other_arithmetic_goes_on_too(self):
-        for name, options in {"adamw": ["--optimizer", "adamw", "--gradient-clip", "0.5"], "dropout": ["--network", "squeezenet", "--image-size", "33x33", "--max-epochs", "1"],
-                              "mean-std": ["--normalize", "mean-std", "--augment", "flip,shift", "--precision", "bf16-mixed"]}.items():
+        for name, options in {"adamw": ["--optimizer", "adamw", "--gradient-clip", "0.5"],
+                              "dropout": ["--network", "squeezenet", "--image-size", "33x33", "--max-epochs", "1"],
+                              "mean-std": ["--normalize", "mean-std", "--augment", "flip,shift", "--precision",
+                                           "bf16-mixed"]}.items():
             with self.subTest(name):
                 whole = self.folder / f"{name}-whole"
                 self.train_run(whole, *options, "--workers", "3")
@@ -57,22 +60,25 @@ class Resume(runs.TestFolders, unittest.TestCase):
 
     def test_options_that_must_not_change(self):
         output = self.stopped("options")
-        for option, value in {"seed": "5", "mini-batch-size": "33", "learning-rate": "0.5", "shards": "4", "network": "mlp", "augment": "flip", "optimizer": "adam",
-                              "max-epochs": "4", "validation-split": "0.3", "precision": "64-true", "image-size": "13x13"}.items():
+        for option, value in {"seed": "5", "mini-batch-size": "33", "learning-rate": "0.5", "shards": "4",
+                              "network": "mlp", "augment": "flip", "optimizer": "adam",
+                              "max-epochs": "4", "validation-split": "0.3", "precision": "64-true",
+                              "image-size": "13x13"}.items():
             with self.subTest(option):
                 printed = runs.train(self.digits, output, "--resume", f"--{option}", value, status=2)
                 self.assertIn(f"--{option} {value} differs from the run's", printed)
                 self.assertIn("must not change at resume", printed)
         printed = runs.train(self.digits, output, "--resume", "--nesterov", status=2)
         self.assertIn("--nesterov", printed)
-        free = ["--workers", "3", "--checkpoint-every", "4", "--hash-every", "1", "--patience", "4", "--memory-share", "0.1", "--timing", "--verbose", "--execution", "cpu"]
+        free = ["--workers", "3", "--checkpoint-every", "4", "--hash-every", "1", "--patience", "4", "--memory-share",
+                "0.1", "--timing", "--verbose", "--execution", "cpu"]
         runs.train(self.digits, output, "--resume", *free)
 
     def test_a_run_that_lost_its_options(self):
         output = self.stopped("no-options")
         kept = (output / "options.json").read_bytes()
         (output / "options.json").unlink()
-        self.assertIn("has a checkpoint and no options.json", runs.train(self.digits, output, "--resume", status=1))
+        self.assertIn("has a checkpoint but no options.json", runs.train(self.digits, output, "--resume", status=1))
         self.assertEqual(len(runs.checkpoints(output)), 1)
         (output / "options.json").write_bytes(kept)
         runs.train(self.digits, output, "--resume")
@@ -85,13 +91,16 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 parts = self.stopped(f"avx2-{ranks}", *options)
                 for isa in ("auto", "avx512"):  # not every processor has the second, and says so
                     printed = runs.train(self.digits, parts, "--resume", "--isa", isa, status=2)
-                    self.assertRegex(printed, f"--isa {isa} differs from the run's avx2, and must not change at resume|this processor has no such unit")
+                    self.assertRegex(printed,
+                                     f"--isa {isa} differs from the run's avx2, and must not change at resume|this "
+                                     "processor has no such unit")
                 launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
                 printed = runs.run(*launcher, "train", self.digits, "--output", parts, "--resume")
                 self.assertNotIn("the arithmetic differs", printed)
                 self.assertIn("isa avx2; ", runs.plan_line(parts, "arithmetic"))
                 self.assertEqual(runs.weights(parts), runs.weights(whole))
-        self.assertIn("--isa avx2 differs from the run's auto", runs.train(self.digits, self.stopped("auto-isa"), "--resume", "--isa", "avx2", status=2))
+        self.assertIn("--isa avx2 differs from the run's auto",
+                      runs.train(self.digits, self.stopped("auto-isa"), "--resume", "--isa", "avx2", status=2))
 
     def test_a_run_that_had_not_begun(self):
         whole, output = self.folder / "begun", self.folder / "not-begun"
@@ -101,13 +110,14 @@ class Resume(runs.TestFolders, unittest.TestCase):
             (output / name).write_text("[")
         for launcher in ((), ("run", "-n", 2, runs.PROGRAM)):
             printed = runs.run(*launcher, "train", self.digits, "--output", output, "--resume", status=1)
-            self.assertIn("ended before it had written its options.json, so there is nothing to go on with", printed)
-            self.assertIn("hint: give its command again without --resume", printed)
+            self.assertIn("ended before it had written its options.json, so there is nothing to resume", printed)
+            self.assertIn("hint: repeat its command without --resume", printed)
         self.train_run(output, "--seed", "3")
         self.assertEqual(runs.weights(output), runs.weights(whole))
 
     def test_a_finished_run_whose_end_was_not_said(self):
-        told = ("reason", "accuracy", "loss", "best_accuracy", "best_step", "test_accuracy", "test_loss", "skipped_steps", "loss_scale", "weights_path")
+        told = ("reason", "accuracy", "loss", "best_accuracy", "best_step", "test_accuracy", "test_loss",
+                "skipped_steps", "loss_scale", "weights_path")
         for ranks, more in ((1, ["--test", self.held_out]), (2, ["--precision", "fp16-mixed", "--max-steps", "3"])):
             with self.subTest(ranks=ranks):
                 output = self.folder / f"unsaid-{ranks}"
@@ -116,15 +126,19 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 log = next((output / "events").iterdir())
                 lines = log.read_text().splitlines(keepends=True)
                 place = next(i for i, line in enumerate(lines) if '"kind":"end"' in line)
-                log.write_text("".join(lines[:place]) + lines[place][:20])  # as a kill after the last checkpoint leaves it
+                # as a kill after the last checkpoint leaves it
+                log.write_text("".join(lines[:place]) + lines[place][:20])
                 launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
                 for _ in range(2):
-                    self.assertIn("is finished: ", runs.run(*launcher, "train", self.digits, "--output", output, "--resume"))
+                    self.assertIn("is finished: ",
+                                  runs.run(*launcher, "train", self.digits, "--output", output, "--resume"))
                     ends = [event for event in runs.of_kind(output, "end")]
                     self.assertEqual(len(ends), 1)
                     self.assertEqual((ends[0]["step"], ends[0]["epoch"]), (before["step"], before["epoch"]))
-                    self.assertEqual({name: ends[0]["values"].get(name) for name in told}, {name: before["values"].get(name) for name in told})
-                self.assertEqual(len(runs.of_kind(output, "validation")), 3 if ranks == 1 else 1, "nothing else was said anew")
+                    self.assertEqual({name: ends[0]["values"].get(name) for name in told},
+                                     {name: before["values"].get(name) for name in told})
+                self.assertEqual(len(runs.of_kind(output, "validation")), 3 if ranks == 1 else 1,
+                                 "nothing else was said anew")
 
     def test_a_run_that_was_stopped_where_its_patience_ends(self):
         # A rate that changes no answer: the second validation is no better than the first, and the third is not made.
@@ -132,7 +146,8 @@ class Resume(runs.TestFolders, unittest.TestCase):
         whole, parts = self.folder / "patience-whole", self.stopped("patience-parts", *options)
         self.train_run(whole, *options)
         runs.train(self.digits, parts, "--resume", "--max-time", "0.001")
-        self.assertEqual([(event["step"], event["values"]["reason"]) for event in runs.of_kind(parts, "end")], [(1, "max-time"), (2, "max-time")])
+        self.assertEqual([(event["step"], event["values"]["reason"]) for event in runs.of_kind(parts, "end")],
+                         [(1, "max-time"), (2, "max-time")])
         runs.train(self.digits, parts, "--resume")
         for output in (whole, parts):
             end = runs.of_kind(output, "end")[-1]
@@ -146,15 +161,17 @@ class Resume(runs.TestFolders, unittest.TestCase):
         output = self.folder / "before"
         self.assertIn("--on-bad-sample skip", self.train_run(output, folder=damaged, status=1))
         printed = runs.train(damaged, output, "--resume", "--on-bad-sample", "skip")
-        self.assertIn("has no checkpoint yet, so it starts anew", printed)
+        self.assertIn("has no checkpoint yet, so it starts again", printed)
         self.train_run(self.folder / "at-once", "--on-bad-sample", "skip", folder=damaged)
         self.assertEqual(runs.weights(output), runs.weights(self.folder / "at-once"))
 
     def test_a_held_out_loss_that_is_no_number(self):
         output = self.folder / "nan"
         for options in (["--validate-every", "1", "--checkpoint-every", "1", "--learning-rate", "1e30"], ["--resume"]):
-            self.assertIn("the loss became", self.train_run(output, *options, status=1) if options != ["--resume"] else runs.train(self.digits, output, *options, status=1))
-        self.assertFalse([event for event in runs.of_kind(output, "validation") if event["values"]["best"] and event["values"]["loss"] == "nan"])
+            self.assertIn("the loss became", self.train_run(output, *options, status=1) if options != ["--resume"]
+                          else runs.train(self.digits, output, *options, status=1))
+        self.assertFalse([event for event in runs.of_kind(output, "validation") if event["values"]["best"]
+                          and event["values"]["loss"] == "nan"])
 
     def test_changed_training_folder(self):
         output = self.stopped("changed")
@@ -177,7 +194,8 @@ class Resume(runs.TestFolders, unittest.TestCase):
         output = self.stopped("changed-validation", "--validation", held_out)
         renamed = next((held_out / "3").iterdir())
         renamed.rename(held_out / "3" / "zzz.png")
-        self.assertIn("the validation folder has changed", runs.train(self.digits, output, "--validation", held_out, "--resume", status=2))
+        self.assertIn("the validation folder has changed",
+                      runs.train(self.digits, output, "--validation", held_out, "--resume", status=2))
         (held_out / "3" / "zzz.png").rename(renamed)
         runs.train(self.digits, output, "--validation", held_out, "--resume")
 

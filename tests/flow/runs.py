@@ -19,14 +19,15 @@ SECONDS_PER_RUN = 120
 SKIPPED = 77  # the exit status of a test that left something out
 IS_LONG = bool(os.environ.get("LOCKSTEP_LONG"))  # scripts/test --long
 
-# What runs keep without being asked is not for the folder of whoever tests.
+# The caches that runs keep automatically must not be in the user's folder.
 CACHES = tempfile.TemporaryDirectory(prefix="lockstep-test-caches-")
 os.environ["XDG_CACHE_HOME"] = CACHES.name
 
 # Small images and few steps: what is tested is the order of the arithmetic, not its amount.
 SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]
 # Layers of a network that ranks exchange in three buckets.
-WIDE = [{"type": "flatten"}, {"type": "linear", "features": 2000}, {"type": "relu"}, {"type": "linear", "features": 500}, {"type": "relu"},
+WIDE = [{"type": "flatten"}, {"type": "linear", "features": 2000}, {"type": "relu"},
+        {"type": "linear", "features": 500}, {"type": "relu"},
         {"type": "linear", "features": 600}, {"type": "relu"}, {"type": "linear", "features": "classes"}]
 
 
@@ -42,7 +43,8 @@ def some(few, more):
 
 
 def write_digits(sizes):
-    """sizes: {folder: number of images}. Fills the folders from the archive, no image twice, all classes as evenly as can be."""
+    """sizes: {folder: number of images}. Fills the folders from the archive, no image twice, all classes as evenly as
+    can be."""
     wanted = {folder: share_of(count) for folder, count in sizes.items()}
     with tarfile.open(DIGITS) as tar:
         for member in tar:
@@ -71,8 +73,10 @@ def slow_fsync(milliseconds):
     """What a program's environment needs for every fsync to take so much longer."""
     shim = os.environ.get("LOCKSTEP_SLOW_FSYNC")
     if not shim:
-        raise AssertionError("LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
-    return {"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0", "LOCKSTEP_FSYNC_MILLISECONDS": str(milliseconds)}
+        raise AssertionError(
+            "LOCKSTEP_SLOW_FSYNC does not name the library that slows fsync (build lockstep_slow_fsync)")
+    return {"LD_PRELOAD": shim, "ASAN_OPTIONS": "verify_asan_link_order=0",
+            "LOCKSTEP_FSYNC_MILLISECONDS": str(milliseconds)}
 
 
 def command(*arguments):
@@ -81,11 +85,13 @@ def command(*arguments):
 
 def run(*arguments, status=0, environment=None):
     """Runs the program; gives everything it printed. Fails when its exit status is not `status`."""
-    done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS_PER_RUN,
+    done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=SECONDS_PER_RUN,
                           check=False, env={**os.environ, **(environment or {})})
     printed = done.stdout.decode(errors="replace")
     if done.returncode != status:
-        raise AssertionError(f"{' '.join(command(*arguments))}\nended with {done.returncode}, not {status}, and printed:\n{printed}")
+        raise AssertionError(
+            f"{' '.join(command(*arguments))}\nended with {done.returncode}, not {status}, and printed:\n{printed}")
     return printed
 
 
@@ -104,8 +110,10 @@ def weights(output):
 
 def events(output):
     """All whole events of all attempts, in the order of attempts."""
-    files = sorted((output / "events").glob("rank-0-attempt-*.jsonl"), key=lambda path: int(path.stem.rsplit("-", 1)[1]))
-    return [json.loads(line) for path in files for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    files = sorted((output / "events").glob("rank-0-attempt-*.jsonl"),
+                   key=lambda path: int(path.stem.rsplit("-", 1)[1]))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines(keepends=True)
+            if line.endswith("\n")]
 
 
 def of_kind(output, kind):
@@ -114,7 +122,8 @@ def of_kind(output, kind):
 
 def plan_line(output, name):
     """What a run's plan says of this: the value and its reason; empty where it says nothing."""
-    return next((f"{value} {reason}" for line, value, reason in of_kind(output, "plan")[-1]["values"]["lines"] if line == name), "")
+    return next((f"{value} {reason}" for line, value, reason in of_kind(output, "plan")[-1]["values"]["lines"]
+                 if line == name), "")
 
 
 def checkpoints(output):

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Training from an S3 server: the same weights as from disk, clear errors, no key in what a run leaves, a server that goes and comes back."""
+"""Training from an S3 server: the same weights as from disk, clear errors, no key in what a run leaves, a server that
+goes and comes back."""
 
-import collections
-import contextlib
-import http.server
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import unittest
 
@@ -23,90 +20,11 @@ import sequences
 sys.path.insert(0, str(runs.ROOT / "bench"))
 
 import s3_server  # noqa: E402
+from s3_services import Between, role_service  # noqa: E402
 
 EPOCHS_TO_STOP = "12"  # enough for a run to be at work when its server is killed
 FAST = ["--image-size", "12x12", "--mini-batch-size", "32", "--max-epochs", "2", "--patience", "0"]
 
-
-@contextlib.contextmanager
-def role_service():
-    """What gives a container the keys of its role; yields its port."""
-    keys = {"AccessKeyId": s3_server.KEY_ID, "SecretAccessKey": s3_server.SECRET, "Token": "", "Expiration": "2100-01-01T00:00:00Z"}
-
-    class Keys(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(keys).encode())
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Keys) as service:
-        threading.Thread(target=service.serve_forever, daemon=True).start()
-        yield service.server_port
-        service.shutdown()
-
-
-class Between:
-    """A way to the server that notes the requests on it. While the first is answered for which kill_at(requests), all so far, is true, the server
-    is killed."""
-
-    def __init__(self, server, kill_at=lambda requests: False):
-        self.server, self.kill_at, self.killed = server, kill_at, False
-        self.requests, self.lock = [], threading.Lock()
-        self.listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.endpoint = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listening.shutdown(socket.SHUT_RDWR)
-        self.listening.close()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=self.serve, args=(self.listening.accept()[0],), daemon=True).start()
-
-    def serve(self, client):
-        last = threading.Event()
-
-        def note(data):
-            # A client sends its next request when it has the last answer, so a request begins what is received.
-            if request := re.match(rb"(GET|HEAD|PUT|POST) \S+(?= HTTP/)", data):
-                with self.lock:
-                    self.requests.append(request[0].decode())
-                    if not self.killed and self.kill_at(self.requests):
-                        self.killed = True
-                        last.set()
-            server.sendall(data)
-
-        def answer(data):
-            if last.is_set():
-                client.sendall(data[:len(data) // 2] if len(data) > 4096 else b"")  # a small answer is sent whole or not at all
-                self.server.kill()
-                raise ConnectionAbortedError
-            client.sendall(data)
-
-        with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.server.port)) as server:
-            threading.Thread(target=self.pass_on, args=(client, server, note), daemon=True).start()
-            self.pass_on(server, client, answer)
-
-    @staticmethod
-    def pass_on(source, to, give):
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                give(data)
-        for connection in (source, to):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def objects(self):
-        """How often each object was read."""
-        return collections.Counter(request.partition("?")[0] for request in self.requests if re.match(r"GET \S+\.png", request))
 
 
 def contents(folder):
@@ -145,12 +63,14 @@ class S3(runs.TestFolders, unittest.TestCase):
         listing = [json.loads(line) for line in (self.folder / "s3" / "listing.jsonl").read_text().splitlines()]
         self.assertEqual(sum(part == "train" for part, _, _ in listing), 203)
         self.assertIn(["train", "0", f"s3://photos/digits/0/{sorted((self.digits / '0').iterdir())[0].name}"], listing)
-        self.assertEqual(self.train("s3://photos/digits/", "s3-2", "--validation", self.held_out, "--workers", "2", "--memory-share", "0", "--cache", "off"), expected)
+        self.assertEqual(self.train("s3://photos/digits/", "s3-2", "--validation", self.held_out, "--workers", "2",
+                                    "--memory-share", "0", "--cache", "off"), expected)
         self.run_here("copy", "s3://photos/digits", self.folder / "digits.tar.gz")
         self.assertEqual(self.train(self.folder / "digits.tar.gz", "tar", "--validation", self.held_out), expected)
 
     def trained_alike(self, folder, names, options):
-        """Trains on what the names say below a folder, and on the same on the server and in archives; all give these weights."""
+        """Trains on what the names say below a folder, and on the same on the server and in archives; all give these
+        weights."""
         found = {}
         for place in (folder, f"s3://photos/{folder.name}", f"{folder}.tar", f"{folder}.tar.gz"):
             if place != folder:
@@ -164,7 +84,8 @@ class S3(runs.TestFolders, unittest.TestCase):
 
     def test_other_kinds_of_data_give_the_weights_of_their_folder(self):
         idx.write_idx(self.digits, self.folder / "idx")
-        from_idx = self.trained_alike(self.folder / "idx", ["", "/train-images-idx3-ubyte.gz"], [*FAST, "--validation", self.held_out])
+        from_idx = self.trained_alike(self.folder / "idx", ["", "/train-images-idx3-ubyte.gz"],
+                                      [*FAST, "--validation", self.held_out])
         self.assertEqual(from_idx, self.from_disk(), "the same images in the same order")
         options = ["--mini-batch-size", "16", "--max-epochs", "2", "--patience", "0"]
         sequences.write_ts(self.folder / "waves" / "waves.ts", 60, seed=1)
@@ -181,7 +102,8 @@ class S3(runs.TestFolders, unittest.TestCase):
             self.assertEqual(sum("list-type=2" in request for request in way.requests), 1, way.requests)
 
     def test_ranks_have_the_keys_too(self):
-        self.run_here("run", "-n", "2", runs.PROGRAM, "train", "s3://photos/digits", "--output", self.folder / "ranks", "--validation", self.held_out, *FAST)
+        self.run_here("run", "-n", "2", runs.PROGRAM, "train", "s3://photos/digits", "--output", self.folder / "ranks",
+                      "--validation", self.held_out, *FAST)
         self.assertEqual(runs.weights(self.folder / "ranks"), self.from_disk())
 
     def test_decoded_images_are_kept_until_an_object_changes(self):
@@ -206,12 +128,14 @@ class S3(runs.TestFolders, unittest.TestCase):
             self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own)
         looked_at = way.objects()  # for the sizes of the images
         with Between(self.server) as way:
-            self.assertEqual(self.train(source, "not-cached", *options, "--cache", "off", AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+            self.assertEqual(self.train(source, "not-cached", *options, "--cache", "off", AWS_ENDPOINT_URL=way.endpoint,
+                                        **own), self.from_disk())
         self.assertEqual(len(way.objects() - looked_at), 203)
         self.run_here("cache", source, *FAST, **own)
         self.assertIn(own["XDG_CACHE_HOME"], self.run_here("plan", source, *FAST, *options, **own))
         with Between(self.server) as way:
-            self.assertEqual(self.train(source, "cached", *options, AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+            self.assertEqual(self.train(source, "cached", *options, AWS_ENDPOINT_URL=way.endpoint, **own),
+                             self.from_disk())
         self.assertEqual(way.objects(), looked_at)
 
         changed = self.folder / "changed-digits"
@@ -231,18 +155,21 @@ class S3(runs.TestFolders, unittest.TestCase):
         options = ["--validation", self.held_out, "--memory-share", "0"]
         self.run_here("copy", self.digits, source)
         with Between(self.server) as way:
-            self.assertIn("training makes one", self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own))
+            self.assertIn("training makes one",
+                          self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own))
         looked_at = way.objects()  # for the sizes of the images
         for output, count in (("making", 203), ("using", 0)):
             with Between(self.server) as way:
-                self.assertEqual(self.train(source, output, *options, AWS_ENDPOINT_URL=way.endpoint, **own), self.from_disk())
+                self.assertEqual(self.train(source, output, *options, AWS_ENDPOINT_URL=way.endpoint, **own),
+                                 self.from_disk())
             self.assertEqual(len(way.objects() - looked_at), count, output)
 
     def test_plan_evaluate_and_predict_read_it(self):
         self.from_disk()
         self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0"))
         from_server = self.run_here("evaluate", self.folder / "disk", "s3://photos/digits")
-        self.assertEqual(from_server.replace("s3://photos/digits/", f"{self.digits}/"), self.run_here("evaluate", self.folder / "disk", self.digits))
+        self.assertEqual(from_server.replace("s3://photos/digits/", f"{self.digits}/"),
+                         self.run_here("evaluate", self.folder / "disk", self.digits))
         self.assertIn("s3://photos/digits/0/", self.run_here("predict", self.folder / "disk", "s3://photos/digits"))
 
     def fails(self, source, *expected, **variables):
@@ -258,14 +185,16 @@ class S3(runs.TestFolders, unittest.TestCase):
         return printed
 
     def test_errors_are_clear(self):
-        self.fails("s3://photos/digits", "does not know the key id", "AWS_ACCESS_KEY_ID", AWS_ACCESS_KEY_ID="SOMEBODYELSE")
+        self.fails("s3://photos/digits", "does not know the key id", "AWS_ACCESS_KEY_ID",
+                   AWS_ACCESS_KEY_ID="SOMEBODYELSE")
         self.fails("s3://photos/digits", "secret key does not fit", AWS_SECRET_ACCESS_KEY="wrong")
         self.fails("s3://nowhere/digits", "no such bucket", status=1)
         self.fails("s3://photos/none", "no such object or folder", status=1)
         self.fails("s3://photos/none.ts", "\"s3://photos/none.ts\"", "no such object or folder", status=1)
         self.fails("s3://photos/digits/none-images-idx3-ubyte.gz", "no such object or folder", status=1)
         self.fails("s3://photos/none.ts", "access denied", AWS_SECRET_ACCESS_KEY="wrong")
-        self.fails("s3://photos/digits", "does not answer", "AWS_ENDPOINT_URL", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{s3_server.free_ports(1)[0]}")
+        self.fails("s3://photos/digits", "does not answer", "AWS_ENDPOINT_URL", status=1,
+                   AWS_ENDPOINT_URL=f"http://127.0.0.1:{s3_server.free_ports(1)[0]}")
         self.fails("ftp://photos/digits", "cannot be read")
         self.fails("s3://", "names no bucket")
         self.fails("s3://bu cket/digits", "syntax error")
@@ -275,20 +204,25 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_keys_are_found_as_the_aws_tools_find_them(self):
         home = self.folder / "home"
         (home / ".aws").mkdir(parents=True)
-        (home / ".aws" / "credentials").write_text(f"[lab]\naws_access_key_id = {s3_server.KEY_ID}\naws_secret_access_key = {s3_server.SECRET}\n")
+        (home / ".aws" / "credentials").write_text(
+            f"[lab]\naws_access_key_id = {s3_server.KEY_ID}\naws_secret_access_key = {s3_server.SECRET}\n")
         nothing = {"HOME": str(home), "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
-        self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0", **nothing, AWS_PROFILE="lab"))
+        self.assertIn("203 images",
+                      self.run_here("plan", "s3://photos/digits", "--validation-split", "0", **nothing,
+                                    AWS_PROFILE="lab"))
         with role_service() as port:
             role = {**nothing, "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{port}/role"}
             self.assertIn("203 images", self.run_here("plan", "s3://photos/digits", "--validation-split", "0", **role))
 
     def test_a_mute_server_is_given_up(self):
         with socket.create_server(("127.0.0.1", 0)) as mute:
-            self.fails("s3://photos/digits", "does not answer", status=1, AWS_ENDPOINT_URL=f"http://127.0.0.1:{mute.getsockname()[1]}")
+            self.fails("s3://photos/digits", "does not answer", status=1,
+                       AWS_ENDPOINT_URL=f"http://127.0.0.1:{mute.getsockname()[1]}")
 
     def test_a_server_that_goes_while_it_is_listed_is_given_up(self):
         with Between(self.server, kill_at=lambda requests: "list-type=2" in requests[-1]) as way:
-            self.fails("s3://photos/digits", "cannot list", "does not answer", "AWS_ENDPOINT_URL", status=1, AWS_ENDPOINT_URL=way.endpoint)
+            self.fails("s3://photos/digits", "cannot list", "does not answer", "AWS_ENDPOINT_URL", status=1,
+                       AWS_ENDPOINT_URL=way.endpoint)
         self.assertTrue(way.killed)
 
     def test_no_key_is_left_anywhere(self):
@@ -300,13 +234,17 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.assertNotIn(s3_server.SECRET, printed)
         # Not even when it was typed where it should not be.
         address = f"s3://{s3_server.KEY_ID}:{s3_server.SECRET}@photos/digits"
-        for words in (["train", address], ["train", self.digits, "--validation", address], ["copy", self.digits, address], ["copy", address, output / "x"]):
-            self.assertNotIn(s3_server.SECRET, self.run_here(*words, *(["--output", output] if words[0] == "train" else []), status=2))
+        for words in (["train", address], ["train", self.digits, "--validation", address],
+                      ["copy", self.digits, address], ["copy", address, output / "x"]):
+            self.assertNotIn(s3_server.SECRET,
+                             self.run_here(*words, *(["--output", output] if words[0] == "train" else []), status=2))
 
     def start_reading(self, output):
         """A run that reads every image in every epoch, when its first epoch has ended."""
-        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST, "--max-epochs", EPOCHS_TO_STOP, "--memory-share", "0", "--cache", "off")
-        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **self.server.environment()})
+        command = runs.command("train", "s3://photos/digits", "--output", output, "--validation", self.held_out, *FAST,
+                               "--max-epochs", EPOCHS_TO_STOP, "--memory-share", "0", "--cache", "off")
+        started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   env={**os.environ, **self.server.environment()})
         self.addCleanup(started.kill)
         end = time.monotonic() + 60
         while not (output / "events").exists() or not runs.of_kind(output, "validation"):
@@ -345,7 +283,8 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_a_copy_to_a_server_that_goes_is_given_up_and_goes_on_later(self):
         destination = "s3://photos/interrupted"
         start = time.monotonic()
-        with Between(self.server, kill_at=lambda requests: sum(request.startswith("PUT ") for request in requests) == 60) as way:
+        with Between(self.server,
+                     kill_at=lambda requests: sum(request.startswith("PUT ") for request in requests) == 60) as way:
             printed = self.run_here("copy", self.digits, destination, status=1, AWS_ENDPOINT_URL=way.endpoint)
         self.assertLess(time.monotonic() - start, 40)
         for text in ("does not answer", "AWS_ENDPOINT_URL", "of 203 files were copied"):
@@ -360,7 +299,8 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_a_copy_from_a_server_that_comes_back_is_complete(self):
         destination = self.folder / "came-back"
         with Between(self.server, kill_at=lambda requests: sum(".png" in request for request in requests) == 60) as way:
-            copying = subprocess.Popen(runs.command("copy", "s3://photos/digits", destination), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            copying = subprocess.Popen(runs.command("copy", "s3://photos/digits", destination),
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                        env={**os.environ, **self.server.environment(AWS_ENDPOINT_URL=way.endpoint)})
             self.addCleanup(copying.kill)
             self.server.process.wait(timeout=60)

@@ -17,7 +17,8 @@ SETTINGS = {
     "gradient-clip": ["--gradient-clip", "0.5"],
     "augment": ["--augment", "flip,shift"],
     "random crops": ["--augment", "random-crop,flip", "--image-size", "20x20", "--resize-to", "26x24"],
-    "random-resized crops of larger images": ["--augment", "random-resized-crop", "--image-size", "20x20", "--resize-to", "26x24"],
+    "random-resized crops of larger images": ["--augment", "random-resized-crop", "--image-size", "20x20",
+                                              "--resize-to", "26x24"],
     "LibTorch's kernels": ["--kernels", "engine"],
     "avx2": ["--isa", "avx2"],
     "nesterov": ["--nesterov"],
@@ -29,7 +30,8 @@ SETTINGS = {
     "mlp": ["--network", "mlp"],
     "resnet18": ["--network", "resnet18", "--image-size", "16x16", "--max-steps", "2", "--mini-batch-size", "16"],
     "squeezenet": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "3"],
-    "squeezenet, accumulate, bf16": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "2", "--accumulate", "2", "--precision", "bf16-mixed"],
+    "squeezenet, accumulate, bf16": ["--network", "squeezenet", "--image-size", "33x33", "--max-steps", "2",
+                                     "--accumulate", "2", "--precision", "bf16-mixed"],
     "patience": ["--max-epochs", "30", "--patience", "2", "--learning-rate", "0.2", "--validate-every", "2"],
     "max-steps in an epoch": ["--max-steps", "9"],
     "validate-every 3": ["--validate-every", "3"],
@@ -38,13 +40,20 @@ SETTINGS = {
     "16 shards, last mini-batch of 3": ["--shards", "16", "--mini-batch-size", "40"],
     "no shuffle, all at once": ["--shuffle", "never", "--mini-batch-size", "203", "--max-epochs", "4"],
     "more shards than pairs": ["--shards", "32"],
-    "averaged": ["--exchange", "average", "--averaging-frequency", "3", "--shards", "4", "--mini-batch-size", "8", "--gradient-clip", "0.5"],
-    "averaged lenet": ["--exchange", "average", "--averaging-frequency", "2", "--shards", "4", "--mini-batch-size", "8", "--network", "lenet", "--image-size", "20x20"],
-    "averaged, all else": ["--exchange", "average", "--shards", "5", "--mini-batch-size", "7", "--averaging-frequency", "4", "--average-updaters=false", "--outer-optimizer",
-                           "nesterov", "--optimizer", "adamw", "--augment", "flip,shift", "--accumulate", "2", "--precision", "bf16-mixed", "--patience", "1"],
-    "averaged, warm-up": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9", "--averaging-frequency", "3", "--averaging-warmup-steps", "5", "--average-updaters=false", "--optimizer", "adam"],
-    "averaged, PyTorch's order": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9", "--averaging-frequency", "2", "--sample-order", "distributed-sampler"],
-    "everything": ["--augment", "flip,shift=1", "--gradient-clip", "1", "--accumulate", "2", "--normalize", "mean-std", "--optimizer", "adamw", "--weight-decay", "0.1",
+    "averaged": ["--exchange", "average", "--averaging-frequency", "3", "--shards", "4", "--mini-batch-size", "8",
+                 "--gradient-clip", "0.5"],
+    "averaged lenet": ["--exchange", "average", "--averaging-frequency", "2", "--shards", "4", "--mini-batch-size", "8",
+                       "--network", "lenet", "--image-size", "20x20"],
+    "averaged, all else": ["--exchange", "average", "--shards", "5", "--mini-batch-size", "7", "--averaging-frequency",
+                           "4", "--average-updaters=false", "--outer-optimizer",
+                           "nesterov", "--optimizer", "adamw", "--augment", "flip,shift", "--accumulate", "2",
+                           "--precision", "bf16-mixed", "--patience", "1"],
+    "averaged, warm-up": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9", "--averaging-frequency",
+                          "3", "--averaging-warmup-steps", "5", "--average-updaters=false", "--optimizer", "adam"],
+    "averaged, PyTorch's order": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9",
+                                  "--averaging-frequency", "2", "--sample-order", "distributed-sampler"],
+    "everything": ["--augment", "flip,shift=1", "--gradient-clip", "1", "--accumulate", "2", "--normalize", "mean-std",
+                   "--optimizer", "adamw", "--weight-decay", "0.1",
                    "--precision", "bf16-mixed", "--validate-every", "5"],
 }
 
@@ -52,8 +61,10 @@ SETTINGS = {
 class SameWeights(runs.TestFolders, unittest.TestCase):
     def outcome(self, setting, workers, again=""):
         output = self.folder / f"{setting}-{workers}{again}"
-        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, *SETTINGS[setting], "--workers", workers)
-        ends = [(event["step"], event["values"]["loss"], event["values"]["accuracy"]) for event in runs.of_kind(output, "validation")]
+        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, *SETTINGS[setting], "--workers",
+                   workers)
+        ends = [(event["step"], event["values"]["loss"], event["values"]["accuracy"])
+                for event in runs.of_kind(output, "validation")]
         self.assertTrue(ends)
         owners = runs.of_kind(output, "shards")[0]["values"]["owners"]
         for step in runs.of_kind(output, "step"):
@@ -69,7 +80,8 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
                 expected, ends, owners = self.outcome(setting, 1)
                 self.assertEqual(set(owners), {0})
                 seen[setting] = expected[0]
-                others = WORKERS[1:] if setting in ("digits_cnn", "squeezenet", "averaged", "everything") else WORKERS[2::2]
+                others = WORKERS[1:] if setting in ("digits_cnn", "squeezenet", "averaged",
+                                                    "everything") else WORKERS[2::2]
                 few = others if setting in ("digits_cnn", "averaged") else [others[number % len(others)]]
                 for workers in runs.some(few, [count for count in others if count not in few]):
                     found, found_ends, owners = self.outcome(setting, workers)
@@ -86,7 +98,8 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.outcome("everything", 2, " again")[:2], self.outcome("everything", 2, " and again")[:2])
 
     def test_pytorchs_order_is_dealt_to_the_workers_that_began(self):
-        options = ["--validation", self.held_out, *runs.SMALL, "--shards", "4", "--sample-order", "distributed-sampler", "--lr-schedule", "constant"]
+        options = ["--validation", self.held_out, *runs.SMALL, "--shards", "4", "--sample-order", "distributed-sampler",
+                   "--lr-schedule", "constant"]
         threads, ranks, one, parts = (self.folder / f"dealt to {who}" for who in ("threads", "ranks", "one", "parts"))
         runs.train(self.digits, threads, *options, "--workers", 2)
         runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--output", ranks, *options)
@@ -100,7 +113,8 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
 
     def test_patience_ends_the_run_early(self):
         output = self.folder / "early"
-        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, *SETTINGS["patience"], "--workers", 3)
+        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, *SETTINGS["patience"], "--workers",
+                   3)
         end = runs.of_kind(output, "end")[0]
         self.assertEqual(end["values"]["reason"], "patience")
         self.assertEqual(end["step"] % 2, 0)

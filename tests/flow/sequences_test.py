@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Recurrent networks on sequences of unequal length: the same bits for any number of workers and after a resume; evaluate and predict."""
+"""Recurrent networks on sequences of unequal length: the same bits for any number of workers and after a resume;
+evaluate and predict."""
 
 import json
 import pathlib
@@ -9,18 +10,22 @@ import runs
 import sequences
 
 # 83 sequences: three mini-batches of 24, and one of 11.
-SMALL = ["--mini-batch-size", "24", "--shards", "5", "--max-epochs", "2", "--patience", "0", "--optimizer", "adam", "--learning-rate", "0.01"]
-GRU = [{"type": "gru", "hidden": 9, "layers": 2, "output": "sequence"}, {"type": "dropout"}, {"type": "lstm", "hidden": 8}, {"type": "linear", "features": "classes"}]
+SMALL = ["--mini-batch-size", "24", "--shards", "5", "--max-epochs", "2", "--patience", "0", "--optimizer", "adam",
+         "--learning-rate", "0.01"]
+GRU = [{"type": "gru", "hidden": 9, "layers": 2, "output": "sequence"}, {"type": "dropout"},
+       {"type": "lstm", "hidden": 8}, {"type": "linear", "features": "classes"}]
 
 SETTINGS = {
     "lstm_classifier": [],
-    "gru, padded left, accumulate": ["--network", "GRU", "--sequence-padding", "left", "--accumulate", "2", "--normalize", "mean-std"],
+    "gru, padded left, accumulate": ["--network", "GRU", "--sequence-padding", "left", "--accumulate", "2",
+                                     "--normalize", "mean-std"],
     "64-true": ["--precision", "64-true"],
     "bf16-mixed": ["--precision", "bf16-mixed", "--sequence-length", "30"],
     "sorted": ["--sort-by-length", "--shuffle", "never"],
     "averaging": ["--exchange", "average", "--shards", "3", "--mini-batch-size", "9"],
     "pieces": ["--tbptt-length", "4"],
-    "pieces of a deep network": ["--tbptt-length", "7", "--network", "GRU", "--mini-batch-size", "10", "--accumulate", "2", "--gradient-clip", "0.5"],
+    "pieces of a deep network": ["--tbptt-length", "7", "--network", "GRU", "--mini-batch-size", "10", "--accumulate",
+                                 "2", "--gradient-clip", "0.5"],
 }
 
 
@@ -41,7 +46,8 @@ class Sequences(unittest.TestCase):
         return runs.train(self.train, output, "--validation", self.held_out, *SMALL, *options, status=status)
 
     def outcome(self, output):
-        return runs.weights(output), [(event["step"], event["values"]["loss"], event["values"]["accuracy"]) for event in runs.of_kind(output, "validation")]
+        return runs.weights(output), [(event["step"], event["values"]["loss"], event["values"]["accuracy"])
+                                      for event in runs.of_kind(output, "validation")]
 
     def test_same_weights(self):
         seen = set()
@@ -85,7 +91,8 @@ class Sequences(unittest.TestCase):
         evaluation = json.loads(runs.run("evaluate", output, self.held_out, "--json"))
         self.assertEqual((evaluation["samples"], evaluation["accuracy"]), (31, end["test_accuracy"]))
         self.assertIn("31 sequences, loss", runs.run("evaluate", output, self.held_out))
-        predicted = [json.loads(runs.run("predict", output, self.held_out, "--format", "json", "--workers", workers)) for workers in (1, 3)]
+        predicted = [json.loads(runs.run("predict", output, self.held_out, "--format", "json", "--workers", workers))
+                     for workers in (1, 3)]
         self.assertEqual(predicted[0], predicted[1])
         self.assertEqual(sum(one["label"] == one["target"] for one in predicted[0]) / 31, evaluation["accuracy"])
         unlabelled = self.folder / "one.csv"
@@ -93,7 +100,8 @@ class Sequences(unittest.TestCase):
         self.assertEqual(len(runs.run("predict", output, unlabelled).splitlines()), 2)
 
     def test_split(self):
-        for name, options in {"whole": [], "sorted": ["--sort-by-length", "--shuffle", "never"], "pieces": ["--tbptt-length", "4"]}.items():
+        for name, options in {"whole": [], "sorted": ["--sort-by-length", "--shuffle", "never"],
+                              "pieces": ["--tbptt-length", "4"]}.items():
             with self.subTest(name):
                 output = self.folder / f"split {name}"
                 runs.train(self.train, output, *SMALL, *options)
@@ -107,12 +115,18 @@ class Sequences(unittest.TestCase):
 
     def test_refusals(self):
         output = self.folder / "refused"
-        for options, said in ((["--augment", "flip"], "--augment flip is for images"), (["--image-size", "8x8"], "--image-size 8x8 is for images"),
-                              (["--resize", "crop"], "--resize crop is for images"), (["--decode", "fast"], "--decode fast is for images"),
-                              (["--cache-size", "1"], "--cache-size 1 is for images"), (["--sort-by-length"], "add --shuffle never"),
-                              (["--network", "lenet"], 'needs images [channels,height,width], but "input" returns [2,23]'),
-                              (["--tbptt-length", "4", "--scale-with-workers", "batch"], "slots must not depend on the workers"),
-                              (["--tbptt-length", "4", "--exchange", "average"], "replicas do not carry recurrent state on")):
+        for options, said in ((["--augment", "flip"], "--augment flip is for images"),
+                              (["--image-size", "8x8"], "--image-size 8x8 is for images"),
+                              (["--resize", "crop"], "--resize crop is for images"),
+                              (["--decode", "fast"], "--decode fast is for images"),
+                              (["--cache-size", "1"], "--cache-size 1 is for images"),
+                              (["--sort-by-length"], "add --shuffle never"),
+                              (["--network", "lenet"],
+                               'needs images [channels,height,width], but "input" returns [2,23]'),
+                              (["--tbptt-length", "4", "--scale-with-workers", "batch"],
+                               "slots must not depend on the number of workers"),
+                              (["--tbptt-length", "4", "--exchange", "average"],
+                               "replicas do not carry recurrent state from piece to piece")):
             with self.subTest(said):
                 self.assertIn(said, self.run_once(output, *options, status=2))
 

@@ -63,8 +63,10 @@ class Cluster(machines.TwoMachines):
 
     def write_files(self):
         nodes = [f"NodeName=machine-{node} NodeAddr={self.address(node)} CPUs=4 RealMemory=1000" for node in range(2)]
-        (self.folder / "slurm.conf").write_text(SETTINGS.format(folder=self.folder, address=self.address(0)) + "\n".join([*nodes, "PartitionName=all Nodes=ALL Default=YES", ""]))
-        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # else slurmd 22.05 wants /sys/fs/cgroup, which may not be there
+        (self.folder / "slurm.conf").write_text(SETTINGS.format(folder=self.folder, address=self.address(0))
+                                                + "\n".join([*nodes, "PartitionName=all Nodes=ALL Default=YES", ""]))
+        # else slurmd 22.05 wants /sys/fs/cgroup, which may not be there
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         (self.folder / "munge.key").write_bytes(os.urandom(128))
         (self.folder / "munge.key").chmod(0o600)
         self.folder.chmod(0o755)
@@ -78,14 +80,17 @@ class Cluster(machines.TwoMachines):
 
     def know(self, node, names):
         """names: {name: address} of which this node knows."""
-        self.hosts(node).write_text("".join(f"{address} {name}\n" for name, address in {"localhost": "127.0.0.1", **names}.items()))
+        self.hosts(node).write_text("".join(f"{address} {name}\n"
+                                            for name, address in {"localhost": "127.0.0.1", **names}.items()))
 
     def daemon(self, node, *words):
         with open(self.folder / f"{words[0]}-{node}.out", "w") as output:
-            self.daemons.append(subprocess.Popen(self.command(node, *words), env=self.environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
+            self.daemons.append(subprocess.Popen(self.command(node, *words), env=self.environment(),
+                                                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
 
     def start_daemons(self):
-        self.daemon(0, "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket", f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munged.pid",
+        self.daemon(0, "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket",
+                    f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munged.pid",
                     f"--log-file={self.folder}/munged.log", f"--seed-file={self.folder}/munged.seed")
         self.wait("munged", (self.folder / "munge.socket").exists)
         self.daemon(0, "slurmctld", "-D")
@@ -94,14 +99,16 @@ class Cluster(machines.TwoMachines):
         self.wait("the nodes", lambda: self.idle_nodes() == 2)
 
     def idle_nodes(self):
-        listed = subprocess.run(self.command(0, "sinfo", "--noheader", "--Node", "--format=%T"), env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        listed = subprocess.run(self.command(0, "sinfo", "--noheader", "--Node", "--format=%T"), env=self.environment(),
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         return listed.stdout.split().count("idle")
 
     def wait(self, what, there):
         end = time.monotonic() + SECONDS_TO_START
         while not there():
             if time.monotonic() > end:
-                logs = "".join(f"--- {path.name}\n{path.read_text()[-2000:]}" for pattern in ("*.log", "*.out") for path in sorted(self.folder.glob(pattern)))
+                logs = "".join(f"--- {path.name}\n{path.read_text()[-2000:]}" for pattern in ("*.log", "*.out")
+                               for path in sorted(self.folder.glob(pattern)))
                 raise OSError(f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{logs}")
             time.sleep(0.05)
 
@@ -118,4 +125,5 @@ def require(*programs):
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     missing = [name for name in programs if shutil.which(name) is None]
     if missing:
-        runs.skip(f"anything, for there is no {' and no '.join(missing)}", "scripts/setup --peers installs Open MPI and Slurm")
+        runs.skip(f"anything, for there is no {' and no '.join(missing)}",
+                  "scripts/setup --peers installs Open MPI and Slurm")

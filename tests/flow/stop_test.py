@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ctrl-C: a checkpoint and status 130 within a second, and a run that goes on with the same bits. Ctrl-C twice: dead at once. A terminal that closes, and outputs that
-nobody reads or that cannot be written, cost no step."""
+"""Ctrl-C: a checkpoint and status 130 within a second, and a run that goes on with the same bits. Ctrl-C twice: dead at
+once. A terminal that closes, and outputs that nobody reads or that cannot be written, cost no step."""
 
 import fcntl
 import os
@@ -18,7 +18,8 @@ SECONDS_TO_STOP = float(os.environ.get("LOCKSTEP_SECONDS_TO_STOP", "5"))
 
 
 def start(*arguments, environment=None):
-    return subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
+    return subprocess.Popen(runs.command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
 
 
 def wait_for(condition, seconds=60):
@@ -45,7 +46,8 @@ def steps_done(output):
 
 class Stop(runs.TestFolders, unittest.TestCase):
     def train(self, output, *options, environment=None):
-        return start("train", self.digits, "--output", output, "--validation", self.held_out, *runs.SMALL, "--max-epochs", "40", "--mini-batch-size", "16", *options,
+        return start("train", self.digits, "--output", output, "--validation", self.held_out, *runs.SMALL,
+                     "--max-epochs", "40", "--mini-batch-size", "16", *options,
                      environment=environment)
 
     def interrupt(self, process, kind=signal.SIGINT):
@@ -99,7 +101,8 @@ class Stop(runs.TestFolders, unittest.TestCase):
         process.communicate(timeout=120)
         noticed(output / "model.safetensors", output)
         process = self.train(output, "--resume")
-        wait_for(lambda: len(runs.of_kind(output, "best")) + len(runs.of_kind(output, "checkpoint")) > 1 or process.poll() is not None)
+        wait_for(lambda: len(runs.of_kind(output, "best")) + len(runs.of_kind(output, "checkpoint")) > 1
+                 or process.poll() is not None)
         _, printed = self.interrupt(process)
         self.assertEqual(process.returncode, 130, printed)
         noticed(output / "model.safetensors", output)  # still that of --max-time
@@ -111,7 +114,8 @@ class Stop(runs.TestFolders, unittest.TestCase):
 
     def test_before_the_first_step(self):
         output = self.folder / "early"
-        process = self.train(output, "--workers", "2", "--network", "squeezenet", "--image-size", "224x224", "--mini-batch-size", "200")
+        process = self.train(output, "--workers", "2", "--network", "squeezenet", "--image-size", "224x224",
+                             "--mini-batch-size", "200")
         wait_for(lambda: (output / "options.json").exists())
         seconds, printed = self.interrupt(process)
         self.assertEqual(process.returncode, 130, printed)
@@ -120,16 +124,20 @@ class Stop(runs.TestFolders, unittest.TestCase):
 
     def close_terminal_of(self, output, *launcher):
         terminal, end = os.openpty()
-        command = runs.command(*launcher, "train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "400", "--mini-batch-size", "8")
-        process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        command = runs.command(*launcher, "train", self.digits, "--output", output, *runs.SMALL, "--max-epochs", "400",
+                               "--mini-batch-size", "8")
+        process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
                                    env={**os.environ, **runs.slow_fsync(100)})
         os.close(end)
         wait_for(lambda: (steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
         os.close(terminal)
-        # A shell that ends passes it on, then the kernel tells the shell's programs: the last may come at any time until the end.
+        # A shell that ends passes it on, then the kernel tells the shell's programs: the last may come at any time
+        # until the end.
         wait_for(lambda: process.poll() is not None or process.send_signal(signal.SIGHUP))
         self.assertEqual(process.returncode, 128 + signal.SIGHUP)
-        self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)], [runs.of_kind(output, "end")[-1]["step"]])
+        self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)],
+                         [runs.of_kind(output, "end")[-1]["step"]])
 
     def test_a_terminal_that_closes(self):
         self.close_terminal_of(self.folder / "closed")
@@ -139,7 +147,8 @@ class Stop(runs.TestFolders, unittest.TestCase):
 
     def test_nohup_is_respected(self):
         output = self.folder / "nohup"
-        process = subprocess.Popen(["nohup", *runs.command("train", self.digits, "--output", output, *runs.SMALL)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(["nohup", *runs.command("train", self.digits, "--output", output, *runs.SMALL)],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         wait_for(lambda: steps_done(output) > 1 or process.poll() is not None)
         _, printed = self.interrupt(process, signal.SIGHUP)
         self.assertEqual(process.returncode, 0, printed)

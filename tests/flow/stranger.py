@@ -19,7 +19,8 @@ import runs
 NOBODY = 65534
 VALIDATE, SET, GET, DELETE_KEY, LIST_KEYS = 0, 1, 3, 8, 17
 VALIDATION = 0x3C85F7CE
-WELL_KNOWN = ["rank-0", "rank-1", "rank-2", "has-read-1", "rank-1-has-seen", "roster", "met", "door", "memory", "control",
+WELL_KNOWN = ["rank-0", "rank-1", "rank-2", "has-read-1", "rank-1-has-seen", "roster", "met", "door", "memory",
+              "control",
               "pool", "pool/answer"]
 
 

@@ -1,7 +1,7 @@
-// A ParallelWrapper's fit over an iterator that gives 2 GB, in a process that may take 400 MB more than
+// A ParallelWrapper's fit over an iterator that gives 2 GB, in a process that may allocate 400 MB more than
 // before: mini-batches are streamed, not held.
 //
-// usage: stream_memory_test FOLDER      (a new one, for the runs)
+//   usage: stream_memory_test FOLDER      (a new folder, for the runs)
 #include <cstdio>
 #include <exception>
 
@@ -19,12 +19,11 @@ constexpr int64_t kGiven = 1024 * kMegabyte;  // of each type
 constexpr int64_t kMost = 400 * kMegabyte;
 constexpr int64_t kMiniBatch = 16, kSide = 256;
 
-// Little work for much memory.
+// Little work with much memory.
 nn::Network network() {
-  return nn::read_network(
-      parse_json(
-          R"({"layers": [{"type": "max_pool", "kernel": 16}, {"type": "flatten"}, {"type": "linear", "features": "classes"}]})"),
-      "pooled");
+  return nn::read_network(parse_json(R"({"layers": [{"type": "max_pool", "kernel": 16}, {"type": "flatten"},)"
+                                     R"( {"type": "linear", "features": "classes"}]})"),
+                          "pooled");
 }
 
 int64_t bytes_trained(const std::filesystem::path& output, const at::Tensor& images) {

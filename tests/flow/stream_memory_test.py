@@ -9,4 +9,5 @@ import sys
 import runs
 
 with runs.temporary_folder() as name:
-    sys.exit(subprocess.run([os.environ["LOCKSTEP_STREAM_MEMORY"], pathlib.Path(name)], timeout=runs.SECONDS_PER_RUN, check=False).returncode)
+    sys.exit(subprocess.run([os.environ["LOCKSTEP_STREAM_MEMORY"], pathlib.Path(name)], timeout=runs.SECONDS_PER_RUN,
+                            check=False).returncode)

@@ -20,13 +20,15 @@ def main():
         tables = []
         for kind in ("threads", "processes"):
             command = [program, folder / "digits", kind]
-            done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=runs.SECONDS_PER_RUN)
+            done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True,
+                                  timeout=runs.SECONDS_PER_RUN)
             printed = done.stdout
             print(done.stderr + printed, flush=True)
             for rate in ("0.000500", "0.005000", "0.020000", "0.050000"):
                 if f"rate {rate}  finished, held-out accuracy " not in done.stderr:
                     sys.exit(f"the progress of rate {rate} was not shown to its end")
-            last = re.fullmatch(r"best: learning rate (\S+), accuracy (\d\.\d{3}) of 4 trials", printed.splitlines()[-1])
+            last = re.fullmatch(r"best: learning rate (\S+), accuracy (\d\.\d{3}) of 4 trials",
+                                printed.splitlines()[-1])
             if last is None or float(last[2]) < 0.5:
                 sys.exit("the example's last line is not what its head promises")
             tables.append([line.split()[:2] for line in printed.splitlines()[1:-1]])

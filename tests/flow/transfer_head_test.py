@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/transfer_head: a network trained on five digits learns all ten with a new head; the weights' file stays as it is, errors name the layer.
+"""examples/transfer_head: a network trained on five digits learns all ten with a new head; the weights' file stays as
+it is, errors name the layer.
 
 usage: transfer_head_test.py PROGRAM
 """
@@ -15,7 +16,8 @@ import runs
 
 def transfer_head(program, *arguments, status=0):
     command = [str(part) for part in (program, *arguments)]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=runs.SECONDS_PER_RUN)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=runs.SECONDS_PER_RUN)
     print(done.stdout)
     if done.returncode != status:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}, not {status}")
@@ -23,7 +25,8 @@ def transfer_head(program, *arguments, status=0):
 
 
 def accuracy_in(line):
-    found = re.fullmatch(r'accuracy (\d\.\d{3}) on 100 images held out; 115210 of 123090 learnables are of the new head "10"', line)
+    found = re.fullmatch(
+        r'accuracy (\d\.\d{3}) on 100 images held out; 115210 of 123090 learnables are of the new head "10"', line)
     if found is None:
         sys.exit(f"the example's last line is not what its head promises: {line}")
     return float(found[1])
@@ -37,7 +40,8 @@ def main():
         runs.write_digits({five: 1000, ten: 500})
         for label in range(5, 10):
             shutil.rmtree(five / str(label))
-        runs.train(five, folder / "run", "--network", "digits_cnn", "--image-size", "28x28", "--max-epochs", 4, "--mini-batch-size", 32)
+        runs.train(five, folder / "run", "--network", "digits_cnn", "--image-size", "28x28", "--max-epochs", 4,
+                   "--mini-batch-size", 32)
         weights = folder / "run" / "model.safetensors"
         before = runs.sha256(weights)
         one = accuracy_in(transfer_head(program, ten, weights, "--workers", 1))

@@ -37,7 +37,7 @@ class SmallTaker : public PixelTaker {
   std::vector<uint8_t> pixels_;
 };
 
-// As it is stored, or into a format, by turns that the input decides.
+// Decoded as it is stored, or into a format, as the input decides.
 void read_image(const char* name, std::string_view input) {
   ImageSize told, found;
   std::string refused;
@@ -74,7 +74,7 @@ fuzz::Reader image_reader(const char* name, const char* file) {
   return {name, [file](std::string_view input) { read_image(file, input); }};
 }
 
-// Chunks whose checksum is wrong are refused before anything else is tried.
+// Chunks with a wrong checksum are refused before anything else is checked.
 void repair_png(std::string& input) {
   const auto number = [&](size_t at) {
     uint32_t value = 0;
@@ -91,7 +91,7 @@ void repair_png(std::string& input) {
   }
 }
 
-// Every block is given the sum that it would need as a header.
+// Every block is given the checksum that it needs.
 void repair_tar(std::string& input) {
   constexpr size_t kBlock = 512, kSum = 148, kSumBytes = 8;
   for (size_t at = 0; at + kBlock <= input.size(); at += kBlock) {
@@ -117,8 +117,7 @@ void read_all(const std::filesystem::path& path) {
   }
 }
 
-// The input is the images, or, for one in four, the labels beside good images; in a folder or in an
-// archive.
+// The input is the images or, one time in four, the labels of good images; in a folder or in an archive.
 void read_idx(std::string_view input) {
   static const std::string labels = [] { return std::string("\0\0\x08\x01\0\0\0\x03\0\1\2", 11); }();
   static const std::string images = [] {
@@ -150,7 +149,7 @@ void read_csv(std::string_view input) {
   read_all(folder);
 }
 
-// Three images that nobody has to decode.
+// Three images that need no decoding.
 class Three : public Datastore {
  public:
   int64_t size() const override { return 3; }
@@ -174,7 +173,7 @@ void read_cache(std::string_view input) {
   static const std::filesystem::path path =
       open_image_cache(folder, three, format, CacheUse::make, 1 << 20).cache->path();
   static const std::string good = read_file(path);
-  // What is not zero in the input damages the file; its length is the file's, too.
+  // Bytes of the input that are not zero damage the file, which has the input's length.
   std::string bytes = good.substr(0, input.size());
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bytes[i] ^ input[i]);
   write(path, bytes);

@@ -26,7 +26,7 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/data/decode.h"
 
-// Read by AddressSanitizer's run time where the program is built with it.
+// Read by AddressSanitizer's run time if the program is built with it.
 extern "C" const char* __asan_default_options() {
   return "max_allocation_size_mb=2048:hard_rss_limit_mb=4096:detect_leaks=0";
 }
@@ -38,9 +38,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostInput = size_t{1} << 20;
 constexpr auto kMostTime = std::chrono::seconds(30);  // for one input
-constexpr rlim_t kMostMemory = rlim_t{3} << 30;       // beside what the program has at its start
+constexpr rlim_t kMostMemory = rlim_t{3} << 30;       // in addition to the program's memory at its start
 
-// What the child is at, for the parent to look into when it dies.
+// The current input of the child, which the parent examines when the child dies.
 struct Shared {
   std::atomic<int64_t> inputs{0};
   std::atomic<int64_t> taken{0};
@@ -75,7 +75,7 @@ void overwrite(std::string& input, size_t at, uint64_t value, size_t bytes, bool
     input[at + i] = static_cast<char>(value >> 8 * (big_endian ? bytes - 1 - i : i));
 }
 
-// A place that is near the beginning more often than chance would have it: headers decide most.
+// A place that is more often near the beginning, because headers decide most.
 size_t draw_place(const std::string& input, Random& random) {
   const size_t within = random.below(2) == 0 ? std::min<size_t>(input.size(), 128) : input.size();
   return random.below(within);
@@ -137,7 +137,7 @@ void bound_memory() {
   rlim_t pages = 0;
   statm >> pages;
   const rlim_t bytes = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kMostMemory;
-  // AddressSanitizer reserves terabytes, and has bounds of its own (above).
+  // AddressSanitizer reserves terabytes, and has its own bounds (above).
   if (bytes < rlim_t{1} << 40) {
     const rlimit limit{bytes, bytes};
     ::setrlimit(RLIMIT_AS, &limit);
@@ -173,10 +173,10 @@ void bound_memory() {
 
 struct End {
   bool well = false;
-  int64_t most_memory_mb = 0;  // that the child had at once
+  int64_t most_memory_mb = 0;  // peak memory of the child
 };
 
-// One that stays at an input is killed.
+// A child that hangs on an input is killed.
 End watch(pid_t child, const Shared& shared) {
   int64_t seen = -1;
   auto since = Clock::now();

@@ -1,5 +1,5 @@
-// What other processes send: the frames of a pool, the control line of ranks on several machines, and what
-// stands in the store where ranks meet.
+// What other processes send: the frames of a pool, the control line of ranks on several machines, and the
+// values of the store where ranks meet.
 #include <array>
 #include <cstring>
 #include <stdexcept>
@@ -66,7 +66,7 @@ void read_frames(std::string_view input) {
   }
 }
 
-// Each frame begins as one, and has the lengths of what is there.
+// Each frame begins correctly, and has the lengths of its content.
 void repair_frames(std::string& input) {
   constexpr size_t kPrefix = 16;
   constexpr uint32_t kMagic = 0x4c534632;
@@ -97,7 +97,7 @@ void send_all(const Descriptor& to, std::string_view bytes) {
   ::shutdown(to.get(), SHUT_WR);
 }
 
-// Listens at a name that the system finds.
+// Listens at a name that the system chooses.
 Descriptor listening(sockaddr_un& address, socklen_t& size) {
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   address.sun_family = AF_UNIX;
@@ -109,7 +109,7 @@ Descriptor listening(sockaddr_un& address, socklen_t& size) {
   return socket;
 }
 
-// What rank 0 says to rank 1, or what somebody says who found rank 0's port, and maybe the token.
+// What rank 0 says to rank 1, or what a stranger says who found rank 0's port, and perhaps the token.
 void read_control(std::string_view input) {
   const bool hub = input.size() % 2 == 0;
   const comm::Members members{.rank = hub ? 0 : 1, .names = {"rank 0", "rank 1"}, .token = kToken};
@@ -141,7 +141,7 @@ void read_control(std::string_view input) {
   line.failure_within(kNews);
 }
 
-// Where ranks have no secret their store has what anybody wrote; where they have one, nothing comes through.
+// If ranks have no secret, their store has what anybody wrote; if they have one, nothing is accepted.
 void read_meeting(std::string_view input) {
   const std::string text(input);
   if (const Json said = comm::introduction_in(text); !said.is_null()) comm::name_of(1, said);

@@ -36,7 +36,7 @@ uint64_t number_at(const std::string& bytes, size_t at, size_t count) {
   return value;
 }
 
-// The files of a zip are given the checksums that they would need.
+// The files of a zip archive are given correct checksums.
 void repair_zip(std::string& input) {
   constexpr size_t kEntry = 46, kLocal = 30;
   for (size_t entry = input.find("PK\1\2"); entry != std::string::npos && entry + kEntry <= input.size();
@@ -63,7 +63,7 @@ void read_options(std::string_view input) {
   }
 }
 
-// The input is a checkpoint's manifest, beside tensors that are good.
+// The input is the manifest of a checkpoint whose tensors are good.
 void read_checkpoint(std::string_view input) {
   const nn::NamedTensors weights{{"weight", at::zeros({2})}};
   const Json fingerprint{{"network", "mlp"}, {"images", 100}, {"arithmetic", "avx2"}};
@@ -91,7 +91,7 @@ void repair_manifest(std::string& input) {
   }
 }
 
-// By all who show what is in it.
+// Read by everything that shows its content.
 void read_log(std::string_view input) {
   static std::FILE* const nowhere = std::fopen("/dev/null", "w");
   std::filesystem::remove_all("run");

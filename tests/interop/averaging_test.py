@@ -1,5 +1,6 @@
-"""Averaging mode against replicas in PyTorch: three of them, a few steps, in double precision. With a warm-up torch's own PeriodicModelAverager says when
-they are averaged, and until then their gradients are, as DistributedDataParallel does.
+"""Averaging mode against replicas in PyTorch: three of them, a few steps, in double precision. With a warm-up torch's
+own PeriodicModelAverager says when they are averaged, and until then their gradients are, as DistributedDataParallel
+does.
 
 usage: averaging_test.py PATH-OF-lockstep     (needs torch, safetensors and Pillow)
 """
@@ -25,17 +26,22 @@ STEPS = 8
 IMAGES_OF_A_CLASS = 9
 MOST_DIFFERENCE = 1e-9
 
-# Mini-batches of a replica, so that an epoch's last step has 8, 8 and 2 of its 90 samples for the three, or 6 for the first alone.
+# Mini-batches of a replica, so that an epoch's last step has 8, 8 and 2 of its 90 samples for the three, or 6 for the
+# first alone.
 CASES = runs.some([
     (8, "lenet", {"optimizer": "adam"}, {"averaging-frequency": 2}),
-    (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 3, "average-updaters": False, "outer-optimizer": "nesterov"}),
+    (8, "lenet", {"optimizer": "adamw"},
+     {"averaging-frequency": 3, "average-updaters": False, "outer-optimizer": "nesterov"}),
     (7, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 3}),
     (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3, "averaging-warmup-steps": 3}),
 ], [
     (7, "lenet", {"nesterov": True}, {"averaging-frequency": 3}),
-    (8, "digits_cnn", {"gradient-clip": 0.5}, {"averaging-frequency": 1, "outer-optimizer": "nesterov", "outer-learning-rate": 0.5, "outer-momentum": 0.8}),
-    (8, "digits_cnn", {"optimizer": "adam", "gradient-clip": 0.5}, {"averaging-frequency": 2, "averaging-warmup-steps": 4, "average-updaters": False}),
-    (8, "lenet", {"optimizer": "adamw"}, {"averaging-frequency": 2, "averaging-warmup-steps": 2, "outer-optimizer": "nesterov"}),
+    (8, "digits_cnn", {"gradient-clip": 0.5},
+     {"averaging-frequency": 1, "outer-optimizer": "nesterov", "outer-learning-rate": 0.5, "outer-momentum": 0.8}),
+    (8, "digits_cnn", {"optimizer": "adam", "gradient-clip": 0.5},
+     {"averaging-frequency": 2, "averaging-warmup-steps": 4, "average-updaters": False}),
+    (8, "lenet", {"optimizer": "adamw"},
+     {"averaging-frequency": 2, "averaging-warmup-steps": 2, "outer-optimizer": "nesterov"}),
 ])
 
 
@@ -59,7 +65,8 @@ class Group:
         self.averages_updaters = averaging.get("average-updaters", True)
         self.outer = None
         if averaging.get("outer-optimizer") == "nesterov":
-            self.outer = torch.optim.SGD(self.average_model.parameters(), averaging.get("outer-learning-rate", 0.7), averaging.get("outer-momentum", 0.9), nesterov=True)
+            self.outer = torch.optim.SGD(self.average_model.parameters(), averaging.get("outer-learning-rate", 0.7),
+                                         averaging.get("outer-momentum", 0.9), nesterov=True)
         self.samples = [0] * REPLICAS
 
     def backward(self, replica, inputs, labels):
@@ -75,7 +82,8 @@ class Group:
     def step_together(self):
         """DistributedDataParallel's step, with gradients weighted by samples."""
         for parameters in zip(*(model.parameters() for model in self.models)):
-            mean = sum(parameter.grad * count for parameter, count in zip(parameters, self.samples) if count) / sum(self.samples)
+            mean = sum(parameter.grad * count for parameter, count in zip(parameters, self.samples)
+                       if count) / sum(self.samples)
             for parameter in parameters:
                 parameter.grad = mean.clone()
         for replica in range(REPLICAS):
@@ -162,14 +170,18 @@ def main():
                 torch.manual_seed(7)
                 save_file(peer.NETWORKS[network]().double().state_dict(), start)
             options = {"exchange": "average", "shards": REPLICAS, "max-steps": STEPS} | training | averaging
-            found, _ = parity_cases.ours(parity_cases.Case("averaging", network, options), parity_cases.Size(IMAGES_OF_A_CLASS, mini_batch), start, lockstep, folder / "data", folder / str(number))
+            found, _ = parity_cases.ours(parity_cases.Case("averaging", network, options),
+                                         parity_cases.Size(IMAGES_OF_A_CLASS, mini_batch), start, lockstep,
+                                         folder / "data", folder / str(number))
             expected = pytorch(mini_batch, network, start, training, averaging, images, labels)
             apart = parity_cases.largest_differences(found, expected)
             worst = max(apart, key=apart.get)
             moved = max(parity_cases.largest_differences(load_file(start), expected).values())
             passes = apart[worst] <= MOST_DIFFERENCE < moved and list(found) == list(expected)
             failed += not passes
-            print(f"{'ok  ' if passes else 'FAIL'} {network}: {training | averaging}: differs by {apart[worst]:.1e} in {worst}", flush=True)
+            print(
+                f"{'ok  ' if passes else 'FAIL'} {network}: {training | averaging}: differs by {apart[worst]:.1e} in "
+                f"{worst}", flush=True)
     return 1 if failed else 0
 
 

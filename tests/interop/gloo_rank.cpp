@@ -1,6 +1,5 @@
-// A rank of ours in a gloo group of torch.distributed: sums and the largest value over ranks of both kinds,
-// and what a linear layer is after it was trained together with a DistributedDataParallel of Python's,
-// printed.
+// A rank of ours in a gloo group of torch.distributed. Prints sums and the largest value over ranks of both
+// kinds, and a linear layer after it was trained together with Python's DistributedDataParallel.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -31,7 +30,7 @@ double reduced(c10d::Backend& group, double value, c10d::ReduceOp how) {
   return one[0].min().item<double>() == one[0].max().item<double>() ? one[0][0].item<double>() : -1;
 }
 
-// The side that DistributedDataParallel has in each rank: the same collectives in the same order.
+// What DistributedDataParallel does in each rank: the same collectives in the same order.
 void train_with_ddp(const c10::intrusive_ptr<c10d::ProcessGroup>& ranks) {
   const int64_t rank = ranks->getRank();
   std::vector<at::Tensor> learnables{

@@ -22,7 +22,8 @@ class TorchrunOnTwoMachines(runs.TestFolders, unittest.TestCase):
         runs.train(self.digits, self.folder / "alone", *runs.SMALL)
         command = runs.command("train", self.digits, "--output", self.folder / "two", *runs.SMALL)
         with machines.TwoMachines() as pair:
-            nodes = [pair.start(node, *TORCHRUN, "--no-python", "--nnodes", "2", "--nproc-per-node", "2", "--node-rank", str(node), "--master-addr", pair.address(0), "--master-port", "29512", *command)
+            nodes = [pair.start(node, *TORCHRUN, "--no-python", "--nnodes", "2", "--nproc-per-node", "2", "--node-rank",
+                                str(node), "--master-addr", pair.address(0), "--master-port", "29512", *command)
                      for node in range(2)]
             printed = [node.communicate(timeout=180)[0] for node in nodes]
         self.assertEqual([node.returncode for node in nodes], [0, 0], printed)

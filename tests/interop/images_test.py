@@ -1,4 +1,5 @@
-"""Images of every kind that Pillow writes come out as Pillow reads them, within 1 level, and resized to the same levels.
+"""Images of every kind that Pillow writes come out as Pillow reads them, within 1 level, and resized to the same
+levels.
 
 usage: images_test.py PATH-OF-lockstep_data_interop     (needs Pillow, NumPy)
 """
@@ -51,7 +52,8 @@ def photo(width, height, mode="RGB", seed=1, cell=6):
     random = numpy.random.default_rng(seed)
     channels = {"L": 1, "RGB": 3, "RGBA": 4, "LA": 2, "CMYK": 4}[mode]
     noise = random.integers(0, 256, (max(2, height // cell), max(2, width // cell), 3), dtype=numpy.uint8)
-    colours = numpy.asarray(Image.fromarray(noise).resize((width, height), Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(1)))
+    colours = numpy.asarray(Image.fromarray(noise).resize((width, height),
+                                                          Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(1)))
     colours = colours.astype(int) + random.integers(-6, 7, colours.shape)
     array = numpy.concatenate([colours, colours[..., ::-1]], 2)[..., :channels].clip(0, 255).astype(numpy.uint8)
     return Image.fromarray(array[..., 0] if channels == 1 else array, mode)
@@ -69,12 +71,14 @@ def kinds():
 
     for quality in (30, 75, 95):
         for subsampling in ("4:4:4", "4:2:2", "4:2:0", "4:1:1"):
-            yield f"q{quality}-{subsampling.replace(':', '')}.jpg", colour, {"quality": quality, "subsampling": subsampling}
+            yield f"q{quality}-{subsampling.replace(':', '')}.jpg", colour, {"quality": quality,
+                                                                             "subsampling": subsampling}
     yield "progressive.jpg", colour, {"progressive": True}
     yield "grey.jpeg", grey, {}
     yield "ink.jpg", ink, {}
     yield "restart.jpg", colour, {"restart_marker_blocks": 2}
-    for name, image in (("grey", grey), ("colour", colour), ("alpha", alpha), ("grey-alpha", grey_alpha), ("palette", palette), ("few", few), ("bits", bits), ("deep", deep)):
+    for name, image in (("grey", grey), ("colour", colour), ("alpha", alpha), ("grey-alpha", grey_alpha),
+                        ("palette", palette), ("few", few), ("bits", bits), ("deep", deep)):
         yield f"{name}.png", image, {}
     yield "clear.png", palette, {"transparency": 3}
     yield "clear-grey.png", grey, {"transparency": 3}
@@ -82,7 +86,8 @@ def kinds():
         yield f"{name}.bmp", image, {}
     yield "grey.pgm", grey, {}
     yield "colour.ppm", colour, {}
-    for name, image in (("grey", grey), ("colour", colour), ("palette", palette), ("bits", bits), ("alpha", alpha), ("grey-alpha", grey_alpha), ("ink", ink), ("deep", deep)):
+    for name, image in (("grey", grey), ("colour", colour), ("palette", palette), ("bits", bits), ("alpha", alpha),
+                        ("grey-alpha", grey_alpha), ("ink", ink), ("deep", deep)):
         yield f"{name}.tif", image, {}
     for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"):
         yield f"{compression}.tiff", colour, {"compression": compression}
@@ -118,7 +123,8 @@ def check_kinds(reader, folder):
 
 def check_orientations(reader, folder):
     image = photo(40, 23)
-    for ending, options in ((".jpg", {"quality": 90, "subsampling": "4:2:0"}), (".png", {}), (".webp", {"lossless": True}), (".tif", {})):
+    for ending, options in ((".jpg", {"quality": 90, "subsampling": "4:2:0"}), (".png", {}),
+                            (".webp", {"lossless": True}), (".tif", {})):
         for orientation in range(1, 9):
             exif = Image.Exif()
             exif[ORIENTATION] = orientation
@@ -158,13 +164,15 @@ def check_sizes(reader, folder):
                         ours = reader.read(path, channels, to_height, to_width, resize)
                         theirs = resized(image.convert(to_mode), to_height, to_width, resize)
                         difference = most_difference(ours, theirs)
-                        assert difference == 0, f"{mode} {width}x{height} to {to_mode} {to_width}x{to_height}, {resize}: {difference} levels off"
+                        assert difference == 0, (f"{mode} {width}x{height} to {to_mode} {to_width}x{to_height}, "
+                                                 f"{resize}: {difference} levels off")
                         count += 1
     print(f"{count} resizings, level for level", flush=True)
 
 
 def check_fast(reader, folder):
-    """Fast decoding gives the same image to the eye: the mean difference from exact decoding is a few levels, also where it turns and pads."""
+    """Fast decoding gives the same image to the eye: the mean difference from exact decoding is a few levels, also
+    where it turns and pads."""
     worst = 0.0
     for subsampling in ("4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1"):
         for width, height in ((640, 480), (333, 517), (230, 229)):

@@ -1,8 +1,14 @@
-// Our half of safetensors_test.py.
-//   networks write FOLDER NAME...   for each built-in network NAME: NAME.safetensors with its weights,
-//   NAME.example.safetensors with images and scores networks scores NAME CLASSES WEIGHTS IMAGES OUT
-//   IMAGES has "images" [b,C,H,W], and OUT gets "scores", by the network NAME with WEIGHTS networks copy
-//   A B       reads A and writes its tensors and metadata to B
+// Our side of safetensors_test.py:
+//
+//   networks write FOLDER NAME...
+//   For each built-in network NAME, writes NAME.safetensors with its weights, and NAME.example.safetensors
+//   with images and scores.
+//
+//   networks scores NAME CLASSES WEIGHTS IMAGES OUT
+//   IMAGES has "images" [b,C,H,W]. OUT gets "scores" of the network NAME with WEIGHTS.
+//
+//   networks copy A B
+//   Reads A and writes its tensors and metadata to B.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -40,7 +46,7 @@ void write_network(const std::string& name, const std::filesystem::path& folder)
                         {{"images", images}, {"scores", instance.forward(images)}});
 }
 
-// As lockstep predict computes them, with this project's kernels.
+// Computed as in lockstep predict, with this project's kernels.
 void write_scores(char** arguments) {
   const at::Tensor images = nn::read_safetensors(arguments[5]).tensors.at(0).second;
   const nn::Instance instance =

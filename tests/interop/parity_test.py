@@ -39,7 +39,9 @@ def main():
     for outcome in parity_cases.run(chosen, parity_cases.QUICK, Path(sys.argv[1])):
         passes = outcome.difference <= parity_cases.MOST_DIFFERENCE
         failed += not passes
-        print(f"{'ok  ' if passes else 'FAIL'} {outcome.case.network}: {outcome.case.name}: differs by {outcome.difference:.1e} in {outcome.worst}", flush=True)
+        print(
+            f"{'ok  ' if passes else 'FAIL'} {outcome.case.network}: {outcome.case.name}: differs by "
+            f"{outcome.difference:.1e} in {outcome.worst}", flush=True)
     return 1 if failed else 0
 
 

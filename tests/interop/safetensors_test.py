@@ -24,11 +24,13 @@ def block(inputs, kernel, padding):
 
 
 MODELS = {
-    "digits_cnn": lambda: nn.Sequential(*block(1, 5, 0), *block(20, 3, 1), *block(20, 3, 1), nn.Flatten(), nn.Linear(11520, 10)),
+    "digits_cnn": lambda: nn.Sequential(*block(1, 5, 0), *block(20, 3, 1), *block(20, 3, 1), nn.Flatten(),
+                                        nn.Linear(11520, 10)),
     "lenet": lambda: nn.Sequential(
         nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10)),
-    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)),
+    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(),
+                                 nn.Linear(128, 10)),
     "resnet18": lambda: torchvision.models.resnet18(num_classes=12),
     "resnet50": lambda: torchvision.models.resnet50(num_classes=12),
     "mobilenet_v2": lambda: torchvision.models.mobilenet_v2(num_classes=12),
@@ -67,7 +69,8 @@ def check_start(folder, name):
 
 def check_copy(folder, program):
     numbers = torch.arange(15).reshape(3, 5)
-    types = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+    types = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+             torch.float32, torch.float64]
     tensors = {str(t): numbers.to(t) for t in types}
     tensors |= {"flags": numbers > 7, "scalar": torch.tensor(2.5), "empty": torch.zeros(0, 4), "é \"x\"": torch.rand(7)}
     save_file(tensors, folder / "python.safetensors", metadata={"format": "pt", "note": "line\n2"})

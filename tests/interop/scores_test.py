@@ -1,6 +1,8 @@
-"""PyTorch takes our trained weights strictly and gives the scores that `lockstep predict` gives; TensorBoard reads the run.
+"""PyTorch takes our trained weights strictly and gives the scores that `lockstep predict` gives; TensorBoard reads the
+run.
 
-usage: scores_test.py PATH-OF-lockstep ARCHIVE-OF-DIGITS     (needs torch, torchvision, safetensors, Pillow, tensorboard)
+usage: scores_test.py PATH-OF-lockstep ARCHIVE-OF-DIGITS
+Needs torch, torchvision, safetensors, Pillow and tensorboard.
 """
 
 import json
@@ -53,13 +55,15 @@ def images_of(paths, mode, normalize):
 
 def check(program, folder, network, model, data, mode, options, normalize=(0.0, 1.0)):
     output = folder / network
-    run(program, "train", data, "--network", network, "--output", output, "--workers", 2, "--mini-batch-size", 16, *options)
+    run(program, "train", data, "--network", network, "--output", output, "--workers", 2, "--mini-batch-size", 16,
+        *options)
     predicted = json.loads(run(program, "predict", output, data, "--format", "json"))
     state = load_file(output / "model.safetensors")
     model.load_state_dict(state, strict=True)
     data = (output / "model.safetensors").read_bytes()
     header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
-    assert list(header) == list(model.state_dict()), f"{network}: the header has other names, another order, or more than tensors"
+    assert list(header) == list(model.state_dict(
+        )), f"{network}: the header has other names, another order, or more than tensors"
     with torch.no_grad():
         scores = torch.softmax(model.eval()(images_of([one["file"] for one in predicted], mode, normalize)).double(), 1)
     ours = torch.tensor([list(one["scores"].values()) for one in predicted], dtype=torch.float64)
@@ -81,10 +85,12 @@ def main():
         digits, noise = folder / "data/digits", folder / "data/noise"
         runs.write_digits({digits: 120})
         write_noise(noise)
-        output = check(program, folder, "digits_cnn", digits_cnn(), digits, "L", ["--max-epochs", 2, "--normalize", "0.25,0.5"], (0.25, 0.5))
+        output = check(program, folder, "digits_cnn", digits_cnn(), digits, "L",
+                       ["--max-epochs", 2, "--normalize", "0.25,0.5"], (0.25, 0.5))
         check(program, folder, "resnet18", torchvision.models.resnet18(num_classes=4), noise, "RGB", ["--max-steps", 2])
         if runs.IS_LONG:
-            check(program, folder, "squeezenet", torchvision.models.squeezenet1_0(num_classes=4), noise, "RGB", ["--max-steps", 2, "--learning-rate", 0.001])
+            check(program, folder, "squeezenet", torchvision.models.squeezenet1_0(num_classes=4), noise, "RGB",
+                  ["--max-steps", 2, "--learning-rate", 0.001])
         tensorboard = Path(__file__).with_name("tensorboard_test.py")
         subprocess.run([sys.executable, tensorboard, output], check=True)
 

@@ -1,5 +1,6 @@
-"""torch.nn.LSTM and torch.nn.GRU take our trained weights strictly and give the scores that `lockstep predict` gives, over sequences of unequal
-length. JapaneseVowels is used where $LOCKSTEP_TEST_DATA has it, and sequences made here besides.
+"""torch.nn.LSTM and torch.nn.GRU take our trained weights strictly and give the scores that `lockstep predict` gives,
+over sequences of unequal length. JapaneseVowels is used where $LOCKSTEP_TEST_DATA has it, and sequences made here
+besides.
 
 usage: sequences_test.py PATH-OF-lockstep     (needs torch, safetensors)
 """
@@ -37,7 +38,8 @@ def read_ts(path):
     found = []
     for line in path.read_text().splitlines():
         if line and line[0] not in "#@":
-            found.append(torch.tensor([[float(value) for value in channel.split(",")] for channel in line.split(":")[:-1]]).t().contiguous())
+            found.append(torch.tensor([[float(value) for value in channel.split(",")]
+                                       for channel in line.split(":")[:-1]]).t().contiguous())
     return found
 
 
@@ -48,7 +50,8 @@ def run(program, *arguments):
 
 
 def check(program, output, data, network, model, *options):
-    run(program, "train", data, "--network", network, "--output", output, "--workers", 2, "--mini-batch-size", 27, "--max-epochs", 5, "--optimizer", "adam", *options)
+    run(program, "train", data, "--network", network, "--output", output, "--workers", 2, "--mini-batch-size", 27,
+        "--max-epochs", 5, "--optimizer", "adam", *options)
     predicted = json.loads(run(program, "predict", output, data, "--format", "json"))
     model.load_state_dict(load_file(output / "model.safetensors"), strict=True)
     with torch.no_grad():
@@ -64,9 +67,11 @@ def main(program):
         folder = Path(name)
         made = folder / "made.ts"
         sequences.write_ts(made, 90, seed=1)
-        layers = [{"name": "gru", "type": "gru", "hidden": 20, "layers": 2}, {"name": "fc", "type": "linear", "features": "classes"}]
+        layers = [{"name": "gru", "type": "gru", "hidden": 20, "layers": 2},
+                  {"name": "fc", "type": "linear", "features": "classes"}]
         (folder / "gru.json").write_text(json.dumps(layers))
-        check(program, folder / "gru", made, folder / "gru.json", Classifier(torch.nn.GRU, 2, 20, 2, 3), "--sequence-padding", "left")
+        check(program, folder / "gru", made, folder / "gru.json", Classifier(torch.nn.GRU, 2, 20, 2, 3),
+              "--sequence-padding", "left")
         check(program, folder / "lstm", made, "lstm_classifier", Classifier(torch.nn.LSTM, 2, 100, 1, 3))
         vowels = Path(os.environ.get("LOCKSTEP_TEST_DATA", "")) / "sequences" / "JapaneseVowels_TRAIN.ts"
         if vowels.exists():

@@ -20,7 +20,8 @@ TAGS = {
 def logged_scalars(run):
     """{tag: {step: value}} of rank 0; an attempt replaces what earlier ones said of its first step and later ones."""
     scalars = {}
-    files = [(int(re.search(r"attempt-(\d+)", path.name)[1]), path) for path in (run / "events").glob("rank-0-attempt-*.jsonl")]
+    files = [(int(re.search(r"attempt-(\d+)", path.name)[1]), path)
+             for path in (run / "events").glob("rank-0-attempt-*.jsonl")]
     for _, path in sorted(files):
         fresh = True
         for line in path.read_text().splitlines(keepends=True):
@@ -29,7 +30,8 @@ def logged_scalars(run):
             event = json.loads(line)
             if fresh and event["kind"] == "step":
                 fresh = False
-                scalars = {tag: {step: value for step, value in values.items() if step < event["step"]} for tag, values in scalars.items()}
+                scalars = {tag: {step: value for step, value in values.items() if step < event["step"]}
+                           for tag, values in scalars.items()}
             for tag in TAGS.get(event["kind"], []):
                 key = tag.split("/")[1]
                 if key in event["values"]:
@@ -49,7 +51,8 @@ def main():
         sys.exit(f"{run} has no step and no validation in its event log")
     accumulator = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0})
     accumulator.Reload()
-    shown = {tag: {scalar.step: scalar.value for scalar in accumulator.Scalars(tag)} for tag in accumulator.Tags()["scalars"]}
+    shown = {tag: {scalar.step: scalar.value for scalar in accumulator.Scalars(tag)}
+             for tag in accumulator.Tags()["scalars"]}
     if set(shown) != set(logged):
         sys.exit(f"tags differ: TensorBoard has {sorted(shown)}, the log {sorted(logged)}")
     for tag, values in logged.items():
@@ -59,7 +62,8 @@ def main():
             same = shown[tag][step] == as_float32(value) or (math.isnan(value) and math.isnan(shown[tag][step]))
             if not same:
                 sys.exit(f"{tag} at step {step}: TensorBoard has {shown[tag][step]}, the log {value}")
-    print(f"TensorBoard reads {sum(map(len, logged.values()))} scalars under {len(logged)} tags, equal to the event log")
+    print(
+        f"TensorBoard reads {sum(map(len, logged.values()))} scalars under {len(logged)} tags, equal to the event log")
 
 
 if __name__ == "__main__":

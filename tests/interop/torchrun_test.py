@@ -41,7 +41,8 @@ weight, bias = start = [parameter.detach().clone() for parameter in model.parame
 
 def loss_of(weight, bias, rank):
     input = (torch.arange(48.0) + 7 * rank).sin().view(6, 8)
-    return (torch.nn.functional.linear(input, weight, bias) - (torch.arange(24.0) + 3 * rank).cos().view(6, 4)).square().mean()
+    target = (torch.arange(24.0) + 3 * rank).cos().view(6, 4)
+    return (torch.nn.functional.linear(input, weight, bias) - target).square().mean()
 
 for step in range(3):
     rank = dist.get_rank()
@@ -55,8 +56,10 @@ for step in range(3):
             parameter -= 0.1 * parameter.grad
             parameter.grad = None
 ended = [parameter.detach() for parameter in model.parameters()]
-print("python rank 1: ddp", *(f"{value.item():.9g}" for parameter in ended for value in (parameter.sum().double(), parameter.abs().max().double())), flush=True)
-print("as of one process:", start[0].sum().item() > 4 and all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ended, (weight, bias))), flush=True)
+print("python rank 1: ddp", *(f"{value.item():.9g}" for parameter in ended
+                              for value in (parameter.sum().double(), parameter.abs().max().double())), flush=True)
+print("as of one process:", start[0].sum().item() > 4 and
+      all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ended, (weight, bias))), flush=True)
 dist.destroy_process_group()
 """
 
@@ -64,8 +67,10 @@ dist.destroy_process_group()
 class Torchrun(runs.TestFolders, unittest.TestCase):
     def test_torchrun_starts_our_ranks(self):
         runs.train(self.digits, self.folder / "alone", *runs.SMALL)
-        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "2", *runs.command("train", self.digits, "--output", self.folder / "torchrun", *runs.SMALL)],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "2",
+                               *runs.command("train", self.digits, "--output", self.folder / "torchrun", *runs.SMALL)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(runs.weights(self.folder / "torchrun"), runs.weights(self.folder / "alone"))
         self.assertEqual(done.stdout.count("model saved in"), 1, "only rank 0 speaks")
@@ -73,30 +78,36 @@ class Torchrun(runs.TestFolders, unittest.TestCase):
     def test_torchrun_starts_ranks_that_evaluate(self):
         runs.train(self.digits, self.folder / "model", *runs.SMALL, "--max-steps", "3")
         words = runs.command("evaluate", self.folder / "model", self.held_out, "--json")
-        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "2", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "2", *words], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, text=True, timeout=120, check=False)
         self.assertEqual(done.stdout, runs.run(*words[1:]))
 
     def test_torchrun_starts_the_workers_of_a_pool(self):
         def printed(*words):
-            done = subprocess.run([*words, CUSTOM_LOOP, str(self.digits), "--epochs", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+            done = subprocess.run([*words, CUSTOM_LOOP, str(self.digits), "--epochs", "2"], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, text=True, timeout=120, check=False)
             self.assertEqual(done.returncode, 0, words)
             return done.stdout
 
         alone = printed()
-        self.assertRegex(alone, r"^Epoch: 1, Loss: [0-9.]+\nEpoch: 2, Loss: [0-9.]+\naccuracy .* weights [0-9a-f]{16}\n$")
-        self.assertEqual(printed(*TORCHRUN, "--no-python", "--nproc-per-node", "2"), alone, "only rank 0 speaks, and the weights are the same")
+        self.assertRegex(
+            alone, r"^Epoch: 1, Loss: [0-9.]+\nEpoch: 2, Loss: [0-9.]+\naccuracy .* weights [0-9a-f]{16}\n$")
+        self.assertEqual(printed(*TORCHRUN, "--no-python", "--nproc-per-node", "2"), alone,
+                         "only rank 0 speaks, and the weights are the same")
 
     def test_ranks_of_both_kinds_in_one_gloo_group(self):
         (self.folder / "mixed.py").write_text(MIXED)
         script = f'[ $RANK = 1 ] && exec "{sys.executable}" "{self.folder / "mixed.py"}" || exec "{GLOO_RANK}"'
-        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "3", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "3", "sh", "-c", script],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         for line in ["lockstep rank 0: sum 6 max 2", "lockstep rank 2: sum 6 max 2"]:
             self.assertIn(line, done.stdout)
         self.assertRegex(done.stdout, r"python rank 1 .*SUM.* 6.0 6.0")
         self.assertRegex(done.stdout, r"python rank 1 .*MAX.* 2.0 2.0")
-        # A DistributedDataParallel of Python's trains with ours: the weights of rank 0 at the start, the same ones everywhere at the end.
+        # A DistributedDataParallel of Python's trains with ours: the weights of rank 0 at the start, the same ones
+        # everywhere at the end.
         ended = re.findall(r"rank (\d): ddp (.*)", done.stdout)
         self.assertEqual(sorted(rank for rank, _ in ended), ["0", "1", "2"], done.stdout)
         self.assertEqual(len({numbers for _, numbers in ended}), 1, done.stdout)

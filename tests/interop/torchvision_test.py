@@ -1,7 +1,9 @@
-"""Torchvision's own networks and the AlexNet of 2012 with weights saved by Python, and ImageNet's weights for SqueezeNet: our logits are theirs.
+"""Torchvision's own networks and the AlexNet of 2012 with weights saved by Python, and ImageNet's weights for
+SqueezeNet: our logits are theirs.
 
-usage: torchvision_test.py PATH-OF-networks-PROGRAM PATH-OF-lockstep FOLDER-OF-NETWORKS     (needs torch, torchvision and safetensors)
-$LOCKSTEP_TEST_DATA has the trained SqueezeNet and the photographs; without them that part is left out, and said so.
+usage: torchvision_test.py PATH-OF-networks-PROGRAM PATH-OF-lockstep FOLDER-OF-NETWORKS
+Needs torch, torchvision and safetensors. $LOCKSTEP_TEST_DATA has the trained SqueezeNet and the photographs; without
+them that part is left out with a message.
 """
 
 import collections
@@ -24,20 +26,28 @@ import runs  # noqa: E402
 MOST_DIFFERENCE = 1e-4
 CLASSES = 11
 # Of two the file is torch.save's, one of them as it comes out of DataParallel and a training loop.
-NETWORKS = {"alexnet": ("alexnet", 67), "squeezenet": ("squeezenet1_0", 67), "squeezenet1_1": ("squeezenet1_1", 67), "resnet18": ("resnet18", 65),
-            "resnet50": ("resnet50", 65), "mobilenet_v2": ("mobilenet_v2", 65), "vgg16": ("vgg16", 33), "alexnet_2012": (None, 67)}
+NETWORKS = {"alexnet": ("alexnet", 67), "squeezenet": ("squeezenet1_0", 67), "squeezenet1_1": ("squeezenet1_1", 67),
+            "resnet18": ("resnet18", 65),
+            "resnet50": ("resnet50", 65), "mobilenet_v2": ("mobilenet_v2", 65), "vgg16": ("vgg16", 33),
+            "alexnet_2012": (None, 67)}
 
 
 class AlexNet2012(torch.nn.Sequential):
-    """Of Krizhevsky, Sutskever and Hinton 2012, with the names of Caffe's bvlc_alexnet, for images of 67 to 98 places a side; torchvision has none."""
+    """Of Krizhevsky, Sutskever and Hinton 2012, with the names of Caffe's bvlc_alexnet, for images of 67 to 98 places a
+    side; torchvision has none."""
 
     def __init__(self, num_classes):
         conv, norm = torch.nn.Conv2d, lambda: torch.nn.LocalResponseNorm(5, alpha=1e-4, beta=0.75, k=1)
-        layers = {"conv1": conv(3, 96, 11, stride=4), "relu1": torch.nn.ReLU(), "norm1": norm(), "pool1": torch.nn.MaxPool2d(3, 2),
-                  "conv2": conv(96, 256, 5, padding=2, groups=2), "relu2": torch.nn.ReLU(), "norm2": norm(), "pool2": torch.nn.MaxPool2d(3, 2),
-                  "conv3": conv(256, 384, 3, padding=1), "relu3": torch.nn.ReLU(), "conv4": conv(384, 384, 3, padding=1, groups=2), "relu4": torch.nn.ReLU(),
-                  "conv5": conv(384, 256, 3, padding=1, groups=2), "relu5": torch.nn.ReLU(), "pool5": torch.nn.MaxPool2d(3, 2), "flatten": torch.nn.Flatten(),
-                  "fc6": torch.nn.Linear(256, 4096), "relu6": torch.nn.ReLU(), "fc7": torch.nn.Linear(4096, 4096), "relu7": torch.nn.ReLU(), "fc8": torch.nn.Linear(4096, num_classes)}
+        layers = {"conv1": conv(3, 96, 11, stride=4), "relu1": torch.nn.ReLU(), "norm1": norm(),
+                  "pool1": torch.nn.MaxPool2d(3, 2),
+                  "conv2": conv(96, 256, 5, padding=2, groups=2), "relu2": torch.nn.ReLU(), "norm2": norm(),
+                  "pool2": torch.nn.MaxPool2d(3, 2),
+                  "conv3": conv(256, 384, 3, padding=1), "relu3": torch.nn.ReLU(),
+                  "conv4": conv(384, 384, 3, padding=1, groups=2), "relu4": torch.nn.ReLU(),
+                  "conv5": conv(384, 256, 3, padding=1, groups=2), "relu5": torch.nn.ReLU(),
+                  "pool5": torch.nn.MaxPool2d(3, 2), "flatten": torch.nn.Flatten(),
+                  "fc6": torch.nn.Linear(256, 4096), "relu6": torch.nn.ReLU(), "fc7": torch.nn.Linear(4096, 4096),
+                  "relu7": torch.nn.ReLU(), "fc8": torch.nn.Linear(4096, num_classes)}
         super().__init__(collections.OrderedDict(layers))
 
 
@@ -81,16 +91,23 @@ def check_trained(program, lockstep, networks, data, folder):
     reference = load_file(data / "squeezenet1_0-reference.safetensors")
     weights = data / "squeezenet1_0-imagenet.safetensors"
     network = networks / "squeezenet_deep_compression.json"
-    save_file({"images": reference["input"].permute(0, 3, 1, 2).float().sub(torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1)).contiguous()}, folder / "crops")
+    save_file(
+        {"images": reference["input"].permute(0, 3, 1,
+                                              2).float(
+                                                  ).sub(
+                                                      torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1)).contiguous(
+                                                          )}, folder / "crops")
     subprocess.run([program, "scores", network, "1000", weights, folder / "crops", folder / "logits"], check=True)
     difference = (load_file(folder / "logits")["scores"] - reference["logits"]).abs().max().item()
     assert difference < 1e-3, f"trained SqueezeNet: logits differ by {difference}"
     with tarfile.open(data / "imagenet-sample.tar") as tar:
         tar.extractall(folder)
     photos = sorted(path for path in (folder / "imagenet").iterdir() if path.suffix == ".JPEG")
-    printed = subprocess.run([lockstep, "predict", network, *photos, "--weights", weights], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run([lockstep, "predict", network, *photos, "--weights", weights], check=True,
+                             capture_output=True, text=True).stdout
     rows = list(csv.DictReader(io.StringIO(printed)))
-    others = [path.name for path, row, right in zip(photos, rows, reference["top1_shared"].tolist(), strict=True) if int(row["label"]) != right]
+    others = [path.name for path, row, right in zip(photos, rows, reference["top1_shared"].tolist(), strict=True)
+              if int(row["label"]) != right]
     assert not others, f"trained SqueezeNet: {len(others)} of {len(photos)} answers differ: {others}"
     print(f"trained SqueezeNet: logits differ by at most {difference:.1e}, all {len(photos)} answers are the same")
 
@@ -105,7 +122,9 @@ def main():
         if (data / "squeezenet1_0-imagenet.safetensors").exists():
             check_trained(program, lockstep, networks, data, Path(name))
         else:
-            runs.skip("the trained SqueezeNet", "set LOCKSTEP_TEST_DATA to a folder that has squeezenet1_0-imagenet.safetensors and what goes with it")
+            runs.skip("the trained SqueezeNet",
+                      "set LOCKSTEP_TEST_DATA to a folder that has squeezenet1_0-imagenet.safetensors and what goes "
+                      "with it")
 
 
 if __name__ == "__main__":

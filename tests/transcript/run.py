@@ -10,12 +10,11 @@ A transcript is a text file of blocks:
     lockstep: cannot ...
     [1]
 
-Each command is run by bash in one empty folder, which holds digits/ (the first images of each class in ARCHIVE); PROGRAM is found as
-`lockstep`. Standard output and standard error are read together. `...` stands for any text within a line, and for any lines on a line of
-its own. [N] is the exit status, 0 when it is absent. `%needs COMMAND  # hint: WORDS` skips the rest, loudly, when the command fails; the words say
-how to make it succeed.
-Shell functions for commands: see PRELUDE.
-"""
+Each command is run by bash in one empty folder, which holds digits/ (the first images of each class in ARCHIVE);
+PROGRAM is found as `lockstep`. Standard output and standard error are read together. `...` stands for any text within a
+line, and for any lines on a line of its own. [N] is the exit status, 0 when it is absent. `%needs COMMAND  # hint:
+WORDS` skips the rest, loudly, when the command fails; the words say how to make it succeed. Shell functions for
+commands: see PRELUDE. """
 
 import os
 import pathlib
@@ -122,14 +121,17 @@ def main():
             if step.needed:
                 if status == 0:
                     continue
-                print(f"NOT TESTED: {transcript.name} from line {step.line} on, for this fails: {step.command}\n{indented(output)}")
+                print(
+                    f"NOT TESTED: {transcript.name} from line {step.line} on, for this fails: "
+                    f"{step.command}\n{indented(output)}")
                 sys.exit(1 if failures else SKIPPED)
             if output and not output.endswith("\n"):
                 output += "\n"
             if status != step.status or not re.fullmatch(pattern_of(step.expected), output):
                 failures += 1
                 print(f"{transcript}:{step.line}: $ {step.command}\n  expected, with exit status {step.status}:")
-                print(indented("\n".join(step.expected)) + f"  printed, with exit status {status}:\n" + indented(output))
+                print(indented("\n".join(step.expected)) + f"  printed, with exit status {status}:\n"
+                      + indented(output))
     print(f"{failures} commands printed something else" if failures else "all as expected")
     sys.exit(1 if failures else 0)
 

@@ -144,7 +144,7 @@ TEST(Describe, ValuesThatAProgramSetAreChecked) {
 }
 
 TEST(Describe, LimitsArePlainNumbers) {
-  const auto refusal = [](Limits limits) {
+  const auto refusal = [](FieldTraits limits) {
     int64_t value = 0;
     return error_of([&] { describe_detail::parse("count", "none", limits, value); });
   };
@@ -165,8 +165,28 @@ TEST(Describe, WhatIsReadIsNamedOnce) {
   EXPECT_TRUE(refusal(R"({"rate": -1})", "\"o.json\"")
                   .ends_with("above 0\n  while reading \"o.json\"\n  hint: step size"));
   EXPECT_TRUE(refusal("[1]", "\"o.json\"")
-                  .starts_with("this is no JSON object of options\n  while reading \"o.json\""));
+                  .starts_with("this is not a JSON object of options\n  while reading \"o.json\""));
   EXPECT_EQ(refusal(R"({"rat": 1})", ""), "there is no option --rat\n  hint: did you mean --rate?");
+}
+
+struct TwoNames {
+  std::string schedule = "constant";
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("lr-schedule", self.schedule, "how the rate falls", also("learning-rate-schedule"));
+  };
+};
+
+// A file that names an option by both of its names would leave open which value counts.
+TEST(Describe, AFieldHasOneValue) {
+  TwoNames options;
+  EXPECT_EQ(read_json(Json{{"learning-rate-schedule", "cosine"}}, options, ""),
+            std::vector<std::string>{"lr-schedule"});
+  EXPECT_EQ(options.schedule, "cosine");
+  EXPECT_EQ(error_of([&] {
+              read_json(Json{{"learning-rate-schedule", "cosine"}, {"lr-schedule", "constant"}}, options, "");
+            }),
+            "option --lr-schedule is given twice, also as --learning-rate-schedule\n  hint: leave out one of "
+            "them");
 }
 
 TEST(Share, PartsCoverTheWholeInOrderAndOwnersAgree) {
@@ -197,6 +217,7 @@ TEST(Seed, PermutationIsAPureFunctionAndComplete) {
 TEST(Text, FiguresAsPeopleReadThem) {
   EXPECT_EQ(with_commas(9728), "9,728");
   EXPECT_EQ(with_commas(-1234567), "-1,234,567");
+  EXPECT_EQ(quote("a b"), "\"a b\"");
   EXPECT_EQ(as_duration(75), "1:15");
   EXPECT_EQ(as_bytes(7340032), "7.0 MB");
   EXPECT_EQ(shortest(0.1), "0.1");

@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-/// Any thread may call any member. After close() consumers drain what is left, then get nothing (or the
-/// error, thrown once to each call).
+/// Any thread may call any member. After close() consumers take the remaining items, then get nothing (or the
+/// error, thrown once for each call).
 template <class T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  /// Waits for room. False when stopped or closed; the value is then dropped.
+  /// Waits for room. False if stopped or closed; the value is then dropped.
   bool push(T value, std::stop_token stop = {}) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait(lock, stop, [&] { return closed_ || items_.size() < capacity_; }) || closed_)
@@ -29,7 +29,7 @@ class BoundedQueue {
     return true;
   }
 
-  /// Waits for an item. Nothing when stopped, or closed and empty; rethrows the error given to close().
+  /// Waits for an item. Nothing if stopped, or closed and empty; rethrows the error given to close().
   std::optional<T> pop(std::stop_token stop = {}) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait(lock, stop, [&] { return closed_ || !items_.empty(); })) return std::nullopt;

@@ -1,4 +1,4 @@
-// How well a classifier tells each class, from its confusion matrix.
+// The quality of a classifier for each class, from its confusion matrix.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ using ConfusionMatrix = std::vector<std::vector<int64_t>>;
 struct ClassFigures {
   std::string name;
   int64_t samples = 0;    ///< of this class
-  int64_t right = 0;      ///< of these, answered with this class
-  int64_t predicted = 0;  ///< answers with this class
-  double precision = 0;   ///< right / predicted; NaN without an answer
+  int64_t right = 0;      ///< of these, predicted as this class
+  int64_t predicted = 0;  ///< predictions of this class
+  double precision = 0;   ///< right / predicted; NaN without a prediction
   double recall = 0;      ///< right / samples; NaN without a sample
-  double f1 = 0;          ///< the harmonic mean of the two; NaN without either
+  double f1 = 0;          ///< harmonic mean of the two; NaN if one is missing
 };
 
 /// A row for each class. `classes` has as many names as `confusion` rows and columns.
 std::vector<ClassFigures> class_figures(const ConfusionMatrix& confusion,
                                         const std::vector<std::string>& classes);
 
-/// Sums of the counts, and of each figure the mean over the classes that have it, each class with the same
-/// weight. Its name is "mean".
+/// Sums of the counts, and for each figure the mean over the classes that have it, all with the same weight.
+/// Its name is "mean".
 ClassFigures mean_figures(const std::vector<ClassFigures>& rows);
 
 struct Confusion {

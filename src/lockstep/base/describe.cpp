@@ -20,7 +20,7 @@ std::string plain(double value) {
   return end.ec == std::errc() ? std::string(buffer.data(), end.ptr) : shortest(value);
 }
 
-std::string limits_text(const char* kind, Limits limits) {
+std::string limits_text(const char* kind, FieldTraits limits) {
   std::string text = kind;
   const bool low = std::isfinite(limits.low);
   const bool high = std::isfinite(limits.high);
@@ -32,7 +32,7 @@ std::string limits_text(const char* kind, Limits limits) {
   return text;
 }
 
-bool within(double value, Limits limits) {
+bool within(double value, FieldTraits limits) {
   return std::isfinite(value) && value <= limits.high &&
          (limits.above_low ? value > limits.low : value >= limits.low);
 }
@@ -57,7 +57,7 @@ std::string text_of(const std::vector<int64_t>& value) {
   return text;
 }
 
-void parse(std::string_view name, std::string_view text, Limits, bool& value) {
+void parse(std::string_view name, std::string_view text, FieldTraits, bool& value) {
   const std::string word = lower(text);
   if (word.empty() || word == "true" || word == "yes" || word == "on" || word == "1") {
     value = true;
@@ -68,23 +68,23 @@ void parse(std::string_view name, std::string_view text, Limits, bool& value) {
   }
 }
 
-void parse(std::string_view name, std::string_view text, Limits limits, int64_t& value) {
+void parse(std::string_view name, std::string_view text, FieldTraits limits, int64_t& value) {
   int64_t number = 0;
   if (!read_number(text, number) || !within(static_cast<double>(number), limits))
     bad_value(name, text, limits_text("a whole number", limits));
   value = number;
 }
 
-void parse(std::string_view name, std::string_view text, Limits limits, double& value) {
+void parse(std::string_view name, std::string_view text, FieldTraits limits, double& value) {
   double number = 0;
   if (!read_number(text, number) || !within(number, limits))
     bad_value(name, text, limits_text("a number", limits));
   value = number;
 }
 
-void parse(std::string_view, std::string_view text, Limits, std::string& value) { value = text; }
+void parse(std::string_view, std::string_view text, FieldTraits, std::string& value) { value = text; }
 
-void parse(std::string_view name, std::string_view text, Limits limits, std::vector<int64_t>& value) {
+void parse(std::string_view name, std::string_view text, FieldTraits limits, std::vector<int64_t>& value) {
   std::vector<int64_t> numbers;
   if (!text.empty()) {
     for (const std::string& part : split(text, ',')) parse(name, part, limits, numbers.emplace_back());
@@ -92,17 +92,17 @@ void parse(std::string_view name, std::string_view text, Limits limits, std::vec
   value = std::move(numbers);
 }
 
-void read(std::string_view name, const Json& json, Limits, bool& value) {
+void read(std::string_view name, const Json& json, FieldTraits, bool& value) {
   if (!json.is_boolean()) bad_value(name, json.dump(), "true or false");
   value = json.get<bool>();
 }
 
-void read(std::string_view name, const Json& json, Limits limits, int64_t& value) {
+void read(std::string_view name, const Json& json, FieldTraits limits, int64_t& value) {
   if (!json.is_number_integer()) bad_value(name, json.dump(), limits_text("a whole number", limits));
   parse(name, json.dump(), limits, value);
 }
 
-void read(std::string_view name, const Json& json, Limits limits, double& value) {
+void read(std::string_view name, const Json& json, FieldTraits limits, double& value) {
   // What JSON makes of a number that is none; where there are limits it fits none.
   if (json.is_null() && std::isinf(limits.low) && std::isinf(limits.high))
     return void(value = std::numeric_limits<double>::quiet_NaN());
@@ -112,26 +112,26 @@ void read(std::string_view name, const Json& json, Limits limits, double& value)
   value = number;
 }
 
-void read(std::string_view name, const Json& json, Limits, std::string& value) {
+void read(std::string_view name, const Json& json, FieldTraits, std::string& value) {
   if (!json.is_string()) bad_value(name, json.dump(), "a text");
   value = json.get<std::string>();
 }
 
-void read(std::string_view name, const Json& json, Limits limits, std::vector<int64_t>& value) {
+void read(std::string_view name, const Json& json, FieldTraits limits, std::vector<int64_t>& value) {
   if (!json.is_array()) bad_value(name, json.dump(), "a list of whole numbers");
   std::vector<int64_t> numbers;
   for (const Json& item : json) read(name, item, limits, numbers.emplace_back());
   value = std::move(numbers);
 }
 
-void read(std::string_view name, const Json& json, Limits limits, std::vector<double>& value) {
+void read(std::string_view name, const Json& json, FieldTraits limits, std::vector<double>& value) {
   check_list(name, json);
   std::vector<double> numbers;
   for (const Json& item : json) read(name, item, limits, numbers.emplace_back());
   value = std::move(numbers);
 }
 
-void read(std::string_view name, const Json& json, Limits, std::vector<std::string>& value) {
+void read(std::string_view name, const Json& json, FieldTraits, std::vector<std::string>& value) {
   check_list(name, json);
   std::vector<std::string> texts;
   for (const Json& item : json) texts.push_back(text_in(name, item));
@@ -163,9 +163,15 @@ void unknown_field(std::string_view name, const std::vector<std::string>& known)
               found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
 }
 
+void given_twice(const char* field, const FieldTraits& traits) {
+  throw Error(ErrorCode::invalid_option,
+              std::string("option --") + field + " is given twice, also as --" + traits.alias,
+              "leave out one of them");
+}
+
 void no_options() {
-  throw Error(ErrorCode::invalid_option, "this is no JSON object of options",
-              "it looks like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
+  throw Error(ErrorCode::invalid_option, "this is not a JSON object of options",
+              "it must look like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
 }
 
 }  // namespace lockstep::describe_detail

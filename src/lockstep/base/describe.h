@@ -8,13 +8,15 @@
 //     };
 //   };
 //
-// A number on a command line has a least and a greatest value: what is larger could overflow where it is
-// multiplied. A test goes over all commands. A call with one text, field("Data"), starts a section. A field
-// is bool, int64_t, double, std::string, std::vector<int64_t> or an enum with `constexpr auto
-// enum_names(Enum)`, an array of its names in order. JSON alone also takes a described struct (an object),
-// std::vector of texts, numbers or described structs, and std::optional (absent when empty).
+// A number on a command line has a least and a greatest value, because larger numbers could overflow in
+// products; a test checks all commands. An option of a training also says what it affects, before its help.
+// A call with one text, field("Data"), starts a section. A field is bool, int64_t, double, std::string,
+// std::vector<int64_t> or an enum with `constexpr auto enum_names(Enum)`, an array of its names in order.
+// JSON alone also takes a described struct (an object), std::vector of texts, numbers or described structs,
+// and std::optional (absent when empty).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -27,26 +29,10 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/field_traits.h"
 #include "lockstep/base/json.h"
 
 namespace lockstep {
-
-/// What values a number may have, and what a field is called beside its name.
-struct Limits {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool above_low = false;
-  const char* alias =
-      nullptr;  ///< another name that command line and JSON take; what is written has the field's own
-};
-constexpr Limits at_least(double low) { return {.low = low}; }
-constexpr Limits above(double low) { return {.low = low, .above_low = true}; }
-constexpr Limits above(double low, double high) { return {.low = low, .high = high, .above_low = true}; }
-constexpr Limits between(double low, double high) { return {.low = low, .high = high}; }
-constexpr Limits also(const char* alias, Limits limits = {}) {
-  limits.alias = alias;
-  return limits;
-}
 
 /// One field as help, docs and forms show it.
 struct FieldInfo {
@@ -56,17 +42,17 @@ struct FieldInfo {
   std::string type;  ///< "switch", "integer", "number", "text", "integers", or "a|b|c"
   std::vector<std::string> choices;
   std::string default_text;
-  Limits limits;
-  void (*check_text)(std::string_view name, std::string_view text, Limits limits) = nullptr;
+  FieldTraits traits;
+  void (*check_text)(std::string_view name, std::string_view text, FieldTraits traits) = nullptr;
 
   /// Throws what set_field would for this text.
   void check(std::string_view text) const;
   /// Whether a word of a command line names it: "--rate".
   bool is_option(std::string_view word) const {
     return word.starts_with("--") &&
-           (word.substr(2) == name || (limits.alias != nullptr && word.substr(2) == limits.alias));
+           (word.substr(2) == name || (traits.alias != nullptr && word.substr(2) == traits.alias));
   }
-  std::string alias() const { return limits.alias == nullptr ? "" : limits.alias; }
+  std::string alias() const { return traits.alias == nullptr ? "" : traits.alias; }
 };
 
 template <class T>
@@ -81,8 +67,8 @@ std::vector<std::string> read_json(const Json& json, T& options, std::string_vie
 
 namespace describe_detail {
 
-inline bool is_called(std::string_view name, const char* field, const Limits& limits) {
-  return name == field || (limits.alias != nullptr && name == limits.alias);
+inline bool is_called(std::string_view name, const char* field, const FieldTraits& traits) {
+  return name == field || (traits.alias != nullptr && name == traits.alias);
 }
 
 // Runs `work`; an Error of it without a hint gets `help`, which says what the field means.
@@ -103,21 +89,22 @@ std::string text_of(int64_t value);
 std::string text_of(double value);
 std::string text_of(const std::string& value);
 std::string text_of(const std::vector<int64_t>& value);
-void parse(std::string_view name, std::string_view text, Limits limits, bool& value);
-void parse(std::string_view name, std::string_view text, Limits limits, int64_t& value);
-void parse(std::string_view name, std::string_view text, Limits limits, double& value);
-void parse(std::string_view name, std::string_view text, Limits limits, std::string& value);
-void parse(std::string_view name, std::string_view text, Limits limits, std::vector<int64_t>& value);
-void read(std::string_view name, const Json& json, Limits limits, bool& value);
-void read(std::string_view name, const Json& json, Limits limits, int64_t& value);
-void read(std::string_view name, const Json& json, Limits limits, double& value);
-void read(std::string_view name, const Json& json, Limits limits, std::string& value);
-void read(std::string_view name, const Json& json, Limits limits, std::vector<int64_t>& value);
-void read(std::string_view name, const Json& json, Limits limits, std::vector<double>& value);
-void read(std::string_view name, const Json& json, Limits limits, std::vector<std::string>& value);
+void parse(std::string_view name, std::string_view text, FieldTraits traits, bool& value);
+void parse(std::string_view name, std::string_view text, FieldTraits traits, int64_t& value);
+void parse(std::string_view name, std::string_view text, FieldTraits traits, double& value);
+void parse(std::string_view name, std::string_view text, FieldTraits traits, std::string& value);
+void parse(std::string_view name, std::string_view text, FieldTraits traits, std::vector<int64_t>& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, bool& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, int64_t& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, double& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, std::string& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, std::vector<int64_t>& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, std::vector<double>& value);
+void read(std::string_view name, const Json& json, FieldTraits traits, std::vector<std::string>& value);
 void check_list(std::string_view name, const Json& json);
 size_t parse_choice(std::string_view name, std::string_view text, const std::vector<std::string>& choices);
 [[noreturn]] void unknown_field(std::string_view name, const std::vector<std::string>& known);
+[[noreturn]] void given_twice(const char* field, const FieldTraits& traits);
 [[noreturn]] void no_options();
 std::string text_in(std::string_view name, const Json& json);
 
@@ -161,11 +148,11 @@ std::string as_text(const T& value) {
 }
 
 template <class T>
-void from_text(std::string_view name, std::string_view text, Limits limits, T& value) {
+void from_text(std::string_view name, std::string_view text, FieldTraits traits, T& value) {
   if constexpr (std::is_enum_v<T>) {
     value = static_cast<T>(parse_choice(name, text, choices_of<T>()));
   } else {
-    parse(name, text, limits, value);
+    parse(name, text, traits, value);
   }
 }
 
@@ -181,19 +168,19 @@ struct ElementOf<std::vector<T>> {
 };
 
 template <class T>
-void from_json(std::string_view name, const Json& json, Limits limits, T& value) {
+void from_json(std::string_view name, const Json& json, FieldTraits traits, T& value) {
   if constexpr (std::is_enum_v<T>) {
     value = static_cast<T>(parse_choice(name, text_in(name, json), choices_of<T>()));
   } else if constexpr (Described<T>) {
     read_json(json, value, "");
   } else if constexpr (requires { typename ElementOf<T>::Optional; }) {
-    from_json(name, json, limits, value.emplace());
+    from_json(name, json, traits, value.emplace());
   } else if constexpr (requires { typename ElementOf<T>::Struct; }) {
     check_list(name, json);
     value.clear();
     for (const Json& item : json) read_json(item, value.emplace_back(), "");
   } else {
-    read(name, json, limits, value);
+    read(name, json, traits, value);
   }
 }
 
@@ -220,8 +207,14 @@ struct FieldVisitor {
   F f;
   constexpr void operator()(const char*) {}
   template <class T>
-  constexpr void operator()(const char* name, T& value, const char* help = "", Limits limits = {}) {
-    f(name, value, help, limits);
+  constexpr void operator()(const char* name, T& value, const char* help = "", FieldTraits traits = {}) {
+    f(name, value, help, traits);
+  }
+  template <class T>
+  constexpr void operator()(const char* name, T& value, Affects affects, const char* help,
+                            FieldTraits traits = {}) {
+    traits.affects = affects;
+    f(name, value, help, traits);
   }
 };
 template <class F>
@@ -232,9 +225,14 @@ struct ListingVisitor {
   std::string section;
   void operator()(const char* title) { section = title; }
   template <class T>
-  void operator()(const char* name, T& value, const char* help, Limits limits = {}) {
-    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value), limits,
-                      [](std::string_view called, std::string_view text, Limits allowed) {
+  void operator()(const char* name, T& value, Affects affects, const char* help, FieldTraits traits = {}) {
+    traits.affects = affects;
+    (*this)(name, value, help, traits);
+  }
+  template <class T>
+  void operator()(const char* name, T& value, const char* help, FieldTraits traits = {}) {
+    fields.push_back({section, name, help, type_of<T>(), choices_of<T>(), as_text(value), traits,
+                      [](std::string_view called, std::string_view text, FieldTraits allowed) {
                         T any{};
                         from_text(called, text, allowed, any);
                       }});
@@ -269,7 +267,7 @@ consteval size_t described_count() {
 }  // namespace describe_detail
 
 inline void FieldInfo::check(std::string_view text) const {
-  describe_detail::with_help(help.c_str(), [&] { check_text(name, text, limits); });
+  describe_detail::with_help(help.c_str(), [&] { check_text(name, text, traits); });
 }
 
 /// A line may stand for a member of a member.
@@ -304,13 +302,13 @@ std::vector<std::string> field_names() {
 template <Described T>
 void set_field(T& options, std::string_view name, std::string_view text) {
   bool found = false;
-  T::describe(
-      options,
-      describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
-        if (!describe_detail::is_called(name, field, limits)) return;
-        found = true;
-        describe_detail::with_help(help, [&] { describe_detail::from_text(name, text, limits, value); });
-      }});
+  T::describe(options, describe_detail::FieldVisitor{
+                           [&](const char* field, auto& value, const char* help, FieldTraits traits) {
+                             if (!describe_detail::is_called(name, field, traits)) return;
+                             found = true;
+                             describe_detail::with_help(
+                                 help, [&] { describe_detail::from_text(name, text, traits, value); });
+                           }});
   if (!found) describe_detail::unknown_field(name, field_names<T>());
 }
 
@@ -318,13 +316,13 @@ void set_field(T& options, std::string_view name, std::string_view text) {
 /// filled in.
 template <Described T>
 void check_values(const T& options) {
-  T::describe(
-      options,
-      describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
-        auto copy = value;
-        describe_detail::with_help(
-            help, [&] { describe_detail::from_text(field, describe_detail::as_text(value), limits, copy); });
-      }});
+  T::describe(options, describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help,
+                                                         FieldTraits traits) {
+                auto copy = value;
+                describe_detail::with_help(help, [&] {
+                  describe_detail::from_text(field, describe_detail::as_text(value), traits, copy);
+                });
+              }});
 }
 
 /// The field's value as text that set_field reads back.
@@ -332,7 +330,7 @@ template <Described T>
 std::string field_text(const T& options, std::string_view name) {
   std::string text;
   T::describe(options,
-              describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
+              describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, FieldTraits) {
                 if (name == field) text = describe_detail::as_text(value);
               }});
   return text;
@@ -342,7 +340,7 @@ template <Described T>
 Json to_json(const T& options) {
   Json json = Json::object();
   T::describe(options,
-              describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, Limits) {
+              describe_detail::FieldVisitor{[&](const char* field, auto& value, const char*, FieldTraits) {
                 describe_detail::put_json(json, field, value);
               }});
   return json;
@@ -357,14 +355,16 @@ std::vector<std::string> read_json(const Json& json, T& options, std::string_vie
     if (!json.is_object()) describe_detail::no_options();
     for (const auto& [key, item] : json.items()) {
       bool found = false;
-      T::describe(
-          options,
-          describe_detail::FieldVisitor{[&](const char* field, auto& value, const char* help, Limits limits) {
-            if (!describe_detail::is_called(key, field, limits)) return;
-            found = true;
-            describe_detail::with_help(help, [&] { describe_detail::from_json(key, item, limits, value); });
-            names.push_back(field);
-          }});
+      T::describe(options, describe_detail::FieldVisitor{
+                               [&](const char* field, auto& value, const char* help, FieldTraits traits) {
+                                 if (!describe_detail::is_called(key, field, traits)) return;
+                                 found = true;
+                                 if (std::find(names.begin(), names.end(), field) != names.end())
+                                   describe_detail::given_twice(field, traits);
+                                 describe_detail::with_help(
+                                     help, [&] { describe_detail::from_json(key, item, traits, value); });
+                                 names.push_back(field);
+                               }});
       if (!found) describe_detail::unknown_field(key, field_names<T>());
     }
   };

@@ -24,7 +24,7 @@ Descriptor::~Descriptor() {
 }
 
 OpenFile::OpenFile(std::filesystem::path path, int flags, std::filesystem::path shown)
-    // Without waiting, for the other end of a pipe that lies in a folder may never come.
+    // Does not wait, because the other end of a pipe in a folder may never come.
     : path_(std::move(path)),
       shown_(shown.empty() ? path_ : std::move(shown)),
       descriptor_(::open(path_.c_str(),

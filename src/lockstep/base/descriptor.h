@@ -1,4 +1,4 @@
-// File descriptors of the system.
+// File descriptors.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Closed with its owner.
+/// Closed by its owner's destructor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -25,25 +25,26 @@ class Descriptor {
   int value_ = -1;
 };
 
-/// A file of this path. Errors name it.
+/// An open file. Errors name it.
 class OpenFile {
  public:
-  /// open(2) with these flags; a program started later does not have it. Throws not_found, io; also for a
-  /// pipe in a folder that is to be read. shown: what errors call a file that has `path` only for the time
-  /// being.
+  /// open(2) with these flags; programs that are started later do not inherit it. Throws not_found, io; also
+  /// for a pipe in a folder that is to be read. shown: the name in errors of a file that has `path` only
+  /// temporarily.
   OpenFile(std::filesystem::path path, int flags, std::filesystem::path shown = {});
 
   int get() const { return descriptor_.get(); }
   const std::filesystem::path& path() const { return path_; }
 
-  /// Bytes from `offset` on into `destination`; fewer only at the file's end. Returns how many. Any thread.
+  /// Reads bytes from `offset` on into `destination`; fewer only at the file's end. Returns the number. Any
+  /// thread.
   size_t read_at(int64_t offset, std::span<char> destination) const;
 
   void write(std::string_view bytes);
-  /// At `offset`, wherever that is; any thread.
+  /// Writes at `offset`. Any thread.
   void write_at(int64_t offset, std::string_view bytes) const;
   void sync();
-  /// Throws where what was written before did not reach the file system.
+  /// Throws if earlier writes did not reach the file system.
   void close();
 
  private:

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kLetters = "SCBTU";
 constexpr std::string_view kOnce = "CBT";
-
-std::string quoted(std::string_view labels) { return "\"" + std::string(labels) + "\""; }
 
 }  // namespace
 
@@ -19,13 +18,13 @@ void check_dimensions(std::string_view labels) {
     if (kLetters.find(letter) == std::string_view::npos) {
       throw Error(
           ErrorCode::invalid_option,
-          "the dimensions " + quoted(labels) + " have a letter " + quoted({&letter, 1}),
+          "the dimensions " + quote(labels) + " have a letter " + quote({&letter, 1}),
           "S is a spatial dimension, C the channels, B the samples, T time, U any other, as in \"SSCB\"");
     }
     if (kOnce.find(letter) != std::string_view::npos &&
         std::count(labels.begin(), labels.end(), letter) > 1) {
       throw Error(ErrorCode::invalid_option,
-                  "the dimensions " + quoted(labels) + " have " + quoted({&letter, 1}) + " twice",
+                  "the dimensions " + quote(labels) + " have " + quote({&letter, 1}) + " twice",
                   "only S and U may stand more than once");
     }
   }
@@ -36,7 +35,7 @@ std::vector<int64_t> dimension_order(std::string_view from, std::string_view to)
   check_dimensions(to);
   if (!std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
     throw Error(ErrorCode::invalid_option,
-                "dimensions " + quoted(from) + " cannot be put in the order " + quoted(to),
+                "dimensions " + quote(from) + " cannot be put in the order " + quote(to),
                 "both must have the same letters");
   }
   std::vector<int64_t> order;
@@ -53,7 +52,7 @@ void check_labelled(std::string_view labels, const std::vector<int64_t>& shape, 
   check_dimensions(labels);
   if (labels.size() == shape.size()) return;
   throw Error(ErrorCode::invalid_option, what + " has " + std::to_string(shape.size()) + " dimensions, and " +
-                                             quoted(labels) + " names " + std::to_string(labels.size()));
+                                             quote(labels) + " names " + std::to_string(labels.size()));
 }
 
 }  // namespace lockstep

@@ -23,11 +23,11 @@ enum class ErrorCode {
   internal,
 };
 
-/// The code's name as it stands in event logs and tests, e.g. "corrupt_data".
+/// The code's name in event logs and tests, e.g. "corrupt_data".
 std::string_view name_of(ErrorCode code);
 
-/// The process's exit status for an error of this kind: 2 for what the user typed, 1 for the rest, 130 for
-/// cancelled.
+/// The process's exit status for an error of this kind: 2 for what the user typed, 1 for everything else, 130
+/// for cancelled.
 int exit_status(ErrorCode code);
 
 /// What could not be done, to what, why, and what to do about it.
@@ -68,7 +68,7 @@ decltype(auto) with_context(Context&& context, Work&& work) {
   }
 }
 
-/// Translates errno: what was tried ("write", "open"), to which path. ENOSPC, EACCES, ENOENT and others get
+/// Translates errno for what was tried ("write", "open") and a path. ENOSPC, EACCES, ENOENT and others have
 /// their own hints.
 [[nodiscard]] Error errno_error(int errno_value, std::string_view verb, std::string_view path);
 

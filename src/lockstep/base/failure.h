@@ -1,4 +1,4 @@
-// The translator of the standard library's exceptions. That of LibTorch's is device/failure.h.
+// The translator of the standard library's exceptions. LibTorch's are translated by device/failure.h.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// Any exception as an Error. An Error stays as it is. What the standard library does not explain has the
+/// Any exception as an Error. An Error stays unchanged. Other exceptions than the standard library's have the
 /// code internal.
 Error error_from(const std::exception_ptr& exception);
 

@@ -53,7 +53,7 @@ void write_file_synced(const std::filesystem::path& path, const std::function<vo
 namespace {
 
 std::filesystem::path behind_links(std::filesystem::path path) {
-  constexpr int kMostLinks = 40;  // as many as the system follows
+  constexpr int kMostLinks = 40;  // as many as Linux follows
   std::error_code code;
   for (int links = 0;
        links < kMostLinks && std::filesystem::is_symlink(std::filesystem::symlink_status(path, code));

@@ -1,4 +1,4 @@
-// A 64-bit hash (XXH3) of weights, options and listings: fast, not against an adversary.
+// A 64-bit hash (XXH3) of weights, options and listings: fast, but not safe against an adversary.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// As gethostname gives it; "?" where it cannot.
+/// As gethostname returns it; "?" if it fails.
 std::string host_name();
 
 }  // namespace lockstep

@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t kMostDepth = 32;  // a manifest with its network needs about 6
 constexpr size_t kMostKeys =
-    1'000;  // options have about a hundred; each insertion looks through all keys of its object
+    1'000;  // options have about a hundred; each insertion searches all keys of its object
 constexpr size_t kMostValues = 2'000'000;  // a plan of a million classes has a value for each
-constexpr size_t kMostReasonBytes = 300;   // the parser quotes the word that it stopped at, however long
+constexpr size_t kMostReasonBytes = 300;   // the parser quotes the word at which it stopped, of any length
 constexpr size_t kMostQuotedBytes = 80;
 
 [[noreturn]] void refuse_twice(const std::string& name) {
@@ -24,8 +24,8 @@ constexpr size_t kMostQuotedBytes = 80;
   throw JsonError(key + " stands twice in one JSON object");
 }
 
-/// nlohmann's SAX interface. Its own builder has no bounds, and with a callback it looks through the whole
-/// parent at each end of an object.
+/// nlohmann's SAX interface. The library's own builder has no bounds, and with a callback it searches the
+/// whole parent at each end of an object.
 class Builder {
  public:
   explicit Builder(KeyTwice twice) : twice_(twice) {}
@@ -98,7 +98,7 @@ class Builder {
   KeyTwice twice_;
   Json root_;
   Json* field_ = nullptr;    // the value of the key that was read last
-  std::vector<Json*> open_;  // stay where they are: what they lie in does not grow before they are closed
+  std::vector<Json*> open_;  // they do not move: what contains them does not grow before they are closed
   size_t values_ = 0;
 };
 

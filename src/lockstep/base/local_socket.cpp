@@ -34,7 +34,7 @@ Descriptor make_socket(const std::string& name) {
   return socket;
 }
 
-// Nobody's where the kernel does not say.
+// Without a user if the kernel does not tell one.
 ucred peer_of(const Descriptor& socket) {
   ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
   socklen_t size = sizeof peer;

@@ -1,4 +1,4 @@
-// Files that belong to the program and lie beside it.
+// Files of the program that are installed beside it.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@ namespace lockstep {
 /// The file of this name beside the program, or in the folder lib/lockstep of its installation.
 std::optional<std::filesystem::path> find_companion(const char* file_name);
 
-/// A library that is opened at run time: such a file, or else the name itself, for the loader to look.
+/// A library that is opened at run time: such a file, or else the name itself, which the loader searches.
 std::filesystem::path find_plug_in(const char* file_name);
 
 }  // namespace lockstep

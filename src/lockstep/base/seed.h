@@ -1,4 +1,4 @@
-// Random numbers that are pure functions of what they are for: the same on every machine, thread and worker.
+// Random numbers that are pure functions of their purpose: the same on every machine, thread and worker.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// One seed out of several numbers, e.g. seed_of({seed, epoch, index}); order matters.
+/// One seed from several numbers, e.g. seed_of({seed, epoch, index}); the order matters.
 uint64_t seed_of(std::initializer_list<uint64_t> parts);
 
 /// A small generator (SplitMix64, Steele et al. 2014) for data order, splits and augmentation. A value type:

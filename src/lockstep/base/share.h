@@ -1,5 +1,5 @@
-// How a count is cut into contiguous parts, and which part is whose. Shards, workers and splits all use this
-// one rule.
+// How a count is cut into contiguous parts, and which part belongs to which worker. Shards, workers and
+// splits all use this rule.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ constexpr Range part_of(int64_t total, int64_t parts, int64_t index) {
   return {begin, begin + size + (index < extra ? 1 : 0)};
 }
 
-/// How many parts of `size` items it takes to hold `total`.
+/// Number of parts of `size` items that hold `total`.
 constexpr int64_t divided_up(int64_t total, int64_t size) { return (total + size - 1) / size; }
 
 /// The part whose range holds `item`.
@@ -38,7 +38,7 @@ constexpr int64_t owner_of(int64_t total, int64_t parts, int64_t item) {
   return item < large ? item / (size + 1) : extra + (item - large) / size;
 }
 
-/// Where a node (lo, hi) of the tree over shards is cut in two: comm/shard_tree.h.
+/// The item at which a node (lo, hi) of the tree over shards is split: comm/shard_tree.h.
 constexpr int64_t middle_of(int64_t lo, int64_t hi) { return lo + (hi - lo) / 2; }
 
 /// Folds the shards [lo, hi) in the tree: leaf(shard) for each, and add(left, right) makes `left` the value
@@ -57,15 +57,15 @@ auto tree_sum(int64_t lo, int64_t hi, const Sum& sum) {
   return fold_tree(lo, hi, sum, [](auto& left, const auto& right) { left += right; });
 }
 
-/// Which worker this is, of how many.
+/// The index of this worker, and the number of workers.
 struct Share {
   int64_t rank = 0;
   int64_t size = 1;
 };
 
-/// A worker's part when `count` items are cut over the ranks first, then each rank's part over its workers,
-/// which every rank has equally many of: what a rank has does not depend on how many workers it has. `share`
-/// counts the workers of all ranks.
+/// A worker's part if `count` items are cut first over the ranks, then each rank's part over its workers.
+/// Every rank has the same number of workers, so a rank's part does not depend on it. `share` counts the
+/// workers of all ranks.
 constexpr Range part_of_worker(int64_t count, int64_t ranks, Share share) {
   const int64_t workers = share.size / ranks;
   const Range of_rank = part_of(count, ranks, share.rank / workers);
@@ -73,8 +73,8 @@ constexpr Range part_of_worker(int64_t count, int64_t ranks, Share share) {
   return {of_rank.begin + own.begin, of_rank.begin + own.end};
 }
 
-/// How many shards a mini-batch of `count` samples is cut into when `shards` were asked for. No shard has a
-/// single sample unless the mini-batch has, for batch norm has no variance over one.
+/// Number of shards of a mini-batch of `count` samples if `shards` were requested. No shard has a single
+/// sample unless the mini-batch has only one, because batch norm has no variance over one sample.
 constexpr int64_t used_shards(int64_t shards, int64_t count) {
   const int64_t most = count / 2 > 1 ? count / 2 : 1;
   return shards < most ? shards : most;

@@ -1,4 +1,4 @@
-// A stop token for waits that lie too deep to be handed one.
+// A stop token for waits so deep in the call stack that they cannot be passed one.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// While it lives, current_stop() on this thread gives `stop`. Scopes nest.
+/// While it lives, current_stop() on this thread returns `stop`. Scopes nest.
 class StopScope {
  public:
   explicit StopScope(std::stop_token stop);
@@ -18,10 +18,10 @@ class StopScope {
   std::stop_token before_;
 };
 
-/// The token of the innermost scope on this thread; one that is never stopped where there is none.
+/// The token of the innermost scope on this thread; without a scope, one that is never stopped.
 std::stop_token current_stop();
 
-/// Sleeps so long, or until current_stop() is requested. False when it was.
+/// Sleeps for this time, or until current_stop() is requested. False if it was.
 bool sleep_unless_stopped(std::chrono::milliseconds time);
 
 }  // namespace lockstep

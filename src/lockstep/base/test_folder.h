@@ -1,4 +1,4 @@
-// A folder for a test, gone at its end.
+// A folder for a test, removed at its end.
 #pragma once
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ class TemporaryFolder {
   }
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file, with the folders above it.
+  /// Writes a file, and makes the folders above it.
   std::filesystem::path write(const std::string& name, std::string_view bytes) const {
     const std::filesystem::path path = path_ / name;
     std::filesystem::create_directories(path.parent_path());

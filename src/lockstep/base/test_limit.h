@@ -1,5 +1,5 @@
-// A process that may take little more memory than it has, for tests of what happens when the machine gives no
-// more.
+// A process that can allocate little more memory than it has, for tests of what happens when the machine
+// gives no more.
 #pragma once
 
 #include <fstream>
@@ -10,16 +10,15 @@
 
 namespace lockstep::test {
 
-/// Sanitizers have an allocator of their own, and end the process when they get no memory.
+/// Sanitizers have their own allocator and end the process when they get no memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
 
-/// While it lives, the process's address space can grow by `more_bytes` only: room for some threads' stacks
-/// (ulimit -s, 8 MB), not for many. Ours is a limit that root has too, as that of the number of threads is
-/// not.
+/// While it lives, the process's address space can grow by `more_bytes` only: enough for the stacks of some
+/// threads (ulimit -s, 8 MB), not of many. Unlike the limit of threads, this one also holds for root.
 class AddressSpaceLimit {
  public:
   explicit AddressSpaceLimit(rlim_t more_bytes) {

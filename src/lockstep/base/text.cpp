@@ -86,7 +86,7 @@ std::string as_duration(double seconds) {
 }
 
 std::string fixed(double value, int digits) {
-  if (std::isnan(value)) return "nan";  // its sign says nothing
+  if (std::isnan(value)) return "nan";  // its sign means nothing
   std::array<char, 64> buffer{};
   const auto end =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
@@ -99,6 +99,8 @@ std::string shortest(double value) {
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return std::string(buffer.data(), end.ptr);
 }
+
+std::string quote(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;

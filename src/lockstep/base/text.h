@@ -34,6 +34,9 @@ std::string fixed(double value, int digits);
 /// The shortest text that reads back as the same double: 0.1 -> "0.1".
 std::string shortest(double value);
 
+/// "text", as values are written in messages. Not named quoted: that would be std::quoted for a std::string.
+std::string quote(std::string_view text);
+
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view text);
@@ -48,7 +51,7 @@ int width_of(std::string_view text);
 /// For a terminal: a blank for each end of line and tab, "?" for every other control character.
 std::string printable(std::string_view text);
 
-/// The number that the whole text is, without a sign "+" or blanks; nothing for any other text and for what T
+/// The number that is the whole text, without a sign "+" or blanks; nothing for any other text and for what T
 /// cannot hold. "inf" and "nan" are numbers.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {

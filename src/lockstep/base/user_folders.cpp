@@ -8,7 +8,7 @@ namespace lockstep {
 std::filesystem::path user_cache_folder() {
   for (const auto& [variable, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}}) {
     const char* folder = std::getenv(variable);
-    // What is not absolute counts as not set, says the specification.
+    // By the specification a path that is not absolute counts as not set.
     if (folder != nullptr && *folder == '/') return std::filesystem::path(folder) / below;
   }
   return {};

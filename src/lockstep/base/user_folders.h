@@ -1,4 +1,4 @@
-// Where a user's files lie that programs keep for themselves.
+// The user's folders for files that programs keep for themselves.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 namespace lockstep {
 
 /// $XDG_CACHE_HOME, else $HOME/.cache (XDG Base Directory Specification 0.8): for files that may be removed
-/// at any time. Empty where neither is an absolute path.
+/// at any time. Empty if neither is an absolute path.
 std::filesystem::path user_cache_folder();
 
 }  // namespace lockstep

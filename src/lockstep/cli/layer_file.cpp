@@ -16,6 +16,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/nn/safetensors.h"
+#include "lockstep/nn/tensor_bytes.h"
 #include "lockstep/train/inference/layer_outputs.h"
 
 namespace lockstep::cli {
@@ -62,10 +63,6 @@ void compute(const LayerWork& work, const train::LayerOutputs& outputs, const tr
   }
 }
 
-std::string_view bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
 nn::Metadata metadata_of(const train::Model& model, const std::string& layer,
                          const std::vector<data::Dataset>& inputs) {
   Json files = Json::array();
@@ -86,11 +83,11 @@ void write_all(const std::filesystem::path& path, const nn::NamedTensors& tensor
   OpenFile file(path, O_WRONLY | O_CREAT | O_TRUNC);
   file.write_at(0, header);
   for (const auto& [name, tensor] : tensors) {
-    if (!tensor.is_meta()) file.write_at(place_of(name), bytes_of(tensor));
+    if (!tensor.is_meta()) file.write_at(place_of(name), nn::bytes_of(tensor));
   }
   const int64_t place = place_of("activations");
   compute(work, outputs, [&](int64_t first, const at::Tensor& rows) {
-    const std::string_view bytes = bytes_of(rows);
+    const std::string_view bytes = nn::bytes_of(rows);
     file.write_at(place + first * static_cast<int64_t>(bytes.size()) / rows.size(0), bytes);
   });
   file.sync();

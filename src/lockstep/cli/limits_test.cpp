@@ -98,17 +98,17 @@ TEST_F(Limits, EveryNumberHasALeastAndAGreatest) {
   int count = 0;
   for_each_number([&](const Verb& verb, const FieldInfo& field) {
     ++count;
-    EXPECT_TRUE(std::isfinite(field.limits.low) && std::isfinite(field.limits.high))
+    EXPECT_TRUE(std::isfinite(field.traits.low) && std::isfinite(field.traits.high))
         << verb.name << " --" << field.name;
   });
   EXPECT_GT(count, 100);
   for (const nn::LayerType& type : nn::layer_types()) {
     for (const FieldInfo& field : type.options)
-      EXPECT_TRUE(!is_number(field) || (std::isfinite(field.limits.low) && std::isfinite(field.limits.high)))
+      EXPECT_TRUE(!is_number(field) || (std::isfinite(field.traits.low) && std::isfinite(field.traits.high)))
           << type.name << " " << field.name;
   }
   for (const FieldInfo& field : fields_of<train::RunState>())
-    EXPECT_TRUE(field.type != "integer" || std::isfinite(field.limits.high)) << field.name;
+    EXPECT_TRUE(field.type != "integer" || std::isfinite(field.traits.high)) << field.name;
 }
 
 TEST_F(Limits, WhatIsBeyondThemIsRefusedByEveryCommand) {
@@ -118,10 +118,10 @@ TEST_F(Limits, WhatIsBeyondThemIsRefusedByEveryCommand) {
                                     "nan",
                                     "inf",
                                     "-inf",
-                                    plain(2 * field.limits.high + 2),
-                                    plain(field.limits.low - 2)};
+                                    plain(2 * field.traits.high + 2),
+                                    plain(field.traits.low - 2)};
     for (const char* value : {kMostWhole, "4611686018427387904"}) {
-      if (std::stod(value) > field.limits.high) values.emplace_back(value);
+      if (std::stod(value) > field.traits.high) values.emplace_back(value);
     }
     for (const std::string& value : values) {
       const Outcome outcome = run(command(verb, "--" + field.name + "=" + value));
@@ -140,9 +140,9 @@ TEST_F(Limits, WhatIsWithinThemMakesAPlan) {
     for (const FieldInfo& field : train_fields()) {
       if (!is_number(field)) continue;
       for (const std::string& value :
-           {plain(std::ceil(field.limits.low)), std::string("0"), plain(field.limits.high),
+           {plain(std::ceil(field.traits.low)), std::string("0"), plain(field.traits.high),
             std::string(kMostWhole), std::string("4611686018427387904")}) {
-        if (std::stod(value) > field.limits.high || std::stod(value) < field.limits.low) continue;
+        if (std::stod(value) > field.traits.high || std::stod(value) < field.traits.low) continue;
         const std::string number = std::stod(value) >= 0x1p63 ? kMostWhole : value;
         const Outcome outcome =
             run({"plan", images(), "--network=mlp", "--execution=cpu", "--" + field.name + "=" + number});
@@ -170,7 +170,7 @@ TEST_F(Limits, TheGreatestOfATrainingsLengthTrainIt) {
           "hash-every", "prefetch", "seed", "lr-drop-period", "gradient-clip"}) {
       if (field.name == name)
         words.push_back("--" + field.name + "=" +
-                        (field.limits.high >= 0x1p63 ? kMostWhole : plain(field.limits.high)));
+                        (field.traits.high >= 0x1p63 ? kMostWhole : plain(field.traits.high)));
     }
   }
   const Outcome outcome = run(words);
@@ -184,7 +184,7 @@ TEST_F(Limits, AnOptionsFileHasThem) {
   for (const FieldInfo& field : fields_of<train::Options>()) {
     if (!is_number(field)) continue;
     for (const std::string& value :
-         {std::string("1e400"), plain(2 * field.limits.high + 2), std::string("null"), std::string("true")}) {
+         {std::string("1e400"), plain(2 * field.traits.high + 2), std::string("null"), std::string("true")}) {
       const std::string item = field.type == "integers" ? "[" + value + "]" : value;
       const auto file = folder_.write("options.json", "{\"" + field.name + "\": " + item + "}");
       const Outcome outcome = run({"plan", images(), "--config", file.string()});

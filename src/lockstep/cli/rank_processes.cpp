@@ -185,7 +185,7 @@ class Ranks {
     for (const RankProcess& rank : ranks_) {
       if (rank.process > 0) {
         ::kill(-rank.process, SIGKILL);
-        ::waitpid(rank.process, nullptr, 0);
+        launch::wait_for_end(rank.process);
       }
     }
     ::close(signals_);
@@ -243,11 +243,11 @@ class Ranks {
 
   void reap() {
     for (RankProcess& rank : ranks_) {
-      int status = 0;
-      if (rank.process <= 0 || ::waitpid(rank.process, &status, WNOHANG) != rank.process) continue;
+      const auto end = rank.process > 0 ? launch::try_wait_for_end(rank.process) : std::nullopt;
+      if (!end) continue;
       ::kill(-rank.process, SIGKILL);  // processes that it started and left behind
       const pid_t process = std::exchange(rank.process, -1);
-      if (status != 0) note_failure(rank, process, status);
+      if (end->status.value_or(0) != 0) note_failure(rank, process, *end->status);
       if (living() == 0) all_ended_ = Clock::now();
     }
   }

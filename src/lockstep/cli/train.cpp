@@ -14,7 +14,7 @@ namespace lockstep::cli {
 namespace {
 
 // A path quoted so that it can be pasted into a shell.
-std::string quoted(const std::string& path) {
+std::string shell_word(const std::string& path) {
   const bool plain =
       path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=@%+-") ==
       std::string::npos;
@@ -26,7 +26,7 @@ std::string quoted(const std::string& path) {
 
 int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
   console.note("stopped after step " + with_commas(result.steps) + "; to continue:\n  lockstep train " +
-               quoted(folder) + " --output " + quoted(result.output.string()) + " --resume\n");
+               shell_word(folder) + " --output " + shell_word(result.output.string()) + " --resume\n");
   return kSignalStatus + signal;
 }
 

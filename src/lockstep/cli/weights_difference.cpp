@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <span>
+#include <string_view>
 
 #include <ATen/ATen.h>
 
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/nn/tensor_bytes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,14 +20,10 @@ std::string shape_text(const at::Tensor& tensor) {
   return std::string(at::toString(tensor.scalar_type())) + " [" + join(sides, ",") + "]";
 }
 
-std::span<const std::byte> span_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
 // Compares bits, not values: +0 and -0 differ, two NaNs with the same bits do not.
 int64_t count_different(const at::Tensor& a, const at::Tensor& b) {
-  const std::span<const std::byte> bytes_a = span_of(a);
-  const std::span<const std::byte> bytes_b = span_of(b);
+  const std::string_view bytes_a = nn::bytes_of(a);
+  const std::string_view bytes_b = nn::bytes_of(b);
   const size_t size = a.element_size();
   int64_t count = 0;
   for (size_t at = 0; at < bytes_a.size(); at += size)
@@ -75,7 +72,7 @@ uint64_t weights_hash(const nn::NamedTensors& weights) {
   uint64_t hash = 0;
   for (const auto& [name, tensor] : weights) {
     hash = hash_of(name + " " + shape_text(tensor), hash);
-    hash = hash_of(span_of(tensor.contiguous()), hash);
+    hash = hash_of(nn::bytes_of(tensor.contiguous()), hash);
   }
   return hash;
 }

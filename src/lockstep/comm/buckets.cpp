@@ -14,12 +14,12 @@ namespace {
 constexpr int64_t kSmallest = int64_t{1} << 14, kLargest = int64_t{1} << 20;
 constexpr double kMostOverBest = 1.25;  // of the cost of an element
 
-// The slowest rank's, of one exchange.
+// The time of one exchange on the slowest rank.
 double seconds_of_exchange(Communicator& comm, at::ScalarType type, int64_t count) {
   constexpr size_t kRounds = 3;
   const Share share = comm.share();
   const std::vector<Node> nodes{{{share.rank, share.rank + 1}, at::zeros({count}, type)}};
-  comm.reduce_tree(nodes, share.size);  // the first one touches memory anew
+  comm.reduce_tree(nodes, share.size);  // the first exchange touches new memory
   std::array<double, kRounds> seconds{};
   for (double& one : seconds) {
     comm.barrier();

@@ -1,4 +1,5 @@
-// How a vector that ranks exchange is cut, so that its parts can go while the rest is still being made.
+// Cuts a vector that ranks exchange into parts, so that the first parts can be sent while the rest is being
+// computed.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,14 @@
 
 namespace lockstep::comm {
 
-/// The fewest elements worth sending apart, of a vector of `count`: the group exchanges larger and larger
-/// ones (4 MiB of floats at most), until one element costs no more than a quarter less for it. Some
-/// milliseconds in shared memory. A collective; the same on all ranks, and `count` where nothing is sent.
+/// The smallest number of elements worth sending separately, of a vector of `count` elements. The group
+/// exchanges larger and larger parts (4 MiB of floats at most) until an element costs at most a quarter more
+/// than in the next larger part. Takes some milliseconds in shared memory. Collective; returns the same on
+/// all ranks, and `count` where nothing is sent.
 int64_t measure_bucket(Communicator& comm, at::ScalarType type, int64_t count);
 
-/// Parts of [0, count), the last first, for backward makes the gradients of the last layers first. They begin
-/// at some of `starts` (ascending, from 0) and have `least` elements or more.
+/// Parts of [0, count), the last one first, because backward computes the gradients of the last layers first.
+/// Parts begin at some of `starts` (ascending, from 0) and have at least `least` elements.
 std::vector<Range> cut_buckets(const std::vector<int64_t>& starts, int64_t count, int64_t least);
 
 }  // namespace lockstep::comm

@@ -22,7 +22,7 @@ std::string described(const Announcement& said) {
          c10::toString(static_cast<at::ScalarType>(said.type));
 }
 
-// A rank without shards has no vector to tell the size and type of.
+// A rank without shards has no vector that would tell the size and type.
 bool has_vectors(const Announcement& said) { return said.sizes[0] < said.sizes[1]; }
 
 bool fit_together(const Announcement& a, const Announcement& b) {
@@ -164,7 +164,8 @@ std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(
         .second.push_back(tensor);
   }
   if (parts.empty())
-    parts.emplace_back(at::kFloat, std::vector<at::Tensor>{});  // an empty list meets the others too
+    // A rank with an empty list meets the others too.
+    parts.emplace_back(at::kFloat, std::vector<at::Tensor>{});
   return parts;
 }
 

@@ -71,7 +71,8 @@ double Communicator::all_reduce(double value, Reduction reduction, const WaitOpt
 
 bool Communicator::all_reduce(bool flag, FlagReduction reduction, const WaitOptions& wait) {
   const bool and_ = reduction == FlagReduction::and_;
-  const at::Tensor shared = at::full({1}, and_ ? !flag : flag, at::kByte);  // all hold unless one does not
+  // All have the flag unless one does not.
+  const at::Tensor shared = at::full({1}, and_ ? !flag : flag, at::kByte);
   all_reduce(std::vector<at::Tensor>{shared}, Reduction::max, wait);
   const bool any = shared.item<uint8_t>() != 0;
   return and_ ? !any : any;

@@ -1,4 +1,5 @@
-// What the ranks of a group say to each other. One interface for a group of one, of threads and of processes.
+// The communication between the ranks of a group. One interface for a group of one, of threads and of
+// processes.
 #pragma once
 
 #include <chrono>
@@ -23,19 +24,19 @@ enum class FlagReduction { and_, or_ };
 
 /// How long a rank waits for the others.
 struct WaitOptions {
-  std::optional<std::chrono::milliseconds> timeout{};  ///< empty: what the communicator was made with
-  std::stop_token stop{};                              ///< beside the communicator's own
+  std::optional<std::chrono::milliseconds> timeout{};  ///< empty: the communicator's own timeout
+  std::stop_token stop{};                              ///< in addition to the communicator's own
 };
 
 /// One rank's side of a group. Every rank calls the same members in the same order (collectives); one thread
 /// of a rank at a time, except abort. A member throws
-///   timeout    naming the ranks that did not come in time
-///   cancelled  after a stop, or when another rank failed, with that rank's reason
+///   timeout         naming the ranks that did not come in time
+///   cancelled       after a stop, or when another rank failed, with that rank's reason
 ///   invalid_option  when ranks called different members, or with tensors that do not fit together
 /// After any of these the group is broken: all its members throw cancelled on every rank, and tensors that
 /// were being written are undefined. Where every rank has a GPU, tensors on these GPUs go from GPU to GPU
-/// (gpu_communicator.h). Else all go over the host, and a rank that gave no node to a tree gets the sum on
-/// the CPU.
+/// (gpu_communicator.h). Otherwise all tensors go through the host, and a rank that gave no node to a tree
+/// gets the sum on the CPU.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -43,10 +44,10 @@ class Communicator {
   virtual Share share() const = 0;
   int64_t rank() const { return share().rank; }
   int64_t size() const { return share().size; }
-  /// What carries the ranks' words, for plans and messages: "shared memory".
+  /// The means of communication, for plans and messages: "shared memory".
   virtual std::string way() const = 0;
 
-  /// Returns when all ranks are here: what they wrote before is then visible to all.
+  /// Returns when all ranks have called it. What they wrote before is then visible to all.
   virtual void barrier(const WaitOptions& wait = {}) = 0;
 
   /// Every tensor becomes the sum, mean or largest value over the ranks, in place. The ranks' tensors have
@@ -64,8 +65,8 @@ class Communicator {
   virtual void broadcast(const std::vector<at::Tensor>& tensors, int64_t root,
                          const WaitOptions& wait = {}) = 0;
 
-  /// The ranks' tensors in rank order, of one type and any sizes: on rank `root` (elsewhere the list is
-  /// empty), or on every rank.
+  /// The ranks' tensors in rank order, of one type and any sizes. On rank `root` only (on other ranks the
+  /// list is empty), or on every rank.
   std::vector<at::Tensor> gather(const at::Tensor& tensor, int64_t root, const WaitOptions& wait = {}) {
     return collect(tensor, root, wait);
   }
@@ -73,29 +74,28 @@ class Communicator {
     return collect(tensor, kEveryRank, wait);
   }
 
-  /// The ranks' tensors put one behind the other along `dimension`, on every rank.
+  /// The ranks' tensors concatenated along `dimension`, on every rank.
   at::Tensor cat(const at::Tensor& tensor, int64_t dimension = 0, const WaitOptions& wait = {});
 
-  /// The fixed tree over the shards of all ranks: the sum of all `shard_count` shards' vectors, on every
-  /// rank, with the same bits for any number of ranks. Each rank gives the nodes of the shards that it has
-  /// (NodeStack::nodes(), or those of several stacks): shards that follow each other, none for a rank without
-  /// shards, each shard on one rank. Vectors are flat [n], float or double, of one size and type on all
-  /// ranks. The sum may lie in one of the nodes or in memory that the next call uses again when nobody holds
-  /// it any more.
+  /// The fixed tree over the shards of all ranks: the sum of the vectors of all `shard_count` shards, on
+  /// every rank, with the same bits for any number of ranks. Each rank gives the nodes of its shards
+  /// (NodeStack::nodes(), or those of several stacks). A rank's shards are contiguous; it may have none; each
+  /// shard is on one rank. Vectors are flat [n], float or double, of one size and type on all ranks. The sum
+  /// may be in one of the nodes, or in memory that the next call uses again if nobody holds it any more.
   at::Tensor reduce_tree(const std::vector<Node>& nodes, int64_t shard_count, const WaitOptions& wait = {}) {
     return finish_whole(exchange_nodes(nodes, shard_count, wait), shard_count);
   }
 
-  /// The part of reduce_tree that needs the others: nodes with which this rank can finish the tree by itself
-  /// (finish_block, finish_whole). A group of one gives them back as they are, so nothing is added or copied
-  /// that the reader of a block would not add anyway.
+  /// The part of reduce_tree that needs the other ranks. Returns nodes with which this rank can finish the
+  /// tree alone (finish_block, finish_whole). A group of one returns them unchanged, so it adds and copies
+  /// nothing that the reader of a block would not add anyway.
   virtual std::vector<Node> exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
                                            const WaitOptions& wait = {}) = 0;
 
-  /// Breaks the group: this rank cannot go on, for this reason. Any thread.
+  /// Breaks the group because this rank cannot continue, for this reason. Any thread.
   virtual void abort(const Error& reason) = 0;
 
-  /// Why the group is broken, as far as this rank has heard; empty while it is not. Any thread.
+  /// Why the group is broken, as far as this rank knows; empty while it is not broken. Any thread.
   virtual std::string failure() const = 0;
 
  protected:
@@ -104,11 +104,11 @@ class Communicator {
                                           const WaitOptions& wait) = 0;
 };
 
-/// For ranks that cannot be lost, as threads of one process, or that may take any time: one that fails breaks
-/// the group and so ends the wait.
+/// For ranks that cannot be lost, such as threads of one process, or that may take any time. A rank that
+/// fails breaks the group and so ends the wait.
 inline constexpr std::chrono::milliseconds kAsLongAsItTakes = std::chrono::hours(24 * 365);
 
-/// What a communicator does when a call says nothing else.
+/// The defaults for all calls of a communicator.
 struct CommunicatorOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   std::stop_token stop{};
@@ -117,7 +117,7 @@ struct CommunicatorOptions {
 /// The group of one.
 std::unique_ptr<Communicator> make_communicator(CommunicatorOptions options = {});
 
-/// Rank `rank` of the group that shares `memory`, be it with threads or with processes.
+/// Rank `rank` of the group that shares `memory`, with threads or with processes.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<GroupMemory> memory, int64_t rank,
                                                 CommunicatorOptions options = {});
 

@@ -5,7 +5,8 @@
 
 namespace lockstep::comm {
 
-/// What carries the ranks' words. auto_: memory where all ranks are one user's on one machine, else gloo.
+/// The means of communication. auto_: shared memory where all ranks belong to one user on one machine, else
+/// gloo.
 enum class CommunicatorKind { auto_, shared, gloo };
 constexpr auto enum_names(CommunicatorKind) { return std::array{"auto", "shared", "gloo"}; }
 

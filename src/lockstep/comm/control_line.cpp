@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostBeatsToFirstWord = 60;  // a rank may be slow to connect with all others
+constexpr int kMostBeatsToFirstWord = 60;  // a rank may need long to connect with all others
 constexpr std::chrono::milliseconds kLastWords{1000};
 constexpr size_t kMostStrangers = 64;
 constexpr size_t kMostUnsent = 1 << 16;
@@ -65,8 +65,8 @@ ControlLine::ControlLine(Members members, Descriptor socket, std::function<void(
                       .rank = 0,
                       .in = {},
                       .out = bytes_of(hello, members_.rank, members_.token)});
-    write(lines_.back());  // before anything can happen to this process: the hub knows a line's rank by its
-                           // hello alone
+    // Before anything can happen to this process: the hub knows a line's rank only by its hello.
+    write(lines_.back());
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -188,8 +188,9 @@ bool ControlLine::obey(Line& line, const char* bytes) {
     if (record.kind != hello || text_of(record) != members_.token || rank == 0 || there) return false;
     line.rank = rank;
     ++greeted_;
-    line.out += bytes_of(alive, members_.rank, "");                             // from now on silence counts
-    if (told_failure_) line.out += bytes_of(failed, members_.rank, failure());  // it came late
+    // From now on silence is counted.
+    line.out += bytes_of(alive, members_.rank, "");
+    if (told_failure_) line.out += bytes_of(failed, members_.rank, failure());  // it connected late
     if (told_leaving_) line.out += bytes_of(leaves, members_.rank, "");
   } else if (record.kind == leaves) {
     const std::lock_guard lock(mutex_);
@@ -238,7 +239,7 @@ void ControlLine::tell(uint32_t kind, int64_t rank, const std::string& text) {
   }
 }
 
-// What other threads want the others to know.
+// What other threads want to tell the other ranks.
 void ControlLine::tell_news() {
   std::string reason;
   bool leaving = false;

@@ -14,9 +14,10 @@ using Clock = Deadline::Clock;
 
 constexpr int64_t kMostSegmentBytes = 1 << 18;
 constexpr int64_t kLeastSegmentBytes = 1 << 16;
-constexpr int64_t kSegmentsAhead = 4;  // of a rank's slice that may be on their way to it
+// Maximum number of segments of a rank's slice that are being sent to it.
+constexpr int64_t kSegmentsAhead = 4;
 constexpr int64_t kMostStagingBytes = int64_t{32} << 20;
-constexpr std::chrono::milliseconds kVerdict{2000};  // for the control line to say why a connection broke
+constexpr std::chrono::milliseconds kVerdict{2000};  // for the control line to tell why a connection broke
 constexpr std::chrono::minutes kConnectGloo{5};
 
 at::Tensor bytes_at(const std::byte* begin, int64_t count) {
@@ -25,7 +26,7 @@ at::Tensor bytes_at(const std::byte* begin, int64_t count) {
 
 }  // namespace
 
-/// How the vectors of Slices are cut, the same on every rank: a slice for each rank, and each slice into
+/// How the vectors of Slices are cut, the same on every rank: one slice for each rank, and each slice into
 /// segments.
 class GlooCall::Segments {
  public:
@@ -37,9 +38,9 @@ class GlooCall::Segments {
   }
   int64_t pieces() const { return pieces_; }
   int64_t bytes() const { return bytes_; }
-  /// In the largest slice.
+  /// Number of segments in the largest slice.
   int64_t most() const { return divided_up(part_of(elements_, size_, 0).count(), segment_); }
-  /// The elements of a segment; none behind the last one.
+  /// The elements of a segment; empty after the last one.
   Range part(int64_t rank, int64_t segment) const {
     const Range slice = part_of(elements_, size_, rank);
     const int64_t begin = std::min(slice.begin + segment * segment_, slice.end);
@@ -95,7 +96,7 @@ void GlooCall::check() const {
   if (stopped()) leave(ErrorCode::cancelled, "rank " + std::to_string(link_.rank_) + " was stopped");
 }
 
-// False when the work was interrupted or failed, and then why.
+// False when the work was interrupted or failed; `check` then throws the reason.
 bool GlooCall::wait_for(c10d::Work& work, std::string& why) {
   struct Current {
     Current(GlooLink& link, c10d::Work& work) : link(link) { set(&work); }
@@ -107,7 +108,7 @@ bool GlooCall::wait_for(c10d::Work& work, std::string& why) {
     GlooLink& link;
   };
   const Current current(link_, work);
-  check();  // what came before is seen here, what comes later aborts the wait
+  check();  // an earlier failure is seen here, a later one aborts the wait
   const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(until_.time - Clock::now());
   try {
     return work.wait(std::max(rest, std::chrono::milliseconds(0)) + std::chrono::milliseconds(1));
@@ -124,7 +125,7 @@ void GlooCall::wait_for_all(const std::vector<Message>& messages) {
   }
 }
 
-// The control line knows better than a broken connection whose fault it is.
+// The control line knows better than a broken connection which rank caused it.
 void GlooCall::give_up(const std::vector<Message>& messages, int64_t peer, const std::string& why) const {
   check();
   if (Clock::now() >= until_.time) time_is_over(messages, peer);
@@ -138,7 +139,7 @@ void GlooCall::give_up(const std::vector<Message>& messages, int64_t peer, const
                                       link_.control_.name_of(peer) + " broke: " + why);
 }
 
-// Gloo breaks all connections when one message is late; what had come before has come.
+// Gloo breaks all connections when one message is late; messages that had arrived remain valid.
 void GlooCall::time_is_over(const std::vector<Message>& messages, int64_t peer) const {
   std::vector<int64_t> missing;
   for (const Message& message : messages) {
@@ -146,7 +147,7 @@ void GlooCall::time_is_over(const std::vector<Message>& messages, int64_t peer) 
     try {
       came = message.work->isCompleted() ? message.work->isSuccess()
                                          : message.work->wait(std::chrono::milliseconds(1));
-    } catch (...) {  // it is one to name
+    } catch (...) {  // it is one of the ranks to name
     }
     if (!came && std::find(missing.begin(), missing.end(), message.peer) == missing.end())
       missing.push_back(message.peer);
@@ -182,7 +183,7 @@ Message GlooCall::receive(std::byte* begin, int64_t bytes, int64_t peer, GlooTag
 
 void GlooCall::synchronize(const Announcement& own, const FlatList* few) {
   check();
-  finish();  // what this rank said before is heard, so its message can be written again
+  finish();  // this rank's earlier messages have been received, so their memory can be written again
   collective_ = own.collective;
   std::byte* message = link_.message_of(link_.rank_);
   std::memcpy(message, &own, sizeof own);
@@ -199,8 +200,8 @@ void GlooCall::synchronize(const Announcement& own, const FlatList* few) {
   if (!misfit.why.empty()) leave(ErrorCode::invalid_option, misfit.why, misfit.hint);
 }
 
-// The slices are cut into segments, so that a rank adds one up while the next is on its way. In place, too: a
-// segment of the result comes from the rank to which this one's went before.
+// The slices are cut into segments, so that a rank adds one segment while the next is being sent. This also
+// works in place: a segment of the result comes from the rank that has already received this rank's segment.
 void GlooCall::exchange(const Slices& slices) {
   const Segments cut(slices, link_.size_);
   std::vector<Message> results;

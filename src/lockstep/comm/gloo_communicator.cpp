@@ -1,8 +1,8 @@
 // The communicator of ranks that send each other messages. A call begins with one message of fixed size from
-// each rank to each: what it is about to do, and its data where they are few. Ranks that fit together then
-// send each other slices: each adds up its own slice of what all have, in the order in which threads and
-// processes add, and gives it to the others. gloo's own collectives add in another order and cannot be
-// interrupted.
+// each rank to each other rank: the announced call, and its data if there are few. If the calls fit together,
+// ranks send each other slices. Each rank adds up its own slice of all ranks' vectors, in the order in which
+// threads and processes add, and sends the result to the others. gloo's own collectives add in another order
+// and cannot be interrupted.
 #include "lockstep/comm/internal/gloo_communicator.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr int64_t kGlooBlock = 4096;  // elements that finish_block takes at once
+constexpr int64_t kGlooBlock = 4096;  // elements that finish_block processes at a time
 
-/// A list as one contiguous row: where it lies, or copied where it is several tensors.
+/// A list as one contiguous row: not copied if it is one tensor.
 class Row {
  public:
   Row(const FlatList& list, int64_t width)
@@ -71,7 +71,7 @@ class GlooCommunicator : public Communicator {
   GlooLink link_;
   const int64_t rank_;
   const int64_t size_;
-  at::Tensor tree_sum_;  // of the last tree, used again when nobody else has it
+  at::Tensor tree_sum_;  // of the last tree, reused if nothing else holds it
 };
 
 void GlooCommunicator::barrier(const WaitOptions& wait) {
@@ -205,7 +205,7 @@ std::vector<Node> GlooCommunicator::exchange_nodes(const std::vector<Node>& node
   return {{{0, shard_count}, nodes.empty() ? tree_sum_ : tree_sum_.to(nodes.front().sum.device())}};
 }
 
-// The sum over `range` out of nodes, at `result`.
+// Writes the sum of the nodes over `range` to `result`.
 template <class T>
 void add_up(const std::vector<NodeElements<T>>& nodes, Range range, int64_t count, T* result) {
   std::vector<T> scratch(static_cast<size_t>(scratch_blocks(range.count()) * kGlooBlock));
@@ -219,7 +219,7 @@ template <class T>
 void GlooCommunicator::finish_tree(GlooCall& call, const std::vector<Node>& nodes, const TreePlan& plan) {
   std::vector<NodeElements<T>> given;
   for (const Node& node : nodes) given.push_back({node.shards, node.sum.const_data_ptr<T>()});
-  std::vector<at::Tensor> made;  // of nodes that several threads have parts of
+  std::vector<at::Tensor> made;  // nodes of which several threads have parts
   std::vector<const std::byte*> own;
   for (const Range range : plan.nodes[static_cast<size_t>(rank_)]) {
     const auto found = std::find_if(given.begin(), given.end(),

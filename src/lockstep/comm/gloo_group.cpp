@@ -1,8 +1,8 @@
-// The only file that sees gloo's own headers. They are Debian's and older than the gloo in LibTorch, so
-// nothing here but pointers to its classes.
+// The only file that includes gloo's own headers. They are Debian's and older than the gloo in LibTorch, so
+// this file uses only pointers to its classes.
 #include "lockstep/comm/internal/gloo_group.h"
 
-#define USE_C10D_GLOO  // LibTorch has it; its headers show it where this is set
+#define USE_C10D_GLOO  // LibTorch is built with it; its headers need this to show it
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace lockstep::comm {

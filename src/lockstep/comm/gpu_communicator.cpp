@@ -1,7 +1,7 @@
-// What ranks with GPUs say to each other. Before a call the ranks compare it over the host's line, so that no
-// GPU waits for a message that never comes; the values then go from GPU to GPU. The fixed tree has no place
-// in NCCL's own sums: slices are sent, added here by elementwise additions in the tree's order, which round
-// alike on every device, and given back, as gloo_communicator.cpp does on CPUs.
+// The communication between ranks with GPUs. Before a call the ranks compare it through the host, so that no
+// GPU waits for a message that never comes; then the values go from GPU to GPU. NCCL's own sums do not follow
+// the fixed tree. So slices are sent, added here elementwise in the tree's order, which rounds alike on every
+// device, and sent back, as gloo_communicator.cpp does on CPUs.
 #include "lockstep/comm/gpu_communicator.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using Message = device::GpuLink::Message;
 
 bool is_half_float(at::ScalarType type) { return type == at::kHalf || type == at::kBFloat16; }
 
-/// For those who wait on GPUs: throws where another rank failed, somebody asks to stop, or the time is over
+/// For threads that wait on GPUs: throws where another rank failed, a stop is requested, or the time is over
 /// (then `late`). `host` and `options` must outlive it.
 std::function<void()> watch(const Communicator& host, const CommunicatorOptions& options, Deadline until,
                             Error late) {
@@ -132,7 +132,7 @@ std::vector<Announcement> GpuCommunicator::synchronize(const Announcement& own, 
   return said;
 }
 
-// All ranks have come: only one that dies or is stopped keeps the others waiting.
+// All ranks have called: from here only a rank that dies or is stopped keeps the others waiting.
 void GpuCommunicator::send(const std::vector<Message>& sends, const std::vector<Message>& receives,
                            const WaitOptions& wait) {
   const auto some = [](const std::vector<Message>& messages) {
@@ -154,7 +154,7 @@ void GpuCommunicator::send(const std::vector<Message>& sends, const std::vector<
   }
 }
 
-// Every rank's slice of `result` is there on that rank; afterwards all are.
+// Before: every rank has its own slice of `result`. After: every rank has all slices.
 void GpuCommunicator::give_slices(const at::Tensor& result, const WaitOptions& wait) {
   std::vector<Message> sends, receives;
   const at::Tensor own = slice_of(result, part_of(result.numel(), size(), rank()));
@@ -182,7 +182,7 @@ void GpuCommunicator::reduce_row(const at::Tensor& row, Reduction reduction, con
   for (size_t i = 1; i < pieces.size(); ++i)
     sum = reduction == Reduction::max ? at::maximum(sum, pieces[i].to(type))
                                       : at::add(sum, pieces[i].to(type)).to(type);
-  // By a tensor, for a number would be turned into its reciprocal.
+  // Division by a tensor, because division by a number would multiply by its reciprocal.
   if (reduction == Reduction::mean) sum = sum.div(at::full({1}, static_cast<double>(size()), sum.options()));
   slice_of(row, own).copy_(sum);
   give_slices(row, wait);
@@ -256,7 +256,7 @@ std::vector<at::Tensor> GpuCommunicator::collect(const at::Tensor& tensor, int64
   return parts;
 }
 
-// A rank without shards has nothing that would tell where the others' lie, so all say it.
+// A rank without shards cannot tell from its own nodes where the others' are, so all ranks announce it.
 std::vector<Node> GpuCommunicator::exchange_nodes(const std::vector<Node>& nodes, int64_t shard_count,
                                                   const WaitOptions& wait) {
   const at::NoGradGuard no_grad;
@@ -314,7 +314,7 @@ std::string text_of(const at::Tensor& bytes) {
   return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
 }
 
-// NCCL would refuse it too, in words of its own.
+// NCCL would refuse it too, with a message of its own.
 void check_own_gpu(Communicator& host, const std::string& gpu) {
   std::map<std::string, size_t> owners;
   const auto all = host.all_gather(bytes_of(host_name() + ", " + gpu));
@@ -358,7 +358,7 @@ class LinkAtFirstUse : public device::GpuLink {
 
   at::Device device() const override { return device_; }
   std::string way() const override { return link_ == nullptr ? "a link between GPUs" : link_->way(); }
-  // All ranks come to every call, also those that neither send nor receive.
+  // All ranks take part in every call, also ranks that neither send nor receive.
   void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
                 const Check& check) override {
     if (link_ == nullptr) link_ = link_gpus(*host_, gpu_, options_);

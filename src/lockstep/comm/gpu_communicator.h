@@ -1,4 +1,4 @@
-// The communicator of ranks whose tensors lie on GPUs.
+// The communicator of ranks whose tensors are on GPUs.
 #pragma once
 
 #include <memory>
@@ -8,20 +8,21 @@
 
 namespace lockstep::comm {
 
-/// A rank's line between GPUs, and beside it the one by which the ranks agree on their calls, learn why their
-/// group broke, and send what lies on the CPU: any communicator.
+/// A rank's link between GPUs, and a host communicator of any kind. Through the host communicator the ranks
+/// agree on their calls, learn why their group broke, and send tensors that are on the CPU.
 struct GpuPlace {
   std::shared_ptr<Communicator> host;
   std::shared_ptr<device::GpuLink> link;
 };
 
-/// Tensors on link->device() go over the link, in slices: each rank adds up its slice of what all have, in
-/// the order of the interface, and gives it to the others; so the bits are those of every other communicator.
-/// A call waits until its sums are there. Timeouts and stops of its own are `options`'.
+/// Tensors on link->device() go over the link, in slices. Each rank adds up its own slice of all ranks'
+/// tensors, in the order that the interface defines, and sends it to the others; so the bits are those of
+/// every other communicator. A call waits until its sums are there. `options` gives the default timeout and
+/// stop.
 std::unique_ptr<Communicator> make_gpu_communicator(GpuPlace place, CommunicatorOptions options = {});
 
-/// The links of ranks that are threads of this process, each with its own device: a rank copies what it is
-/// sent from where it lies.
+/// The links of ranks that are threads of this process, each with its own device. A receiving rank copies
+/// directly from the sender's tensor.
 class ThreadLinks {
  public:
   ThreadLinks();
@@ -34,13 +35,14 @@ class ThreadLinks {
   std::shared_ptr<Mailboxes> boxes_;
 };
 
-/// The link of `host`'s ranks, which may be processes on any machines, each with its own GPU. Every rank
-/// calls it. Throws device where there is none, or where two ranks have the same, and as a call of `host`
-/// does when the ranks do not all come.
+/// The link of `host`'s ranks, which may be processes on any machines, each with its own GPU. Collective.
+/// Throws device where there is no link or where two ranks have the same GPU, and what a call of `host`
+/// throws when not all ranks come.
 std::unique_ptr<device::GpuLink> link_gpus(Communicator& host, int64_t gpu,
                                            const CommunicatorOptions& options = {});
 
-/// The same, linked in the first call that has tensors on the GPUs: most groups of a pool make none.
+/// The same, but connects at the first call that has tensors on the GPUs: most groups of a pool have no such
+/// call.
 std::unique_ptr<device::GpuLink> link_gpus_at_first_use(std::shared_ptr<Communicator> host, int64_t gpu,
                                                         CommunicatorOptions options = {});
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW |
-                       F_SEAL_SEAL;  // so that no process can cut it short under another one's feet
+                       F_SEAL_SEAL;  // so that no process can truncate it while another one uses it
 
 size_t control_bytes(int64_t size) {
   const size_t bytes = sizeof(GroupHeader) + static_cast<size_t>(size) * sizeof(RankSlot);
@@ -50,7 +50,7 @@ std::byte* map(int descriptor, size_t bytes) {
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, int64_t milliseconds) {
   const timespec slice{.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1'000'000};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &slice, nullptr,
-            0);  // it may return for any reason: callers look again
+            0);  // it may return for any reason: callers check again
 }
 
 void futex_wake_all(const std::atomic<uint32_t>& word) {

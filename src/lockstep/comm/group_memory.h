@@ -1,5 +1,5 @@
-// The memory that the ranks of a group on one host share, threads or processes. It is a file without a name
-// (memfd), so the kernel frees it with the last process that has it, however that process ended.
+// The memory that the ranks of a group on one host share, whether threads or processes. It is a file without
+// a name (memfd), so the kernel frees it with the last process that has it, however that process ended.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ struct RankSlot;
 /// Any thread may call any member.
 class GroupMemory {
  public:
-  /// Memory for a group of `size` ranks; pages are taken when they are first written. Throws io or
+  /// Memory for a group of `size` ranks; pages are allocated when they are first written. Throws io or
   /// out_of_memory.
   static std::shared_ptr<GroupMemory> make(int64_t size);
-  /// The memory that another process made. Takes over the descriptor, also when it throws: corrupt_data where
-  /// it is not such memory.
+  /// The memory that another process made. Takes ownership of the descriptor, also when it throws
+  /// corrupt_data because it is not such memory.
   static std::shared_ptr<GroupMemory> open(int descriptor);
 
   GroupMemory(const GroupMemory&) = delete;
@@ -27,7 +27,7 @@ class GroupMemory {
   ~GroupMemory();
 
   int64_t size() const;
-  /// To hand to another process; stays this object's own.
+  /// To pass to another process; this object keeps ownership.
   int descriptor() const { return descriptor_; }
 
   /// Breaks the group: every rank's wait ends with cancelled and this reason. The first reason stays.

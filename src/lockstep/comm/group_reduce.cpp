@@ -18,11 +18,11 @@ constexpr int64_t kBlock = 2048;
 template <class T>
 constexpr bool is_small_float = std::is_same_v<T, at::Half> || std::is_same_v<T, at::BFloat16>;
 
-// What a type is added in.
+// The type in which values of a type are added.
 template <class T>
 using Sum = std::conditional_t<is_small_float<T>, float, T>;
 
-// A NaN stays one, on whichever rank it is.
+// A NaN on any rank stays NaN.
 template <class T>
 T larger(T left, T right) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -32,7 +32,7 @@ T larger(T left, T right) {
   return std::max(left, right);
 }
 
-// `count` values as what they are added in: where they lie, or in `scratch` when that is another type.
+// `count` values in the type in which they are added: not copied, or in `scratch` if the type differs.
 template <class T>
 const Sum<T>* widened(const std::byte* from, int64_t begin, int64_t count, Sum<T>* scratch) {
   const T* values = reinterpret_cast<const T*>(from) + begin;
@@ -55,7 +55,8 @@ void combine(Reduction reduction, const Sum<T>* left, const Sum<T>* right, Sum<T
   }
 }
 
-// Block by block, and into `result` at the block's end only: it may be one of the inputs.
+// Block by block, and written to `result` only at the end of the block, because `result` may be one of the
+// inputs.
 template <class T>
 void reduce(Reduction reduction, const std::vector<const std::byte*>& inputs, std::byte* result,
             int64_t count) {

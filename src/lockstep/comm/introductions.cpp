@@ -41,7 +41,7 @@ std::string text_of_ranks(const std::vector<int64_t>& ranks, int64_t size) {
          std::to_string(size);
 }
 
-// Where one introduces itself as none of us does: what it said.
+// If something introduces itself as no rank of this version does: what it wrote.
 std::vector<Json> introductions_of(const std::vector<std::string>& texts) {
   std::vector<Json> all;
   for (const std::string& text : texts) {
@@ -93,7 +93,7 @@ class Host {
     patience.renew();
   }
 
-  // Takes what ranks say now: what stood there first may be of a group before this one.
+  // Reads what ranks say now: an earlier value may belong to an earlier group.
   void listen() {
     open_.keep();
     open_.store->keep(own_key(0), texts_[0]);
@@ -112,7 +112,7 @@ class Host {
     if (!roster_.ranks.empty()) open_.store->keep(kRoster, text_of(roster_));
   }
 
-  // One that introduces itself as none of us does looks at nothing.
+  // Something that introduces itself as no rank of this version does looks at nothing.
   bool note_who_saw(const std::string& session) {
     for (size_t rank = 1; rank < saw_.size(); ++rank) {
       saw_[rank] = introduction_in(texts_[rank]).is_null() ||
@@ -124,7 +124,7 @@ class Host {
   const OpenStore& open_;
   const Launch& launch_;
   std::vector<std::string> texts_;
-  std::vector<bool> saw_;  // the roster, as far as there is one
+  std::vector<bool> saw_;  // the roster, as far as it is known
   Roster roster_;
 };
 

@@ -15,7 +15,7 @@ using Variable = std::function<const char*(const char*)>;
 
 constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kMostPort = 65535;
-// Below the ports that Linux gives out by itself, from 32768 on.
+// Below the ports that Linux assigns automatically, from 32768 on.
 constexpr uint64_t kFirstJobPort = 20000;
 constexpr uint64_t kJobPorts = 10000;
 
@@ -43,27 +43,28 @@ int64_t number_of(const Variable& variable, const char* name, int64_t least, int
   refuse(name, text, "it must be a number from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
-// How one kind of launcher calls what it tells.
+// The names of one kind of launcher for its variables.
 struct Names {
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;
   const char* job = "";        ///< equal on all ranks, and of no other job on these machines
-  const char* nodes = "";      ///< the machines' names, that of rank 0's first
-  const char* step = "";       ///< of the job
+  const char* nodes = "";      ///< names of the machines, rank 0's first
+  const char* step = "";       ///< name of the variable for the job step
   const char* submitter = "";  ///< Launch::submitter
 };
 
-// In this order, for an mpirun that works through srun passes srun's variables on.
+// In this order, because an mpirun that works through srun passes srun's variables on.
 constexpr std::array<Names, 4> kLaunchers{{
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    // In an allocation of Slurm it begins with the first machine; only the ranks on others are in a step.
+    // In an allocation of Slurm the list begins with the first machine; only the ranks on other machines are
+    // in a step.
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_NODELIST"},
     // MPICH's and Intel's mpirun; srun --mpi=pmi2 sets the first two as well.
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
-    // Of a step: a batch script that calls a program without srun is no rank.
+    // Set in a step only: a batch script that calls a program without srun is no rank.
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID",
      "SLURM_STEP_NODELIST", "SLURM_STEP_ID", "SLURM_LAUNCH_NODE_IPADDR"},
 }};
@@ -81,8 +82,8 @@ const Names* launcher_of(const Variable& variable) {
   return found == kLaunchers.end() ? nullptr : &*found;
 }
 
-// Slurm writes "4" or "4(x2)", or a list where machines have different numbers; then it is the first
-// machine's.
+// Slurm writes "4" or "4(x2)", or a list if the machines have different numbers. Then the first machine
+// counts.
 int64_t local_size_of(const Variable& variable, const char* name, int64_t size) {
   std::string text = text_of(variable, name);
   if (text.empty()) return 1;
@@ -90,7 +91,7 @@ int64_t local_size_of(const Variable& variable, const char* name, int64_t size) 
   return number_of([&](const char*) { return text.c_str(); }, name, 1, size);
 }
 
-// "node[07-12,20],other" is a list whose first is node07.
+// "node[07-12,20],other" is a list; its first machine is node07.
 std::string first_node(const std::string& list) {
   const size_t end = list.find_first_of("[,");
   if (end == std::string::npos || list[end] == ',') return list.substr(0, end);

@@ -1,4 +1,4 @@
-// What mpirun and srun tell, with the variables that they set (torchrun's are in communicator_test.cpp).
+// What torchrun, mpirun and srun tell, with the variables that they set.
 #include <map>
 #include <string>
 
@@ -6,9 +6,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/launcher.h"
+#include "lockstep/comm/test_ranks.h"
 
 namespace lockstep::comm {
 namespace {
+
+using test::text_of_failure;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -34,6 +37,47 @@ const Variables kSrun{{"SLURM_PROCID", "5"},
                       {"SLURM_JOB_ID", "4711"},
                       {"SLURM_STEP_ID", "0"},
                       {"SLURM_STEP_NODELIST", "node[07-08]"}};
+
+TEST(Launch, ReadsTorchrunsVariables) {
+  std::map<std::string, std::string> variables{{"RANK", "5"},
+                                               {"WORLD_SIZE", "8"},
+                                               {"LOCAL_RANK", "1"},
+                                               {"LOCAL_WORLD_SIZE", "4"},
+                                               {"MASTER_ADDR", "node-a"},
+                                               {"MASTER_PORT", "29500"},
+                                               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                               {"TORCHELASTIC_RESTART_COUNT", "2"},
+                                               {"GLOO_SOCKET_IFNAME", "eth1"}};
+  const auto read = [&] {
+    return read_launch(
+        [&](const char* name) { return variables.contains(name) ? variables[name].c_str() : nullptr; });
+  };
+  const Launch launch = read().value();
+  EXPECT_EQ(launch.rank, 5);
+  EXPECT_EQ(launch.size, 8);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 4);
+  EXPECT_EQ(launch.address, "node-a");
+  EXPECT_EQ(launch.port, 29500);
+  EXPECT_TRUE(launch.agent_store);
+  EXPECT_EQ(launch.attempt, 2);
+  EXPECT_EQ(launch.interface, "eth1");
+  EXPECT_EQ(launch.secret, "");
+  EXPECT_EQ(launch.lost_status, 1);
+  variables["LOCKSTEP_SECRET"] = "0123456789abcdef";
+  EXPECT_EQ(read()->secret, "0123456789abcdef");
+  variables["LOCKSTEP_SECRET"] = "";
+  EXPECT_EQ(text_of_failure([&] { read(); }),
+            "invalid_option: the environment variable LOCKSTEP_SECRET has 0 characters, of at least 16: it "
+            "could be guessed");
+  variables.erase("LOCKSTEP_SECRET");
+  variables["MASTER_PORT"] = "http";
+  EXPECT_EQ(text_of_failure([&] { read(); }),
+            "invalid_option: the environment variable MASTER_PORT cannot be \"http\": it must be a number "
+            "from 1 to 65535");
+  variables.clear();
+  EXPECT_FALSE(read().has_value());
+}
 
 TEST(Launcher, MpirunOnOneMachineNeedsNothingMore) {
   const Launch launch = launch_of(kMpirun).value();

@@ -27,8 +27,8 @@ void MeetingStore::set(const std::string& key, const std::vector<uint8_t>& value
 
 std::optional<std::vector<uint8_t>> MeetingStore::read(const std::string& key) {
   const std::string full = prefix_ + key;
-  // c10d's get waits for what is not there, also for what another program has just taken away. This changes
-  // nothing, and gives back what is there or else kNothing.
+  // c10d's get waits for a missing key, also for one that another program has just removed. This does not
+  // change the store, and returns the value that is there or else kNothing.
   std::vector<uint8_t> value = store_->compareSet(full, kNothing, kNothing);
   if (value == kNothing) return std::nullopt;
   if (!secret_) return value;
@@ -47,7 +47,7 @@ void MeetingStore::keep(const std::string& key, const std::string& value) {
   if (there == value) return;
   set(key, value);
   const std::lock_guard lock(mutex_);
-  // Ranks overwrite what they keep, and take nothing away.
+  // Ranks overwrite the values that they keep, and remove none.
   if (!kept_.insert(key).second && !there && secret_) *strangers_ = true;
 }
 

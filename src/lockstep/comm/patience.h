@@ -1,4 +1,4 @@
-// How long ranks wait for each other before they are a group, and what they say meanwhile.
+// How long ranks wait for each other before they are a group, and what they report meanwhile.
 #pragma once
 
 #include <chrono>
@@ -12,27 +12,27 @@ namespace lockstep::comm {
 struct Waiting {
   std::chrono::milliseconds limit = std::chrono::minutes(5);
   std::function<void(const std::string& what)>
-      tell{};  ///< is told now and then what is waited for, on the thread that waits; empty: nobody is
+      tell{};  ///< called now and then with what is waited for, on the waiting thread; may be empty
 };
 
-/// One wait, however many things it is for. One thread.
+/// One wait, for one or several things. One thread.
 class Patience {
  public:
   explicit Patience(Waiting waiting) : waiting_(std::move(waiting)) {}
 
   std::chrono::milliseconds limit() const { return waiting_.limit; }
   std::string limit_text() const;  ///< "300 s"
-  /// What is left; not less than a millisecond.
+  /// The time that is left; at least a millisecond.
   std::chrono::milliseconds rest() const;
   bool is_over() const { return Clock::now() >= start_ + waiting_.limit; }
 
-  /// Tells what is waited for after five seconds, after half a minute, and then each minute; for other calls
-  /// `what` is not asked.
+  /// Reports what is waited for after five seconds, after half a minute, and then each minute. `what` is
+  /// called only then.
   void tell(const std::function<std::string()>& what);
-  /// Between two looks: tells, and sleeps for some milliseconds, drawn at random. So looks never keep step
-  /// with another program that writes there at regular times.
+  /// Between two looks: reports, and sleeps for some milliseconds, drawn at random, so that looks never keep
+  /// step with another program that writes there at regular times.
   void sleep(const std::function<std::string()>& what);
-  /// Something came: the next look may come sooner.
+  /// Something arrived: the next look may come sooner.
   void renew() { pause_ = kFirstPause; }
 
  private:

@@ -31,7 +31,7 @@ PeerWatch::PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>
     if (descriptor >= 0) peers_.push_back(peer);
     if (descriptor < 0) lost(peer, "died");
   }
-  beat();  // before anything can happen to this process: silence counts from a first sign of life
+  beat();  // before anything can happen to this process: silence counts from the first sign of life
   thread_ = std::thread([this] { run(); });
 }
 

@@ -38,7 +38,7 @@ RankWord::~RankWord() {
       place_->open.store->deleteKey(
           key);  // the launcher's store may outlive this program and serve the next one
   } catch (...) {
-    // The store is gone, and the text with it.
+    // The store is gone, and so is the text.
   }
 }
 

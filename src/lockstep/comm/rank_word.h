@@ -1,4 +1,4 @@
-// One text that rank 0 gives to the other ranks of a launch before they have anything else in common.
+// One text that rank 0 gives to the other ranks of a launch before they are a group.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,24 @@
 
 namespace lockstep::comm {
 
-/// Rank 0's side: the text can be had while this lives, for as long as the launch's next one of this name is
-/// not there.
+/// Rank 0's side. The text is available while this object lives, until the launch gives the next text of this
+/// name.
 class RankWord {
  public:
-  /// name: what it is for. Throws communication.
+  /// name: the purpose of the text. Throws communication.
   RankWord(const Launch& launch, const std::string& name, const std::string& text,
            const Waiting& waiting = {});
   ~RankWord();
   RankWord(const RankWord&) = delete;
   RankWord& operator=(const RankWord&) = delete;
 
-  /// Puts the text there again where another program has taken it away. Throws communication.
+  /// Writes the text again if another program has removed it. Throws communication.
   void keep() const;
 
   /// Where the ranks meet, for messages.
   std::string place() const;
 
-  /// What one of the other ranks answered, if one did; without waiting. Throws communication.
+  /// The answer of one of the other ranks, if there is one; does not wait. Throws communication.
   std::optional<std::string> answer() const;
 
  private:
@@ -38,7 +38,7 @@ class RankWord {
 /// The other ranks' side: waits for the text. Throws communication.
 std::string read_rank_word(const Launch& launch, const std::string& name, const Waiting& waiting = {});
 
-/// ... gives rank 0 a text in return, in place of what another rank gave. Throws communication.
+/// Gives rank 0 a text in return, which replaces that of another rank. Throws communication.
 void answer_rank_word(const Launch& launch, const std::string& name, const std::string& text);
 
 }  // namespace lockstep::comm

@@ -1,4 +1,5 @@
-// Ranks say where they are, in the store where they meet, and connect over what all of them have.
+// Ranks publish their addresses in the store where they meet, and connect in the way that all of them can
+// use.
 #include "lockstep/comm/rendezvous.h"
 
 #include <cerrno>
@@ -57,7 +58,7 @@ std::shared_ptr<GroupMemory> share_memory(const Store& store, const Launch& laun
   return memory;
 }
 
-// The first rank that is on another machine than rank 0; 0 where all are on one.
+// The first rank on another machine than rank 0; 0 if all are on one machine.
 size_t first_elsewhere(const std::vector<Json>& ranks) {
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     if (ranks[rank]["machine"] != ranks[0]["machine"]) return rank;
@@ -85,7 +86,7 @@ bool use_gloo(const std::vector<Json>& ranks, CommunicatorKind kind) {
   return kind == CommunicatorKind::gloo || other > 0;
 }
 
-// Where each rank is reached must make sense for all: said by every rank in the same words.
+// The address of each rank must be reachable for all; every rank reports a problem in the same words.
 void check_addresses(const std::vector<Json>& ranks) {
   constexpr const char* kHint =
       "set GLOO_SOCKET_IFNAME to the network interface that reaches the other machines, or MASTER_ADDR to an "
@@ -159,8 +160,7 @@ std::unique_ptr<Communicator> join(const Launch& launch, const Joining& how, Com
   const Store store = open.store->under(met.session + "/");
   auto comm = use_gloo(met.ranks, how.kind) ? join_over_network(store, launch, met.ranks, std::move(options))
                                             : join_in_memory(store, launch, met.ranks, std::move(options));
-  comm->barrier();  // now every rank is there and has what it needs of the others, and rank 0 need not wait
-                    // for anyone
+  comm->barrier();  // now every rank has what it needs from the others, and rank 0 need not wait for any
   return comm;
 }
 

@@ -13,22 +13,23 @@ namespace lockstep::comm {
 /// How ranks become a group. All ranks ask for the same kind.
 struct Joining {
   CommunicatorKind kind = CommunicatorKind::auto_;
-  Waiting waiting{};  ///< for the ranks to meet; rank 0 tells who is missing, and of the other ranks of a
-                      ///< machine the first
+  /// For the ranks to meet; rank 0 reports who is missing, and so does the first other rank of a machine.
+  Waiting waiting{};
 };
 
-/// Meets the other ranks at launch.address and gives this rank's side of the group. Blocks until all are
-/// there. What ranks tell each other there is sealed with launch.secret (without one see internal/store.h),
-/// and what others write is as if it were not there. gloo is bound to launch.interface, else to the address
-/// from which this machine reaches launch.address; its own connections are not authenticated. A rank that
-/// dies breaks the group within a second, one that is stopped or out of reach within five; it is named.
-/// Throws communication when the meeting place or a rank cannot be reached, or a rank does not come in time;
-/// invalid_option where ranks that are to share memory cannot.
+/// Meets the other ranks at launch.address and returns this rank's side of the group. Blocks until all are
+/// there. What ranks tell each other there is sealed with launch.secret (without a secret see
+/// internal/store.h), and what other programs write is ignored. gloo is bound to launch.interface, else to
+/// the address from which this machine reaches launch.address; its own connections are not authenticated. A
+/// rank that dies breaks the group within a second, and a rank that is stopped or unreachable within five
+/// seconds; the error names it. Throws communication when the meeting place or a rank cannot be reached or a
+/// rank does not come in time; invalid_option where ranks must share memory and cannot.
 std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options = {},
                                          const Joining& how = {});
 
-/// Where ranks meet when the launcher itself serves them, so that no rank's end takes it away: a store on the
-/// loopback, at a free port, while it lives. Every user of the machine reaches it. Throws communication.
+/// The meeting place that a launcher serves, so that the end of a rank does not remove it: a store on the
+/// loopback, at a free port, while this object lives. Every user of the machine can reach it. Throws
+/// communication.
 class MeetingPlace {
  public:
   MeetingPlace();
@@ -38,7 +39,7 @@ class MeetingPlace {
 
   const std::string& address() const { return address_; }
   uint16_t port() const { return port_; }
-  /// Drawn for these ranks: for their environment (Launch::secret), and for nobody else.
+  /// Drawn for these ranks and passed only to them, in their environment (Launch::secret).
   const std::string& secret() const { return secret_; }
 
  private:

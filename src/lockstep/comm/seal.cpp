@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::tuple_size_v<Secret> == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 constexpr size_t kNonce =
-    crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;  // so long that random ones do not meet
+    crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;  // so long that two random ones are never equal
 constexpr size_t kTag = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::string_view kPurpose = "lockstep: what ranks tell each other when they meet";
 

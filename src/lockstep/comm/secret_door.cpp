@@ -46,7 +46,8 @@ void SecretDoor::run() const {
     if (::poll(waits.data(), waits.size(), -1) < 0) continue;
     if (waits[0].revents != 0) return;
     const Descriptor taken(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!taken) std::this_thread::sleep_for(kPause);  // no descriptors are left: who asks comes again
+    // No descriptors are left: the process that asks tries again.
+    if (!taken) std::this_thread::sleep_for(kPause);
     if (taken && peer_is_same_user(taken)) [[maybe_unused]]
       const ssize_t sent = ::send(taken.get(), secret_.data(), secret_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }

@@ -23,7 +23,7 @@ void descend(int64_t lo, int64_t hi, Range own, std::vector<Range>& whole) {
   descend(middle, hi, own, whole);
 }
 
-// A node of the tree, the half of it that a shard is in, and the other half.
+// A node of the tree, the half that contains a shard, and the other half.
 struct Halves {
   Range whole;
   Range own;
@@ -36,7 +36,7 @@ Halves halves_of(Range node, int64_t shard) {
   return shard < middle ? Halves{node, left, right} : Halves{node, right, left};
 }
 
-// From the root down to a node, which is not among them.
+// From the root down to a node, without the node itself.
 std::vector<Halves> path_to(Range wanted, int64_t shard_count) {
   std::vector<Halves> path;
   for (Range node{0, shard_count}; node != wanted; node = path.back().own) {
@@ -86,7 +86,7 @@ void NodeStack::begin(int64_t shard_count) {
 void NodeStack::leave_held() { std::erase_if(free_, is_held_elsewhere); }
 
 at::Tensor NodeStack::take_buffer() {
-  // Zeros, for the padding between parameters is never written and must stay a number.
+  // Zeros, because the padding between parameters is never written and must stay a number.
   if (free_.empty()) return at::zeros({count_}, at::TensorOptions().dtype(type_).device(device_));
   at::Tensor buffer = std::move(free_.back());
   free_.pop_back();
@@ -97,7 +97,7 @@ std::vector<Node>::iterator NodeStack::find(Range shards) {
   return std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.shards == shards; });
 }
 
-// Which half is added to which changes no bit.
+// The order of the two halves changes no bit.
 NodeStack::Destination NodeStack::begin_node(Range node) {
   std::vector<Halves> path = path_to(node, shard_count_);
   const auto overlaps = [&](const Node& held) {

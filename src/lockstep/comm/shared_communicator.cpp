@@ -1,7 +1,7 @@
 // The communicator of ranks that share memory. A collective goes through it in chunks: each rank copies a
-// chunk into its buffer, a barrier, then ranks read each other's. Every rank has two buffers, used in turn:
-// who writes into one again has passed the barrier of the other, and all came to that one after they had read
-// the first.
+// chunk into its buffer; after a barrier, the ranks read each other's buffers. Every rank has two buffers,
+// used in turn. A rank that writes into a buffer again has passed the barrier of the other buffer, and all
+// ranks came to that barrier after they had read the first buffer.
 #include <algorithm>
 #include <functional>
 
@@ -20,7 +20,7 @@ namespace {
 using Clock = Deadline::Clock;
 
 constexpr int64_t kSliceMilliseconds =
-    50;  // a stop or the time's end that comes between a look and the sleep is seen after this
+    50;  // a stop or a timeout between a look and the sleep is seen after this time
 
 class SharedCommunicator : public Communicator {
  public:
@@ -57,8 +57,7 @@ class SharedCommunicator : public Communicator {
   void finish_tree(const std::vector<Node>& nodes, const TreePlan& plan, const at::Tensor& sum,
                    const Deadline& until);
 
-  /// Says what this rank does, waits for all, compares. Afterwards half_ is the half in which all ranks'
-  /// chunks lie.
+  /// Announces this rank's call, waits for all, compares. Afterwards all ranks' chunks are in the half half_.
   void synchronize(const Announcement& announcement, const Deadline& until);
   void cross(const char* what, const Deadline& until) const;
   void compare() const;
@@ -73,7 +72,7 @@ class SharedCommunicator : public Communicator {
   }
   [[noreturn]] void throw_broken() const { throw Error(ErrorCode::cancelled, memory_->failure()); }
 
-  /// The half that the next meeting shows.
+  /// The half that the next meeting uses.
   std::byte* own_next() const { return memory_->buffer(rank_, 1 - half_); }
 
   std::shared_ptr<GroupMemory> memory_;
@@ -81,7 +80,7 @@ class SharedCommunicator : public Communicator {
   int64_t size_;
   CommunicatorOptions options_;
   int64_t half_ = 0;
-  at::Tensor tree_sum_;  // of the last tree, used again when nobody else has it
+  at::Tensor tree_sum_;  // of the last tree, reused if nothing else holds it
 };
 
 void SharedCommunicator::leave(ErrorCode code, const std::string& why, const std::string& hint) const {
@@ -111,7 +110,7 @@ void SharedCommunicator::wait_for_all(uint32_t before, const char* what, const D
       futex_wait(word, before, kSliceMilliseconds);
     }
   }
-  // A barrier that all reached counts, also when the group was broken right after.
+  // A barrier that all ranks reached counts, even if the group was broken right after it.
   if ((word.load(std::memory_order_acquire) | kBroken) == (before | kBroken)) throw_broken();
 }
 
@@ -171,7 +170,7 @@ void SharedCommunicator::reduce_part(at::ScalarType type, const FlatList& list, 
     const Range own = part_of(count, size_, rank_);
     for (int64_t rank = 0; rank < size_; ++rank)
       inputs[static_cast<size_t>(rank)] = memory_->buffer(rank, half_) + own.begin * width;
-    // In place: nobody but this rank reads its slice before the next barrier.
+    // In place: only this rank reads its slice before the next barrier.
     reduce_elements(type, reduction, inputs, memory_->buffer(rank_, half_) + own.begin * width, own.count());
     cross("all_reduce", until);
     for (int64_t rank = 0; rank < size_; ++rank) {
@@ -194,8 +193,8 @@ TreePlan SharedCommunicator::meet_for_tree(const std::vector<Node>& nodes, int64
   return {said, shard_count};
 }
 
-// Each rank shows its nodes, chunk by chunk; finishes the tree for its slice of the chunk; takes the others'
-// slices.
+// Each rank shows its nodes, chunk by chunk, finishes the tree for its slice of the chunk, and takes the
+// others' slices.
 template <class T>
 void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreePlan& plan,
                                      const at::Tensor& sum, const Deadline& until) {
@@ -228,7 +227,7 @@ void SharedCommunicator::finish_tree(const std::vector<Node>& nodes, const TreeP
       for (size_t node = 0; node < ranges.size(); ++node)
         all.push_back({ranges[node], elements_at(rank, node, half_)});
     }
-    // In place: nobody but this rank reads its slice before the next barrier.
+    // In place: only this rank reads its slice before the next barrier.
     const Range slice = part_of(count, size_, rank_);
     for (int64_t at = slice.begin; at < slice.end; at += kBlock) {
       const int64_t size = std::min(kBlock, slice.end - at);

@@ -29,7 +29,7 @@ Addresses addresses_of(const std::string& name, uint16_t port, int type) {
   return {found, &::freeaddrinfo};
 }
 
-// Tries the addresses that the name has until one works; throws what the last one failed with.
+// Tries the addresses of the name until one works; throws the failure of the last one.
 Descriptor first_of(const std::string& address, uint16_t port, int type,
                     const std::function<bool(int descriptor, const addrinfo& place)>& works) {
   const Addresses found = addresses_of(address, port, type);
@@ -96,7 +96,7 @@ std::optional<std::string> address_of_name(const std::string& name) {
 std::string own_address_towards(const std::string& address, uint16_t port) {
   std::string own;
   first_of(address, port, SOCK_DGRAM,
-           [&](int descriptor, const addrinfo& place) {  // of a datagram socket: nothing is sent
+           [&](int descriptor, const addrinfo& place) {  // a datagram socket: nothing is sent
              sockaddr_storage name{};
              socklen_t size = sizeof name;
              if (::connect(descriptor, place.ai_addr, place.ai_addrlen) != 0 ||

@@ -1,5 +1,5 @@
-// Ranks meet at a key-value store: c10d's TCPStore, so that torchrun's own can be used. It lets in whoever
-// reaches it.
+// Ranks meet at a key-value store: c10d's TCPStore, so that torchrun's own can be used. It accepts every
+// connection.
 #include "lockstep/comm/internal/store.h"
 
 #include <cerrno>
@@ -17,7 +17,7 @@ using TcpStore = c10::intrusive_ptr<c10d::TCPStore>;
 
 constexpr std::chrono::milliseconds kTry{3000};
 constexpr std::chrono::milliseconds kAnswer{
-    10'000};  // of a store that is there; what is waited for longer is asked for again and again
+    10'000};  // of a store that answers; longer waits are repeated requests
 constexpr const char* kDoor = "door";
 
 const char* server_of(const Launch& launch) { return launch.agent_store ? "the launcher" : "rank 0"; }
@@ -55,9 +55,9 @@ TcpStore reach(const Launch& launch, Patience& patience) {
   }
 }
 
-// Ranks of one launch that are all on this machine can let the kernel say whose processes they are.
+// Ranks of one launch that are all on this machine can ask the kernel which user each process belongs to.
 bool are_on_one_machine(const Launch& launch) {
-  // From what all ranks are told alike: a name may lead elsewhere on each machine.
+  // Decided from what all ranks are told alike, because a name may lead elsewhere on each machine.
   return launch.size == launch.local_size || launch.address == "localhost" || is_loopback(launch.address);
 }
 
@@ -129,7 +129,8 @@ const char* OpenStore::hint() const { return store->has_seen_strangers() ? kSecr
 OpenStore open_store(const Launch& launch, Patience& patience) {
   const TcpStore store = launch.rank == 0 && !launch.agent_store ? serve(launch) : reach(launch, patience);
   store->setTimeout(kAnswer);
-  // With the port, so that what the ranks of one launch have sealed says nothing at the place of another.
+  // Includes the port, so that what the ranks of one launch have sealed is invalid at the meeting place of
+  // another.
   const std::string prefix =
       "lockstep/" + std::to_string(launch.port) + "/" + std::to_string(launch.attempt) + "/";
   OpenStore open{.store = {},

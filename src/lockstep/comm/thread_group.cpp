@@ -9,7 +9,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr int kLooks = 32;  // from one look at the clock, which takes as long as several, to the next
+constexpr int kLooks = 32;  // between two looks at the clock, which takes as long as several looks
 
 Error another_failed() { return {ErrorCode::cancelled, "another worker failed"}; }
 
@@ -25,7 +25,7 @@ void ThreadGroup::barrier() {
 
 void ThreadGroup::barrier(const std::function<void()>& work) {
   if (failed_.load()) throw another_failed();
-  const int64_t worked = worked_.load();  // which nobody changes before this worker has arrived
+  const int64_t worked = worked_.load();  // no thread changes it before this worker has arrived
   if ((arrived_.fetch_add(1) + 1) % size_ != 0) return wait_until([&] { return worked_.load() != worked; });
   try {
     work();
@@ -53,7 +53,7 @@ void ThreadGroup::wait_until(const Over& over) {
   if (!over()) throw another_failed();
 }
 
-// Whoever is counted as a sleeper after this look sees what ends the barrier before it sleeps.
+// A thread that is counted as a sleeper after this look sees what ends the barrier before it sleeps.
 void ThreadGroup::wake() {
   if (sleepers_.load() == 0) return;
   const std::lock_guard lock(mutex_);
@@ -87,7 +87,7 @@ void ThreadGroup::run(const std::function<void(Share)>& work) {
         });
       }
     } catch (const std::system_error& error) {
-      // Those that have begun must not wait for it.
+      // Threads that have begun must not wait for it.
       fail(std::make_exception_ptr(thread_start_error(error, threads.size() + 1, size_)));
     }
   }

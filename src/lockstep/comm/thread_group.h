@@ -18,7 +18,7 @@ namespace lockstep::comm {
 /// cluster: "cannot start thread 3 of 8: ...". thread is counted from 1.
 [[nodiscard]] Error thread_start_error(const std::system_error& error, size_t thread, int64_t of);
 
-/// What a group of threads shares. A group of one is a true group: its barriers return at once.
+/// What a group of threads shares. A group of one behaves the same: its barriers return at once.
 class ThreadGroup {
  public:
   explicit ThreadGroup(int64_t size) : size_(size) {}
@@ -27,13 +27,13 @@ class ThreadGroup {
 
   int64_t size() const { return size_; }
 
-  /// Returns when all workers are here: what they wrote before is then visible to all. Spins for 20 us, then
-  /// sleeps. Throws cancelled when a worker has failed.
+  /// Returns when all workers have called it. What they wrote before is then visible to all. Spins for 20 us,
+  /// then sleeps. Throws cancelled when a worker has failed.
   void barrier();
 
-  /// The same; whoever comes last runs `work` before the others go on: once, on one thread, while the others
-  /// stand still. What it throws is thrown there, and cancelled in the others. All workers come with work, or
-  /// none.
+  /// The same; the last worker to arrive runs `work` before the others continue: once, on one thread, while
+  /// the others wait. What it throws is thrown there, and the others throw cancelled. Either all workers pass
+  /// `work` or none.
   void barrier(const std::function<void()>& work);
 
   /// The first failure of a worker ends every barrier; later ones are dropped.
@@ -47,7 +47,7 @@ class ThreadGroup {
   void wait_until(const Over& over);
   void wake();
 
-  // Who waits looks at one of the first two all the time, so each has cache lines of its own (two, which
+  // Waiting threads read one of the first two all the time, so each has its own cache lines (two, which
   // processors fetch together).
   static constexpr size_t kLines = 128;
   alignas(kLines) std::atomic<int64_t> arrived_{0};  // of all barriers

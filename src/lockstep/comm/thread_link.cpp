@@ -16,12 +16,12 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{5};  // from one call of `check` to the next
+constexpr std::chrono::milliseconds kLook{5};  // between two calls of `check`
 
-// What the ranks have sent each other, by sender and receiver.
+// The messages that the ranks have sent each other, by sender and receiver.
 using Route = std::pair<int64_t, int64_t>;
 
-// A GPU works on while its thread goes ahead; another device must not read before it is done.
+// A GPU works on while its thread continues; another device must not read before the GPU has finished.
 void finish_work(at::Device device) {
   if (device.is_cpu()) return;
   const c10::impl::VirtualGuardImpl guard(device.type());
@@ -59,7 +59,7 @@ class ThreadLinks::Link : public device::GpuLink {
     }
     finish_work(device_);
     empty_boxes_from(taken);
-    wait_until_taken(sends, check);  // the caller may write again into what it has sent
+    wait_until_taken(sends, check);  // the caller may write again to the tensors that it has sent
   }
 
  private:

@@ -35,13 +35,14 @@ class CudaGraph : public device::StepGraph {
   void record(const Work& work) override {
     const c10::cuda::CUDAGuard device(stream_.device_index());
     C10_CUDA_CHECK(cudaDeviceSynchronize());
-    c10::cuda::CUDACachingAllocator::emptyCache();  // the graph's memory comes beside what rehearsals left
+    // The graph's memory is in addition to the memory of the rehearsals.
+    c10::cuda::CUDACachingAllocator::emptyCache();
     const c10::cuda::CUDAStreamGuard guard(stream_);
     const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
     graph_.emplace();
     bool ending = false;
     try {
-      // Other threads pin memory meanwhile, which the mode "global" would take for a mistake.
+      // Other threads pin memory meanwhile, which the mode "global" would treat as an error.
       graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       work();
       ending = true;
@@ -58,26 +59,26 @@ class CudaGraph : public device::StepGraph {
   }
 
  private:
-  // What is told to `later` from now on waits for what `earlier` was told.
+  // Work that is sent to `later` from now on waits for earlier work of `earlier`.
   static void follow(const c10::cuda::CUDAStream& later, const c10::cuda::CUDAStream& earlier) {
     at::cuda::CUDAEvent event;
     event.record(earlier);
     event.block(later);
   }
 
-  // Ends a recording that failed: stream, allocator and generator are as without it. LibTorch's own end stops
-  // at the first error. has_pool: the graph does not know yet that it must give its pool back.
+  // Ends a recording that failed: restores stream, allocator and generator. LibTorch's own end stops at the
+  // first error. has_pool: the graph does not know yet that it must release its pool.
   void give_up(c10::MempoolId_t pool, bool has_pool) {
     cudaGraph_t broken = nullptr;
     if (cudaStreamEndCapture(stream_.stream(), &broken) == cudaSuccess && broken != nullptr)
       cudaGraphDestroy(broken);
-    cudaGetLastError();  // an error of the recording, not of what comes next
+    cudaGetLastError();  // an error of the recording, not of a later call
     graph_.reset();
     try {
       c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
       if (has_pool) c10::cuda::CUDACachingAllocator::releasePool(stream_.device_index(), pool);
     } catch (const c10::Error&) {
-      // LibTorch had not come so far, or had done it itself.
+      // LibTorch had not come this far, or had done it itself.
     }
     at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(stream_.device_index());
     const std::lock_guard lock(generator.mutex());

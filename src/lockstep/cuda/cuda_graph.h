@@ -8,8 +8,8 @@
 
 namespace lockstep::cuda {
 
-/// Its results lie in memory of its own, which LibTorch's allocator gives to nothing else while the object
-/// lives.
+/// Its results are in its own memory, which LibTorch's allocator does not use for anything else while the
+/// object lives.
 std::unique_ptr<device::StepGraph> make_cuda_graph(int64_t gpu);
 
 }  // namespace lockstep::cuda

@@ -1,5 +1,5 @@
-// Launches of the plug-in's own kernels, over plain pointers: nvcc compiles no header of LibTorch, which
-// would take it minutes.
+// Launches of the plug-in's own kernels, over plain pointers, because nvcc would take minutes for LibTorch's
+// headers.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep::cuda {
 
-/// One optimizer step; first and second may be null when the rule keeps no such state. T is float or double.
+/// One optimizer step; first and second may be null if the rule has no such state. T is float or double.
 template <class T>
 void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second,
                    int64_t count, cudaStream_t stream);

@@ -13,7 +13,7 @@
 namespace lockstep::cuda {
 namespace {
 
-constexpr std::chrono::microseconds kLook{20};  // from one look at the GPU to the next
+constexpr std::chrono::microseconds kLook{20};  // between two looks at the GPU
 
 [[noreturn]] void fail(const char* what, ncclResult_t result) {
   throw std::runtime_error(std::string(what) + ": " + ncclGetErrorString(result));
@@ -101,7 +101,7 @@ class NcclLink : public device::GpuLink {
     std::this_thread::sleep_for(kLook);
   }
 
-  // Without waiting for anyone: exchange() has waited for what it began.
+  // Does not wait: exchange() has waited for everything that it started.
   void abort() noexcept {
     if (comm_ != nullptr) ncclCommAbort(comm_);
     comm_ = nullptr;

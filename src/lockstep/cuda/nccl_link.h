@@ -1,6 +1,6 @@
-// The line between GPUs of several ranks: NCCL's point-to-point messages. None of NCCL's own sums is used,
-// for they add in an order that depends on the number of ranks and on the wires between them;
-// comm/gpu_communicator.cpp adds slices in a fixed one.
+// The link between GPUs of several ranks: NCCL's point-to-point messages. NCCL's own sums are not used,
+// because their order depends on the number of ranks and on the wires between them; comm/gpu_communicator.cpp
+// adds slices in a fixed order.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace lockstep::cuda {
 
-/// Throw std::runtime_error in NCCL's words, and where the plug-in was built without NCCL.
+/// Throw std::runtime_error in NCCL's words, and if the plug-in was built without NCCL.
 std::string nccl_token();
 std::unique_ptr<device::GpuLink> connect_nccl(const device::GpuLinkPlace& place);
 

@@ -36,19 +36,19 @@ const NvjpegLibrary& NvjpegLibrary::get() {
 
 namespace {
 
-// Images of more pixels have their Huffman codes read by the GPU: below, starting it takes longer than a
-// core (DALI's threshold).
+// For images of more pixels the GPU reads the Huffman codes; for smaller ones starting it takes longer than a
+// core needs (DALI's threshold).
 constexpr int64_t kGpuHuffmanPixels = 1'000'000;
-// What a seat keeps for its next image, of pixels; nvJPEG's own memory is some times that.
+// The number of pixels for which a seat keeps its memory; nvJPEG's own memory is several times larger.
 constexpr int64_t kKeptBytes = 48 << 20;
-// Interpolation is what libjpeg does for colours that are stored smaller.
+// libjpeg interpolates colours that are stored at a lower resolution.
 constexpr unsigned kFlags = NVJPEG_FLAGS_BITSTREAM_STRICT | NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION;
 
-enum Way : size_t { by_core, by_gpu, ways };  // who reads the Huffman codes
+enum Way : size_t { by_core, by_gpu, ways };  // what reads the Huffman codes
 constexpr std::array<nvjpegBackend_t, ways> kBackends{NVJPEG_BACKEND_HYBRID, NVJPEG_BACKEND_GPU_HYBRID};
 
-// Whether nvJPEG has done the call; false where it has found the file to be damaged or of another kind, which
-// is the file's doing and no other's.
+// Whether nvJPEG has done the call. False if it found the file damaged or of another kind, which depends only
+// on the file.
 bool done(const char* call, nvjpegStatus_t status) {
   switch (status) {
     case NVJPEG_STATUS_SUCCESS:
@@ -86,7 +86,7 @@ Owned<Object> owned(nvjpegStatus_t (*destroy)(Object*), const char* call, Create
   return {object, destroy};
 }
 
-// Memory that grows, allocated by one of CUDA's functions and freed by another; what is in it is gone then.
+// Memory that grows, allocated by one of CUDA's functions and freed by another; growing it loses its content.
 template <cudaError_t (*allocate)(void**, size_t), cudaError_t (*release)(void*)>
 class Memory {
  public:
@@ -121,7 +121,7 @@ cudaError_t allocate_pinned(void** address, size_t bytes) {
   return cudaHostAlloc(address, bytes, cudaHostAllocDefault);
 }
 
-// nvJPEG on one GPU, for all threads; as all of the decoder never freed.
+// nvJPEG on one GPU, for all threads; never freed, like the whole decoder.
 struct Gpu {
   c10::DeviceIndex index;
   nvjpegHandle_t handle = nullptr;
@@ -138,14 +138,14 @@ struct Gpu {
 
 struct StreamOf {
   cudaStream_t stream = nullptr;
-  // Not one of LibTorch's: those are shared, and may be being recorded.
+  // Not one of LibTorch's, because those are shared and may be recorded at the moment.
   StreamOf() { C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
   StreamOf(const StreamOf&) = delete;
   StreamOf& operator=(const StreamOf&) = delete;
   ~StreamOf() { cudaStreamDestroy(stream); }
 };
 
-// What one image at a time needs on one GPU. Used, made and destroyed with that GPU as the thread's current
+// What one image at a time needs on one GPU. Used, made and destroyed while that GPU is the thread's current
 // one.
 class Seat {
  public:
@@ -157,10 +157,10 @@ class Seat {
   }
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
-  ~Seat() { cudaStreamSynchronize(stream_.stream); }  // after a failure work may be under way in the memory
+  ~Seat() { cudaStreamSynchronize(stream_.stream); }  // after a failure work may still use the memory
 
-  // The pixels, in pinned memory; none for a file that is not nvJPEG's, and the seat is then to be thrown
-  // away.
+  // The pixels, in pinned memory; none for a file that nvJPEG cannot decode, and then the seat must be
+  // discarded.
   std::span<const uint8_t> decode(std::string_view file, const device::JpegShape& shape) {
     if (!read_head(file, shape)) return {};
     demand("nvjpegDecodeParamsSetOutputFormat",
@@ -188,7 +188,7 @@ class Seat {
   }
 
  private:
-  // Whether it is one image for nvJPEG and for us.
+  // Whether nvJPEG and we agree that it is one image.
   bool read_head(std::string_view file, const device::JpegShape& shape) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
     if (!done("nvjpegJpegStreamParse", nvjpeg_.parse(gpu_.handle, bytes, file.size(), /*save_metadata=*/0,
@@ -208,7 +208,7 @@ class Seat {
            unsupported == 0;
   }
 
-  // A function of the file alone, for the two may round differently.
+  // Decided by the file alone, because the two may round differently.
   Way way_for(const device::JpegShape& shape) {
     nvjpegJpegEncoding_t encoding = NVJPEG_ENCODING_UNKNOWN;
     const bool large = shape.height * shape.width > kGpuHuffmanPixels;
@@ -293,7 +293,7 @@ class NvjpegDecoder : public device::JpegDecoder {
   mutable std::atomic<size_t> next_{0};
   mutable std::mutex mutex_;
   mutable std::vector<std::vector<std::unique_ptr<Seat>>>
-      free_;  // of each GPU, as many as there were threads at once
+      free_;  // for each GPU as many as there were threads at once
 };
 
 }  // namespace
@@ -301,7 +301,7 @@ class NvjpegDecoder : public device::JpegDecoder {
 const device::JpegDecoder& nvjpeg_decoder(const std::vector<int64_t>& gpus, const std::string& kind) {
   using Decoders = std::map<std::vector<int64_t>, std::unique_ptr<const NvjpegDecoder>>;
   static std::mutex mutex;
-  static Decoders& decoders = *new Decoders;  // at the end of the process CUDA may be gone before
+  static Decoders& decoders = *new Decoders;  // at the end of the process CUDA may end before it
   const std::lock_guard lock(mutex);
   auto& decoder = decoders[gpus];
   if (decoder == nullptr) decoder = std::make_unique<const NvjpegDecoder>(gpus, kind);

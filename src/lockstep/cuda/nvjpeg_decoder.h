@@ -1,5 +1,5 @@
-// device::JpegDecoder by NVIDIA's nvJPEG. The library is opened at the first call, so the plug-in is of use
-// without it too.
+// device::JpegDecoder by NVIDIA's nvJPEG. The library is opened at the first call, so the plug-in also works
+// without it.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace lockstep::cuda {
 
-/// On these GPUs in turn, which are all of `kind`; the same object for the same GPUs, never freed. Any
-/// thread. Throws std::runtime_error where the plug-in was built without nvJPEG, or the library is not there
-/// or refuses.
+/// Decodes on these GPUs in turn; all are of `kind`. Returns the same object for the same GPUs; it is never
+/// freed. Any thread. Throws std::runtime_error if the plug-in was built without nvJPEG, or the library is
+/// missing or refuses.
 const device::JpegDecoder& nvjpeg_decoder(const std::vector<int64_t>& gpus, const std::string& kind);
 
 }  // namespace lockstep::cuda

@@ -1,4 +1,4 @@
-// nvJPEG's functions, found by name in a library that is opened at need.
+// nvJPEG's functions, found by name in a library that is opened when it is needed.
 #pragma once
 
 #include <nvjpeg.h>
@@ -11,7 +11,7 @@ class NvjpegLibrary {
     template <class Function>
     operator Function*() const {
       return reinterpret_cast<Function*>(address);
-    }  // NOLINT: it becomes what it is assigned to
+    }  // NOLINT: converts to the pointer that it is assigned to
   };
   Symbol find(const char* name) const;
 

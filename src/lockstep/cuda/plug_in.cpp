@@ -1,4 +1,4 @@
-// The CUDA plug-in: what device/gpu.h asks for, from LibTorch's CUDA half and from our kernels.
+// The CUDA plug-in: implements device/gpu.h with LibTorch's CUDA half and our kernels.
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -88,7 +88,7 @@ class Library : public device::GpuLibrary {
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaErrorNoDevice) return {};
     if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-    // A program that asked LibTorch about CUDA before the plug-in was opened has the answer "none" for good.
+    // A program that asked LibTorch about CUDA before the plug-in was opened keeps the answer "none" forever.
     if (count > 0 && !at::globalContext().hasCUDA())
       throw std::runtime_error("LibTorch was asked for CUDA before the plug-in was opened");
     std::vector<device::Gpu> gpus;
@@ -120,7 +120,7 @@ class Library : public device::GpuLibrary {
   }
 
   void make_repeatable() const override {
-    static std::once_flag once;  // threads ask for it at the same time, and the environment belongs to all
+    static std::once_flag once;  // several threads may ask at the same time, and they share the environment
     std::call_once(once, hold_to_repeatable_kernels);
   }
   static void hold_to_repeatable_kernels() {

@@ -8,13 +8,12 @@
 #include <zlib.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/internal/deflate.h"
 #include "lockstep/data/internal/kinds.h"
 
 namespace lockstep::data {
 namespace {
 
-// Deflate expands one byte to at most 1,032.
-constexpr int64_t kMostGzipInflation = 1040;
 constexpr std::string_view kGzipMark = "\x1f\x8b";
 constexpr int kGzipWindow = 15 + 16;
 
@@ -67,7 +66,7 @@ ByteFile::ByteFile(const Files& files, std::string path)
 
 ByteFile::~ByteFile() = default;
 
-int64_t ByteFile::most_bytes() const { return gzip_ == nullptr ? bytes_ : bytes_ * kMostGzipInflation; }
+int64_t ByteFile::most_bytes() const { return gzip_ == nullptr ? bytes_ : bytes_ * kMostInflation; }
 
 size_t ByteFile::read(uint8_t* destination, size_t count) {
   if (gzip_ == nullptr) {

@@ -8,13 +8,12 @@
 #include <spng.h>
 
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/deflate.h"
 #include "lockstep/data/internal/formats.h"
 
 namespace lockstep::data {
 namespace {
 
-// Deflate expands one byte to at most 1,032.
-constexpr int64_t kMostPngInflation = 1040;
 constexpr size_t kPngHeaderBytes = 33;
 // Colour profiles and texts are skipped.
 constexpr size_t kMostChunkBytes = size_t{16} << 20;
@@ -139,7 +138,7 @@ void decode_png(std::string_view file, const PixelSink& sink) {
   const PngHeader header = png_header(window_of(file));
   const int64_t pixels = header.size.height * header.size.width;
   const int64_t pixel_bits = header.bits_per_sample * header.samples;
-  if (pixels / 8 * pixel_bits > kMostPngInflation * static_cast<int64_t>(file.size())) check(SPNG_EOF, file);
+  if (pixels / 8 * pixel_bits > kMostInflation * static_cast<int64_t>(file.size())) check(SPNG_EOF, file);
 
   pieces().begin();
   spng_alloc functions = piece_functions();

@@ -16,7 +16,7 @@
 namespace lockstep::data {
 namespace {
 
-// Deflate expands one byte to at most 1,032; LZW and fax expand less or about the same.
+// Deflate, LZW and fax stay below (kMostInflation is Deflate's).
 constexpr int64_t kMostTiffInflation = 4096;
 constexpr int64_t kMostAllocation = 4 * kMostPixels;
 

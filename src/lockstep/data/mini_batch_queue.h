@@ -116,7 +116,6 @@ struct QueueOptions {
 /// Augmentation and random layers draw their numbers by the epoch. If you make a new queue for each epoch e,
 /// for example for a dataset with your own order, set {.start = {.epoch = e}, .epochs = e + 1}. Otherwise
 /// each queue is epoch 0 and draws the same numbers.
-/// first one else, and draw alike.
 class MiniBatchQueue {
  public:
   /// For the trainer: shards have images, and no input.

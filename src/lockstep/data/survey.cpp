@@ -66,8 +66,8 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 }  // namespace
 
 ImageFormat default_format(const SizeSurvey& survey) {
-  constexpr int64_t kSmall = 64;  // pixels per side up to which the typical size is used
-  const bool keeps_size = survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmall;
+  const bool keeps_size =
+      survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmallSide;
   return {survey.any_colour ? 3 : 1, keeps_size ? survey.typical.height : kPhotographSide,
           keeps_size ? survey.typical.width : kPhotographSide};
 }

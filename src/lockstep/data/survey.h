@@ -8,8 +8,10 @@
 
 namespace lockstep::data {
 
-/// The usual input size of networks for photographs, in pixels per side.
-constexpr int64_t kPhotographSide = 224;
+/// The default input size for images of different sizes, in pixels per side (--image-size says it to users):
+/// the typical size of images up to kSmallSide, else the usual input size of networks for photographs.
+inline constexpr int64_t kSmallSide = 64;
+inline constexpr int64_t kPhotographSide = 224;
 
 struct SizeSurvey {
   ImageSize typical;        ///< median height and median width, which is the size of the majority if there
@@ -26,8 +28,8 @@ struct SizeSurvey {
 /// throws; invalid_option for an empty dataset.
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
 
-/// The default shape of all images: their size, if they have the same; 224x224 for larger images of different
-/// sizes; the typical size for small ones. Grey if all of them are grey.
+/// The default shape of all images: their size, if they have the same; else the default input size for images
+/// of different sizes. Grey if all of them are grey.
 ImageFormat default_format(const SizeSurvey& survey);
 
 /// default_format of a dataset of images, examined by one thread; for sequences their channels and the

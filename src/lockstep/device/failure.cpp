@@ -10,7 +10,7 @@
 namespace lockstep::device {
 namespace {
 
-// LibTorch tells in several sentences; the first two are what could not be had, and of which GPU.
+// LibTorch uses several sentences; the first two say what could not be allocated, and on which GPU.
 Error gpu_out_of_memory(const std::string& text) {
   const size_t first = text.find(". ");
   const size_t second = first == std::string::npos ? first : text.find(". ", first + 2);
@@ -23,6 +23,10 @@ Error of_torch(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
   const bool memory = text.find("can't allocate memory") != std::string::npos ||
                       text.find("out of memory") != std::string::npos;
+  if (text.starts_with("Expected more than 1 value per channel"))
+    return {ErrorCode::invalid_option,
+            "a batch norm gets one value for each channel, and one value has no variance",
+            "use a larger --mini-batch-size, fewer --shards, --accumulate 1, or larger images"};
   return memory ? out_of_memory() : Error(ErrorCode::internal, "LibTorch says: " + first_line(text));
 }
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::device {
 
-/// Any exception as an Error in a short sentence, without stack frames. An Error stays as it is; what nobody
-/// foresaw has the code internal.
+/// Any exception as an Error in a short sentence, without stack frames. An Error stays unchanged; an
+/// unexpected exception has the code internal.
 Error error_of(const std::exception_ptr& exception);
 
 }  // namespace lockstep::device

@@ -1,5 +1,5 @@
-// The seam to the CUDA plug-in: one library that is opened when a driver is there, so that one program serves
-// all machines. Nothing below the seam is linked; everything above it works with no toolkit and no driver.
+// The seam to the CUDA plug-in: a library that is opened if there is a driver, so that one program runs on
+// all machines. Nothing below the seam is linked; everything above it works without a toolkit and a driver.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@
 
 namespace lockstep::device {
 
-/// Arithmetic of a GPU over flat buffers, float or double, on the calling thread's current stream. The same
-/// bits run to run, and, for one element or one block, the CPU kernels' own order of operations.
+/// A GPU's arithmetic over flat buffers, float or double, on the calling thread's current stream. The bits
+/// are the same in every run and, for one element or one block, in the order of operations of the CPU
+/// kernels.
 class GpuKernels {
  public:
   virtual ~GpuKernels() = default;
 
-  /// One optimizer step for all elements. `first` and `second` are undefined when the rule keeps no such
-  /// state.
+  /// One optimizer step for all elements. `first` and `second` are undefined if the rule has no such state.
   virtual void update(const UpdateRule& rule, const at::Tensor& gradient, const at::Tensor& weight,
                       const at::Tensor& first, const at::Tensor& second) const = 0;
 
@@ -36,10 +36,10 @@ class GpuKernels {
 /// Memory of one GPU in bytes: of the device, and of this process's tensors.
 struct GpuMemory {
   int64_t total = 0;
-  int64_t free = 0;       ///< by the driver's count, so other processes' use is seen
+  int64_t free = 0;       ///< by the driver's count, so it includes the use of other processes
   int64_t used = 0;       ///< by tensors now
   int64_t most_used = 0;  ///< by tensors at any time
-  int64_t most_held = 0;  ///< by the allocator, which keeps what tensors gave back
+  int64_t most_held = 0;  ///< by the allocator, which keeps memory that tensors released
 };
 
 /// What the plug-in offers. One object, for the life of the process; any thread.
@@ -47,22 +47,23 @@ class GpuLibrary {
  public:
   virtual ~GpuLibrary() = default;
 
-  /// The GPUs that the driver shows, none when it shows none. Throws std::exception with the driver's words
-  /// when it cannot be used.
+  /// The GPUs that the driver shows; empty if it shows none. Throws std::exception with the driver's words if
+  /// it cannot be used.
   virtual std::vector<Gpu> list() const = 0;
 
-  /// Where tensors of this GPU lie.
+  /// The device of this GPU's tensors.
   virtual at::Device device(int64_t index) const = 0;
 
-  /// Which piece of hardware it is, as this machine names it: its PCI address.
+  /// Identifies the hardware on this machine: the PCI address.
   virtual std::string address(int64_t index) const = 0;
 
-  /// What decides the bits beside the program: GPU, capability, versions of CUDA and cuDNN, in one line.
+  /// Everything besides the program that decides the bits: GPU, capability, versions of CUDA and cuDNN, in
+  /// one line.
   virtual std::string fingerprint(int64_t index) const = 0;
 
-  /// Holds the process to kernels that give the same bits each time, in full float32: deterministic
-  /// algorithms, no trials of cuDNN's fastest, no TF32. An operator that has no such kernel then throws,
-  /// naming itself.
+  /// Restricts the process to kernels that give the same bits each time, in full float32: deterministic
+  /// algorithms, no cuDNN benchmarks, no TF32. An operator without such a kernel then throws an error that
+  /// names it.
   virtual void make_repeatable() const = 0;
 
   /// Memory of one GPU now.
@@ -73,11 +74,11 @@ class GpuLibrary {
   /// Of work on one GPU. Throws std::exception.
   virtual std::unique_ptr<StepGraph> make_step_graph(int64_t index) const = 0;
 
-  /// By nvJPEG on these GPUs, one or more of one kind, in turn. The same object for the same GPUs, for the
-  /// life of the process. Throws std::exception where nvJPEG is not there.
+  /// nvJPEG on these GPUs, one or more of one kind, in turn. The same object for the same GPUs, for the life
+  /// of the process. Throws std::exception if nvJPEG is missing.
   virtual const JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const = 0;
 
-  /// Ranks with one GPU each: one makes a token, all take it to connect. Blocks until all have come. Throws
+  /// Ranks with one GPU each: one makes a token, and all connect with it. Blocks until all have come. Throws
   /// std::exception in NCCL's words.
   virtual std::string link_token() const = 0;
   virtual std::unique_ptr<GpuLink> connect(const GpuLinkPlace& place) const = 0;
@@ -85,24 +86,24 @@ class GpuLibrary {
 
 struct GpuState {
   std::vector<Gpu> gpus;
-  std::string note;                     ///< why there is none to use; empty when there are
-  std::string hint;                     ///< what to do about it; empty when there are
-  const GpuLibrary* library = nullptr;  ///< null when there is no GPU to use
+  std::string note;                     ///< why there is no GPU to use; empty if there are GPUs
+  std::string hint;                     ///< what to do about it; empty if there are GPUs
+  const GpuLibrary* library = nullptr;  ///< null if there is no GPU to use
 };
 
-/// Opens the plug-in on the first call. Any thread. LibTorch looks for CUDA only once, so call this before it
-/// is asked for anything of CUDA.
+/// Opens the plug-in on the first call. Any thread. LibTorch looks for CUDA only once, so call this before
+/// asking LibTorch about CUDA.
 const GpuState& inspect_gpus();
 
-/// Opens the plug-in in this file and asks it for the GPUs: what inspect_gpus does once a driver is there.
-/// Never throws for a plug-in that cannot be used: the note says why.
+/// Opens the plug-in in this file and asks it for the GPUs, as inspect_gpus does if there is a driver. Never
+/// throws for a plug-in that cannot be used: the note gives the reason.
 GpuState open_gpu_library(const std::filesystem::path& file);
 
-/// The plug-in, for who already runs on a GPU. Throws device where there is none.
+/// The plug-in, for code that already runs on a GPU. Throws device if there is none.
 const GpuLibrary& gpu_library();
 
-/// The name of the function `const GpuLibrary* f()` that the plug-in exports; another number when this header
-/// changes.
+/// The name of the function `const GpuLibrary* f()` that the plug-in exports. Its number changes with this
+/// header.
 inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_5";
 
 }  // namespace lockstep::device

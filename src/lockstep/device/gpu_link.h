@@ -1,5 +1,5 @@
-// Messages between the GPUs of several ranks. What a group's calls mean is comm's affair
-// (comm/gpu_communicator.cpp); this carries bytes.
+// Messages between the GPUs of several ranks. This only carries bytes; comm/gpu_communicator.cpp gives the
+// calls of a group their meaning.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class GpuLink {
  public:
   virtual ~GpuLink() = default;
 
-  /// Where this rank's messages begin and end.
+  /// The device of this rank's messages.
   virtual at::Device device() const = 0;
 
-  /// What carries them, for plans and messages: "NCCL".
+  /// The means of communication, for plans and messages: "NCCL".
   virtual std::string way() const = 0;
 
   /// Contiguous values on device(), one or more.
@@ -29,12 +29,12 @@ class GpuLink {
     at::Tensor values;
     int64_t peer;
   };
-  /// Calls `check` now and then while a rank waits; what it throws ends the wait.
+  /// Called regularly while a rank waits; what it throws ends the wait.
   using Check = std::function<void()>;
 
-  /// Sends and receives all of them, and returns when they are there. Between two ranks the i-th sent is the
-  /// i-th received, of the same size. Throws what carries them throws, or what `check` does; the link is then
-  /// of no more use.
+  /// Sends and receives all of them, and returns when they have arrived. Between two ranks the i-th sent
+  /// message is the i-th received, of the same size. Throws the errors of the link and of `check`; the link
+  /// is then unusable.
   virtual void exchange(const std::vector<Message>& sends, const std::vector<Message>& receives,
                         const Check& check) = 0;
 };
@@ -43,7 +43,7 @@ class GpuLink {
 struct GpuLinkPlace {
   std::string token;  ///< GpuLibrary::link_token of one of them
   Share share;
-  int64_t gpu = 0;       ///< this rank's, no other rank's
+  int64_t gpu = 0;       ///< this rank's, used by no other rank
   GpuLink::Check check;  ///< while it waits for the others
 };
 

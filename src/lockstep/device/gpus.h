@@ -1,4 +1,4 @@
-// The GPUs of this machine, for programs that want to know: MATLAB's gpuDeviceTable.
+// The GPUs of this machine, for programs: MATLAB's gpuDeviceTable.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 namespace lockstep::device {
 
 struct GpuStatus {
-  int64_t index = 0;         ///< from 0, as the driver counts those that this process may use
+  int64_t index = 0;         ///< from 0, in the driver's order of the GPUs that this process may use
   std::string name{};        ///< e.g. "NVIDIA H200"
   std::string capability{};  ///< e.g. "9.0"
   int64_t memory_bytes = 0;
-  int64_t free_memory_bytes = 0;  ///< now, by the driver's count, so what other processes use is not free
+  int64_t free_memory_bytes = 0;  ///< now, by the driver's count, so memory of other processes is not free
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("index", self.index, "");
     field("name", self.name, "");
@@ -22,9 +22,9 @@ struct GpuStatus {
   };
 };
 
-/// All that this process may use, in the order of their indices; none where there is no GPU to use (lockstep
-/// doctor says why). At the client and in a task; a worker's own is WorkerInfo::gpu. Any thread. The first
-/// call opens each GPU, which takes some of its memory. Throws device.
+/// All GPUs that this process may use, in the order of their indices; empty if there is no GPU to use
+/// (lockstep doctor says why). Can be called by the client and in a task; a worker's own GPU is
+/// WorkerInfo::gpu. Any thread. The first call opens each GPU, which takes some of its memory. Throws device.
 std::vector<GpuStatus> gpus();
 
 }  // namespace lockstep::device

@@ -25,7 +25,7 @@ std::string processor_name() {
   return "unknown";
 }
 
-// Folders of this process's control group from the innermost outwards; limits of every level hold.
+// Folders of this process's control group, the innermost first; the limits of all levels hold.
 std::vector<std::string> control_groups(const std::string& controller) {
   std::ifstream file("/proc/self/cgroup");
   std::string line;
@@ -60,7 +60,7 @@ std::optional<double> cpu_quota() {
   return least;
 }
 
-// The number behind this word in a file of "word number" lines; 0 where there is none.
+// The number after this word in a file of "word number" lines; 0 if there is none.
 int64_t number_after(const std::string& path, const std::string& word) {
   std::ifstream file(path);
   std::string name;
@@ -72,7 +72,7 @@ int64_t number_after(const std::string& path, const std::string& word) {
   return 0;
 }
 
-// Of every level of control groups, and of the machine.
+// The smallest limit of all levels of control groups and of the machine.
 int64_t free_memory(int64_t limit) {
   int64_t least = limit;
   if (const int64_t available = number_after("/proc/meminfo", "MemAvailable:"); available > 0)

@@ -1,4 +1,4 @@
-// What this machine has: cores that may be used, vector units, memory, GPUs.
+// The resources of this machine: usable cores, vector units, memory, GPUs.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct Inventory {
   std::string processor;                  ///< model name
   int64_t cores_online = 1;               ///< of the machine
   int64_t cores = 1;                      ///< allowed by affinity and control group, at least 1
-  std::string cores_reason;               ///< why fewer than online; empty when all
+  std::string cores_reason;               ///< why fewer than online; empty if all
   std::vector<std::string> vector_units;  ///< of avx2, avx512f, avx512_bf16, amx_bf16, ...
   int64_t memory_bytes = 0;               ///< allowed by the control group
-  int64_t free_memory_bytes = 0;  ///< of these, what nobody holds now, files that are only cached not counted
+  int64_t free_memory_bytes = 0;  ///< of these, the part that is not in use; cached files count as unused
   std::vector<Gpu> gpus;
-  std::string gpu_note;  ///< why there is none to use: "no NVIDIA driver on this machine", ...
+  std::string gpu_note;  ///< why there is no GPU to use: "no NVIDIA driver on this machine", ...
   std::string gpu_hint;  ///< what to do about it
 };
 

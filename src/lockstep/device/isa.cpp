@@ -69,8 +69,7 @@ bool has_matrix_unit() {
     const char* allowed = std::getenv("ONEDNN_MAX_CPU_ISA");
     const bool free = allowed == nullptr || std::string_view(allowed) == "ALL" ||
                       std::string_view(allowed).find("AMX") != std::string_view::npos;
-    // The state of the tiles is saved only for processes that asked for it, and a process asks for all its
-    // threads.
+    // The state of the tiles is saved only for processes that ask for it; a process asks for all its threads.
     return free && rounds_to_bfloat16() && ::syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
   }();
   return has;
@@ -83,7 +82,7 @@ std::string arithmetic_fingerprint(const std::vector<int64_t>& gpus) {
     return value == nullptr ? std::string("auto") : std::string(value);
   };
   const Inventory inventory = inspect();
-  std::set<std::string> kinds;  // how many there are of one kind changes no bit
+  std::set<std::string> kinds;  // the number of GPUs of one kind changes no bit
   for (const int64_t index : gpus) kinds.insert(gpu_library().fingerprint(index));
   std::string on_gpus;
   for (const std::string& kind : kinds) on_gpus += "; gpu " + kind;

@@ -1,5 +1,4 @@
-// Which vector instructions the CPU libraries use, and the fingerprint of the arithmetic that follows from
-// it.
+// Which vector instructions the CPU libraries use, and the resulting fingerprint of the arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +7,29 @@
 
 namespace lockstep::device {
 
-/// Holds LibTorch, oneDNN and MKL to "avx2" or "avx512"; "auto" leaves them free. Call before the first
-/// operation on a tensor: the libraries look once. Throws invalid_option when the processor lacks the unit,
-/// or when a library has already looked.
+/// Restricts LibTorch, oneDNN and MKL to "avx2" or "avx512"; "auto" does not restrict them. Call it before
+/// the first operation on a tensor, because the libraries look only once. Throws invalid_option if the
+/// processor lacks the unit, or if a library has already looked.
 void pin_isa(const std::string& isa);
 
-/// Throws invalid_option unless the libraries use this one, or it is "auto".
+/// Throws invalid_option unless the libraries use this unit, or it is "auto".
 void check_isa(const std::string& isa);
 
-/// What kernels of this project are compiled for.
+/// The instruction sets for which this project's kernels are compiled.
 enum class VectorUnit { plain, avx2, avx512 };
 
-/// The widest unit that the processor has and pin_isa allows; looked for once.
+/// The widest unit that the processor has and pin_isa allows; determined once.
 VectorUnit vector_unit();
 
-/// Whether the processor multiplies matrices of bfloat16 (Intel's AMX), the operating system lets this
-/// process do so, and pin_isa allows it; looked for once.
+/// Whether the processor multiplies matrices of bfloat16 (Intel's AMX), the operating system allows it to
+/// this process, and pin_isa allows it; determined once.
 bool has_matrix_unit();
 
 /// Whether vector_unit() is avx512 and the processor rounds its vectors to bfloat16 in one instruction
 /// (AVX512_BF16).
 bool rounds_to_bfloat16();
 
-/// The one of three that fits vector_unit().
+/// The one of the three that fits vector_unit().
 template <class T>
 const T& for_vector_unit(const T& plain, const T& avx2, const T& avx512) {
   switch (vector_unit()) {

@@ -1,5 +1,5 @@
-// JPEG files to pixels by a device of its own. What a file must be to be handed over, and who reads the
-// others, is data's affair (data/decode_jpeg.cpp).
+// Decodes JPEG files on a device. data/decode_jpeg.cpp decides which files are given to it, and decodes the
+// others.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ class JpegDecoder {
  public:
   virtual ~JpegDecoder() = default;
 
-  /// What decides the levels, in one line: library and kind of device. Decoders with equal ones give equal
-  /// levels.
+  /// What decides the levels, in one line: library and kind of device. Decoders with equal fingerprints give
+  /// equal levels.
   virtual std::string fingerprint() const = 0;
 
-  /// shape.bytes() long, [height,width,channels]: grey, or red, green and blue. Gone after the call.
+  /// shape.bytes() long, [height,width,channels]: grey, or red, green and blue. Invalid after the call.
   using Take = std::function<void(std::span<const uint8_t> pixels)>;
 
-  /// Decodes a whole file, calls `take` once and returns true. False, and no call, for a file that it has no
-  /// way for or finds damaged; which files these are depends on nothing but the file. Throws std::exception
-  /// where the device fails, and what `take` throws.
+  /// Decodes a whole file, calls `take` once and returns true. Returns false without a call for a file that
+  /// it cannot decode or finds damaged; this depends only on the file. Throws std::exception if the device
+  /// fails, and what `take` throws.
   virtual bool decode(std::string_view file, const JpegShape& shape, const Take& take) const = 0;
 };
 

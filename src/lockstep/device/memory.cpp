@@ -10,7 +10,7 @@ void keep_freed_memory() {
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 2147483647);
     mallopt(M_TOP_PAD, 16 << 20);
-    mallopt(M_ARENA_MAX, 1);  // those of threads are small, and give back what does not fit
+    mallopt(M_ARENA_MAX, 1);  // arenas of threads are small, and return memory that does not fit
     return true;
   }();
 }

@@ -1,20 +1,20 @@
-// How the process keeps its memory.
+// How the process manages its memory.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::device {
 
-/// Makes the allocator keep freed pages: a training step frees and takes the same megabytes again and again,
-/// and giving them back to the kernel each time costs a tenth of the step, and 40 % where several threads do
-/// it. For the whole process, and from its first call on; best before it has threads. Any thread.
+/// Makes the allocator keep freed pages. A training step frees and allocates the same megabytes again and
+/// again; returning them to the kernel each time costs a tenth of the step, and 40 % if several threads do
+/// it. Holds for the whole process, from the first call on; best called before there are threads. Any thread.
 void keep_freed_memory();
 
-/// Gives what the allocator keeps of freed pages back to the kernel, as far as nothing lies between. A few
+/// Returns freed pages that the allocator keeps to the kernel, as far as they are contiguous. Takes a few
 /// milliseconds; any thread.
 void give_freed_memory_back();
 
-/// The most memory this process has held, in bytes.
+/// The peak memory of this process, in bytes.
 int64_t peak_memory_bytes();
 
 /// Page faults of this process so far (minor and major).

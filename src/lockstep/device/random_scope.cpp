@@ -15,7 +15,7 @@
 namespace lockstep::device {
 namespace {
 
-constexpr size_t kMostGpus = 128;  // with more, two share a lock
+constexpr size_t kMostGpus = 128;  // more GPUs share locks
 
 // The generator of the innermost scope of this thread.
 thread_local at::Generator* current_generator = nullptr;
@@ -37,7 +37,7 @@ void call_with_own_generator(const c10::OperatorHandle& op, c10::DispatchKeySet,
   op.callBoxed(stack);
 }
 
-// Registered once for the process and kept for its life; without the key included nothing reaches these
+// Registered once and kept for the life of the process; without the key included, no operator reaches these
 // kernels.
 void intercept_random_operators() {
   static std::once_flag once;
@@ -61,11 +61,11 @@ void intercept_random_operators() {
 
 at::Generator make_generator(c10::Device device, uint64_t seed) {
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>(seed);
-  // CUDA's fused dropout takes no generator, so the one that it uses is the one to seed.
+  // CUDA's fused dropout accepts no generator, so the default generator, which it uses, is seeded.
   return at::globalContext().defaultGenerator(device);
 }
 
-// The generator's own mutex is no lock for this: each operator that draws takes it.
+// The generator's own mutex is no lock for this, because each operator that draws takes it.
 std::mutex& turns_on(c10::Device gpu) {
   static std::array<std::mutex, kMostGpus> mutexes;
   return mutexes[static_cast<size_t>(gpu.index()) % kMostGpus];

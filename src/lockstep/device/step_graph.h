@@ -1,5 +1,5 @@
-// Work that a device does many times with the same shapes: recorded once, then done again in one go, without
-// the host's part of each operator.
+// Work that a device repeats with the same shapes: recorded once, then replayed as a whole, without the
+// host's part of each operator.
 #pragma once
 
 #include <functional>
@@ -7,28 +7,28 @@
 
 namespace lockstep::device {
 
-/// One piece of work on one device: rehearse() a few times, record() once, then replay(). One thread.
-/// The work reads and writes the same memory each time. It must not wait for the device, take values from the
-/// host, draw random numbers, or do other things for other values; what it allocates and keeps while it is
-/// recorded is where each replay leaves its results.
+/// One piece of work on one device: rehearse() a few times, record() once, then replay(). One thread. The
+/// work reads and writes the same memory each time. It must not wait for the device, take values from the
+/// host, draw random numbers, or branch on values. What it allocates and keeps while it is recorded is where
+/// each replay leaves its results.
 class StepGraph {
  public:
   using Work = std::function<void()>;
   virtual ~StepGraph() = default;
 
-  /// Does the work as it will be recorded, so that libraries have made what they make at a first call.
+  /// Does the work as it will be recorded, so that libraries complete the set-up of their first call.
   virtual void rehearse(const Work& work) = 0;
 
-  /// Takes down what the work tells the device, and does nothing of it. Throws std::exception where the work
-  /// cannot be recorded; the object is then of no more use, and the device as if nothing had been.
+  /// Records what the work sends to the device, without executing it. Throws std::exception if the work
+  /// cannot be recorded; the object is then unusable, and the device is unchanged.
   virtual void record(const Work& work) = 0;
 
-  /// Does what was recorded, after what this thread told the device before.
+  /// Executes the recorded work, after everything that this thread sent to the device before.
   virtual void replay() = 0;
 };
 
-/// For devices that record nothing, and tests: does the work itself again, so what the work refers to must
-/// live as long as the object.
+/// For devices that cannot record, and for tests: repeats the work itself, so everything that the work refers
+/// to must outlive the object.
 class RepeatedWork : public StepGraph {
  public:
   void rehearse(const Work& work) override { work(); }

@@ -8,8 +8,8 @@
 
 namespace lockstep::device {
 
-// LibTorch's allocators report to whatever profiler the thread has; its other threads, of backward on a GPU,
-// inherit it.
+// LibTorch's allocators report to the profiler of their thread; LibTorch's other threads, for backward on a
+// GPU, inherit it.
 struct TensorMeter::Counter : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
     const int64_t now = now_bytes.fetch_add(bytes) + bytes;

@@ -1,4 +1,4 @@
-// How much memory tensors take.
+// The memory that tensors take.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace lockstep::device {
 
-/// Counts the bytes of tensors, on any device, that this thread takes and gives back while the object lives.
-/// One at a time on a thread; tensors that were there before must not end while it lives.
+/// Counts the bytes of tensors, on any device, that this thread allocates and frees while the object lives.
+/// One at a time on a thread; tensors that existed before must not be freed while it lives.
 class TensorMeter {
  public:
   TensorMeter();
@@ -15,9 +15,9 @@ class TensorMeter {
   TensorMeter(const TensorMeter&) = delete;
   TensorMeter& operator=(const TensorMeter&) = delete;
 
-  /// Bytes now, over those when the object was made.
+  /// Current bytes, minus those when the object was made.
   int64_t now() const;
-  /// The most at any time since the last call of this.
+  /// The peak since the last call of this function.
   int64_t take_most();
 
  private:

@@ -19,8 +19,6 @@
 namespace lockstep::io {
 namespace {
 
-std::string quoted(const std::filesystem::path& path) { return "\"" + path.string() + "\""; }
-
 // Files left by a program that was killed before it wrote its options. That run has not begun, and all of
 // these are written again.
 bool is_left_over(const RunPaths& paths, const std::filesystem::path& file) {
@@ -47,10 +45,11 @@ bool holds_run(const RunPaths& paths) {
 
 [[noreturn]] void refuse_used(const RunPaths& paths) {
   if (holds_run(paths)) {
-    throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " already contains a run",
+    throw Error(ErrorCode::invalid_option, quote(paths.folder.native()) + " already contains a run",
                 "add --resume to continue it, or name another --output");
   }
-  throw Error(ErrorCode::invalid_option, quoted(paths.folder) + " is not empty and does not contain a run",
+  throw Error(ErrorCode::invalid_option,
+              quote(paths.folder.native()) + " is not empty and does not contain a run",
               "name another --output");
 }
 
@@ -120,7 +119,7 @@ class RunFolder::Lock {
     std::string who(holder.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
     while (!who.empty() && who.back() == '\n') who.pop_back();
     return {ErrorCode::io,
-            "another program is writing to the run in " + quoted(paths.folder) + ": " +
+            "another program is writing to the run in " + quote(paths.folder.native()) + ": " +
                 (who.empty() ? "process unknown" : who),
             "wait until it ends, stop it, or name another --output"};
   }
@@ -153,7 +152,7 @@ bool RunFolder::locked() const { return lock_ && lock_->locked(); }
 RunFolder RunFolder::create(const std::filesystem::path& folder) {
   const RunPaths paths{folder};
   if (std::filesystem::exists(folder) && !std::filesystem::is_directory(folder)) {
-    throw Error(ErrorCode::invalid_option, quoted(folder) + " is a file, not a folder",
+    throw Error(ErrorCode::invalid_option, quote(folder.native()) + " is a file, not a folder",
                 "name another --output");
   }
   const bool made_here = !std::filesystem::exists(folder);
@@ -181,11 +180,12 @@ RunFolder RunFolder::create_numbered(std::string_view name, const std::filesyste
 RunFolder RunFolder::open(const std::filesystem::path& folder) {
   const RunPaths paths{folder};
   if (!std::filesystem::is_directory(folder)) {
-    throw Error(ErrorCode::not_found, "there is no run folder " + quoted(folder),
+    throw Error(ErrorCode::not_found, "there is no run folder " + quote(folder.native()),
                 "check --output, or remove --resume to start a new run");
   }
   if (!holds_run(paths) && is_used(paths)) {
-    throw Error(ErrorCode::invalid_option, quoted(folder) + " does not contain a run", "check --output");
+    throw Error(ErrorCode::invalid_option, quote(folder.native()) + " does not contain a run",
+                "check --output");
   }
   return {paths, std::make_unique<Lock>(paths)};
 }

@@ -3,7 +3,7 @@
 // place by place, for small images and for strides; and a direct method for the rest, with products of
 // matrices for kernels of 1 x 1. Vectors contain neighbouring channels, padded to 8 (oneDNN pads to 16 or
 // 32), so that 20 channels waste a sixth. If the processor has AMX, bfloat16 images are convolved by products
-// of matrices (tile_convolution.h). The reference that checks all methods is in convolution_kernels_test.cpp.
+// of matrices (tile_convolution.h). The reference that checks all methods is in internal/test_convolutions.h.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,9 @@ Ended run(Start start) {
   Ended ended;
   while (read_available(pipe.reading.get(), [&](std::string_view text) { ended.said += text; }))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(::waitpid(process, &ended.status, 0), process);
+  const End end = wait_for_end(process);
+  EXPECT_TRUE(end.status);
+  ended.status = end.status.value_or(-1);
   return ended;
 }
 
@@ -69,6 +71,13 @@ TEST(StartProcess, StatusesHaveWords) {
   EXPECT_EQ(text_of_status(run(shell("kill -9 $$")).status), "was killed by signal 9 (Killed)");
 }
 
+TEST(StartProcess, AnEndThatOthersHaveWaitedForHasNoStatus) {
+  const pid_t process = start_process(shell("exit 3"));
+  EXPECT_EQ(wait_for_end(process).status.value(), 3 << 8);
+  EXPECT_FALSE(try_wait_for_end(process).value().status);
+  EXPECT_FALSE(wait_for_end(process).status);
+}
+
 TEST(StartProcess, SaysWhyAProgramCannotStart) {
   const Ended ended = run({.program = "no-such-program", .words = {"no-such-program"}});
   EXPECT_EQ(ended.said, "cannot start \"no-such-program\": No such file or directory\n");
@@ -84,8 +93,7 @@ TEST(StartProcess, LeadsAGroupAndBlocksNoSignal) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(::getpgid(process), process);
   ::kill(-process, SIGTERM);
-  int status = 0;
-  ::waitpid(process, &status, 0);
+  const int status = wait_for_end(process).status.value();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
@@ -109,8 +117,9 @@ TEST(StartProcess, EndsWithTheThreadThatStartedIt) {
              std::string::npos;
     });
   }).join();
-  int status = 0;
-  ASSERT_TRUE(becomes_true([&] { return ::waitpid(process, &status, WNOHANG) == process; }));
+  std::optional<End> end;
+  ASSERT_TRUE(becomes_true([&] { return (end = try_wait_for_end(process)).has_value(); }));
+  const int status = end->status.value();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
@@ -149,7 +158,7 @@ TEST(StartDetached, AppendsToItsFile) {
   const test::TemporaryFolder folder;
   const auto output = folder.write("output", "before\n");
   const pid_t process = start_detached(shell("echo out; echo errors >&2"), output);
-  ::waitpid(process, nullptr, 0);
+  wait_for_end(process);
   EXPECT_EQ(read_file(output), "before\nout\nerrors\n");
   EXPECT_THROW(start_detached(shell("true"), folder.path() / "no" / "folder"), Error);
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr int kCannotStart = 127;   // as a shell reports it
 constexpr mode_t kFileMode = 0666;  // less the user's mask
 
-// getenv finds the first of two variables with one name, but a program may read all of them.
+// getenv finds the first of two variables with one name, but a program may read both.
 std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
   std::vector<std::string> all = variables;
   for (char* const* entry = environ; *entry != nullptr; ++entry) {
@@ -34,7 +34,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
   return all;
 }
 
-// As execve wants them.
+// In the form that execve needs.
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
@@ -42,7 +42,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// The starter may have threads, so its child may only make system calls and allocates nothing.
+// The starter may have threads, so its child may only make system calls and must not allocate.
 struct Prepared {
   const Start& start;
   char* const* words;
@@ -75,7 +75,7 @@ void place(int descriptor, int target) {
   if (start.lifetime == Lifetime::detached) {
     ::setsid();
   } else {
-    // Before anything else: a starter that dies now must leave no process. posix_spawn cannot do this.
+    // First of all, so that a starter that dies now leaves no process. posix_spawn cannot do this.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != prepared.starter) ::_exit(1);
     ::setpgid(0, 0);  // the terminal's Ctrl-C is for the starter
@@ -134,6 +134,22 @@ bool read_available(int descriptor, const std::function<void(std::string_view)>&
     if (got <= 0) return got < 0 && errno == EAGAIN;
     take({piece.data(), static_cast<size_t>(got)});
   }
+}
+
+std::optional<End> try_wait_for_end(pid_t process) {
+  int status = 0;
+  const pid_t ended = ::waitpid(process, &status, WNOHANG);
+  if (ended == 0) return std::nullopt;
+  return ended == process ? End{status} : End{};
+}
+
+End wait_for_end(pid_t process) {
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(process, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  return ended == process ? End{status} : End{};
 }
 
 std::string text_of_status(int status) {

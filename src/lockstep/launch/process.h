@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +19,14 @@ enum class Lifetime {
   detached,  ///< the process has its own session and outlives its starter
 };
 
-/// Instead of a descriptor: that of the starter, and /dev/null.
+/// In the place of a descriptor: the starter's own, and /dev/null.
 inline constexpr int kInherited = -1;
 inline constexpr int kNull = -2;
 
 /// Where the process finds Start::passed.
 inline constexpr int kPassedDescriptor = 3;
 
-/// What is started, and with what.
+/// The program to start, and its surroundings.
 struct Start {
   std::string program;             ///< a path, or a name that is searched for in PATH
   std::vector<std::string> words;  ///< argv: the program's name, then its arguments
@@ -39,15 +40,15 @@ struct Start {
 };
 
 /// Starts a process and returns its id. It leads a process group, blocks no signal and has the default action
-/// for SIGPIPE. A detached process has none of the starter's descriptors but those that Start names. A
-/// process that cannot execute the program writes the reason to its standard error and ends with status 127.
-/// The caller waits for the process (waitpid). Throws io.
+/// for SIGPIPE. A detached process inherits only the descriptors that Start names. A process that cannot
+/// execute the program writes the reason to its standard error and ends with status 127. The caller waits for
+/// the process (wait_for_end, try_wait_for_end). Throws io.
 pid_t start_process(const Start& start);
 
 /// Starts a detached process whose standard output and standard error are appended to a file.
 pid_t start_detached(Start start, const std::filesystem::path& output);
 
-/// The two ends of a pipe. A program that is started has neither, unless Start names it. Reading does not
+/// The two ends of a pipe. A started program has neither of them unless Start names it. Reading does not
 /// wait.
 struct Pipe {
   Descriptor reading;
@@ -59,6 +60,18 @@ Pipe make_pipe();
 
 /// Reads what a pipe holds now, in pieces. Returns false at the end of the stream.
 bool read_available(int descriptor, const std::function<void(std::string_view)>& take);
+
+/// How a process of start_process ended: a status of waitpid, or nothing if other code of this program has
+/// waited for the process.
+struct End {
+  std::optional<int> status;
+};
+
+/// Nothing while the process runs. After an end was returned, the system may give the id to another process.
+std::optional<End> try_wait_for_end(pid_t process);
+
+/// Waits without a limit.
+End wait_for_end(pid_t process);
 
 /// A status of waitpid: "was killed by signal 9 (Killed)", "ended with status 1".
 std::string text_of_status(int status);

@@ -83,9 +83,10 @@ TEST(Layers, DropoutFollowsTrainAndEval) {
 
 TEST(Layers, ConvolutionIsLibTorchs) {
   const NetworkInput input{4, 9, 8, 10};
-  const Instance instance = make_one(
-      R"({"type":"conv2d","filters":6,"kernel":[3,2],"stride":[2,1],"padding":[1,0],"dilation":2,"groups":2})",
-      input);
+  const Instance instance =
+      make_one(R"({"type":"conv2d","filters":6,"kernel":[3,2],"stride":[2,1],"padding":[1,0],"dilation":2,)"
+               R"("groups":2})",
+               input);
   const NamedTensors state = state_of(*instance.module);
   ASSERT_EQ(state.size(), 2u);
   const at::Tensor images = random_images(input);
@@ -154,10 +155,15 @@ TEST(Layers, OverwritingChangesNoNumberAndNoGradient) {
   // The first relu overwrites the sum; the second may not, for its input is used twice; tanh needs its output
   // kept.
   const std::string graph =
-      R"([{"name":"a","type":"conv2d","filters":3,"kernel":3,"padding":1},{"name":"b","type":"conv2d","filters":3,"kernel":3,"padding":1,"inputs":["input"]},
-    {"name":"sum","type":"add","inputs":["a","b"]},{"name":"r1","type":"relu"},{"name":"c","type":"conv2d","filters":3,"kernel":1},{"name":"r2","type":"relu"},
-    {"name":"t","type":"tanh","inputs":["c"]},{"name":"r3","type":"relu"},{"name":"join","type":"add","inputs":["r2","r3","r1"]},{"name":"flat","type":"flatten"},
-    {"name":"r4","type":"relu"},{"name":"r5","type":"relu","inputs":["input"]},{"name":"flat5","type":"flatten"},{"name":"all","type":"concatenate","inputs":["r4","flat5"]},{"name":"out","type":"linear","features":"classes"}])";
+      R"([{"name":"a","type":"conv2d","filters":3,"kernel":3,"padding":1},)"
+      R"({"name":"b","type":"conv2d","filters":3,"kernel":3,"padding":1,"inputs":["input"]},
+    {"name":"sum","type":"add","inputs":["a","b"]},{"name":"r1","type":"relu"},)"
+      R"({"name":"c","type":"conv2d","filters":3,"kernel":1},{"name":"r2","type":"relu"},
+    {"name":"t","type":"tanh","inputs":["c"]},{"name":"r3","type":"relu"},)"
+      R"({"name":"join","type":"add","inputs":["r2","r3","r1"]},{"name":"flat","type":"flatten"},
+    {"name":"r4","type":"relu"},{"name":"r5","type":"relu","inputs":["input"]},)"
+      R"({"name":"flat5","type":"flatten"},{"name":"all","type":"concatenate","inputs":["r4","flat5"]},)"
+      R"({"name":"out","type":"linear","features":"classes"}])";
   const NetworkInput input{2, 5, 4, 3};
   const Instance instance = read_network(Json::parse(graph), "net").make(input);
   std::map<std::string, at::Tensor> weights;
@@ -185,10 +191,15 @@ TEST(Layers, OverwritingChangesNoNumberAndNoGradient) {
 TEST(Layers, ConvolutionsThatWriteIntoAConcatenationChangeNoNumberAndNoGradient) {
   // a and b write into "all"; c is one for the engine, "pool" none at all, and d has a second reader.
   const std::string graph =
-      R"([{"name":"a","type":"conv2d","filters":8,"kernel":1},{"name":"ra","type":"relu"},{"name":"b","type":"conv2d","filters":12,"kernel":3,"padding":1,"inputs":["input"]},
-    {"name":"rb","type":"relu"},{"name":"c","type":"conv2d","filters":4,"kernel":3,"padding":2,"dilation":2,"inputs":["input"]},{"name":"rc","type":"relu"},
-    {"name":"pool","type":"max_pool","kernel":3,"stride":1,"padding":1,"inputs":["input"]},{"name":"rp","type":"relu"},{"name":"d","type":"conv2d","filters":3,"kernel":1,"inputs":["input"]},
-    {"name":"rd","type":"relu"},{"name":"all","type":"concatenate","inputs":["ra","rc","rb","rp","rd"]},{"name":"both","type":"concatenate","inputs":["all","d"]},{"name":"flat","type":"flatten"},
+      R"([{"name":"a","type":"conv2d","filters":8,"kernel":1},{"name":"ra","type":"relu"},)"
+      R"({"name":"b","type":"conv2d","filters":12,"kernel":3,"padding":1,"inputs":["input"]},
+    {"name":"rb","type":"relu"},)"
+      R"({"name":"c","type":"conv2d","filters":4,"kernel":3,"padding":2,"dilation":2,"inputs":["input"]},)"
+      R"({"name":"rc","type":"relu"},
+    {"name":"pool","type":"max_pool","kernel":3,"stride":1,"padding":1,"inputs":["input"]},)"
+      R"({"name":"rp","type":"relu"},{"name":"d","type":"conv2d","filters":3,"kernel":1,"inputs":["input"]},
+    {"name":"rd","type":"relu"},{"name":"all","type":"concatenate","inputs":["ra","rc","rb","rp","rd"]},)"
+      R"({"name":"both","type":"concatenate","inputs":["all","d"]},{"name":"flat","type":"flatten"},
     {"name":"out","type":"linear","features":"classes"}])";
   const NetworkInput input{16, 9, 8, 3};
   const Instance instance = read_network(Json::parse(graph), "net").make(input);
@@ -221,9 +232,9 @@ TEST(Layers, ConvolutionsThatWriteIntoAConcatenationChangeNoNumberAndNoGradient)
 
 TEST(Layers, InitializersHaveTheirSpreadAndObeyTheSeed) {
   const auto weights_of = [](const std::string& initializer) {
-    const std::string graph =
-        R"({"initializer":")" + initializer +
-        R"(","layers":[{"type":"conv2d","filters":64,"kernel":5},{"type":"flatten"},{"type":"linear","features":"classes"}]})";
+    const std::string graph = R"({"initializer":")" + initializer +
+                              R"(","layers":[{"type":"conv2d","filters":64,"kernel":5},{"type":"flatten"},)"
+                              R"({"type":"linear","features":"classes"}]})";
     torch::manual_seed(11);
     return state_of(*read_network(Json::parse(graph), "net").make({16, 8, 8, 10}).module);
   };
@@ -245,7 +256,8 @@ TEST(Layers, InitializersHaveTheirSpreadAndObeyTheSeed) {
 
 TEST(Layers, ALayersOwnInitializerWins) {
   const Json graph = Json::parse(
-      R"({"initializer":"normal","layers":[{"type":"flatten"},{"type":"linear","features":8,"initializer":"zeros"},{"type":"linear","features":"classes"}]})");
+      R"({"initializer":"normal","layers":[{"type":"flatten"},)"
+      R"({"type":"linear","features":8,"initializer":"zeros"},{"type":"linear","features":"classes"}]})");
   const NamedTensors state = state_of(*read_network(graph, "net").make({}).module);
   EXPECT_EQ(state[0].second.abs().sum().item<double>(), 0.0);
   EXPECT_GT(state[2].second.abs().sum().item<double>(), 0.0);

@@ -20,6 +20,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/nn/internal/quotes.h"
 #include "lockstep/nn/internal/safetensors_header.h"
+#include "lockstep/nn/tensor_bytes.h"
 
 namespace lockstep::nn {
 namespace {
@@ -262,7 +263,7 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
     sink(layout.header);
     for (const size_t index : layout.order) {
       const at::Tensor tensor = tensors[index].second.detach().to(at::kCPU).contiguous();
-      if (tensor.nbytes() > 0) sink({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()});
+      if (tensor.nbytes() > 0) sink(bytes_of(tensor));
     }
   });
 }

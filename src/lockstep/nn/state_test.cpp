@@ -14,10 +14,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 Instance small_network(int64_t classes = 3) {
-  return read_network(
-             Json::parse(
-                 R"([{"name":"first","type":"conv2d","filters":2,"kernel":3},{"name":"norm","type":"batch_norm"},{"name":"flat","type":"flatten"},{"name":"last","type":"linear","features":"classes"}])"),
-             "net")
+  return read_network(Json::parse(R"([{"name":"first","type":"conv2d","filters":2,"kernel":3},)"
+                                  R"({"name":"norm","type":"batch_norm"},{"name":"flat","type":"flatten"},)"
+                                  R"({"name":"last","type":"linear","features":"classes"}])"),
+                      "net")
       .make({1, 5, 5, classes});
 }
 

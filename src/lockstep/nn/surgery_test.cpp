@@ -30,8 +30,8 @@ TEST(Surgery, PatternsCoverNamesAndGroups) {
 }
 
 TEST(Surgery, ABuiltInNetworkIsChangedByALayersOptions) {
-  const Json json = Json::parse(
-      R"({"base": "squeezenet", "change": {"classifier.1": {"padding": 1}}, "input": {"image-size": "227x227"}})");
+  const Json json = Json::parse(R"({"base": "squeezenet", "change": {"classifier.1": {"padding": 1}},)"
+                                R"( "input": {"image-size": "227x227"}})");
   const Network network = read_network(json, "own");
   const NetworkTable table = inspect_network(network, {3, 227, 227, 1000});
   const auto layer = std::find_if(table.rows.begin(), table.rows.end(),
@@ -49,8 +49,8 @@ TEST(Surgery, ABuiltInNetworkIsChangedByALayersOptions) {
 
 TEST(Surgery, AHeadOfAFixedSizeBecomesOneForTheClasses) {
   const Network fixed = read_network(
-      Json::parse(
-          R"([{"type": "conv2d", "filters": 4, "kernel": 1}, {"type": "global_average_pool"}, {"type": "flatten"}, {"type": "linear", "features": 1000}, {"type": "relu"}])"),
+      Json::parse(R"([{"type": "conv2d", "filters": 4, "kernel": 1}, {"type": "global_average_pool"},)"
+                  R"( {"type": "flatten"}, {"type": "linear", "features": 1000}, {"type": "relu"}])"),
       "fixed");
   const Surgery surgery = with_new_head(fixed, {3, 8, 8, 7});
   EXPECT_THAT(surgery.fresh, ElementsAre("3"));

@@ -22,13 +22,13 @@ constexpr const char* kEndpoint =
 constexpr const char* kNetwork = "check the network, and the name of the bucket or account";
 
 struct Case {
-  std::vector<std::string_view> words;  // one of them in the text
+  std::vector<std::string_view> words;  // one of them is in the text
   ErrorCode code;
   const char* why;
   const char* hint;
 };
 
-// Arrow has one kind of error for all of these, so the text must tell. The first that fits.
+// Arrow has one kind of error for all of these, so the text decides. The first entry that fits is used.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       {{"NO_SUCH_BUCKET", "NoSuchBucket"},
@@ -77,7 +77,7 @@ const char* hint_for(const std::string& name, const char* hint) {
   return hint == kEndpoint && (google || azure) ? kNetwork : hint;
 }
 
-// One line, without what Arrow says about where it was.
+// One line, without Arrow's place in its own sources.
 std::string in_short(const std::string& words) {
   std::string text = words.substr(0, words.find('\n'));
   if (const size_t at = text.find(" operation: "); at != std::string::npos) text = text.substr(at + 12);

@@ -1,4 +1,4 @@
-// What a failed request means to the user.
+// Translates failed requests for the user.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace lockstep::object_store {
 
-/// Of the words that Arrow has for a failure of `verb` ("list", "read", "write") on `name`. What servers say
-/// about keys is not repeated.
+/// From Arrow's text for a failure of `verb` ("list", "read", "write") on `name`. What servers say about keys
+/// is not repeated.
 Error failure_of(const std::string& verb, const std::string& name, const std::string& words);
 
 }  // namespace lockstep::object_store

@@ -19,8 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kAnswerTime{2000};
-// metadata.google.internal, as a number: where nobody serves names, asking for one takes longer than all the
-// rest.
+// metadata.google.internal as a number, because without a name server asking for the name takes longer than
+// everything else.
 constexpr const char* kMetadataServer = "169.254.169.254";
 constexpr const char* kKeyFile = ".config/gcloud/application_default_credentials.json";
 constexpr const char* kHint =
@@ -65,7 +65,7 @@ Descriptor connect_to(const std::string& server, Clock::time_point end) {
   return socket;
 }
 
-// Others' clouds have such a service at the same address; Google's says that it is Google's.
+// Other clouds have such a service at the same address; Google's identifies itself.
 bool has_role(const std::string& server) {
   const Clock::time_point end = Clock::now() + kAnswerTime;
   const Descriptor socket = connect_to(server, end);

@@ -1,4 +1,4 @@
-// Object stores by Apache Arrow's file systems: what io/object_store.h asks for.
+// Object stores by Apache Arrow's file systems: implements io/object_store.h.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -24,18 +24,18 @@ namespace {
 
 namespace fs = arrow::fs;
 
-// Requests at once, each with a thread that also decodes: with a latency of 20 ms so many bring 1,500 small
-// objects a second.
+// Number of parallel requests, each with a thread that also decodes. With a latency of 20 ms this many bring
+// 1,500 small objects a second.
 constexpr int kParallelRequests = 32;
 constexpr int64_t kParallelWrites = 16;
-// A request is tried so often, and each try may take so long. A server that is there but mute is given up
-// after 3 * 5 s.
+// Number of tries of a request, and maximum time of each try. A server that is reachable but silent is given
+// up after 3 * 5 s.
 constexpr int64_t kTries = 3;
 constexpr double kConnectSeconds = 3;
 constexpr double kSilenceSeconds = 5;  // without a byte received
 constexpr const char* kOtherRetries =
     "retry_limit_seconds=5";  // of Google's library, for each of about two requests
-// The libraries of gs:// and abfss:// wait for minutes by themselves.
+// The libraries of gs:// and abfss:// have timeouts of minutes.
 constexpr double kFirstAnswerSeconds = 15;
 
 class BoundedRetry : public fs::S3RetryStrategy {
@@ -52,9 +52,9 @@ class BoundedRetry : public fs::S3RetryStrategy {
 
 std::atomic<int64_t> open_file_systems{0};
 
-// The AWS library must be told before the process ends, or its own destructors crash; and it waits for ever
-// when it is told while someone still reads. In that case, an exit from the middle of a program, nothing more
-// than the files' buffers is worth saving.
+// The AWS library must be shut down before the process ends, or its own destructors crash; and the shutdown
+// waits forever while a thread still reads. In that case, which is an exit from the middle of a program, only
+// the buffers of files are worth saving.
 void at_exit(int status, void*) {
   if (open_file_systems == 0) {
     (void)fs::EnsureS3Finalized();
@@ -75,7 +75,7 @@ void start_s3() {
 
 // ---------------------------------------------------------------- opening
 
-// A file system and the folder of it that an address names.
+// A file system and the folder in it that an address names.
 struct OpenedAddress {
   std::shared_ptr<arrow::internal::ThreadPool> threads;
   std::shared_ptr<fs::FileSystem> files;
@@ -109,7 +109,7 @@ bool is_set(const char* variable) {
 }
 
 // Without a region the AWS library asks a service that only Amazon's machines have, and waits for it. A
-// server of one's own has no regions.
+// private server has no regions.
 bool needs_no_region(const fs::S3Options& options) {
   const bool own_server =
       !options.endpoint_override.empty() || is_set("AWS_ENDPOINT_URL") || is_set("AWS_ENDPOINT_URL_S3");
@@ -131,13 +131,13 @@ std::shared_ptr<fs::FileSystem> open_s3(const std::string& address, OpenedAddres
   return value_of(fs::S3FileSystem::Make(options, context), "open", place.name);
 }
 
-// Registered after all that it ends, so that it runs before the destructors of that; also where an address
-// could not be opened.
+// Registered after everything that it ends, so that it runs before the destructors of that; also if an
+// address could not be opened.
 struct EndsAtExit {
   ~EndsAtExit() { ::on_exit(at_exit, nullptr); }
 };
 
-// A place that has answered once. One that has not is left to itself until the process ends, for nothing can
+// A place that has answered once. One that has not is left alone until the process ends, because nothing can
 // interrupt its library.
 std::unique_ptr<OpenedAddress> answering(std::unique_ptr<OpenedAddress> place) {
   const auto answer = value_of(
@@ -239,7 +239,7 @@ class ObjectStore : public io::ByteStore {
     const std::string path = place_->path_of(file.path);
     if (file.size < 0)
       return value_of(place_->files->OpenInputFile(path), "read", place_->name_of(file.path));
-    // With what the listing said no question about the size is asked.
+    // With the size from the listing no request for the size is needed.
     fs::FileInfo info(path, fs::FileType::File);
     info.set_size(file.size);
     return value_of(place_->files->OpenInputFile(info), "read", place_->name_of(file.path));

@@ -12,7 +12,7 @@
 namespace lockstep::pool {
 namespace {
 
-constexpr uint32_t kMagic = 0x4c534632;  // "LSF2": a stray write into the socket is noticed
+constexpr uint32_t kMagic = 0x4c534632;  // "LSF2": detects a stray write into the socket
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 struct Prefix {
@@ -111,7 +111,7 @@ bool Channel::flush() {
 // False when there is nothing more to read now.
 bool Channel::read_some() {
   const size_t had = in_.size();
-  // Grown as bytes come: a length alone takes no memory.
+  // Grows as bytes arrive: a length alone allocates no memory.
   in_.resize(std::min(wanted_, had + kPieceBytes));
   iovec piece{.iov_base = in_.data() + had, .iov_len = in_.size() - had};
   msghdr message{};

@@ -1,4 +1,4 @@
-// Values that any worker sends while its task runs, and a handler at the client.
+// Values that any worker sends while its task runs, and a handler for them in the client.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace lockstep::pool {
 class QueueCore;
 
 struct DataQueueOptions {
-  int64_t capacity = 64;  ///< how many values of one rank may be on their way; then its send waits
+  int64_t capacity = 64;  ///< maximum number of values of one rank on their way; further sends wait
 };
 
-/// A queue of any type, as a call takes it.
+/// A queue of any type, as a call accepts it.
 class AnyDataQueue {
  public:
   AnyDataQueue() = default;
@@ -27,11 +27,11 @@ class AnyDataQueue {
   std::shared_ptr<QueueCore> core_;
 };
 
-/// The handler runs on a thread of the queue's own, one value at a time: values of one rank in the order they
-/// were sent, those of different ranks as they come. A call that names the queue ends after all its values
-/// were handled, so what the handler wrote can be read then. What the handler throws fails the call whose
-/// value it was, and the rest of that call's values are dropped. A handle: copies are of one queue. Its
-/// thread ends with the last copy and the last call that uses it.
+/// The handler runs on the queue's own thread, one value at a time. Values of one rank arrive in the order in
+/// which they were sent; those of different ranks as they come. A call that names the queue ends after all
+/// its values have been handled, so what the handler wrote can be read then. If the handler throws, the call
+/// that sent the value fails, and the rest of that call's values are dropped. A handle: copies refer to one
+/// queue. Its thread ends with the last copy and the last call that uses it.
 template <Described Value>
 class DataQueue : public AnyDataQueue {
  public:

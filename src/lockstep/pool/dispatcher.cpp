@@ -105,7 +105,7 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
   return call->record;
 }
 
-// In the order of calls: a large group is not overtaken for ever by small ones.
+// In the order of calls, so that small groups never overtake a large one forever.
 void Dispatcher::schedule(Later& later) {
   while (!pending_.empty()) {
     const CallPointer call = pending_.front();
@@ -125,7 +125,7 @@ void Dispatcher::schedule(Later& later) {
       return;
     pending_.pop_front();
     try {
-      // Only now, for it takes a descriptor, and more calls may wait than there are.
+      // Not earlier, because it takes a descriptor, and there may be more waiting calls than descriptors.
       if (call->results.size() > 1)
         call->group = comm::GroupMemory::make(static_cast<int64_t>(call->results.size()));
     } catch (const Error& error) {
@@ -184,7 +184,7 @@ void Dispatcher::cancel(int64_t number) {
 }
 
 void Dispatcher::ask_to_stop(int64_t number) {
-  Later later;  // it runs what a task has hung on its token
+  Later later;  // it runs callbacks that a task has registered with its token
   {
     const std::lock_guard lock(mutex_);
     if (const auto waiting = find_pending(number); waiting != pending_.end()) {
@@ -253,7 +253,7 @@ void Dispatcher::lost(size_t worker, const Error& error, bool for_good) {
   run(later);
 }
 
-// The worker has no order any more; `note` says what came of it.
+// The worker has no order any more; `note` says what its order came to.
 void Dispatcher::worker_left(Slot& slot, size_t worker, Later& later,
                              const std::function<void(Call&)>& note) {
   const auto found = running_.find(slot.call);
@@ -279,15 +279,15 @@ void Dispatcher::note_failure(Call& call, const Slot& slot, Error error, Later& 
   if (!echo) tell_workers(call, reason, later);
 }
 
-// Later, for a stop runs what a task has hung on its token.
+// Later, because a stop runs callbacks that a task has registered with its token.
 void Dispatcher::tell_workers(const Call& call, const std::string& reason, Later& later) {
   if (call.group != nullptr) call.group->fail(reason);
   for (const size_t worker : call.at_work)
     later.push_back([this, worker, number = call.number] { crew_->stop(worker, number); });
 }
 
-// A failure of a task ends the call at once, though other ranks may take a while to see it. All else waits
-// for the last rank: a lambda may refer to what its caller has on the stack.
+// A failure of a task ends the call at once, although other ranks may notice it later. Everything else waits
+// for the last rank, because a lambda may refer to its caller's stack.
 void Dispatcher::settle_if_over(const CallPointer& call, Later& later) {
   const bool at_once = call->cause && !call->cancel_requested && call->work->is_task;
   if (!call->settled && (call->at_work.empty() || at_once)) settle(call, later);

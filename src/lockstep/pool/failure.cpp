@@ -3,7 +3,7 @@
 namespace lockstep::pool {
 namespace {
 
-// Texts of other people's making need not be UTF-8.
+// Texts of other libraries need not be UTF-8.
 Json text_json(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }

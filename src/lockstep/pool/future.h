@@ -1,4 +1,4 @@
-// What will come of a call: its state, its result or its error.
+// The outcome of a call: its state, its result or its error.
 #pragma once
 
 #include <any>
@@ -20,33 +20,33 @@ constexpr std::array<const char*, 5> enum_names(FutureState) {
 
 class CallRecord;
 
-/// What futures of all types have. A handle: copies are of one call. Any thread may call any member, but a
-/// task may not wait without an end for a call of its own pool: get, and next_finished without a timeout,
-/// throw invalid_option there, unless it has ended.
+/// What futures of all types have in common. A handle: copies refer to one call. Any thread may call any
+/// member, but a task may not wait without a limit for a call of its own pool: get, and next_finished without
+/// a timeout, throw invalid_option there unless the call has ended.
 class AnyFuture {
  public:
-  /// A handle of no call: nothing but assignment may be done with it.
+  /// A handle of no call; it may only be assigned to.
   AnyFuture() = default;
   explicit AnyFuture(std::shared_ptr<CallRecord> call) : call_(std::move(call)) {}
 
   FutureState state() const;
   bool done() const { return state() >= FutureState::finished; }
-  /// Waits until the call has ended; false when it has not within the time.
+  /// Waits until the call has ended; false if it has not ended within the time.
   bool wait(std::chrono::milliseconds timeout) const;
-  /// Why it failed, or that it was cancelled; nothing while it runs and when it finished.
+  /// Why it failed, or that it was cancelled; nothing while it runs and after it finished.
   std::optional<Error> error() const;
-  /// A pending call is taken back; a running one is told (Worker::stop_token, and its collectives end). It
-  /// counts as cancelled once its worker has let go of it, whatever it gives then. Nothing happens when it
-  /// has ended.
+  /// Removes a pending call, and tells a running one to stop (Worker::stop_token, and its collectives end). A
+  /// running call counts as cancelled once its workers have left it, whatever they return. No effect on a
+  /// call that has ended.
   void cancel() const;
-  /// Asks the call's workers to end soon by themselves (Worker::stop_asked). Nothing is cancelled: the result
-  /// comes as usual, and a call that waits for workers begins all the same, and is asked from its beginning.
-  /// Nothing happens when it has ended. For spmd, at whose end the client waits: start the task by parfeval
-  /// with as many workers.
+  /// Asks the call's workers to end soon and return a result (Worker::stop_asked). Nothing is cancelled: the
+  /// result arrives as usual, and a call that waits for workers still starts, and is asked from its start. No
+  /// effect on a call that has ended. spmd waits for its end in the client: to use this, start the task by
+  /// parfeval with as many workers.
   void ask_to_stop() const;
 
  protected:
-  /// Waits for the end; the ranks' results. Throws what the call failed with.
+  /// Waits for the end; returns the ranks' results. Throws the error of the call.
   const std::vector<std::any>& results() const;
 
  private:
@@ -64,8 +64,8 @@ class Future : public AnyFuture {
   Future(std::shared_ptr<CallRecord> call, Read read) : AnyFuture(std::move(call)), read_(read) {}
 
   /// Waits for the result. Throws the error of the rank that failed first, or cancelled; every call of get
-  /// gives or throws the same. The wait ends with the call: a worker that dies or hangs ends it too, and so
-  /// does closing the pool.
+  /// returns or throws the same. The wait ends with the call: it also ends when a worker dies or hangs, or
+  /// the pool closes.
   T get() const { return read_(results()); }
 
  private:
@@ -76,8 +76,8 @@ class Future : public AnyFuture {
 std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures,
                                        std::optional<std::chrono::milliseconds> timeout);
 
-/// The index of the next future that ended, in the order in which they end; each is given once, by whichever
-/// list. Waits for one; nothing when all were given. Throws timeout.
+/// The index of the next future that ended, in the order in which they end. Each future is returned once,
+/// even if it is in several lists. Waits for one; nothing when all have been returned. Throws timeout.
 ///   while (auto next = next_finished(trials)) std::printf("%zu: %g\n", *next, trials[*next].get().accuracy);
 template <class T>
 std::optional<size_t> next_finished(const std::vector<Future<T>>& futures,

@@ -23,10 +23,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kWord = "pool";
 constexpr const char* kOneMachine = "the ranks of a pool must run on one machine";
-constexpr std::chrono::seconds kLook{1};  // for ranks that say why they cannot come
+constexpr std::chrono::seconds kLook{1};  // to see ranks that report why they cannot come
 constexpr size_t kNameBytes = 16;
 
-/// Whether something came before the deadline.
+/// Whether something arrived before the deadline.
 bool wait_for_input(int descriptor, Clock::time_point until) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -38,7 +38,7 @@ bool wait_for_input(int descriptor, Clock::time_point until) {
   }
 }
 
-/// The next frames; none when the other end is gone or the time is over.
+/// The next frames; none if the other end is gone or the time is over.
 std::vector<Frame> wait_for_frames(Channel& channel, Clock::time_point until) {
   while (true) {
     std::vector<Frame> frames = channel.receive();

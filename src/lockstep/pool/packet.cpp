@@ -11,7 +11,7 @@
 namespace lockstep::pool {
 namespace {
 
-// The reader and writer of safetensors know files; this one has no name and no disk.
+// The reader and writer of safetensors work with files; this one has no name and is not on a disk.
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(::memfd_create("lockstep-tensors", MFD_CLOEXEC)) {
@@ -71,7 +71,7 @@ void check_names(const Json& fields, const std::vector<std::string>& known) {
   }
 }
 
-// JSON has no word for these three.
+// JSON has no words for these three.
 Json number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

@@ -1,4 +1,4 @@
-// A described struct on its way between a client and a worker: its fields as JSON, its tensors beside them.
+// A described struct on its way between a client and a worker: its fields as JSON, and its tensors.
 #pragma once
 
 #include <cmath>
@@ -16,19 +16,19 @@
 
 namespace lockstep::pool {
 
-/// What travels. Tensors are on the CPU and belong to nobody's graph; they are there as they are, or as the
-/// bytes of a safetensors file.
+/// The content of a packet. Tensors are on the CPU and belong to no graph. They are in memory, or the bytes
+/// of a safetensors file.
 struct Packet {
   Json fields = Json::object();
   nn::NamedTensors tensors{};
-  std::shared_ptr<const std::string> bytes{};  ///< when set, the tensors are in here
+  std::shared_ptr<const std::string> bytes{};  ///< if set, the tensors are in it
 };
 
-/// The tensors as the bytes of a safetensors file; nothing where there are none. Throws for a type that the
+/// The tensors as the bytes of a safetensors file; nothing if there are none. Throws for a type that the
 /// format does not have.
 std::shared_ptr<const std::string> tensor_bytes(const nn::NamedTensors& tensors);
 
-/// The packet's tensors, read from its bytes where it has any. Throws corrupt_data.
+/// The packet's tensors, read from its bytes if it has any. Throws corrupt_data.
 nn::NamedTensors open_tensors(const Packet& packet);
 
 namespace packet_detail {
@@ -98,15 +98,15 @@ void read_value(const Json& json, const std::string& name, const nn::NamedTensor
   }
 }
 
-/// Makes the tensors in the value what travels: a tensor, those of a described struct, and of a vector,
-/// optional or pair of these. All else stays.
+/// Prepares the tensors in the value for sending: a tensor, those of a described struct, and of a vector,
+/// optional or pair of these. Does not change anything else.
 template <class T>
 void make_travelling([[maybe_unused]] T& value) {
   if constexpr (std::is_same_v<T, at::Tensor>) {
     if (value.defined()) value = travelling(value);
   } else if constexpr (Described<T>) {
     T::describe(value, describe_detail::FieldVisitor{
-                           [](const char*, auto& item, const char*, Limits) { make_travelling(item); }});
+                           [](const char*, auto& item, const char*, FieldTraits) { make_travelling(item); }});
   } else if constexpr (IsVector<T>::value) {
     if constexpr (!std::is_arithmetic_v<typename T::value_type>) {
       for (auto& item : value) make_travelling(item);
@@ -129,7 +129,8 @@ void make_travelling([[maybe_unused]] T& value) {
 template <Described T>
 void write_struct(const T& value, const std::string& prefix, Json& fields, nn::NamedTensors& tensors) {
   T::describe(
-      value, describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, Limits) {
+      value,
+      describe_detail::FieldVisitor{[&](const char* field, const auto& item, const char*, FieldTraits) {
         fields[field] = write_value<std::remove_cvref_t<decltype(item)>>(item, prefix + field, tensors);
       }});
 }
@@ -137,7 +138,8 @@ void write_struct(const T& value, const std::string& prefix, Json& fields, nn::N
 template <Described T>
 void read_struct(const Json& fields, const std::string& prefix, const nn::NamedTensors& tensors, T& value) {
   std::vector<std::string> known;
-  T::describe(value, describe_detail::FieldVisitor{[&](const char* field, auto& item, const char*, Limits) {
+  T::describe(value,
+              describe_detail::FieldVisitor{[&](const char* field, auto& item, const char*, FieldTraits) {
                 known.emplace_back(field);
                 read_value(find_field(fields, field), prefix + field, tensors, item);
               }});
@@ -148,8 +150,8 @@ void read_struct(const Json& fields, const std::string& prefix, const nn::NamedT
 
 }  // namespace packet_detail
 
-/// Throws internal unless every member of the struct has its line in `describe`. (A struct that holds tensors
-/// cannot be asked when it is compiled.)
+/// Throws internal unless every member of the struct has its line in `describe`. (For a struct that holds
+/// tensors this cannot be checked at compile time.)
 template <Described T>
 void check_travels() {
   size_t count = 0;
@@ -159,7 +161,7 @@ void check_travels() {
     packet_detail::not_all_described(count, describe_detail::arity<T>());
 }
 
-/// The struct, ready to travel.
+/// Packs a struct for sending.
 template <Described T>
 Packet pack(const T& value) {
   Packet packet;
@@ -167,7 +169,7 @@ Packet pack(const T& value) {
   return packet;
 }
 
-/// The struct that was packed. Throws corrupt_data when the packet is of another struct.
+/// The struct that was packed. Throws corrupt_data if the packet is of another struct.
 template <Described T>
 T unpack(const Packet& packet) {
   T value{};
@@ -175,7 +177,7 @@ T unpack(const Packet& packet) {
   return value;
 }
 
-/// What a task without an input or a result takes or gives.
+/// The input or result of a task that has none.
 struct Nothing {
   static constexpr auto describe = [](auto&, auto&&) {};
 };

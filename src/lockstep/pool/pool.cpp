@@ -38,7 +38,7 @@ void Pool::wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all) {
 
 void Pool::cancel_all(const std::vector<AnyFuture>& futures, bool wait_for_all) {
   for (const AnyFuture& future : futures) future.cancel();
-  // A lambda may refer to what its caller has on the stack.
+  // A lambda may refer to its caller's stack.
   while (wait_for_all && next_finished_of(futures, std::nullopt)) {
   }
 }

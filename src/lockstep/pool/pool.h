@@ -84,19 +84,19 @@ Work work_of_lambda(F f, const std::string& name) {
 
 }  // namespace pool_detail
 
-/// A handle: copies are of one pool, which closes with its Session, by close(), or when the session opens
-/// another. Any thread may call any member, but a task may not wait for its own pool (spmd, parfor, close,
-/// and futures' get throw invalid_option there).
+/// A handle: copies refer to one pool. The pool closes with its Session, by close(), or when the session
+/// opens another one. Any thread may call any member, but a task may not wait for its own pool (spmd, parfor,
+/// close, and futures' get throw invalid_option there).
 ///
-/// Each way takes a task with its input, or a lambda; a lambda needs a pool of threads, and gets no input but
-/// what it has captured. A task's input and result are copied; its tensors are shared with the caller in a
-/// pool of threads, so it does not write to them in place. A lambda's result is given as it is, but for its
-/// tensors: all tensors arrive on the CPU and without their graph (also in vectors, optionals and pairs, and
-/// those of a struct, if they are described).
+/// Each function takes a task with its input, or a lambda. A lambda needs a pool of threads, and its only
+/// input is what it has captured. A task's input and result are copied. In a pool of threads, tensors of the
+/// input are shared with the caller, so a task must not write to them in place. A lambda's result is returned
+/// as it is, except for its tensors: all tensors (also in vectors, optionals and pairs, and those of
+/// described structs) arrive on the CPU and without their graph.
 ///
 /// What a rank throws is thrown here as an Error whose context names the task and the rank. The other ranks
-/// are told: their collectives throw cancelled, their stop tokens are set. A process that dies or hangs is an
-/// Error too, with its last words, and is replaced.
+/// are told: their collectives throw cancelled, and their stop tokens are set. A process that dies or hangs
+/// is also an Error, with its last words, and is replaced.
 class Pool {
  public:
   explicit Pool(std::shared_ptr<Dispatcher> dispatcher, PoolKind kind)
@@ -105,14 +105,14 @@ class Pool {
   int64_t size() const;
   PoolKind kind() const { return kind_; }
   bool is_open() const;
-  /// False when a worker could not be replaced: calls of so many workers fail.
+  /// False if a worker could not be replaced: calls with that many workers fail.
   bool is_whole() const;
   std::vector<WorkerInfo> workers() const;
-  /// Ends all calls as cancelled. Waits for the tasks of threads to return; processes are ended after 2 s.
+  /// Cancels all calls. Waits for the tasks of threads to return; processes are ended after 2 s.
   void close() const;
 
-  /// Runs the task on all workers at once, as one group that can communicate; one result for each rank.
-  /// Waits.
+  /// Runs the task on all workers at once, as one group that can communicate. Waits; returns one result for
+  /// each rank.
   template <auto function>
   auto spmd(Task<function> task, const typename Task<function>::Input& input = {},
             const CallOptions& options = {}) const {
@@ -130,9 +130,9 @@ class Pool {
     return spmd(CallOptions{}, std::move(f));
   }
 
-  /// Runs the task once for each input, each in a group of options.workers (0: one), as many at a time as
-  /// there are workers; results in the order of inputs. Waits. The first failure cancels the others and is
-  /// thrown.
+  /// Runs the task once for each input, each in a group of options.workers (0: one). All workers are used at
+  /// the same time. Waits; returns the results in the order of the inputs. The first failure cancels the
+  /// others and is thrown.
   template <auto function>
   auto parfor(Task<function> task, const std::vector<typename Task<function>::Input>& inputs,
               const CallOptions& options = {}) const {
@@ -184,7 +184,7 @@ class Pool {
   static void wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all);
   static void cancel_all(const std::vector<AnyFuture>& futures, bool wait_for_all);
 
-  /// start(input) for each; when one cannot be started the others are cancelled.
+  /// start(input) for each; if one cannot be started, the others are cancelled.
   template <class Out, class In, class Start>
   std::vector<Future<Out>> start_each(const std::vector<In>& inputs, bool wait_for_all, Start&& start) const {
     std::vector<Future<Out>> futures;

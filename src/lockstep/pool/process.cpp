@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <string_view>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -51,19 +51,18 @@ StartedProcess start_worker_process(const std::vector<std::string>& environment)
 }
 
 std::string end_of(pid_t process) {
-  int status = 0;
   const auto until = std::chrono::steady_clock::now() + kEndingTime;
   bool killed = false;
   while (true) {
-    const pid_t got = ::waitpid(process, &status, WNOHANG);
-    if (got == process)
-      return killed ? "closed its connection and was ended" : launch::text_of_status(status);
-    if (got < 0 && errno != EINTR) return "ended";
+    if (const std::optional<launch::End> end = launch::try_wait_for_end(process)) {
+      if (!end->status) return "ended";
+      return killed ? "closed its connection and was ended" : launch::text_of_status(*end->status);
+    }
     if (!killed && std::chrono::steady_clock::now() >= until) {
       ::kill(process, SIGKILL);
       killed = true;
     } else if (std::chrono::steady_clock::now() >= until + kEndingTime) {
-      return "does not end";  // in a system call that nothing interrupts; its death signal waits for it
+      return "does not end";  // in a system call that nothing interrupts; the kernel kills it after the call
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -1,5 +1,5 @@
-// Workers that are processes: got and started by the crew's thread, which also does all talking with them. It
-// alone touches the members; other threads hand it commands.
+// Workers that are processes. The crew's thread starts them and does all communication with them. Only this
+// thread touches the members; other threads pass it commands.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};
-// Longer than this between two looks, the client itself did not run (Ctrl-Z, a busy machine): that is no
-// worker's silence.
+// If more time than this passes between two looks, the client itself did not run (Ctrl-Z, a busy machine), so
+// this silence is not a worker's.
 constexpr milliseconds kMostTick{250};
 constexpr milliseconds kClosingTime{2000};
 constexpr int64_t kMostFailedStarts = 3;
@@ -78,8 +78,8 @@ class ProcessCrew : public Crew {
   struct Command {
     size_t worker = 0;
     Frame frame;
-    int64_t begins = -1;  ///< the call that the worker gets with this
-    pid_t process = 0;    ///< for whom it is: not for the one that comes in its place
+    int64_t begins = -1;  ///< the call that begins on the worker with this command
+    pid_t process = 0;    ///< the process that it is for, not one that replaces it
   };
   void give(Command command);
   void tell(size_t worker, Json header) { give({.worker = worker, .frame = {.header = std::move(header)}}); }
@@ -117,8 +117,8 @@ void ProcessCrew::prepare(Work& work) const {
   }
   work.input.bytes = tensor_bytes(work.input.tensors);
   if (work.input.bytes != nullptr) work.input.tensors.clear();
-  work.run = nullptr;  // it holds the input once more
-  // Refused here, and not when the call's turn comes: with room for what `begin` says beside the input.
+  work.run = nullptr;  // it holds the input too
+  // Refused here, and not when the call begins. Leaves room for what `begin` adds to the input.
   constexpr size_t kBeside = size_t{64} << 10;
   check_frame({.header = {{"input", work.input.fields}, {"beside", std::string(kBeside, ' ')}},
                .bytes = work.input.bytes});
@@ -197,7 +197,7 @@ void ProcessCrew::start_missing() {
     try {
       start(worker);
     } catch (const Error& error) {
-      // What is short now, as memory or processes, may be there at the next look.
+      // A shortage, for example of memory or processes, may be over at the next look.
       Member& member = members_[worker];
       member.gone = ++member.failed_starts >= kMostFailedStarts;
       if (member.gone) listener_.lost(worker, error, /*for_good=*/true);
@@ -283,8 +283,8 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
   listener_.ended(worker, call, {.error = std::move(error)});
 }
 
-// `how` is empty for a process that went by itself. Another one takes its place after all members were looked
-// after, for starting takes time, and nobody's loss is told late because of it.
+// `how` is empty for a process that ended without being asked to. It is replaced after all members were
+// looked after, because starting takes time and no loss should be reported late because of it.
 void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   Member& member = members_[worker];
   if (!how.empty()) ::kill(member.process, SIGKILL);

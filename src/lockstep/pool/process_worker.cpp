@@ -1,5 +1,5 @@
-// A worker process has two threads: the main one does orders, the other one talks with the client, so that a
-// long task does not look dead.
+// A worker process has two threads. The main thread executes orders, and the other one communicates with the
+// client, so that a long task does not look dead.
 #include "lockstep/pool/internal/process_worker.h"
 
 #include <array>
@@ -37,7 +37,7 @@ struct ProcessJob {
   Frame frame;
   int64_t call;
   std::stop_source stop;
-  std::stop_source asked;  ///< to end by itself
+  std::stop_source asked;  ///< requested by Future::ask_to_stop
   Credits credits;
   explicit ProcessJob(Frame begin)
       : frame(std::move(begin)),
@@ -47,7 +47,7 @@ struct ProcessJob {
   }
 };
 
-// Checked here, on the task's own thread, so that what cannot be sent is the task's error.
+// Checked here, on the task's own thread, so that a value that cannot be sent is the task's error.
 Frame frame_of(const char* kind, int64_t call, Packet packet) {
   Frame frame{.header = {{"kind", kind}, {"call", call}, {"value", std::move(packet.fields)}},
               .bytes = tensor_bytes(packet.tensors)};
@@ -71,7 +71,7 @@ std::unique_ptr<comm::Communicator> communicator_for(ProcessJob& job) {
   const auto gpus = header.at("gpus").get<std::vector<int64_t>>();
   const std::set<int64_t> distinct(gpus.begin(), gpus.end());
   if (distinct.contains(-1) || distinct.size() < gpus.size())
-    return host;  // NCCL links no two processes on one GPU
+    return host;  // NCCL does not link two processes on one GPU
   const std::shared_ptr<comm::Communicator> shared = std::move(host);
   auto link = comm::link_gpus_at_first_use(shared, gpu_of(header), options);
   return comm::make_gpu_communicator({shared, std::move(link)}, options);
@@ -104,14 +104,14 @@ class ProcessWorker {
   const TaskTable& tasks_;
   const ClientLoss at_loss_;
   const std::shared_ptr<SharedThings> shared_ = std::make_shared<SharedThings>();
-  Channel channel_;  ///< the talking thread's
+  Channel channel_;  ///< used by the communicating thread
   const Descriptor wake_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<ProcessJob>> jobs_;  ///< the first one is being done
+  std::deque<std::shared_ptr<ProcessJob>> jobs_;  ///< the first one is being executed
   std::vector<Frame> outbox_;
   bool closing_ = false;   ///< the client said so
-  bool finished_ = false;  ///< the main thread has nothing more to say
+  bool finished_ = false;  ///< the main thread has nothing more to send
 };
 
 void ProcessWorker::run() {
@@ -120,7 +120,7 @@ void ProcessWorker::run() {
   std::thread talking([this] { talk(); });
   while (const auto job = next_job()) {
     Frame answer = perform(*job);
-    std::fflush(nullptr);  // what the task printed stands there before its result
+    std::fflush(nullptr);  // so that what the task printed appears before its result
     {
       const std::lock_guard lock(mutex_);
       jobs_.pop_front();
@@ -246,7 +246,7 @@ void ProcessWorker::obey(Frame frame) {
     closing_ = closing_ || close;
     changed_.notify_all();
   }
-  // Without the lock: a stop runs what the task has hung on its token.
+  // Without the lock: a stop runs callbacks that a task has registered with its token.
   for (const auto& job : meant) {
     if (kind == "credit") job->credits.give(1);
     if (kind == "ask_to_stop") job->asked.request_stop();

@@ -18,7 +18,7 @@
 namespace lockstep::pool {
 namespace {
 
-// 0 for what is no number, which is nobody's client.
+// 0 for a text that is no number, which is never the id of a client.
 pid_t process_in(const char* text) {
   pid_t process = 0;
   std::from_chars(text, text + std::strlen(text), process);
@@ -39,7 +39,7 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
   const comm::Waiting waiting{
       .tell = [&](const std::string& what) { std::fprintf(stderr, "%s: %s\n", name.c_str(), what.c_str()); }};
   std::setvbuf(stdout, nullptr, _IOLBF,
-               BUFSIZ);  // who reads through a launcher or a pipe sees each line when it is said
+               BUFSIZ);  // a reader of a pipe or a launcher sees each line at once
   std::optional<comm::Launch> launch;
   try {
     if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {

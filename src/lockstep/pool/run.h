@@ -1,5 +1,5 @@
-// The main of a program that has tasks, and leaves training on pools of processes to them; else that of
-// train/run.h:
+// The main function of a program that has tasks but does not train on pools of processes; for training use
+// train/tasks/run.h:
 //
 //   int main(int argc, char** argv) { return run(argc, argv, {digits_task}, client); }
 #pragma once
@@ -16,11 +16,12 @@ namespace lockstep::pool {
 /// See run.
 int run_program(int argc, char** argv, const TaskTable& tasks, const std::function<int(Session&)>& client);
 
-/// Becomes a worker when the program was started as one; else calls client(session), an int or void function,
-/// and gives the exit status. Under a launcher (torchrun, mpirun, srun, lockstep run; see comm/launcher.h)
-/// rank 0 calls the client, and the ranks are the workers of its pools. What the client throws is printed on
-/// standard error, and the status is 2 for what was typed, 1 for the rest. Standard output is then written
-/// line by line, also into a pipe. Call it first and once: a worker is to do nothing else.
+/// Becomes a worker if the program was started as one; otherwise calls client(session), an int or void
+/// function, and returns the exit status. Under a launcher (torchrun, mpirun, srun, lockstep run; see
+/// comm/launcher.h) rank 0 calls the client, and the ranks are the workers of its pools. What the client
+/// throws is printed on standard error, and the status is 2 for what was typed, 1 for everything else.
+/// Standard output is then written line by line, also to a pipe. Call it first and once: a worker must do
+/// nothing else.
 template <std::invocable<Session&> Client>
 int run(int argc, char** argv, const TaskTable& tasks, Client client) {
   return run_program(argc, argv, tasks, [&](Session& session) {

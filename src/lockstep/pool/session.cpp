@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kLeastSilence{1000};  // four beats
 constexpr std::chrono::milliseconds kLongestWait =
     std::chrono::hours(24 * 365);  // clocks count nanoseconds, and overflow after 292 years
 
-// Throws unless each is there, once.
+// Throws unless each one exists and is named once.
 void check_gpus(const std::vector<int64_t>& wanted, const device::Inventory& machine) {
   std::vector<std::string> there;
   for (const device::Gpu& gpu : machine.gpus)

@@ -1,4 +1,4 @@
-// What the tasks of one process share, such as images that were decoded.
+// What the tasks of one process share, for example decoded images.
 #pragma once
 
 #include <map>
@@ -8,10 +8,10 @@
 
 namespace lockstep::pool {
 
-/// One object of each type that was asked for. Any thread may call any member.
+/// One object of each type that was requested. Any thread may call any member.
 class SharedThings {
  public:
-  /// The object of type T, made without arguments when it is first asked for.
+  /// The object of type T, made without arguments when it is first requested.
   template <class T>
   std::shared_ptr<T> get() {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Tasks: plain functions with a name. The name is what travels to another process, for a function cannot.
+// Tasks: plain functions with a name. The name is sent to another process, because a function cannot be.
 #pragma once
 
 #include <string_view>
@@ -67,10 +67,10 @@ constexpr Task<function> task(std::string_view name) {
 struct AnyTask {
   std::string_view name;
   Packet (*run)(Worker&, const Packet&);
-  void (*check)();  ///< throws when its structs cannot travel
+  void (*check)();  ///< throws if its structs cannot be sent
 
   template <auto function>
-  AnyTask(const Task<function>& task)  // NOLINT: to be listed in braces
+  AnyTask(const Task<function>& task)  // NOLINT: implicit, for lists in braces
       : name(task.name), run(Task<function>::run), check([] {
           check_travels<typename Task<function>::Input>();
           check_travels<typename Task<function>::Travelling>();
@@ -82,7 +82,7 @@ using TaskTable = std::vector<AnyTask>;
 /// The task of this name. Throws not_found with the nearest name.
 const AnyTask& find_task(const TaskTable& tasks, std::string_view name);
 
-/// Throws for tasks of one name and for structs that cannot travel.
+/// Throws if two tasks have one name or a struct cannot be sent.
 void check_tasks(const TaskTable& tasks);
 
 }  // namespace lockstep::pool

@@ -1,5 +1,5 @@
-// What the tests of pools run on their workers, and the session that they share: pool_test_main.cpp has the
-// main, for the program is its own worker.
+// The tasks of the tests of pools, and the session that they share. pool_test_main.cpp has the main function,
+// because the program is its own worker.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// main's, for all tests of the program.
+/// main sets it, for all tests of the program.
 inline Session* session = nullptr;
 
 enum class Mood { calm, wild };
@@ -134,7 +134,7 @@ inline Number nap(Worker& worker, const Number& seconds) {
   return seconds;
 }
 
-/// Until a file of that name is there.
+/// Waits until a file of that name exists.
 struct Signal {
   std::string path{};
   static constexpr auto describe = [](auto& self, auto&& field) { field("path", self.path, ""); };
@@ -145,7 +145,7 @@ inline Signal await_file(Worker& worker, const Signal& signal) {
   return signal;
 }
 
-// Does not look at its stop token.
+// Ignores its stop token.
 inline Number sleep_tight(Worker&, const Number& seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds.value));
   return seconds;
@@ -183,7 +183,7 @@ inline Number all_weights(Worker& worker, const Number& seed) {
   return {weights.sum().item<double>()};
 }
 
-// Counts steps until the client asks; the ranks agree on the last one.
+// Counts steps until the client asks it to stop; the ranks agree on the last one.
 inline Place until_asked(Worker& worker) {
   Place place{worker.rank(), worker.size(), 0};
   while (!worker.comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_)) {
@@ -196,7 +196,7 @@ inline Place until_asked(Worker& worker) {
 constexpr std::array<const char*, 7> kCollectives{"barrier",    "all_reduce", "broadcast",  "gather",
                                                   "all_gather", "cat",        "reduce_tree"};
 
-// Round and round in one of these until somebody ends it.
+// Repeats one of these until it is ended.
 inline void circle(Worker& worker, const Fate& fate) {
   const at::Tensor large = at::ones({400'000});
   for (int round = 0; round < 1'000'000; ++round) {
@@ -243,8 +243,7 @@ constexpr auto circle_task = task<circle>("circle");
 constexpr auto die_task = task<die>("die");
 constexpr auto variable_task = task<variable>("variable");
 
-/// A session for each kind, so that a pool of processes outlives a test of threads and need not be started
-/// again.
+/// A session for each kind, so that a test of threads does not close the pool of processes.
 inline Session& session_for(PoolKind kind) {
   static Session threads;
   return kind == PoolKind::threads ? threads : *session;

@@ -26,7 +26,7 @@ namespace {
 struct ThreadJob {
   Order order;
   std::stop_source stop;
-  std::stop_source asked;  ///< to end by itself
+  std::stop_source asked;  ///< requested by Future::ask_to_stop
   Credits credits;
   std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
   explicit ThreadJob(Order given) : order(std::move(given)), credits(order.credits) {
@@ -117,7 +117,7 @@ void ThreadCrew::credit(size_t worker, int64_t call) {
 
 void ThreadCrew::serve(size_t worker) {
   at::set_num_threads(
-      1);  // the cores are for the workers; and so the bits are those of a process, which does the same
+      1);  // the cores are for the workers; and the bits are those of a process, which does the same
   while (true) {
     std::unique_lock lock(mutex_);
     Seat& seat = seats_[worker];
@@ -159,7 +159,7 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
   std::unique_ptr<comm::Communicator> comm;
   const auto deliver = [&](Packet packet) {
     job.credits.take(job.stop.get_token());
-    // The task may go on to change them while the handler reads.
+    // The task may change them while the handler reads.
     for (auto& [name, tensor] : packet.tensors) tensor = tensor.clone();
     listener_.sent(worker, order.call, std::move(packet));
   };

@@ -1,4 +1,4 @@
-// What a call does, without its types.
+// The work of a call, without its types.
 #pragma once
 
 #include <any>
@@ -13,8 +13,8 @@ class Worker;
 
 /// The same for all ranks of a call.
 struct Work {
-  std::string name;  ///< the task's, by which another process finds it; for a lambda, how messages call it
-  Packet input;      ///< the task's
+  std::string name;  ///< the task's, by which another process finds it; of a lambda, for messages
+  Packet input;      ///< the task's input
   std::function<std::any(Worker&)> run;  ///< in this process
   bool is_task = false;                  ///< false for a lambda, which no other process can find
 };

@@ -1,4 +1,4 @@
-// What a task sees of where it runs.
+// What a task knows about the worker that runs it.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace lockstep::pool {
 
-/// One rank of the group on which a task runs, be it a thread or a process. For the thread that runs the
-/// task, but for stop_token, stop_asked and send.
+/// One rank of the group on which a task runs, a thread or a process. To be used by the thread that runs the
+/// task, except stop_token, stop_asked and send, which any thread may call.
 class Worker {
  public:
-  /// What a pool gives each of its workers.
+  /// What a pool gives to each of its workers.
   struct Membership {
     comm::Communicator& comm;
     std::stop_token stop{};
-    std::stop_token asked{};  ///< to end by itself
-    int64_t index = 0;        ///< in the pool
+    std::stop_token asked{};  ///< requested by Future::ask_to_stop
+    int64_t index = 0;        ///< index in the pool
     at::Device device = at::kCPU;
-    std::function<void(Packet)> deliver{};  ///< empty when the call has no DataQueue
+    std::function<void(Packet)> deliver{};  ///< empty if the call has no DataQueue
     std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
     bool same_process = true;  ///< all ranks of the group are threads of this process
   };
@@ -36,37 +36,37 @@ class Worker {
 
   int64_t rank() const { return membership_.comm.rank(); }
   int64_t size() const { return membership_.comm.size(); }
-  /// Which part of the work is this rank's: part_of(total, size, rank), or a MiniBatchQueue's share.
+  /// This rank's part of the work: part_of(total, size, rank), or the share of a MiniBatchQueue.
   Share share() const { return membership_.comm.share(); }
-  /// Where every worker of the group has a GPU, tensors on these GPUs go from GPU to GPU.
+  /// If every worker of the group has a GPU, tensors on these GPUs go from GPU to GPU.
   comm::Communicator& comm() const { return membership_.comm; }
-  /// Requested when the call is cancelled, another rank has failed, or the pool closes; a long task looks at
-  /// it now and then.
+  /// Requested when the call is cancelled, another rank has failed, or the pool closes. A long task should
+  /// check it regularly.
   std::stop_token stop_token() const { return membership_.stop; }
-  /// Whether the task is to end soon by itself and give its result: the client has asked
-  /// (Future::ask_to_stop), or the stop is requested. Ranks of a group may see it in different steps; they
-  /// agree by comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
+  /// Whether the task should end soon and return its result: the client has asked (Future::ask_to_stop), or
+  /// the stop is requested. Ranks of a group may see it in different steps; they agree by
+  /// comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).
   bool stop_asked() const { return membership_.asked.stop_requested() || membership_.stop.stop_requested(); }
-  /// Requested when the client asks; not when the stop is.
+  /// Requested when the client asks (Future::ask_to_stop), but not by the stop.
   std::stop_token asked_token() const { return membership_.asked; }
   /// The GPU of this worker (PoolOptions::gpus), else the CPU.
   at::Device device() const { return membership_.device; }
-  /// Which worker of the pool this is, on which machine, with which GPU: MATLAB's gpuDevice.
+  /// Which worker of the pool this is, on which machine, with which GPU; MATLAB's gpuDevice.
   WorkerInfo info() const {
     return make_worker_info(membership_.index,
                             membership_.device.is_cpu() ? -1 : int64_t{membership_.device.index()});
   }
 
-  /// Whether all ranks of the group are threads of one process, which can then share what lies in memory.
+  /// Whether all ranks of the group are threads of one process, which can share memory.
   bool same_process() const { return membership_.same_process; }
-  /// The one object of this type that the tasks of this process share, made when it is first asked for. It
+  /// The one object of this type that the tasks of this process share, made when it is first requested. It
   /// lives as long as the pool.
   template <class T>
   std::shared_ptr<T> shared() const {
     return membership_.shared->get<T>();
   }
 
-  /// The worker whose task the calling thread runs; null on any other thread, also on those that a task
+  /// The worker whose task the calling thread runs; null on any other thread, also on threads that a task
   /// starts.
   static const Worker* current();
   /// Makes a worker the current one of this thread while it lives.
@@ -78,9 +78,9 @@ class Worker {
     Scope& operator=(const Scope&) = delete;
   };
 
-  /// Sends a value to the call's DataQueue. Values of one rank arrive in order. Waits while as many as the
-  /// queue's capacity are on their way. Any thread. Throws cancelled after a stop, invalid_option when the
-  /// call has no queue.
+  /// Sends a value to the call's DataQueue. Values of one rank arrive in order. Waits while the queue's
+  /// capacity of values is on its way. Any thread. Throws cancelled after a stop, invalid_option if the call
+  /// has no queue.
   template <Described Value>
   void send(const Value& value) {
     deliver(pack(value));

@@ -1,4 +1,4 @@
-// What is known of one worker of a pool.
+// Information about one worker of a pool.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,14 @@
 
 namespace lockstep::pool {
 
-/// As it is now. A task may return it.
+/// The current state. A task may return it.
 struct WorkerInfo {
   int64_t index = 0;    ///< in the pool, from 0
-  int64_t process = 0;  ///< the client's own for a pool of threads
+  int64_t process = 0;  ///< for a pool of threads, the client's
   bool ready = false;   ///< false while a process starts
   bool busy = false;
-  std::string host{};      ///< the name of its machine
-  int64_t gpu = -1;        ///< the index of the GPU that it computes on, as device::gpus() lists it; -1: it
-                           ///< computes on the CPU
+  std::string host{};      ///< name of its machine
+  int64_t gpu = -1;        ///< index of its GPU, as in device::gpus(); -1: it computes on the CPU
   std::string gpu_name{};  ///< e.g. "NVIDIA H200"
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("index", self.index, "in the pool");
@@ -27,7 +26,7 @@ struct WorkerInfo {
   };
 };
 
-/// Of a worker that is busy in this process.
+/// The information for a busy worker in this process.
 WorkerInfo make_worker_info(int64_t index, int64_t gpu);
 
 }  // namespace lockstep::pool

@@ -21,9 +21,9 @@ constexpr auto kLineInterval = std::chrono::seconds(2);
 constexpr auto kFeatureInterval = std::chrono::seconds(10);
 constexpr int kPlotHeight = 14;
 constexpr int kEcho =
-    2;  // columns: "^C", which the terminal writes behind what is drawn, and which must not fold it
+    2;  // columns of "^C", which the terminal prints after the drawing and which must not wrap the line
 
-/// True at most once an interval.
+/// True at most once in an interval.
 class Pace {
  public:
   explicit Pace(Clock::duration interval) : interval_(interval) {}
@@ -75,7 +75,7 @@ class Progress final : public View {
 
   void finish() override {
     if (ended_) return;
-    // No end was told, so an error is about to be: what was reached stays on the screen.
+    // Without the event "end" an error will follow: what was drawn stays on the screen.
     if (terminal_.interactive() && drawing_)
       terminal_.draw_block(
           {status_bar(history_.status(), terminal_.size().columns - kEcho, terminal_.colour())});
@@ -84,7 +84,7 @@ class Progress final : public View {
   }
 
  private:
-  // What was chosen without being asked for is told before it takes an hour.
+  // What was chosen automatically is told before the run spends an hour on it.
   void show_plan(const io::Event& event) {
     const auto figure = [&](const char* name) { return std::llround(io::number(event, name, 0)); };
     const std::string count =
@@ -105,7 +105,7 @@ class Progress final : public View {
     if (!text.empty()) print(text, Tint::dim);
   }
 
-  // Before the first step, on a terminal where the bar will be.
+  // Before the first step, on a terminal, in the place of the bar.
   void show_features(const io::Event& event) {
     const auto figure = [&](const char* name) {
       return with_commas(std::llround(io::number(event, name, 0)));
@@ -133,7 +133,7 @@ class Progress final : public View {
     redraw();
   }
 
-  // One step's own figures instead of smoothed ones.
+  // The figures of the single step, not smoothed.
   Status status_of(const io::Event& step) const {
     Status status = history_.status();
     status.loss = io::number(step, "loss");
@@ -166,7 +166,7 @@ class Progress final : public View {
     print_row(row);
   }
 
-  // An epoch that ends without a validation has its row too.
+  // An epoch that ends without a validation also has a row.
   void close_epoch_before(const io::Event& event) {
     if (unvalidated_epoch_ == 0 || event.epoch <= unvalidated_epoch_) return;
     print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
@@ -265,7 +265,7 @@ class Progress final : public View {
   std::vector<Line> plot_;
   int plot_columns_ = 0;
   int table_columns_ = 0;
-  int64_t unvalidated_epoch_ = 0;  // the epoch of the last step, when no validation has followed it
+  int64_t unvalidated_epoch_ = 0;  // the epoch of the last step, if no validation has followed it
   bool drawing_ = false;
   bool ended_ = false;
 };

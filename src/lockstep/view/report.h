@@ -1,4 +1,4 @@
-// The report of a run: one HTML page with all that it shows inside.
+// The report of a run: one self-contained HTML page.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace lockstep::view {
 
-/// A sample that was answered wrongly.
+/// A sample that was classified wrongly.
 struct ReportMistake {
   std::string source;
   std::string truth;
   std::string answer;
-  double score = 0;        ///< of the answer
-  double truth_score = 0;  ///< of the true class
+  double score = 0;        ///< score of the answer
+  double truth_score = 0;  ///< score of the true class
   std::string image_type;  ///< e.g. "image/png"
-  std::string image;       ///< the file's bytes; empty: a table has the sample instead
-  bool tiny = false;       ///< so few pixels that each is shown as a square
+  std::string image;       ///< the file's bytes; empty: the page has a table row for the sample
+  bool tiny = false;       ///< so few pixels that each one is shown as a square
 };
 
-/// How the network did on labelled samples.
+/// The network's results on labelled samples.
 struct Judgement {
-  std::string samples;  ///< what they are, in words: "1,000 held-out images of digits"
+  std::string samples;  ///< the samples in words: "1,000 held-out images of digits"
   std::string noun = "images";
   double accuracy = 0;
   double loss = 0;
   std::vector<std::string> classes;
   ConfusionMatrix confusion;
   int64_t mistake_count = 0;
-  std::vector<ReportMistake> mistakes;  ///< the worst of them, in that order
+  std::vector<ReportMistake> mistakes;  ///< the worst of them, the worst first
   std::string all_mistakes;             ///< the command that lists all of them
 };
 
@@ -42,12 +42,12 @@ struct Report {
   std::string weights_hash;  ///< sixteen digits, or empty
   bool judged = false;
   Judgement judgement;
-  std::string not_judged;             ///< why not
-  std::vector<std::string> warnings;  ///< beside those that the run gave
+  std::string not_judged;             ///< why it was not tested
+  std::vector<std::string> warnings;  ///< in addition to those of the run
 };
 
-/// A page that needs nothing from elsewhere: no script, no font, no address but data in itself. What comes
-/// from files' names and from the run is escaped.
+/// A page that loads nothing: no script, no font, and no address but data in the page. Text from file names
+/// and from the run is escaped.
 std::string report_page(const Report& report);
 
 }  // namespace lockstep::view

@@ -11,7 +11,7 @@
 namespace lockstep::view {
 namespace {
 
-// Without scripts and with no address to load from, a name that got through as markup could still do nothing.
+// Without scripts and addresses to load from, even a name that was taken as markup could do nothing.
 constexpr const char* kHead = R"(<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -47,7 +47,7 @@ std::string page_title(const History& history) {
 
 std::string small_percent(double share) { return fixed(100 * share, 2) + "<small>&nbsp;%</small>"; }
 
-// `value` is markup; nothing where a number is not known.
+// `value` is markup; empty if the number is not known.
 std::string figure(std::string_view name, double number, const std::string& value,
                    std::string_view more = {}) {
   if (!std::isfinite(number)) return "";

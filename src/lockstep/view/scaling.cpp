@@ -15,9 +15,9 @@ constexpr double kAccuracyHeight = 320;
 constexpr double kRateTop = kTop + kAccuracyHeight + 84;
 constexpr double kPanelRateHeight = 200;
 constexpr double kHeight = kRateTop + kPanelRateHeight + 56;
-constexpr double kMinutes = 300;  // seconds from which on the axis is in minutes
+constexpr double kMinutes = 300;  // seconds from which the axis is in minutes
 constexpr size_t kMostPlaces = 1000;
-// Of the smoothing window, in logged steps.
+// Length of the smoothing window, in logged steps.
 constexpr double kPlaces = 60;
 constexpr double kLeastWindow = 5;
 constexpr double kMostWindow = 200;
@@ -121,7 +121,7 @@ void ScalingRun::add(const io::Event& event) {
                     .images_per_second = io::number(event, "images_per_second")});
 }
 
-// Over logged steps, as the curves of the run itself.
+// Over logged steps, like the curves of the run itself.
 std::vector<double> ScalingRun::smoothed_accuracy() const {
   Smoother smoother(std::clamp(static_cast<double>(steps_.size()) / kPlaces, kLeastWindow, kMostWindow));
   std::vector<double> result;

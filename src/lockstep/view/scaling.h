@@ -1,5 +1,5 @@
-// The same training with several numbers of workers, side by side: smoothed accuracy against time, and images
-// a second.
+// Compares the same training with several numbers of workers: smoothed accuracy against time, and images a
+// second.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class ScalingRun {
  public:
   explicit ScalingRun(int64_t workers) : workers_(workers) {}
 
-  /// In the order in which the run says them.
+  /// Events must come in the order of the run.
   void add(const io::Event& event);
 
   int64_t workers() const { return workers_; }
@@ -29,17 +29,15 @@ class ScalingRun {
     double accuracy = 0;
     double images_per_second = 0;
   };
-  const std::vector<Step>& steps() const { return steps_; }  ///< those that the run logs
-  std::vector<double> smoothed_accuracy() const;             ///< of each of them
-  double seconds() const { return seconds_; }                ///< to its last event
+  const std::vector<Step>& steps() const { return steps_; }  ///< the steps that the run logs
+  std::vector<double> smoothed_accuracy() const;             ///< one for each step
+  double seconds() const { return seconds_; }                ///< until its last event
   double images_per_second() const {
     return images_per_second_;
-  }  ///< over all steps but the first; 0 before the end
-  const std::string& weights() const {
-    return weights_;
-  }  ///< hash of the last weights; empty before there is one
+  }  ///< over all steps except the first; 0 before the end
+  const std::string& weights() const { return weights_; }  ///< hash of the last weights; empty before the end
 
-  /// When the smoothed accuracy of training first was so high.
+  /// When the smoothed accuracy of training first reached this value.
   std::optional<double> seconds_to(double accuracy) const;
 
  private:
@@ -55,7 +53,7 @@ class ScalingRun {
 std::string scaling_csv(const std::vector<ScalingRun>& runs);
 
 /// Above: a curve of smoothed accuracy against time for each run. Below: images a second against workers, and
-/// what they would be were each worker as fast as the first run's.
+/// the line for workers that are each as fast as the first run's.
 std::string scaling_svg(const std::vector<ScalingRun>& runs, const std::string& title);
 
 }  // namespace lockstep::view

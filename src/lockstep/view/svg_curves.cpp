@@ -1,4 +1,4 @@
-// Draws a run's curves as one SVG file that a browser shows without anything else.
+// Draws the curves of a run as one self-contained SVG file.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -162,7 +162,7 @@ namespace {
 class SvgCurves final : public View {
  public:
   explicit SvgCurves(const std::filesystem::path& run_folder) : path_(io::RunPaths{run_folder}.curves()) {
-    // A resumed run's curves begin where the run began.
+    // The curves of a resumed run begin where the run began.
     if (io::next_attempt(run_folder) == 0) return;
     for (const io::Event& event : io::read_events(run_folder)) history_.add(event);
   }
@@ -179,8 +179,8 @@ class SvgCurves final : public View {
   }
 
  private:
-  // Renamed into place, so that nobody sees half of it; not synced, for it can be drawn again from the event
-  // log.
+  // Renamed into place, so that no reader sees half a file. Not synced, because it can be drawn again from
+  // the event log.
   void write(std::chrono::steady_clock::time_point now) {
     last_write_ = now;
     changed_ = false;

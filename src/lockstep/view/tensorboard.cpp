@@ -1,4 +1,5 @@
-// Event files that TensorBoard reads: records of protobuf messages, few enough kinds to be written by hand.
+// Event files that TensorBoard reads: records of protobuf messages, of so few kinds that they are written by
+// hand.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -126,7 +127,7 @@ class TensorBoard final : public View {
   void finish() override { flush(); }
 
  private:
-  // Makes TensorBoard drop what an earlier attempt said of this step and later ones.
+  // Makes TensorBoard drop what an earlier attempt wrote for this step and later ones.
   void forget_from(const io::Event& event) {
     const std::string session = Message().varint(kSessionStatus, kSessionStart).data();
     append_record(pending_, Message()

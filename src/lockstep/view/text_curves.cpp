@@ -56,7 +56,7 @@ std::vector<Line> draw_curves(const History& history, int width, int height, boo
   int panel_width = std::min(beside ? (width - 2) / 2 : width, kWidestPanel);
   int panel_height = beside ? height - 1 : (height - 1) / 2;
   std::vector<TextPanel> panels = panels_of(history, panel_width, panel_height);
-  // Where only one of two fits, accuracy says more.
+  // If only one of the two fits, accuracy is more useful.
   if (!beside && panel_height < kLeastPanelHeight && panels.size() == 2) panels.pop_back();
   if (panels.size() == 1) {
     panel_width = std::min(width, kWidestPanel);

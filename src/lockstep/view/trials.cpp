@@ -21,7 +21,7 @@ constexpr int kWidestName = 24;
 constexpr int kWidestCurve = 24;
 constexpr int kLeastFigures = 26;  // columns that the figures need beside name and curve
 
-// One character for each stretch of steps: how high its last accuracy is, from 0 to 1.
+// One character for each stretch of steps: its last accuracy as a height, from 0 to 1.
 Line curve_of(const History& history, int width, bool colour) {
   static constexpr std::array<const char*, 8> kHeights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const auto points = history.smooth_accuracy.points();
@@ -140,7 +140,7 @@ struct Trials::State {
     if (terminal.interactive() && Clock::now() - drawn >= kTrialsRedrawInterval) redraw();
   }
 
-  // A trial that was told to end is a line that stays.
+  // A trial that has ended is a line that stays.
   void end(const ShownTrial& ended, const io::Event& event) {
     const std::string words = end_in_words(event, ended.history);
     const Line line = terminal.interactive() ? with_curve(ended).add(words) : head(ended).add(words);

@@ -1,4 +1,4 @@
-// Many trainings at once on one terminal: a progress line and a curve for each.
+// Several trainings on one terminal: a progress line and a curve for each.
 #pragma once
 
 #include <cstdio>
@@ -9,18 +9,18 @@
 
 namespace lockstep::view {
 
-/// On a terminal the trials under way are a block of lines that is redrawn; a trial that ends leaves its line
-/// above. Elsewhere a line for each validation and each end. One thread at a time. Nothing is hidden or moved
-/// that an interrupted program would have to restore.
+/// On a terminal the running trials are a block of lines that is redrawn; when a trial ends, its line stays
+/// above the block. Elsewhere it prints a line for each validation and each end. One thread at a time. It
+/// never hides the cursor or changes the terminal, so an interrupted program need not restore anything.
 class Trials {
  public:
   explicit Trials(std::FILE* out);
   Trials(const Trials&) = delete;
   Trials& operator=(const Trials&) = delete;
-  /// What is on the screen stays.
+  /// What is on the screen stays there.
   ~Trials();
 
-  /// An event of the trial of this name, which appears with its first event.
+  /// An event of the trial of this name. A trial appears with its first event.
   void show(const std::string& name, const io::Event& event);
 
  private:

@@ -1,5 +1,5 @@
-// Readers of events that show a run: terminal progress, curves as text and SVG, TensorBoard files, the timing
-// table.
+// Readers of events that show a run: progress on the terminal, curves as text and SVG, TensorBoard files, the
+// timing table.
 #pragma once
 
 #include <cstdio>
@@ -28,8 +28,8 @@ struct ProgressOptions {
   bool averages = false;  ///< a line for every average event
 };
 
-/// Progress on `out`: a redrawn bar when it is a terminal, lines (at most one in two seconds, and each
-/// validation) when it is not.
+/// Progress on `out`: a redrawn bar if it is a terminal, otherwise lines (at most one in two seconds, and one
+/// for each validation).
 std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options);
 
 /// RUN/curves.svg: loss, accuracy and learning rate against steps; rewritten (atomically) at most every two

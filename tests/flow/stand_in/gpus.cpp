@@ -1,8 +1,8 @@
-// Stands in for the CUDA plug-in where a test has no GPUs: four GPUs whose tensors lie on the CPU, so that
-// all that is not CUDA itself runs as on a machine with four. Between processes their messages are files in
-// $TMPDIR; how many bytes a rank sent is added to the file $STAND_IN_LINK_LOG where that is set. JPEGs are
-// decoded by libjpeg's quick ways at full size, which no --decode on the CPU does; where
-// $STAND_IN_WITHOUT_NVJPEG is set they are not.
+// Stands in for the CUDA plug-in in tests without GPUs: four GPUs whose tensors are on the CPU, so that
+// everything except CUDA itself runs as on a machine with four GPUs. Between processes their messages are
+// files in $TMPDIR; the number of bytes that a rank sent is added to the file $STAND_IN_LINK_LOG if that is
+// set. JPEGs are decoded by libjpeg's quick methods at full size, which no --decode on the CPU does; if
+// $STAND_IN_WITHOUT_NVJPEG is set they are not decoded.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>

@@ -8,9 +8,10 @@ namespace lockstep::comm {
 
 constexpr std::chrono::milliseconds kBeat{500};
 constexpr int kMostSilentBeats =
-    8;  // counted, not timed: who was stopped together with the others has missed as many as they
+    8;  // counted, not timed: a process that was stopped together with the others has missed the same number
 
-/// When the next one is due: regularly, and once, not often, after a time in which this process did not run.
+/// When the next sign of life is due: regularly, and only once after a time in which this process did not
+/// run.
 inline std::chrono::steady_clock::time_point after_beat(std::chrono::steady_clock::time_point due) {
   return std::max(due + kBeat, std::chrono::steady_clock::now());
 }

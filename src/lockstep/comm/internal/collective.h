@@ -1,5 +1,5 @@
-// What the calls of a group have in common, whichever way the ranks reach each other: what each says about
-// its call, whether the calls fit together, and tensors as rows of bytes.
+// What all communicators share: how a rank announces its call, whether the announced calls fit together, and
+// tensors as rows of bytes.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace lockstep::comm {
 enum class Collective : uint32_t { barrier = 1, all_reduce, broadcast, gather, reduce_tree };
 const char* name_of_collective(uint32_t collective);
 
-/// Until when a call waits, and what ends it before.
+/// How long a call waits, and what ends it earlier.
 struct Deadline {
   using Clock = std::chrono::steady_clock;
   Clock::time_point time;
@@ -41,18 +41,18 @@ std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const 
 inline constexpr const char* kLateHint =
     "is there a branch that only some ranks take, or one that is much slower?";
 
-/// Throws invalid_option for a rank that is not there.
+/// Throws invalid_option if there is no such rank.
 void check_root(int64_t root, int64_t size);
 
-/// Of a rank's part of a tree, and of a tensor to gather. Throw internal and invalid_option where there is no
-/// telling.
+/// Announce a rank's part of a tree, and a tensor to gather. Throw internal and invalid_option if that is
+/// impossible.
 Announcement announcement_of(const std::vector<Node>& nodes, int64_t shard_count);
 Announcement announcement_of(const at::Tensor& gathered, int64_t root);
 
-/// An empty tensor for what a rank announced to gather.
+/// An empty tensor of the size that a rank announced to gather.
 at::Tensor room_for(const Announcement& gathered);
 
-/// Why ranks cannot make their calls together; empty where they can. Rank 0's call counts.
+/// Why the ranks' calls do not fit together; empty where they do. Rank 0's call counts as the right one.
 struct Misfit {
   std::string why;
   const char* hint =
@@ -63,13 +63,13 @@ Misfit misfit_of(int64_t size, const std::function<const Announcement&(int64_t r
 /// Names a shard that is on no rank or on several; empty where there is none.
 std::string misplaced_shard(const std::vector<Announcement>& said, int64_t shard_count);
 
-/// A list of tensors as one row of bytes: contiguous on the CPU, and written back afterwards where they are
-/// not.
+/// A list of tensors as one row of bytes: contiguous on the CPU, and written back afterwards if it was
+/// copied.
 class FlatList {
  public:
   explicit FlatList(std::vector<at::Tensor> tensors);
   int64_t elements() const { return elements_; }
-  /// The row itself where it is one tensor, else null.
+  /// The row itself if it is one tensor, else null.
   std::byte* only() const {
     return flat_.size() == 1 ? static_cast<std::byte*>(flat_.front().data_ptr()) : nullptr;
   }
@@ -87,12 +87,12 @@ class FlatList {
   int64_t elements_ = 0;
 };
 
-/// The list cut by type, in the order in which types first stand in it: the same on every rank whose list is
-/// the same.
+/// The list split by type, in the order in which the types first appear. The result is the same on every rank
+/// that has the same list.
 std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> by_type(
     const std::vector<at::Tensor>& tensors);
 
-/// Who has which nodes of a tree, the same on every rank.
+/// Which rank has which nodes of a tree; the same on every rank.
 struct TreePlan {
   int64_t shard_count = 0;
   at::ScalarType type = at::kFloat;

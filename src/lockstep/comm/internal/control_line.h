@@ -1,5 +1,5 @@
-// What ranks on several hosts tell each other beside their calls: that they live, that they leave, and why
-// the group broke. A star of sockets around rank 0, with one thread at each rank.
+// What ranks on several hosts tell each other besides their calls: that they are alive, that they leave, and
+// why the group broke. A star of sockets around rank 0, with one thread in each rank.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@
 
 namespace lockstep::comm {
 
-/// Who is on the line.
+/// The members of the line.
 struct Members {
-  int64_t rank = 0;                ///< this one
+  int64_t rank = 0;                ///< this rank
   std::vector<std::string> names;  ///< of each rank, for messages: "rank 1 (process 17) on node-b"
-  std::string token;               ///< who does not know it is none of us
+  std::string token;               ///< a process that does not know it is not a member
 };
 
 /// Any thread may call any member.
@@ -31,14 +31,14 @@ class ControlLine {
   ControlLine(Members members, Descriptor socket, std::function<void()> broken);
   ControlLine(const ControlLine&) = delete;
   ControlLine& operator=(const ControlLine&) = delete;
-  /// Tells the others that this rank leaves, or why it failed, for a second at most.
+  /// Tells the others, for a second at most, that this rank leaves or why it failed.
   ~ControlLine();
 
   const std::string& name_of(int64_t rank) const { return members_.names[static_cast<size_t>(rank)]; }
 
   /// Breaks the group; the first reason stays.
   void fail(const std::string& reason);
-  /// Why the group is broken; empty while it is not. The second waits for it as long as this.
+  /// Why the group is broken; empty while it is not. The second waits up to this long for a reason.
   std::string failure() const;
   std::string failure_within(std::chrono::milliseconds time) const;
 
@@ -71,8 +71,8 @@ class ControlLine {
   std::vector<bool> left_;
   bool leaving_ = false;
 
-  std::vector<Line> lines_;  // the thread's, as what follows
-  size_t greeted_ = 0;       // ranks whose hello came
+  std::vector<Line> lines_;  // used by the thread only, like the following
+  size_t greeted_ = 0;       // number of ranks that have sent their hello
   bool told_failure_ = false;
   bool told_leaving_ = false;
   std::thread thread_;

@@ -1,5 +1,5 @@
-// One collective over gloo's connections: messages between ranks, waiting that a stop or another rank's
-// failure ends, and slices added up by their owners.
+// One collective over gloo's connections: messages between ranks, waits that end at a stop or at another
+// rank's failure, and slices that their owners add up.
 #pragma once
 
 #include <cstddef>
@@ -37,14 +37,14 @@ struct Slices {
   std::function<void(const std::vector<const std::byte*>& inputs, int64_t count, std::byte* result)> combine;
 };
 
-/// A rank's connections with the others. One call at a time.
+/// A rank's connections to the others. One call at a time.
 class GlooLink {
  public:
   GlooLink(GlooPlace place, CommunicatorOptions options);
 
   Share share() const { return {rank_, size_}; }
   const std::string& address() const { return address_; }
-  /// This rank has failed, and all are told.
+  /// Records that this rank has failed, and tells all others.
   void fail(const std::string& why) { control_.fail(why); }
   std::string failure() const { return control_.failure(); }
 
@@ -61,34 +61,35 @@ class GlooLink {
   const std::string address_;
   const CommunicatorOptions options_;
   std::mutex mutex_;
-  c10d::Work* current_ = nullptr;  // that this rank waits for
+  c10d::Work* current_ = nullptr;  // this rank waits for it
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Backend> group_;
   at::Tensor messages_;  // a row for each rank
   at::Tensor staging_;
   ControlLine
-      control_;  // ends first: it says that this rank leaves, or why it failed, while the connections stand
+      // destroyed first: it tells that this rank leaves, or why it failed, while the connections exist
+      control_;
 };
 
-/// A message on its way, to or from a rank.
+/// A message that is being sent to a rank or received from one.
 struct Message {
   c10::intrusive_ptr<c10d::Work> work;
   int64_t peer;
 };
 
-/// One collective of this rank: whom it waits for, and what ends that.
+/// One collective of this rank: which ranks it waits for, and what ends the wait.
 class GlooCall {
  public:
   GlooCall(GlooLink& link, const WaitOptions& wait);
 
-  /// Says what this rank does, with its data where they are few; hears the same of all, and compares.
+  /// Announces this rank's call, with its data if there are few; receives the same from all, and compares.
   void synchronize(const Announcement& own, const FlatList* few = nullptr);
   const Announcement& said(int64_t rank) const {
     return *reinterpret_cast<const Announcement*>(link_.message_of(rank));
   }
   const std::byte* few_of(int64_t rank) const { return link_.message_of(rank) + sizeof(Announcement); }
 
-  /// What is sent stays where it is until finish.
+  /// Data that are sent must stay unchanged until finish.
   void send(const std::byte* begin, int64_t bytes, int64_t peer, GlooTag tag);
   Message receive(std::byte* begin, int64_t bytes, int64_t peer, GlooTag tag);
   void wait_for_all(const std::vector<Message>& messages);

@@ -11,8 +11,8 @@ namespace lockstep::comm {
 
 /// How a rank reaches the others.
 struct GlooPlace {
-  c10::intrusive_ptr<c10d::Store> store;  ///< where all meet; kept, for rank 0's may serve it
-  std::string address;                    ///< of this machine, where the others reach it
+  c10::intrusive_ptr<c10d::Store> store;  ///< where all meet; kept, because rank 0's may serve it
+  std::string address;                    ///< of this machine, reachable from the others
   Members members;
   Descriptor control;  ///< of the control line: rank 0's listens
 };

@@ -1,5 +1,5 @@
-// How the shared memory of a group is laid out. Only lock-free atomics and plain bytes: a rank may die
-// between any two instructions and must leave nothing locked.
+// The layout of a group's shared memory. Only lock-free atomics and plain bytes: a rank may die between any
+// two instructions and must leave nothing locked.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace lockstep::comm {
 
-/// A rank's buffer: large enough that its two barriers do not matter, small enough to stay in a core's
+/// A rank's buffer: so large that its two barriers cost little, so small that it stays in a core's
 /// second-level cache.
 inline constexpr int64_t kChunkBytes = int64_t{1} << 20;
 inline constexpr uint64_t kGroupMagic = 0x6c6f636b73746571;
@@ -17,7 +17,7 @@ inline constexpr size_t kMostDimensions = 16;
 inline constexpr size_t kMostReasonBytes = 1000;
 inline constexpr uint32_t kMostReasons = 8;
 
-/// What a rank says it is about to do. Ranks that say different things have lost their common way.
+/// The call that a rank announces. Ranks that announce different calls have diverged.
 struct Announcement {
   uint32_t collective = 0;
   int32_t type = 0;
@@ -43,10 +43,10 @@ struct alignas(64) GroupHeader {
   /// The word that ranks sleep on: bit 0 says that the group is broken, the others count barriers.
   alignas(64) std::atomic<uint32_t> word{0};
   std::atomic<uint32_t> arrived{0};
-  /// Whoever breaks the group takes a place of its own for the reason, so that one that dies while it writes
-  /// keeps nobody from telling.
+  /// Each rank that breaks the group writes its reason to its own place, so that a rank that dies while it
+  /// writes does not prevent others from reporting.
   std::atomic<uint32_t> reasons_taken{0};
-  std::atomic<uint32_t> reason_shown{0};  ///< place + 1 of the first one that was written whole
+  std::atomic<uint32_t> reason_shown{0};  ///< place + 1 of the first reason that was written completely
   std::array<std::array<char, kMostReasonBytes>, kMostReasons> reasons{};
 };
 inline constexpr uint32_t kBroken = 1;
@@ -54,7 +54,7 @@ inline constexpr uint32_t kOneBarrier = 2;
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
 
-/// Sleeps until the word is not `value` any more, a wake, or `milliseconds`.
+/// Sleeps until the word is no longer `value`, until a wake, or for `milliseconds`.
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, int64_t milliseconds);
 void futex_wake_all(const std::atomic<uint32_t>& word);
 

@@ -1,4 +1,4 @@
-// Adds what ranks hold, element by element in rank order.
+// Adds the ranks' values, element by element in rank order.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep::comm {
 
-/// Throws invalid_option for a type that this reduction cannot have, such as a mean of whole numbers.
+/// Throws invalid_option for a type that does not have this reduction, such as a mean of whole numbers.
 void check_reducible(at::ScalarType type, Reduction reduction);
 
 /// result[i] = sum, mean or largest of inputs[0][i], inputs[1][i], ... in this order. `result` may be one of

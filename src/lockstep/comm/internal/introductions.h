@@ -1,4 +1,4 @@
-// What ranks say of themselves when they meet.
+// How ranks introduce themselves when they meet.
 #pragma once
 
 #include <string>
@@ -10,20 +10,21 @@
 
 namespace lockstep::comm {
 
-/// A rank's machine and address as the others are told. Why it has no address matters only where one is
-/// needed.
+/// A rank's machine and address for the others. The reason for a missing address matters only where an
+/// address is needed.
 Json introduction(const Launch& launch, CommunicatorKind kind);
 
-/// Null where it is none: any program may have written it.
+/// Null if it is not an introduction: any program may have written it.
 Json introduction_in(const std::string& text);
 
-/// What rank 0 has read of all ranks.
+/// What rank 0 has read from all ranks.
 struct Roster {
-  std::string session;  ///< names the group: keys of another one, or of one before it, are not this one's
+  /// Names the group, so that keys of another or an earlier group are not taken for this one's.
+  std::string session;
   std::vector<std::string> ranks;  ///< introductions, in rank order
 };
 std::string text_of(const Roster& roster);
-/// No ranks where it is none.
+/// Empty if it is not a roster.
 Roster roster_in(const std::string& text);
 
 struct Met {
@@ -31,10 +32,10 @@ struct Met {
   std::vector<Json> ranks;
 };
 
-/// Waits until all ranks have said who they are and know it of all others; tells who is missing. Each
-/// introduction has a random number, and a rank takes only a roster with its own in it, so nothing that was
-/// said before in the same store is taken for new. Throws communication: when ranks are still missing at the
-/// end of the patience, and where one introduces itself as no rank of ours does.
+/// Waits until all ranks have introduced themselves and know all others; reports who is missing. Each
+/// introduction has a random number, and a rank accepts only a roster that contains its own. So nothing that
+/// was written earlier to the same store is accepted. Throws communication when ranks are still missing at
+/// the end of the patience, and when something introduces itself as no rank of this version does.
 Met meet(const OpenStore& open, const Launch& launch, const Json& own, Patience& patience);
 
 std::string name_of(size_t rank, const Json& said);

@@ -1,5 +1,5 @@
-// The key-value store at which ranks meet, as they use it: sealed where they have a secret. Whoever reaches
-// the store can write into it, so what is not sealed with the secret counts as not being there.
+// The key-value store at which ranks meet, sealed if they have a secret. Anybody who reaches the store can
+// write to it, so a value that is not sealed with the secret is ignored.
 #pragma once
 
 #include <atomic>
@@ -16,29 +16,29 @@
 
 namespace lockstep::comm {
 
-/// What ranks that do not meet are told, with and without strangers at the store.
+/// Texts for ranks that do not meet, with and without strangers at the store.
 inline constexpr const char* kStrangers = "somebody writes there who does not know the secret of this launch";
 inline constexpr const char* kMeetingHint =
     "are all ranks started, with the same MASTER_ADDR and MASTER_PORT?";
 inline constexpr const char* kSecretHint =
     "give all ranks the same LOCKSTEP_SECRET, in their environment; another user may be writing there";
 
-/// Any thread may call any member. gloo takes one too; of c10d's members it has those that gloo calls, and
-/// the others throw. Throws what c10d throws, and communication when a value does not come in time.
+/// Any thread may call any member. gloo uses one too: the members of c10d::Store that gloo calls are
+/// implemented, and the others throw. Throws what c10d throws, and communication when a value does not come
+/// in time.
 class MeetingStore final : public c10d::Store {
  public:
-  /// prefix: of all keys. Without a secret values lie in the store as they are. timeout: of get and wait.
+  /// prefix: of all keys. Without a secret values are stored as they are. timeout: of get and wait.
   MeetingStore(c10::intrusive_ptr<c10d::Store> store, std::string prefix, std::optional<Secret> secret,
                std::chrono::milliseconds timeout);
 
-  /// The value that is there now, if one is.
+  /// The current value, if there is one.
   std::optional<std::string> find(const std::string& key);
-  /// Puts it there where it is not. (Another program may have taken it away.)
+  /// Writes the value if it is missing. (Another program may have removed it.)
   void keep(const std::string& key, const std::string& value);
-  /// Whether something was there that was not sealed with the secret, or something that was kept there is
-  /// gone.
+  /// Whether the store had a value that was not sealed with the secret, or has lost a kept value.
   bool has_seen_strangers() const { return *strangers_; }
-  /// The same store, for keys that begin with `prefix` after this one's.
+  /// The same store for keys that begin with this store's prefix and then `prefix`.
   c10::intrusive_ptr<MeetingStore> under(const std::string& prefix) const;
 
   using c10d::Store::set;
@@ -61,9 +61,9 @@ class MeetingStore final : public c10d::Store {
   const std::string prefix_;
   const std::optional<Secret> secret_;
   std::shared_ptr<std::atomic<bool>> strangers_ =
-      std::make_shared<std::atomic<bool>>(false);  // of all that are under one
+      std::make_shared<std::atomic<bool>>(false);  // shared by all stores under one
   std::mutex mutex_;
-  std::set<std::string> kept_;  // keys whose values keep() has put there; under the mutex
+  std::set<std::string> kept_;  // keys whose values keep() has written; under the mutex
 };
 
 }  // namespace lockstep::comm

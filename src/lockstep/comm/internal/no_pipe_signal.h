@@ -1,4 +1,4 @@
-// SIGPIPE, held back.
+// Blocks SIGPIPE.
 #pragma once
 
 #include <cerrno>
@@ -6,8 +6,8 @@
 
 namespace lockstep::comm {
 
-/// While it lives, a write of this thread, or of one that it starts, to a rank that is gone is an error and
-/// not the end of the process: gloo does not say so to the kernel itself.
+/// While it lives, a write of this thread, or of a thread that it starts, to a rank that is gone fails with
+/// an error and does not end the process. gloo does not ask the kernel for this.
 class NoPipeSignal {
  public:
   NoPipeSignal() {

@@ -1,4 +1,4 @@
-// For the contract test: a communicator that takes the test's tensors to a GPU.
+// For the contract test: a communicator that moves the test's tensors to a GPU.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace lockstep::comm {
 
-/// Calls whose tensors lie on a GPU, for tests that know nothing of GPUs.
+/// Calls with tensors on a GPU, for tests that use the CPU.
 class OnGpu : public Communicator {
  public:
   OnGpu(std::unique_ptr<Communicator> inner, at::Device device) : inner_(std::move(inner)), device_(device) {}

@@ -1,4 +1,4 @@
-// Notices that another process of a group has died, or stands still.
+// Notices that another process of a group has died or is stopped.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@
 
 namespace lockstep::comm {
 
-/// While it lives, one thread shows that this process runs and watches the other ranks' processes. One that
-/// ended without having left (its own PeerWatch's end), or whose thread has been still for four seconds, as
-/// when it is stopped by a signal, breaks the group with its rank, process and host.
+/// While it lives, one thread shows that this process runs, and watches the other ranks' processes. A process
+/// that ended without leaving the group (the end of its own PeerWatch), or whose thread has not run for four
+/// seconds, for example because a signal stopped it, breaks the group. The reason names its rank, process and
+/// host.
 class PeerWatch {
  public:
-  /// processes: of each rank, all on this machine and in this process's view of it. Throws io.
+  /// processes: of each rank, all on this machine and visible to this process. Throws io.
   PeerWatch(GroupMemory& memory, int64_t rank, const std::vector<pid_t>& processes);
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
@@ -27,7 +28,7 @@ class PeerWatch {
   struct Peer {
     int64_t rank;
     pid_t process;
-    int descriptor;  // of the process; -1 when it had ended already
+    int descriptor;  // of the process; -1 if it had already ended
     uint32_t seen_beats = 0;
     int silent_beats = 0;
   };

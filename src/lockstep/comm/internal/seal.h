@@ -1,5 +1,5 @@
-// What ranks leave for each other where others can read and write it, so that only who knows their secret can
-// read it, and nobody else can write it.
+// Seals what ranks leave for each other where others can read and write it. Only processes that know the
+// secret can read it, and nobody else can write it.
 #pragma once
 
 #include <array>
@@ -13,13 +13,13 @@ namespace lockstep::comm {
 
 using Secret = std::array<unsigned char, 32>;
 
-/// Of any text that is hard to guess (LOCKSTEP_SECRET).
+/// The secret that belongs to a text that is hard to guess (LOCKSTEP_SECRET).
 Secret secret_of(std::string_view text);
 
-/// The value, encrypted and authenticated together with the key at which it lies.
+/// The value, encrypted and authenticated together with its key.
 std::vector<uint8_t> seal(const Secret& secret, std::string_view key, const std::vector<uint8_t>& value);
 
-/// The value again; nothing where it was not sealed with this secret for this key.
+/// The value again; nothing if it was not sealed with this secret for this key.
 std::optional<std::vector<uint8_t>> unseal(const Secret& secret, std::string_view key,
                                            const std::vector<uint8_t>& sealed);
 

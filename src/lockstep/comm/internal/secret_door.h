@@ -1,5 +1,5 @@
-// How ranks on one machine that no launcher gave a secret come to one: rank 0 draws it and gives it to
-// whoever asks and is of the same user, as the kernel says.
+// How ranks on one machine get a secret when no launcher gave them one: rank 0 draws it and gives it to
+// processes of the same user. The kernel tells the user of each process that asks.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace lockstep::comm {
 
-/// Rank 0's side: a thread that gives the secret away while this lives.
+/// Rank 0's side: a thread that gives the secret to processes of this user while this object lives.
 class SecretDoor {
  public:
   /// Throws io.
@@ -20,7 +20,7 @@ class SecretDoor {
   SecretDoor(const SecretDoor&) = delete;
   SecretDoor& operator=(const SecretDoor&) = delete;
 
-  /// Where to ask; need not be secret.
+  /// Where to ask; it need not be secret.
   const std::string& name() const { return name_; }
 
  private:
@@ -33,11 +33,11 @@ class SecretDoor {
   std::thread thread_;
 };
 
-/// Whether it can be a door's name: what is said of one comes from anybody.
+/// Whether it can be the name of a door: anybody may have written it.
 bool is_door(const std::string& name);
 
-/// The other ranks' side: nothing where nobody of the same user gives one at this name. Takes two seconds at
-/// most.
+/// The other ranks' side. Nothing if no process of the same user gives a secret at this name. Takes at most
+/// two seconds.
 std::optional<Secret> ask_at_door(const std::string& name);
 
 }  // namespace lockstep::comm

@@ -11,24 +11,23 @@
 
 namespace lockstep::comm {
 
-/// What could not be done with which address, for messages: "cannot listen at 10.0.0.1:29500: Address already
-/// in use".
+/// What failed with which address, for messages: "cannot listen at 10.0.0.1:29500: Address already in use".
 struct SocketFailure {
   std::string why;
-  int reason = 0;  ///< errno; 0 where the name is not known
+  int reason = 0;  ///< errno; 0 if the name is not known
 };
 
-/// Listens at this address and no other, so a group on 127.0.0.1 is not to be reached from outside; port 0: a
-/// free one. Throws SocketFailure.
+/// Listens at this address only, so a group on 127.0.0.1 cannot be reached from outside; port 0: a free port.
+/// Throws SocketFailure.
 Descriptor listen_at(const std::string& address, uint16_t port);
 uint16_t port_of(const Descriptor& listening);
 
 /// Throws SocketFailure.
 Descriptor connect_to(const std::string& address, uint16_t port, std::chrono::milliseconds timeout);
 
-/// The first address of a name, in numbers; nothing where the name is not known.
+/// The first address of a name, in numbers; nothing if the name is not known.
 std::optional<std::string> address_of_name(const std::string& name);
-/// This machine's address from which packets to `address` go out: the loopback for a name of the loopback.
+/// This machine's address from which packets to `address` are sent: the loopback for a name of the loopback.
 /// Throws SocketFailure.
 std::string own_address_towards(const std::string& address, uint16_t port);
 /// The address of a network interface, IPv4 before IPv6. Throws SocketFailure.

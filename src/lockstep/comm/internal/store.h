@@ -1,4 +1,4 @@
-// How a rank comes to the store at which the ranks of a launch meet.
+// How a rank reaches the store at which the ranks of a launch meet.
 #pragma once
 
 #include <exception>
@@ -15,29 +15,29 @@
 
 namespace lockstep::comm {
 
-/// Where the ranks of a launch meet, as seen from this machine: launch.address, unless it is the name that
-/// Slurm has for the first machine, and that is not known here, or known as a loopback (Debian's installer
-/// writes "127.0.1.1 NAME" on each machine). Then it is where srun ran or, on the first machine, the address
-/// from which it reaches that. Throws communication.
+/// The address where the ranks of a launch meet, as seen from this machine. It is launch.address, unless that
+/// is Slurm's name of the first machine and is unknown here, or known as a loopback (Debian's installer
+/// writes "127.0.1.1 NAME" on each machine). Then it is the machine where srun ran or, on the first machine,
+/// the address from which it reaches that one. Throws communication.
 Launch at_meeting_place(Launch launch);
 
 struct OpenStore {
   c10::intrusive_ptr<MeetingStore> store;
   c10::intrusive_ptr<MeetingStore> unsealed;
-  std::unique_ptr<SecretDoor> door;  ///< rank 0's, where it gives the secret to the others: kept until they
-                                     ///< are all there, and no longer
-  /// Says again where the door is, if somebody took that away.
+  /// Rank 0's, where it gives the secret to the others; kept until all have it.
+  std::unique_ptr<SecretDoor> door;
+  /// Writes the name of the door again if it was removed.
   void keep() const;
-  /// For messages: where it is, with a word on strangers that were seen there; and what to do then.
+  /// For messages: the place, with a note on strangers seen there; and a hint.
   std::string place(const Launch& launch) const;
   const char* hint() const;
 };
 
-/// c10d's store at launch.address, served by the launcher or else by rank 0, as long as that has it; keys are
-/// of this launch and attempt. Waits for who serves it. Values are sealed with launch.secret. Where the
-/// launch has none and all ranks are on this machine, with one that rank 0 draws and that only processes of
-/// its user get; of ranks on several machines without a secret they are not sealed, and whoever reaches the
-/// store can write them. Throws communication, and what c10d throws.
+/// c10d's store at launch.address, served by the launcher or by rank 0 for as long as rank 0 has it. Keys
+/// belong to this launch and attempt. Waits for the server. Values are sealed with launch.secret. If the
+/// launch has no secret and all ranks are on this machine, rank 0 draws one that only processes of its user
+/// get. Between ranks on several machines without a secret, values are not sealed, and anybody who reaches
+/// the store can write them. Throws communication, and what c10d throws.
 OpenStore open_store(const Launch& launch, Patience& patience);
 
 /// For messages: "rank 1 of 2", "rank 1 of 2 on node-b", "10.0.0.1:29500".
@@ -49,10 +49,10 @@ std::string place_of(const Launch& launch);
 Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
              const std::string& hint);
 
-/// Of the ranks of a machine one tells: rank 0, else the first.
+/// One rank of each machine reports: rank 0, else the machine's first rank.
 Waiting waiting_of(const Launch& launch, Waiting waiting);
 
-/// Runs `work`, whose errors of c10d become ours. Throws communication.
+/// Runs `work` and translates c10d's errors into ours. Throws communication.
 template <class Work>
 auto at_meeting(const Launch& launch, const Work& work) {
   try {

@@ -1,4 +1,4 @@
-// Memory of sums that is used again from step to step.
+// Memory for sums that is reused from step to step.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace lockstep::comm {
 
-/// Whether another tensor, or a view of this one, has the memory too. The tensor's own count does not know of
-/// views, and a detached view keeps nothing but the storage.
+/// Whether another tensor, or a view of this one, uses the same memory. The tensor's own count does not
+/// include views, and a detached view holds only the storage.
 bool is_held_elsewhere(const at::Tensor& buffer);
 
-/// Leaves `sum` as it is when it is [elements] of `type` and nobody else has it; else it becomes new memory,
-/// whatever was in it before. On the CPU.
+/// Leaves `sum` unchanged if it is [elements] of `type` and nothing else holds it; otherwise replaces it with
+/// new memory on the CPU. The content is undefined.
 void renew_sum(at::Tensor& sum, int64_t elements, at::ScalarType type);
 
 }  // namespace lockstep::comm

@@ -34,24 +34,13 @@ bool is_storage(std::string_view name) {
   refuse_pickle(std::move(message));
 }
 
-class Machine {
+// The bytes that are not read yet.
+class PickleBytes {
  public:
-  explicit Machine(std::string_view bytes) : rest_(bytes) {}
+  explicit PickleBytes(std::string_view bytes) : rest_(bytes) {}
 
-  Pickle run() {
-    while (true) {
-      const auto code = static_cast<unsigned char>(take(1).front());
-      if (code == '.') break;
-      step(code);
-    }
-    if (!rest_.empty()) refuse_pickle("bytes follow the end of its pickle");
-    if (stack_.size() != 1)
-      refuse_pickle("its pickle leaves " + std::to_string(stack_.size()) + " values instead of one");
-    pickle_.top = stack_.front();
-    return std::move(pickle_);
-  }
+  bool empty() const { return rest_.empty(); }
 
- private:
   std::string_view take(uint64_t count) {
     if (count > rest_.size()) refuse_pickle("its pickle is incomplete");
     const std::string_view part = rest_.substr(0, count);
@@ -75,11 +64,22 @@ class Machine {
     return text;
   }
 
-  // A small file can read a memo entry any number of times, and each read takes a place on the stack.
-  void count_stacking() {
-    if (++stackings_ > kMostStackings)
-      refuse_pickle("its pickle has more than " + std::to_string(kMostStackings) + " places for values");
+ private:
+  std::string_view rest_;
+};
+
+// The values, the stack, the marks on the stack, and the memo of the pickle's machine.
+class PickleMemory {
+ public:
+  // Call it when the pickle has ended.
+  Pickle result() {
+    if (stack_.size() != 1)
+      refuse_pickle("its pickle leaves " + std::to_string(stack_.size()) + " values instead of one");
+    pickle_.top = stack_.front();
+    return std::move(pickle_);
   }
+
+  const PickleValue& at(uint32_t number) const { return pickle_.values[number]; }
 
   void stack(uint32_t number) {
     count_stacking();
@@ -137,67 +137,18 @@ class Machine {
     push(std::move(tuple));
   }
 
-  void global(const std::string& module, const std::string& name) {
-    const std::string whole = module + "." + name;
-    if (whole != kOrderedDict && whole != kTensor && whole != kParameter && !is_storage(whole)) {
-      refuse_pickle("it names " + in_quotes(whole) + ", which a state dict does not need; it was not run");
-    }
-    push({.kind = Kind::global, .text = whole});
+  void append_popped(size_t count, Kind kind, const char* what) {
+    std::vector<uint32_t> values(count);
+    for (size_t i = count; i-- > 0;) values[i] = pop();
+    append(kind, what, values);
   }
 
-  const PickleValue& item(const PickleValue& tuple, size_t index, Kind kind, const char* what) const {
-    if (tuple.kind != Kind::tuple || index >= tuple.items.size() ||
-        pickle_.values[tuple.items[index]].kind != kind)
-      refuse_bad(what);
-    return pickle_.values[tuple.items[index]];
+  void append_group(Kind kind, const char* what) {
+    const std::vector<uint32_t> values = pop_to_mark();
+    append(kind, what, values);
   }
 
-  // ('storage', torch.FloatStorage, key, device, elements)
-  void persistent() {
-    const PickleValue& id = pickle_.values[pop()];
-    const std::string& type = item(id, 1, Kind::global, "storage").text;
-    if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type))
-      refuse_pickle("its pickle has a bad storage");
-    if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes)
-      refuse_pickle("its pickle has a storage with a key of " + std::to_string(bytes) + " bytes");
-    push({.kind = Kind::storage,
-          .integer = item(id, 4, Kind::integer, "storage").integer,
-          .items = {id.items[1], id.items[2]}});
-  }
-
-  // A call of a function that global() accepted. Only values in the memo are copied: otherwise a long tuple
-  // that is called often would take forever.
-  void reduce() {
-    const uint32_t given = pop();
-    const PickleValue& arguments = pickle_.values[given];
-    const PickleValue& called = pickle_.values[pop()];
-    if (called.kind != Kind::global || arguments.kind != Kind::tuple)
-      refuse_pickle("its pickle calls something that is not a function");
-    if (called.text == kOrderedDict) {
-      if (!arguments.items.empty()) refuse_pickle("its pickle has a bad OrderedDict");
-      push({.kind = Kind::dict});
-    } else if (called.text == kParameter) {
-      item(arguments, 0, Kind::tensor, "parameter");
-      stack(arguments.items[0]);
-    } else if (called.text == kTensor) {
-      item(arguments, 0, Kind::storage, "tensor");
-      item(arguments, 1, Kind::integer, "tensor");
-      item(arguments, 2, Kind::tuple, "tensor");
-      item(arguments, 3, Kind::tuple, "tensor");
-      push({.kind = Kind::tensor, .items = {arguments.items.begin(), arguments.items.begin() + 4}});
-    } else {
-      refuse_pickle("its pickle calls " + in_quotes(called.text));
-    }
-  }
-
-  void long_integer() {
-    const auto count = number<uint8_t>();
-    if (count > 8) refuse_pickle("its pickle has an integer of " + std::to_string(count) + " bytes");
-    const std::string_view bytes = take(count);
-    uint64_t value = count > 0 && (bytes.back() & 0x80) != 0 ? ~uint64_t{0} : 0;
-    std::memcpy(&value, bytes.data(), count);
-    push_integer(static_cast<int64_t>(value));
-  }
+  size_t memo_size() const { return memo_.size(); }
 
   void remember(uint64_t place) {
     if (stack_.empty()) refuse_pickle("its pickle stores a value that does not exist");
@@ -211,77 +162,169 @@ class Machine {
     stack(found->second);
   }
 
+ private:
+  // A small file can read a memo entry any number of times, and each read takes a place on the stack.
+  void count_stacking() {
+    if (++stackings_ > kMostStackings)
+      refuse_pickle("its pickle has more than " + std::to_string(kMostStackings) + " places for values");
+  }
+
+  Pickle pickle_;
+  std::vector<uint32_t> stack_;
+  std::vector<size_t> marks_;
+  std::unordered_map<uint64_t, uint32_t> memo_;
+  size_t stackings_ = 0;
+};
+
+// Executes the operations of a pickle.
+class PickleMachine {
+ public:
+  explicit PickleMachine(std::string_view bytes) : bytes_(bytes) {}
+
+  Pickle run() {
+    while (true) {
+      const auto code = static_cast<unsigned char>(bytes_.take(1).front());
+      if (code == '.') break;
+      step(code);
+    }
+    if (!bytes_.empty()) refuse_pickle("bytes follow the end of its pickle");
+    return memory_.result();
+  }
+
+ private:
+  void global(const std::string& module, const std::string& name) {
+    const std::string whole = module + "." + name;
+    if (whole != kOrderedDict && whole != kTensor && whole != kParameter && !is_storage(whole)) {
+      refuse_pickle("it names " + in_quotes(whole) + ", which a state dict does not need; it was not run");
+    }
+    memory_.push({.kind = Kind::global, .text = whole});
+  }
+
+  const PickleValue& item(const PickleValue& tuple, size_t index, Kind kind, const char* what) const {
+    if (tuple.kind != Kind::tuple || index >= tuple.items.size() ||
+        memory_.at(tuple.items[index]).kind != kind)
+      refuse_bad(what);
+    return memory_.at(tuple.items[index]);
+  }
+
+  // ('storage', torch.FloatStorage, key, device, elements)
+  void persistent() {
+    const PickleValue& id = memory_.at(memory_.pop());
+    const std::string& type = item(id, 1, Kind::global, "storage").text;
+    if (item(id, 0, Kind::text, "storage").text != "storage" || !is_storage(type))
+      refuse_pickle("its pickle has a bad storage");
+    if (const size_t bytes = item(id, 2, Kind::text, "storage").text.size(); bytes > kMostKeyBytes)
+      refuse_pickle("its pickle has a storage with a key of " + std::to_string(bytes) + " bytes");
+    memory_.push({.kind = Kind::storage,
+                  .integer = item(id, 4, Kind::integer, "storage").integer,
+                  .items = {id.items[1], id.items[2]}});
+  }
+
+  // A call of a function that global() accepted. Only values in the memo are copied: otherwise a long tuple
+  // that is called often would take forever.
+  void reduce() {
+    const uint32_t given = memory_.pop();
+    const PickleValue& arguments = memory_.at(given);
+    const PickleValue& called = memory_.at(memory_.pop());
+    if (called.kind != Kind::global || arguments.kind != Kind::tuple)
+      refuse_pickle("its pickle calls something that is not a function");
+    if (called.text == kOrderedDict) {
+      if (!arguments.items.empty()) refuse_pickle("its pickle has a bad OrderedDict");
+      memory_.push({.kind = Kind::dict});
+    } else if (called.text == kParameter) {
+      item(arguments, 0, Kind::tensor, "parameter");
+      memory_.stack(arguments.items[0]);
+    } else if (called.text == kTensor) {
+      item(arguments, 0, Kind::storage, "tensor");
+      item(arguments, 1, Kind::integer, "tensor");
+      item(arguments, 2, Kind::tuple, "tensor");
+      item(arguments, 3, Kind::tuple, "tensor");
+      memory_.push({.kind = Kind::tensor, .items = {arguments.items.begin(), arguments.items.begin() + 4}});
+    } else {
+      refuse_pickle("its pickle calls " + in_quotes(called.text));
+    }
+  }
+
+  void long_integer() {
+    const auto count = bytes_.number<uint8_t>();
+    if (count > 8) refuse_pickle("its pickle has an integer of " + std::to_string(count) + " bytes");
+    const std::string_view bytes = bytes_.take(count);
+    uint64_t value = count > 0 && (bytes.back() & 0x80) != 0 ? ~uint64_t{0} : 0;
+    std::memcpy(&value, bytes.data(), count);
+    memory_.push_integer(static_cast<int64_t>(value));
+  }
+
   void step(unsigned char code) {
     switch (code) {
       case 0x80:  // PROTO
-        if (const auto protocol = number<uint8_t>(); protocol < 2 || protocol > 5)
+        if (const auto protocol = bytes_.number<uint8_t>(); protocol < 2 || protocol > 5)
           refuse_pickle("its pickle has the protocol " + std::to_string(protocol));
         return;
       case 0x95:
-        take(8);
+        bytes_.take(8);
         return;  // FRAME
       case '(':
-        return mark();
+        return memory_.mark();
       case '0':
-        pop();
+        memory_.pop();
         return;
       case 'N':
-        return push({});
+        return memory_.push({});
       case 0x88:
       case 0x89:
-        return push({.kind = Kind::boolean, .integer = code == 0x88});
+        return memory_.push({.kind = Kind::boolean, .integer = code == 0x88});
       case 'J':
-        return push_integer(number<int32_t>());
+        return memory_.push_integer(bytes_.number<int32_t>());
       case 'K':
-        return push_integer(number<uint8_t>());
+        return memory_.push_integer(bytes_.number<uint8_t>());
       case 'M':
-        return push_integer(number<uint16_t>());
+        return memory_.push_integer(bytes_.number<uint16_t>());
       case 0x8a:
         return long_integer();
       case 'G':
-        take(8);
-        return push({.kind = Kind::number});
+        bytes_.take(8);
+        return memory_.push({.kind = Kind::number});
       case 'X':
-        return push_text(take(number<uint32_t>()));
+        return memory_.push_text(bytes_.take(bytes_.number<uint32_t>()));
       case 0x8c:
-        return push_text(take(number<uint8_t>()));
+        return memory_.push_text(bytes_.take(bytes_.number<uint8_t>()));
       case 0x8d:
-        return push_text(take(number<uint64_t>()));
+        return memory_.push_text(bytes_.take(bytes_.number<uint64_t>()));
       case '}':
-        return push({.kind = Kind::dict});
+        return memory_.push({.kind = Kind::dict});
       case ']':
-        return push({.kind = Kind::list});
+        return memory_.push({.kind = Kind::list});
       case ')':
-        return push({.kind = Kind::tuple});
+        return memory_.push({.kind = Kind::tuple});
       case 't':
-        return push({.kind = Kind::tuple, .items = pop_to_mark()});
+        return memory_.push({.kind = Kind::tuple, .items = memory_.pop_to_mark()});
       case 0x85:
-        return tuple_of(1);
+        return memory_.tuple_of(1);
       case 0x86:
-        return tuple_of(2);
+        return memory_.tuple_of(2);
       case 0x87:
-        return tuple_of(3);
+        return memory_.tuple_of(3);
       case 'a':
-        return append_popped(1, Kind::list, "list");
+        return memory_.append_popped(1, Kind::list, "list");
       case 'e':
-        return append_group(Kind::list, "list");
+        return memory_.append_group(Kind::list, "list");
       case 's':
-        return append_popped(2, Kind::dict, "dict");
+        return memory_.append_popped(2, Kind::dict, "dict");
       case 'u':
-        return append_group(Kind::dict, "dict");
+        return memory_.append_group(Kind::dict, "dict");
       case 'q':
-        return remember(number<uint8_t>());
+        return memory_.remember(bytes_.number<uint8_t>());
       case 'r':
-        return remember(number<uint32_t>());
+        return memory_.remember(bytes_.number<uint32_t>());
       case 0x94:
-        return remember(memo_.size());  // MEMOIZE
+        return memory_.remember(memory_.memo_size());  // MEMOIZE
       case 'h':
-        return recall(number<uint8_t>());
+        return memory_.recall(bytes_.number<uint8_t>());
       case 'j':
-        return recall(number<uint32_t>());
+        return memory_.recall(bytes_.number<uint32_t>());
       case 'c': {
-        const std::string module = line();
-        return global(module, line());
+        const std::string module = bytes_.line();
+        return global(module, bytes_.line());
       }
       case 0x93:
         return stack_global();
@@ -297,39 +340,24 @@ class Machine {
     }
   }
 
-  void append_popped(size_t count, Kind kind, const char* what) {
-    std::vector<uint32_t> values(count);
-    for (size_t i = count; i-- > 0;) values[i] = pop();
-    append(kind, what, values);
-  }
-
-  void append_group(Kind kind, const char* what) {
-    const std::vector<uint32_t> values = pop_to_mark();
-    append(kind, what, values);
-  }
-
   void stack_global() {
-    const std::string name = pickle_.values[pop()].text;
-    const std::string module = pickle_.values[pop()].text;
+    const std::string name = memory_.at(memory_.pop()).text;
+    const std::string module = memory_.at(memory_.pop()).text;
     global(module, name);
   }
 
   // The attributes of a state dict (_metadata) do not concern its tensors.
   void build() {
-    pop();
-    top_of(Kind::dict, "dict");
+    memory_.pop();
+    memory_.top_of(Kind::dict, "dict");
   }
 
-  std::string_view rest_;
-  Pickle pickle_;
-  std::vector<uint32_t> stack_;
-  std::vector<size_t> marks_;
-  std::unordered_map<uint64_t, uint32_t> memo_;
-  size_t stackings_ = 0;
+  PickleBytes bytes_;
+  PickleMemory memory_;
 };
 
 }  // namespace
 
-Pickle read_pickle(std::string_view bytes) { return Machine(bytes).run(); }
+Pickle read_pickle(std::string_view bytes) { return PickleMachine(bytes).run(); }
 
 }  // namespace lockstep::nn

@@ -1,4 +1,4 @@
-// The client's record of a call, which its futures look at.
+// The client's record of a call, which its futures read.
 #pragma once
 
 #include <any>
@@ -17,7 +17,7 @@ namespace lockstep::pool {
 
 class Dispatcher;
 
-/// Rung when any of several calls ends.
+/// Notified when any of several calls ends.
 struct Bell {
   std::mutex mutex;
   std::condition_variable rung;
@@ -36,18 +36,18 @@ class CallRecord {
 
   FutureState state() const;
   std::optional<Error> error() const;
-  /// These ask the pool, if it is still there.
+  /// These ask the pool, if it still exists.
   void cancel() const;
   void ask_to_stop() const;
-  /// Throws where waiting for the end would be for oneself.
+  /// Throws if the calling thread would wait for itself.
   void check_may_wait() const;
   bool wait(std::optional<std::chrono::milliseconds> timeout) const;
   const std::vector<std::any>& results() const;
 
-  /// When the call ended, unless it has not or was taken before.
+  /// When the call ended; nothing if it has not ended or its end was taken before.
   std::optional<std::chrono::steady_clock::time_point> untaken_end() const;
   bool taken() const;
-  /// True for the first who takes it.
+  /// True for the first caller.
   bool take();
   void ring_at_end(std::shared_ptr<Bell> bell);
 

@@ -1,6 +1,6 @@
-// Frames over a socket between a client and a worker: a JSON header, bytes behind it, and now and then a file
+// Frames over a socket between a client and a worker: a JSON header, then bytes, and sometimes a file
 // descriptor. The sockets are pairs that the client made and the worker inherited. They have no name and no
-// port, nobody else can reach them, and so there is nothing to encrypt or to authenticate.
+// port, so no other process can reach them, and nothing needs to be encrypted or authenticated.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Frame {
 inline constexpr uint64_t kMostHeaderBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kMostFrameBytes = uint64_t{64} << 30;
 
-/// Throws invalid_option for texts that are not UTF-8 and for what is too large to be sent.
+/// Throws invalid_option for texts that are not UTF-8 and for a frame that is too large.
 void check_frame(const Frame& frame);
 
 /// One end of the socket, which does not block. One thread at a time.
@@ -37,12 +37,12 @@ class Channel {
   /// Throws what check_frame throws.
   void put(Frame frame);
   bool has_to_send() const { return !out_.empty(); }
-  /// Sends what the socket takes now. False when the other end is gone.
+  /// Sends as much as the socket accepts now. False if the other end is gone.
   bool flush();
-  /// The frames that came whole by now. Throws corrupt_data for anything that is no frame.
+  /// The frames that have arrived completely. Throws corrupt_data for anything that is not a frame.
   std::vector<Frame> receive();
   bool closed() const { return closed_; }
-  /// Counts all bytes that came.
+  /// Counts all bytes that have arrived.
   uint64_t received() const { return received_; }
 
  private:

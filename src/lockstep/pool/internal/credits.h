@@ -1,4 +1,4 @@
-// How many values a sender may still have on their way.
+// How many values a sender may still send before some are handled.
 #pragma once
 
 #include <condition_variable>

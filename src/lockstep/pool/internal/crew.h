@@ -1,5 +1,5 @@
-// Those who do a pool's work, behind one interface: threads or processes. The dispatcher above decides who
-// does what, and cannot tell.
+// The workers of a pool behind one interface: threads or processes. The dispatcher decides which worker does
+// what, and does not depend on the kind.
 #pragma once
 
 #include <any>
@@ -18,15 +18,15 @@
 
 namespace lockstep::pool {
 
-/// What one worker has to do.
+/// The work of one worker.
 struct Order {
   int64_t call = 0;
   int64_t rank = 0;
   std::shared_ptr<const Work> work;
   std::shared_ptr<comm::GroupMemory> group;  ///< none: a group of one
   std::vector<int64_t> gpus;                 ///< of the call's workers, by rank; -1 for none
-  int64_t credits = 0;      ///< values that may be on their way to the DataQueue; 0: there is none
-  bool stop_asked = false;  ///< already
+  int64_t credits = 0;      ///< maximum number of values on their way to the DataQueue; 0: there is no queue
+  bool stop_asked = false;  ///< asked before it began
 };
 
 struct Outcome {
@@ -34,32 +34,31 @@ struct Outcome {
   std::optional<Error> error{};
 };
 
-/// Called by a crew's own threads, or within its members, never with a lock of the crew's held.
+/// Called by a crew's own threads, or in calls of its members, never while a lock of the crew is held.
 class CrewListener {
  public:
   virtual ~CrewListener() = default;
   virtual void ready(size_t worker) = 0;
   virtual void sent(size_t worker, int64_t call, Packet value) = 0;
   virtual void ended(size_t worker, int64_t call, Outcome outcome) = 0;
-  /// The worker is gone, with its order if it had one, and another one is being started in its place, unless
+  /// The worker is gone, with its order if it had one. Another one is being started in its place, unless
   /// `for_good`.
   virtual void lost(size_t worker, const Error& error, bool for_good) = 0;
 };
 
-/// Any thread may call any member; none waits for a worker but close.
+/// Any thread may call any member; only close waits for a worker.
 class Crew {
  public:
   /// gpus: the GPU of each worker, -1 for none.
   explicit Crew(std::vector<int64_t> gpus) : gpus_(std::move(gpus)) {}
   virtual ~Crew() = default;
-  /// Makes what can be made ready of the work before it is given to anybody. Throws when this crew cannot do
-  /// it.
+  /// Prepares the work before it is given to a worker. Throws if this crew cannot do it.
   virtual void prepare(Work& work) const = 0;
-  /// Gives a worker that is ready and free an order.
+  /// Gives an order to a worker that is ready and free.
   virtual void begin(size_t worker, Order order) = 0;
-  /// Requests the stop of an order; nothing happens when it has ended.
+  /// Requests the stop of an order; no effect if it has ended.
   virtual void stop(size_t worker, int64_t call) = 0;
-  /// Asks an order's task to end by itself; nothing happens when it has ended.
+  /// Asks an order's task to end soon; no effect if it has ended.
   virtual void ask_to_stop(size_t worker, int64_t call) = 0;
   /// A value of the order was handled.
   virtual void credit(size_t worker, int64_t call) = 0;
@@ -78,7 +77,7 @@ class Crew {
 /// A worker for each of `gpus`.
 std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener);
 
-/// Gets worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which
+/// Starts worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which
 /// lives as long as the crew.
 using GetProcess = std::function<StartedProcess(size_t worker)>;
 std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus,

@@ -1,4 +1,4 @@
-// Who does what: takes calls, gives their ranks to free workers in the order of calls, and ends each call
+// Assigns work: takes calls, gives their ranks to free workers in the order of the calls, and ends each call
 // once.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace lockstep::pool {
 
-/// Gives up queues on a thread of its own: who drops the last use of one waits for its handler, and no worker
-/// may be kept from its work by that.
+/// Releases queues on a thread of its own: releasing the last use of a queue waits for its handler, and that
+/// must not keep a worker from its work.
 class QueueDrops {
  public:
   QueueDrops();
@@ -29,7 +29,8 @@ class QueueDrops {
 
  private:
   using Queues = BoundedQueue<std::shared_ptr<QueueCore>>;
-  const std::shared_ptr<Queues> queues_;  ///< also the thread's: a handler may hold the last use of the pool
+  /// Shared with the thread, because a handler may hold the last use of the pool.
+  const std::shared_ptr<Queues> queues_;
   std::thread thread_;
 };
 
@@ -40,8 +41,8 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   explicit Dispatcher(int64_t workers) : slots_(static_cast<size_t>(workers)) {}
   ~Dispatcher() override;
 
-  /// Before anything else: makes the crew and waits until all its workers are ready. Throws what the first
-  /// one failed with, or timeout.
+  /// Call it first: makes the crew and waits until all its workers are ready. Throws the error of the first
+  /// worker that failed, or timeout.
   void open(const MakeCrew& make_crew, std::chrono::milliseconds timeout);
 
   int64_t size() const { return static_cast<int64_t>(slots_.size()); }
@@ -49,14 +50,14 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   bool is_open() const;
   bool is_whole() const;
 
-  /// Throws at once for work that the crew cannot do, or when the pool is closed.
+  /// Throws at once for work that the crew cannot do, and after the pool was closed.
   std::shared_ptr<CallRecord> submit(Work work, int64_t ranks, const AnyDataQueue& queue);
-  /// Throws where waiting would be for oneself.
+  /// Throws if the calling thread would wait for itself.
   void check_may_wait() const;
   void cancel(int64_t call);
   void ask_to_stop(int64_t call);
 
-  /// Ends all calls as cancelled and all workers.
+  /// Cancels all calls and ends all workers.
   void close();
 
   void ready(size_t worker) override;
@@ -80,14 +81,14 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
     std::shared_ptr<comm::GroupMemory> group;
     std::vector<std::any> results;
     std::set<size_t> at_work;    ///< workers that have not ended it
-    std::optional<Error> cause;  ///< the first failure that is not the echo of another one
+    std::optional<Error> cause;  ///< the first failure that is not a consequence of another one
     std::optional<Error> echo;   ///< the first "cancelled" of a rank
     bool cancel_requested = false;
-    bool stop_asked = false;  ///< before it began
+    bool stop_asked = false;  ///< asked before it began
     bool settled = false;
   };
   using CallPointer = std::shared_ptr<Call>;
-  /// What is to be done without the lock.
+  /// Work to do without the lock.
   using Later = std::vector<std::function<void()>>;
 
   std::deque<CallPointer>::iterator find_pending(int64_t number);

@@ -1,4 +1,4 @@
-// Errors that travel from a worker to the client.
+// Errors that are sent from a worker to the client.
 #pragma once
 
 #include "lockstep/base/error.h"
@@ -7,7 +7,7 @@
 namespace lockstep::pool {
 
 Json json_of(const Error& error);
-/// Throws corrupt_data for anything but what json_of gave.
+/// Throws corrupt_data for anything that json_of did not make.
 Error error_of(const Json& json);
 
 }  // namespace lockstep::pool

@@ -1,10 +1,10 @@
-// A pool whose workers a launcher has started (torchrun, mpirun, srun, lockstep run): rank 0 runs the client,
-// the other ranks are workers of its pools, and so is a process that rank 0 starts for its own part. What
-// they say to each other goes as in any pool of processes, through sockets without a name: rank 0 makes a
-// pair for each pool and hands its end over, through a socket that the ranks keep from their start to rank
-// 0's end. That one is made by an abstract name that is drawn for the launch, and both ends let the kernel
-// tell them that the other is of the same user; the name is a value of the store where ranks meet, which
-// others cannot write (comm/rank_word.h).
+// A pool whose workers a launcher has started (torchrun, mpirun, srun, lockstep run). Rank 0 runs the client.
+// The other ranks are workers of its pools, and so is a process that rank 0 starts as its own worker. They
+// communicate as in any pool of processes, through sockets without a name: rank 0 makes a pair for each pool
+// and passes one end to the rank, through a socket that the ranks keep from their start to rank 0's end. That
+// socket is connected by an abstract name that is drawn for the launch, and both ends ask the kernel whether
+// the other belongs to the same user. The name is a value of the store where ranks meet, which other users
+// cannot write (comm/rank_word.h).
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ namespace lockstep::pool {
 /// Rank 0's side. One thread at a time.
 class LaunchedRanks {
  public:
-  /// Waits until all other ranks are here. Throws communication, when the time is over too.
+  /// Waits until all other ranks are here. Throws communication, also when the time is over.
   explicit LaunchedRanks(const comm::Launch& launch, const comm::Waiting& waiting = {});
   /// Lets the other ranks end.
   ~LaunchedRanks();
@@ -30,27 +30,27 @@ class LaunchedRanks {
 
   int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
 
-  /// What is opened when a pool of these options is asked for: always one of processes, of all ranks. Throws
-  /// invalid_option for another number of workers, and for an environment, which the launcher gives.
+  /// The pool to open for these options: always one of processes, of all ranks. Throws invalid_option for
+  /// another number of workers, and for an environment, which only the launcher can give.
   PoolOptions resolve(PoolOptions asked) const;
 
-  /// Worker i of a pool: the process of rank i, and for rank 0 one that is started by the calling thread.
-  /// Throws communication for a rank that has ended.
+  /// Worker i of a pool: the process of rank i, and for rank 0 a process that the calling thread starts.
+  /// Throws communication if the rank has ended.
   StartedProcess enlist(size_t rank);
 
  private:
   struct Rank {
     pid_t process = 0;
-    std::unique_ptr<Channel> channel;  ///< none of rank 0
+    std::unique_ptr<Channel> channel;  ///< empty for rank 0
   };
   void admit(Descriptor socket);
-  int64_t first_missing() const;  ///< size() when all are here
+  int64_t first_missing() const;  ///< size() if all are here
   bool all_here() const { return first_missing() == size(); }
 
   std::vector<Rank> ranks_;
 };
 
-/// What a rank but 0 does: the work of rank 0's pools, until rank 0 ends. Throws communication where it
+/// The work of a rank other than 0: it works for rank 0's pools until rank 0 ends. Throws communication if it
 /// cannot reach rank 0, cancelled when rank 0 dies.
 void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting = {});
 

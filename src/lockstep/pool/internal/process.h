@@ -1,4 +1,4 @@
-// A worker process: how it is started, and what is left of it when it has ended.
+// A worker process: how it is started, and what is known after its end.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::pool {
 
-/// The argument that makes a program a worker; the client's process id stands behind it.
+/// The argument that makes a program a worker; the client's process id follows it.
 inline constexpr const char* kWorkerArgument = "--lockstep-worker";
 /// Where a worker finds its socket.
 inline constexpr int kWorkerSocket = launch::kPassedDescriptor;
@@ -21,22 +21,23 @@ struct StartedProcess {
   pid_t id = 0;
   std::string name;  ///< "worker process 123"
   Descriptor socket;
-  Descriptor errors;     ///< reads what it writes on standard error; none where that is not ours to read
-  bool is_child = true;  ///< false: somebody else started it, and nobody starts it again
+  Descriptor errors;     ///< reads its standard error; none if this process may not read it
+  bool is_child = true;  ///< false: a launcher started it, and nothing restarts it
 };
 
-/// Starts this program again as a worker; `environment` ("NAME=value") goes before our own. The kernel kills
-/// it when the calling *thread* ends, so that has to be one that lives as long as the pool. Throws io.
+/// Starts this program again as a worker; `environment` ("NAME=value") takes precedence over our own. The
+/// kernel kills it when the calling *thread* ends, so call it from a thread that lives as long as the pool.
+/// Throws io.
 StartedProcess start_worker_process(const std::vector<std::string>& environment);
 
-/// How it ended: "was killed by signal 9 (Killed)", "ended with status 3". Waits a little for a process that
-/// is ending; kills it else.
+/// How it ended: "was killed by signal 9 (Killed)", "ended with status 3". Waits shortly for a process that
+/// is ending, then kills it.
 std::string end_of(pid_t process);
 
-/// Reads what is there of a worker's standard error, passes it on to ours, and keeps its last lines.
+/// Reads a worker's standard error, passes it on to ours, and keeps its last lines.
 class LastWords {
  public:
-  /// Any amount, without waiting. False when nothing will come any more.
+  /// Reads what is available, without waiting. False at the end of the stream.
   bool read(int descriptor);
   /// The last lines, or empty.
   std::string text() const;

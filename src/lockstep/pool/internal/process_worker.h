@@ -1,4 +1,4 @@
-// What a process does that was started as a worker.
+// The main loop of a process that was started as a worker.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace lockstep::pool {
 
-/// Does orders until the client closes the connection; then returns. Where the client is gone, or goes, the
-/// process ends at once.
+/// Executes orders until the client closes the connection; then returns. If the client dies, the process ends
+/// at once.
 void work_for(pid_t client, const TaskTable& tasks);
 
-/// How a process ends whose client has gone without a word.
+/// How a process ends whose client has died.
 struct ClientLoss {
   int status = 1;
-  std::string words{};  ///< said on standard error
+  std::string words{};  ///< printed on standard error
 };
 
-/// Does the orders that come through this socket until the client closes it; then returns.
+/// Executes the orders from this socket until the client closes it; then returns.
 void work_at(Descriptor socket, const TaskTable& tasks, const ClientLoss& at_loss);
 
 }  // namespace lockstep::pool

@@ -1,4 +1,4 @@
-// The client's end of a DataQueue: what came is handled on one thread, in order.
+// The client's end of a DataQueue: values are handled on one thread, in order.
 #pragma once
 
 #include <condition_variable>
@@ -14,24 +14,23 @@
 
 namespace lockstep::pool {
 
-/// One call's use of a queue. Only the queue's thread looks at `error`.
+/// One call's use of a queue. Only the queue's thread reads `error`.
 struct QueueUse {
-  std::optional<Error> error;  ///< what the handler threw first; the call's later values are dropped
+  std::optional<Error> error;  ///< the first error of the handler; the call's later values are dropped
 };
 
-/// Any thread may call any member. Nothing here waits for a worker: senders hold back by themselves
-/// (Credits).
+/// Any thread may call any member. No member waits for a worker: senders limit themselves (Credits).
 class QueueCore {
  public:
   QueueCore(int64_t capacity, std::function<void(const Packet&)> handle);
   QueueCore(const QueueCore&) = delete;
   QueueCore& operator=(const QueueCore&) = delete;
-  /// Handles what is there, then ends. Never on the queue's own thread: what that runs holds no use of the
-  /// queue.
+  /// Handles the remaining values, then ends. Never called on the queue's own thread: what runs there holds
+  /// no use of the queue.
   ~QueueCore();
 
   int64_t capacity() const { return capacity_; }
-  /// Hands a value to the handler, then calls `handled`.
+  /// Passes a value to the handler, then calls `handled`.
   void put(std::shared_ptr<QueueUse> use, Packet packet, std::function<void()> handled);
   /// Calls `then` after all values that were put before.
   void after(std::function<void()> then);

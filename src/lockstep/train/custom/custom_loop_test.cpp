@@ -1,48 +1,22 @@
-// The functions for custom loops, on pools of threads: the same weights for any number of workers, MATLAB's
-// style, agreement on data.
-#include <algorithm>
+// Custom loops on pools of threads: the same weights for any number of workers, and what a loop is refused.
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/base/hash.h"
-#include "lockstep/base/host.h"
-#include "lockstep/data/sequences.h"
-#include "lockstep/data/survey.h"
-#include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/shard_sums.h"
 #include "lockstep/train/custom/test_loops.h"
 #include "lockstep/train/custom/validate.h"
+#include "lockstep/train/step/batch_norm.h"
 
 namespace lockstep::train {
 namespace {
 
 using namespace test;
 using ::testing::HasSubstr;
-
-// Images in files, listed by their paths below a root.
-class Files : public Halves {
- public:
-  Files(std::string root, std::vector<std::string> paths)
-      : Halves(static_cast<int64_t>(paths.size())), root_(std::move(root)), paths_(std::move(paths)) {}
-  std::string source(int64_t index) const override {
-    return root_ + "/" + paths_.at(static_cast<size_t>(index));
-  }
-  uint64_t listing_hash() const override {
-    uint64_t hash = 0;
-    for (const std::string& path : paths_) hash = hash_of(path, hash);
-    return hash;
-  }
-
- private:
-  std::string root_;
-  std::vector<std::string> paths_;
-};
 
 // A loop as a user writes it.
 Outcome train_over_shards(pool::Worker& worker, StateAggregation state,
@@ -69,68 +43,6 @@ TEST(CustomLoop, AnyNumberOfWorkersGivesTheSameBits) {
     EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
 }
 
-// In each epoch a worker has other samples, so every worker gets each of them. Rank 1 reads after rank 0, so
-// they never decode one sample at the same time.
-TEST(CustomLoop, WorkersThatShareTheirImagesDecodeEachOnce) {
-  const auto counted = std::make_shared<CountedHalves>(90);
-  on_workers(2, [counted](pool::Worker& worker) {
-    if (worker.rank() == 1) worker.comm().barrier();
-    data::MiniBatchQueue queue(
-        data::Dataset(counted), worker.share(),
-        {.mini_batch_size = 20, .order = {.seed = 7}, .epochs = 5, .shared = shared_images(worker)});
-    while (queue.next()) {
-    }
-    if (worker.rank() == 0) worker.comm().barrier();
-    worker.comm().barrier();  // images are kept as long as rank 0's queue exists
-    return 0;
-  });
-  EXPECT_EQ(counted->reads(), 90);
-}
-
-TEST(CustomLoop, SharedImagesAndKeptValidationDataChangeNoBit) {
-  const auto run = [](int64_t workers, bool share) {
-    const data::Dataset images = halves(90);
-    const auto held_out = std::make_shared<CountedHalves>(41);
-    const auto numbers = on_workers(workers, [&](pool::Worker& worker) {
-      const BuiltModel model = build(worker, net(), images, {.seed = 3});
-      Sgdm sgdm(model.parameters(), {.learning_rate = 0.02});
-      data::QueueOptions options{.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3};
-      if (share) options.shared = shared_images(worker);
-      std::vector<double> losses;
-      for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
-        sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
-        if (batch.ends_epoch) losses.push_back(validate(model, data::Dataset(held_out), worker.comm()).loss);
-      }
-      const auto not_kept =
-          std::make_shared<const data::ImageSet>(halves(41), data::format_of(halves(41)), /*most_bytes=*/0);
-      EXPECT_EQ(validate(model, not_kept, worker.comm()).loss, losses.back());
-      return std::pair(model.hash(), losses);
-    });
-    EXPECT_EQ(held_out->reads(), 41) << "three validations";
-    return numbers;
-  };
-  const auto expected = run(1, false);
-  EXPECT_EQ(expected.second.size(), 3U);
-  for (const int64_t workers : {1, 2, 3}) EXPECT_EQ(run(workers, true), expected) << workers << " workers";
-}
-
-TEST(CustomLoop, AModelKeepsTheLastDatasetItWasValidatedOn) {
-  on_workers(1, [](pool::Worker& worker) {
-    const data::ImageShare& share = *shared_images(worker).share;
-    constexpr int64_t kImageBytes = 36;
-    {
-      const BuiltModel model = build(worker, net(), halves(41));
-      accuracy(model, halves(41), worker.comm());
-      EXPECT_EQ(share.kept_bytes(), 41 * kImageBytes);
-      accuracy(model, halves(30), worker.comm());
-      EXPECT_EQ(share.kept_bytes(), 30 * kImageBytes);
-      EXPECT_THROW(accuracy(model, {}, worker.comm()), Error);
-    }
-    EXPECT_EQ(share.kept_bytes(), 0);
-    return 0;
-  });
-}
-
 TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
   const auto average = [](pool::Worker& worker) {
     return train_over_shards(worker, StateAggregation::average);
@@ -146,65 +58,6 @@ TEST(CustomLoop, OtherPrecisionsAndAveragedStatesRepeatToo) {
     };
     EXPECT_EQ(on_workers(1, run), on_workers(2, run));
   }
-}
-
-// The result of fp16-mixed: weights, steps, which of them were skipped, and the scale at the end.
-using Scaled = std::tuple<uint64_t, int64_t, std::vector<int64_t>, double>;
-
-// With a loss that is so large that the first scales overflow in 16 bits.
-template <class Updater>
-Scaled train_scaled(pool::Worker& worker) {
-  const BuiltModel model = build(worker, net(), halves(90), {.seed = 3, .precision = Precision::fp16_mixed});
-  Updater updater(model.parameters());
-  std::vector<int64_t> skipped;
-  EXPECT_EQ(model.loss_scale(), 65536);
-  const data::QueueOptions options{.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 3};
-  const auto loss = [&](const data::Shard& shard) { return loss_of(model)(shard) * 20; };
-  for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), options)) {
-    const double scale = model.loss_scale();
-    const uint64_t before = model.hash();
-    const MiniBatchSums whole = exchange(worker, loss_and_gradients(model, batch, loss));
-    EXPECT_LT(whole.loss, 100) << "the loss itself is not scaled";
-    updater.step(whole.gradients);
-    EXPECT_EQ(whole.gradients.empty(), whole.skipped);
-    EXPECT_EQ(model.loss_scale(), whole.skipped ? scale / 2 : scale);
-    if (whole.skipped) skipped.push_back(batch.iteration);
-    for (const at::Tensor& gradient : whole.gradients) {
-      EXPECT_LT(gradient.abs().max().item<double>(), 1000) << "the scale is out of it";
-    }
-    EXPECT_NE(before, model.hash()) << "running statistics follow in any case";
-  }
-  return {model.hash(), updater.steps(), skipped, model.loss_scale()};
-}
-
-TEST(CustomLoop, HalfPrecisionScalesTheLossAndSkipsTheSameStepsOnAllRanks) {
-  for (const auto& run : {train_scaled<Sgdm>, train_scaled<Adam>}) {
-    const Scaled expected = on_workers(1, run);
-    const auto& [hash, steps, skipped, scale] = expected;
-    EXPECT_EQ(steps, 15);
-    EXPECT_FALSE(skipped.empty());
-    EXPECT_LT(skipped.size(), 15U);
-    EXPECT_EQ(scale, std::ldexp(65536, -static_cast<int>(skipped.size())));
-    for (const int64_t workers : {2, 3})
-      EXPECT_EQ(on_workers(workers, run), expected) << workers << " workers";
-  }
-}
-
-TEST(CustomLoop, ALossThatNoScaleHelpsIsAnError) {
-  EXPECT_THAT(
-      error_on_workers(2,
-                       [](pool::Worker& worker) {
-                         const BuiltModel model =
-                             build(worker, net(), halves(20), {.precision = Precision::fp16_mixed});
-                         const auto not_finite = [&](const data::Shard& shard) {
-                           return (model.forward(shard.input).to(at::kFloat) * 0).abs().sqrt().sum();
-                         };
-                         const data::QueueOptions options{.mini_batch_size = 10, .shards = 2, .epochs = 30};
-                         for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), options)) {
-                           exchange(worker, loss_and_gradients(model, batch, not_finite));
-                         }
-                       }),
-      HasSubstr("the gradients of step 41 are not finite, however small the loss is scaled"));
 }
 
 TEST(CustomLoop, ParametersKeepNoGradientOfOneShard) {
@@ -317,83 +170,6 @@ TEST(CustomLoop, AStopThatOneRankWantsIsAgreedByAll) {
   EXPECT_EQ(on_workers(3, run), 3);
 }
 
-TEST(CustomLoop, EndsWhenValidationsGetNoBetter) {
-  const auto steps = [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, net(), halves(90), {.seed = 3});
-    Sgdm sgdm(model.parameters(), {.learning_rate = 0.02});
-    Patience patience(2);
-    std::vector<double> accuracies;
-    for (const auto& batch :
-         data::MiniBatchQueue(halves(90), worker.share(),
-                              {.mini_batch_size = 20, .shards = 5, .order = {.seed = 7}, .epochs = 20})) {
-      sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
-      const Validation validation = validate(model, halves(41), worker.comm());
-      accuracies.push_back(validation.accuracy);
-      if (patience.ends_after(validation)) break;
-    }
-    EXPECT_EQ(patience.best_accuracy(), *std::max_element(accuracies.begin(), accuracies.end()));
-    EXPECT_FALSE(patience.is_best());
-    return accuracies;
-  };
-  const std::vector<double> one = on_workers(1, steps);
-  ASSERT_GE(one.size(), 3U);
-  EXPECT_LT(one.size(), 100U) << "it never ended";
-  EXPECT_LE(std::max(one.back(), one[one.size() - 2]), *std::max_element(one.begin(), one.end() - 2));
-  EXPECT_EQ(on_workers(3, steps), one);
-}
-
-TEST(Patience, ALossThatIsNoNumberIsNoBetter) {
-  Patience patience(2);
-  EXPECT_FALSE(patience.ends_after({.loss = 1, .accuracy = 0.5}));
-  EXPECT_TRUE(patience.is_best());
-  EXPECT_FALSE(patience.ends_after({.loss = std::numeric_limits<double>::quiet_NaN(), .accuracy = 0.9}));
-  EXPECT_TRUE(patience.ends_after({.loss = 1, .accuracy = 0.5}));
-  EXPECT_EQ(patience.best_accuracy(), 0.5);
-  EXPECT_THROW(Patience(0), Error);
-}
-
-TEST(CustomLoop, OtherDataIsNamedBeforeTheFirstStep) {
-  const std::string error = error_on_workers(
-      3, [](pool::Worker& worker) { build(worker, net(), worker.rank() == 2 ? halves(40, 8) : halves(41)); });
-  const std::string host = " (" + host_name() + ")";
-  EXPECT_THAT(error, HasSubstr("the ranks have different data: sample 40 is \"half 40\" on rank 0" + host +
-                               ", and rank 2" + host + " has only 40 samples"));
-  EXPECT_EQ(error_on_workers(2, [](pool::Worker& worker) { check_same_dataset(worker.comm(), halves(41)); }),
-            "");
-  const std::string alike = error_on_workers(2, [](pool::Worker& worker) {
-    check_same_dataset(worker.comm(), halves(41, static_cast<uint64_t>(worker.rank())));
-  });
-  EXPECT_THAT(alike, HasSubstr("the samples on rank 0" + host + " and on rank 1" + host +
-                               " are alike, but of other classes or chosen from other data"));
-}
-
-// Each rank has the files in another folder, which does not count as a difference.
-TEST(CustomLoop, TheFirstFileThatDiffersIsNamedWithItsPathOnBothRanks) {
-  const auto error_with = [](const std::string& changed) {
-    return error_on_workers(3, [changed](pool::Worker& worker) {
-      std::vector<std::string> paths;
-      for (int64_t i = 0; i < 30; ++i) paths.push_back((i < 15 ? "a/" : "b/") + std::to_string(i) + ".png");
-      if (worker.rank() == 1 && !changed.empty()) paths[17] = paths[20] = changed;
-      check_same_dataset(worker.comm(), data::Dataset(std::make_shared<Files>(
-                                            "/disk" + std::to_string(worker.rank()) + "/data", paths)));
-    });
-  };
-  const std::string host = " (" + host_name() + ")";
-  EXPECT_EQ(error_with(""), "");
-  EXPECT_THAT(error_with("b/other.png"), HasSubstr("sample 17 is \"/disk0/data/b/17.png\" on rank 0" + host +
-                                                   " and \"/disk1/data/b/other.png\" on rank 1" + host));
-}
-
-TEST(CustomLoop, TheFirstSequenceWithOtherValuesIsNamed) {
-  const std::string error = error_on_workers(2, [](pool::Worker& worker) {
-    std::vector<data::Sequence> sequences(5, data::Sequence{.values = {1, 2}, .label = 0});
-    if (worker.rank() == 1) sequences[3].values[1] = 3;
-    check_same_dataset(worker.comm(), data::make_sequences(1, {"low", "high"}, sequences));
-  });
-  EXPECT_THAT(error, HasSubstr("sample 3 is \"sequence 3\" of class 0 \"low\" on rank 0 ("));
-  EXPECT_THAT(error, HasSubstr(") and \"sequence 3\" of class 0 \"low\" with other values on rank 1 ("));
-}
-
 TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {
   const auto error = [](const ModelLoss& loss) {
     return error_on_workers(1, [loss](pool::Worker& worker) {
@@ -479,43 +255,6 @@ TEST(CustomLoop, AQueueForEachEpochGivesTheBitsOfOneForAll) {
     });
   };
   EXPECT_EQ(hash_after({first, second}), hash_after({all}));
-}
-
-TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
-  on_workers(1, [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, net(), {1, 6, 8, 2});
-    const at::Tensor images = at::rand({5, 1, 6, 8});
-    const at::Tensor logits = model.predict(images);
-    EXPECT_EQ(logits.sizes(), at::IntArrayRef({5, 2}));
-    EXPECT_EQ(model.forward(images.permute({2, 3, 1, 0}), "SSCB").sizes(), at::IntArrayRef({5, 2}));
-    EXPECT_TRUE(at::equal(model.predict(images), logits));  // a training pass has not moved the statistics
-    EXPECT_THROW(model.forward(images.permute({3, 2, 1, 0}), "SSCB"), Error);  // height and width changed
-    EXPECT_THROW(model.forward(images, "BCS"), Error);
-    return 0;
-  });
-}
-
-TEST(BuiltModel, FrozenLayersAndFactorsHold) {
-  on_workers(1, [](pool::Worker& worker) {
-    const BuiltModel model = build(worker, net(), halves(20));
-    model.freeze({"convolution"});
-    EXPECT_THROW(model.freeze({"konvolution"}), Error);
-    const auto before =
-        sgdm_update(model.parameters(), model.parameters(), {}, {.learning_rate = 0}).parameters;  // copies
-    Sgdm sgdm(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.1},
-              learn_rate_factors(model, "head", 1, 0));
-    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {}))
-      sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
-    const auto after = model.parameters();
-    const auto names = model.parameter_names();
-    for (size_t i = 0; i < after.size(); ++i)
-      EXPECT_EQ(!at::equal(after[i], before[i]), names[i].starts_with("head.")) << names[i];
-    update(model, after, [](const std::string& name, const at::Tensor& parameter, const at::Tensor&) {
-      return name == "head.bias" ? at::zeros_like(parameter) : parameter;
-    });
-    EXPECT_EQ(model.parameters().back().abs().sum().item<float>(), 0);
-    return 0;
-  });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/sequences.h"
 #include "lockstep/train/custom/built_model.h"
 
@@ -119,20 +120,18 @@ std::string name_of_rank(size_t rank, const Json& listing) {
   return "rank " + std::to_string(rank) + " (" + listing.at("host").get<std::string>() + ")";
 }
 
-std::string quoted(const Json& text) { return "\"" + text.get<std::string>() + "\""; }
-
 // own, other: each rank's sample, null if it has none.
 std::string difference(int64_t index, const Json& own, const std::string& rank, const Json& other,
                        const std::string& other_rank) {
   const std::string begin = "sample " + std::to_string(index) + " is ";
   if (own.is_null() || other.is_null()) {
     const auto& [there, without] = own.is_null() ? std::pair(other_rank, rank) : std::pair(rank, other_rank);
-    return begin + quoted((own.is_null() ? other : own).at("path")) + " on " + there + ", and " + without +
-           " has only " + std::to_string(index) + " samples";
+    return begin + quote((own.is_null() ? other : own).at("path").get_ref<const std::string&>()) + " on " +
+           there + ", and " + without + " has only " + std::to_string(index) + " samples";
   }
   const bool same_path = own.at("path") == other.at("path");
   const auto text = [&](const Json& sample) {
-    return quoted(sample.at("path")) +
+    return quote(sample.at("path").get_ref<const std::string&>()) +
            (same_path ? " of class " + sample.at("class").get<std::string>() : "");
   };
   return begin + text(own) + " on " + rank + " and " + text(other) +

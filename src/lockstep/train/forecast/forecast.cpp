@@ -12,20 +12,20 @@
 namespace lockstep::train {
 namespace {
 
-constexpr double kUnequal = 1.25;  // slowest over fastest from which on it is worth a word
+constexpr double kUnequal = 1.25;  // slowest over fastest, from which on a warning is given
 constexpr int64_t kManyGpus = 8;
-constexpr double kRounds = 3;  // messages one after the other in an exchange between ranks: what comes,
-                               // slices to their owners, sums back
-constexpr double kBucketBytes = 1 << 20;  // about the bucket that ranks find for themselves (comm/buckets.h)
+// Successive messages of an exchange between ranks: what will be sent, slices to their owners, sums back.
+constexpr double kRounds = 3;
+constexpr double kBucketBytes = 1 << 20;  // approximately what ranks choose (comm/buckets.h)
 
 double curve_at(const std::vector<double>& curve, int64_t threads) {
   return curve.at(
       static_cast<size_t>(std::clamp<int64_t>(threads, 1, static_cast<int64_t>(curve.size())) - 1));
 }
 
-// Work for each worker of one machine: who is done takes the last of whoever has most left, where that is
-// allowed.
-double time_of_deal(std::vector<int64_t> left, const std::vector<double>& seconds, bool takeover) {
+// Seconds until all workers of one machine have done the shards in `left`. With `takeover`, a worker that is
+// done takes a shard from the worker that has the most left.
+double seconds_until_done(std::vector<int64_t> left, const std::vector<double>& seconds, bool takeover) {
   std::vector<double> free(left.size(), 0.0);
   double end = 0;
   if (!takeover) {
@@ -44,7 +44,7 @@ double time_of_deal(std::vector<int64_t> left, const std::vector<double>& second
   }
 }
 
-// One number of workers.
+// For one number of workers.
 class CostModel {
  public:
   CostModel(const Plan& plan, const StepCosts& costs, const ForecastOptions& asked, int64_t workers)
@@ -76,7 +76,7 @@ class CostModel {
     for (int64_t machine = 0; machine < row_.machines; ++machine)
       row_.compute = std::max(row_.compute, compute_on(machine));
     network_ = row_.machines > 1 ? network_seconds() : 0;
-    // The bucket that backward finishes with has nothing to hide behind.
+    // The last bucket is sent after backward, which cannot hide it.
     const double bucket =
         network_ *
         std::min(1.0, kBucketBytes / static_cast<double>(std::max<int64_t>(1, costs_.gradient_bytes)));
@@ -126,11 +126,11 @@ class CostModel {
       own.push_back(part_of(shards_, workers_, worker).count());
       seconds.push_back(shard_ / speed_of(worker));
     }
-    return time_of_deal(std::move(own), seconds, !overlaps());
+    return seconds_until_done(std::move(own), seconds, !overlaps());
   }
 
-  // Beyond this machine's cores: all nodes, the weights and the optimizer's state pass through memory, which
-  // is as fast as here.
+  // With more cores than this machine has: all nodes, the weights and the optimizer's state pass through
+  // memory, which is assumed to be as fast as here.
   double local_exchange() const {
     const auto measured = static_cast<int64_t>(costs_.exchange.size());
     const double seconds = curve_at(costs_.exchange, here_);
@@ -138,7 +138,7 @@ class CostModel {
     return here_ <= measured ? seconds : seconds * vectors(here_) / vectors(measured);
   }
 
-  // A rank sends its slices of each node to the others, and its finished slice to all.
+  // A rank sends slices of each of its nodes to the other ranks, and its finished slice to all.
   double network_seconds() const {
     size_t nodes = 1;
     for (int64_t machine = 0; machine < row_.machines; ++machine) {
@@ -153,7 +153,7 @@ class CostModel {
     return bytes / (asked_.network_bandwidth * 1e9 / 8) + kRounds * asked_.network_latency * 1e-6;
   }
 
-  // Each worker reads its own shards ahead, with a thread of its own; a store serves a machine as a whole.
+  // Each worker has its own thread that reads its shards ahead. A store serves a machine as a whole.
   double read_seconds(double sample) const {
     const auto batch = static_cast<double>(row_.mini_batch_size);
     const double own =
@@ -173,7 +173,7 @@ class CostModel {
     return std::max({row_.compute + row_.exchange, read_seconds(sample), work / static_cast<double>(cores_)});
   }
 
-  // Forward alone; as many workers as have shards.
+  // Forward only; as many workers as have shards.
   double pass_seconds(int64_t samples, double sample, double read) const {
     const auto count = static_cast<double>(samples);
     const double parts =
@@ -242,8 +242,8 @@ class CostModel {
       return "--shards " + std::to_string(workers_) + " (other weights) or fewer workers";
     if (shards_ % workers_ != 0)
       return "--shards " + std::to_string((shards_ / workers_ + 1) * workers_) +
-             " (other weights): now some wait for " + std::to_string(part_of(shards_, workers_, 0).count()) +
-             " shards of others";
+             " (other weights): now some workers wait while others compute " +
+             std::to_string(part_of(shards_, workers_, 0).count()) + " shards";
     return workers_ * 2 <= shards_ ? "more workers" : "more workers and more --shards (other weights)";
   }
 
@@ -252,10 +252,10 @@ class CostModel {
   const ForecastOptions& asked_;
   const int64_t workers_;
   int64_t shards_ = 1;
-  int64_t here_ = 1;   // workers of the fullest machine
+  int64_t here_ = 1;   // workers of the machine that has the most
   int64_t cores_ = 1;  // of that machine
   bool on_gpu_ = false;
-  double shard_ = 0;  // seconds of one at speed 100
+  double shard_ = 0;  // seconds of a shard at speed 100
   double network_ = 0;
   ForecastRow row_;
 };
@@ -275,28 +275,28 @@ void warn(Forecast& forecast, const Plan& plan, const ForecastOptions& asked) {
     if (!workers.empty()) forecast.warnings.push_back("workers " + workers + ": " + text);
   };
   const bool on_gpu = plan.machine.device != "cpu";
-  say(elsewhere, on_gpu
-                     ? "one GPU was measured; more like it are assumed, and memory that is no faster for it"
-                     : "this machine has " + std::to_string(forecast.costs.cores) +
-                           " cores; more like these are assumed, and memory that is no faster for it");
+  say(elsewhere,
+      on_gpu ? "one GPU was measured; more GPUs like it are assumed, with the same total memory bandwidth"
+             : "this machine has " + std::to_string(forecast.costs.cores) +
+                   " cores; more cores like these are assumed, with the same total memory bandwidth");
   say(over_shards, "more than the " + std::to_string(plan.step.shards) +
-                       " shards, and workers own whole shards: the others only read and wait");
-  say(exchange, "the exchange takes longer than the computing: more workers make it worse");
+                       " shards, and a worker computes whole shards: the other workers only read and wait");
+  say(exchange, "the exchange takes longer than the computation; more workers make it slower");
   say(machines, "several machines: the network's " + shortest(asked.network_bandwidth) + " Gbit/s and " +
-                    shortest(asked.network_latency) + " us are what was given, not measured");
+                    shortest(asked.network_latency) + " us are given values, not measured");
   if (on_gpu && !forecast.rows.empty() && forecast.rows.back().workers > kManyGpus &&
       asked.workers_per_machine == 0)
-    forecast.warnings.emplace_back("more than 8 GPUs are seldom in one machine: give --workers-per-machine");
+    forecast.warnings.emplace_back("few machines have more than 8 GPUs: give --workers-per-machine");
   const auto [slow, fast] = std::minmax_element(asked.worker_speeds.begin(), asked.worker_speeds.end());
   const bool given = slow != asked.worker_speeds.end() && *slow < *fast;
   if (!given && forecast.costs.slowest_over_fastest < kUnequal) return;
-  const bool fixed_deal = !machines.empty() && plan.exchange.overlap;
+  const bool no_takeover = !machines.empty() && plan.exchange.overlap;
   forecast.warnings.push_back(
       std::string("workers are of unequal speed (") +
       (given ? "--worker-speeds" : "measured: " + fixed(forecast.costs.slowest_over_fastest, 2) + " to 1") +
-      "): faster ones take over shards that others have not begun" +
-      (fixed_deal ? "; not between machines with --overlap, where the slowest decides"
-                  : "; more --shards make that finer"));
+      "): faster workers take over shards that others have not begun" +
+      (no_takeover ? "; not between machines with --overlap, where the slowest worker decides"
+                   : "; more --shards balance them better"));
 }
 
 }  // namespace
@@ -304,8 +304,8 @@ void warn(Forecast& forecast, const Plan& plan, const ForecastOptions& asked) {
 Forecast make_forecast(const Plan& plan, const StepCosts& costs, const ForecastOptions& asked) {
   if (plan.exchange.averages()) {
     throw Error(ErrorCode::invalid_option,
-                "--forecast is for runs that add gradients, and with --exchange average the replicas follow "
-                "the workers",
+                "--forecast is for runs that add gradients; with --exchange average, the number of replicas "
+                "depends on the workers",
                 "leave out one of them");
   }
   Forecast forecast{.costs = costs, .rows = {}, .warnings = {}};

@@ -123,7 +123,7 @@ TEST(Forecast, ANetworkThatIsSlowerThanComputingIsNamed) {
   EXPECT_EQ(forecast.rows[1].bottleneck, "exchange");
   EXPECT_THAT(forecast.rows[1].advice, HasSubstr("--exchange bf16"));
   EXPECT_THAT(forecast.warnings,
-              Contains(HasSubstr("workers 8: the exchange takes longer than the computing")));
+              Contains(HasSubstr("workers 8: the exchange takes longer than the computation")));
   EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 8: several machines")));
   // Two ranks with one node each: a slice of it there, and a finished slice; 3 messages in turn.
   c.plan.exchange.overlap = false;

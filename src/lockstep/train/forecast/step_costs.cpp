@@ -1,4 +1,4 @@
-// Measures what train::make_forecast reckons with.
+// Measures the times from which train::make_forecast computes.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -20,13 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSeconds = 0.4;  // about, for each figure
+constexpr double kSeconds = 0.4;  // approximately, for each figure
 constexpr int64_t kBad = -1;
-constexpr int64_t kMostRead = 512;  // read for the data's rates
+constexpr int64_t kMostRead = 512;  // samples for the time of reading
 constexpr int64_t kFewestRounds = 2;
-constexpr int64_t kExchangeRounds = 12;  // the first one warms
+constexpr int64_t kExchangeRounds = 12;  // the first one is a warm-up
 
-// Seconds of one call, the lower quartile, for what else the machine does only adds; the first one warms.
+// Seconds of one call: the lower quartile, because other work on the machine only adds time. The first call
+// is a warm-up.
 template <class Work>
 double typical_seconds(const Work& work, double least_seconds) {
   work();
@@ -60,7 +61,7 @@ class StepMeasurement {
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const int64_t threads : counts) measure_together(threads, shards);
-    // A core that is shared is no faster than one alone: where it seems so, another had the machine.
+    // More threads at once are not faster each: where it seems so, other work disturbed the measurement.
     for (size_t threads = costs_.shard.size(); threads-- > 1;)
       costs_.shard[threads - 1] = std::min(costs_.shard[threads - 1], costs_.shard[threads]);
     const bool half = plan_.exchange.kind == ExchangeKind::bf16 || plan_.exchange.kind == ExchangeKind::fp16;
@@ -80,7 +81,7 @@ class StepMeasurement {
   int64_t typical_steps() const {
     if (plan_.data.format.kind != data::SampleKind::sequence) return 0;
     if (plan_.step.tbptt_length > 0) return plan_.step.tbptt_length;
-    int64_t longest = 1;  // of a shard of samples from all over the dataset
+    int64_t longest = 1;  // of a shard's samples, taken evenly from the dataset
     for (const int64_t index : spaced(costs_.shard_samples))
       longest = std::max(longest, prepared_.train->dataset().store().image_size(index).width);
     return std::max(longest, plan_.data.least_time_steps);
@@ -106,13 +107,13 @@ class StepMeasurement {
                                                                                   : ReadFrom::decode;
     const std::vector<int64_t> read = in_memory ? spaced(kMostRead) : read_for_the_first_time();
     measure_copy(read);
-    // From a cache that is still to be made: out of the system's memory at the price of another copy.
+    // A cache that does not exist yet will be read from the system's memory, which takes as long as a copy.
     if (costs_.later_from != ReadFrom::memory)
       costs_.later_read = costs_.first_from == costs_.later_from ? costs_.first_read : costs_.copy;
   }
 
-  // Of a store as many at once as its queue has threads. The first sample opens libraries and files, so it
-  // counts only when it is alone.
+  // From a store, as many at once as a queue has threads. The first sample also opens libraries and files, so
+  // it counts only if there is no other.
   std::vector<int64_t> read_for_the_first_time() {
     std::vector<int64_t> indices = spaced(kMostRead);
     const int64_t at_once = std::max<int64_t>(1, costs_.parallel_reads);
@@ -149,8 +150,8 @@ class StepMeasurement {
     return indices;
   }
 
-  // What the queue's thread does with samples that lie decoded in memory: augmentation, and their place in
-  // the mini-batch.
+  // The work of the queue's thread for samples that are decoded in memory: augmenting them and copying them
+  // into the mini-batch.
   void measure_copy(std::vector<int64_t> indices) {
     std::sort(indices.begin(), indices.end());
     const auto part =
@@ -201,7 +202,7 @@ class StepMeasurement {
     check_stop();
   }
 
-  // As many threads at once as a step would have, all with the same shard.
+  // As many threads at once as in a step, all with the same shard.
   void measure_together(int64_t threads, int64_t shards) {
     comm::ThreadGroup group(threads);
     const std::unique_ptr<comm::Communicator> alone = comm::make_communicator();
@@ -231,7 +232,7 @@ class StepMeasurement {
         for (int64_t shard = own.begin; shard < own.end; ++shard)
           exchange.take(share, single(shard), runner->gradients());
         if (round > 0) adding += seconds_since(start);
-        group.barrier();  // those who add less wait here, which is no part of the exchange
+        group.barrier();  // the wait of threads that add less is not part of the exchange
         const auto added = Clock::now();
         group.barrier([&] { exchange.synchronize(shards); });
         exchange.step(share, shards, optimizer.rule_at(0, /*learning_rate=*/0));
@@ -252,7 +253,7 @@ class StepMeasurement {
     fill(costs_.exchange, threads, exchange_seconds.front());
   }
 
-  // Of a worker that has the shards `own` and computes some of them together.
+  // For a worker that has the shards `own` and computes some of them together.
   double seconds_of_shard(ShardRunner& runner, Range own, int64_t shards) const {
     const int64_t count =
         comm::node_from(own.begin, std::min(own.count(), runner.most_together(shard_.count)), shards).count();
@@ -262,7 +263,7 @@ class StepMeasurement {
            static_cast<double>(count);
   }
 
-  // Between two measured numbers of threads the curve is straight.
+  // Between two measured numbers of threads the curve is linear.
   static void fill(std::vector<double>& curve, int64_t threads, double seconds) {
     const auto had = static_cast<int64_t>(curve.size());
     const double from = had == 0 ? seconds : curve.back();
@@ -271,7 +272,7 @@ class StepMeasurement {
                       (seconds - from) * static_cast<double>(i - had) / static_cast<double>(threads - had));
   }
 
-  // Two factors of --powersgd-rank columns for each matrix; what has one dimension goes whole.
+  // Two factors of --powersgd-rank columns for each matrix; vectors are sent whole.
   int64_t powersgd_bytes() {
     int64_t numbers = 0;
     for (const ParameterSlot& slot : probe_.weights().slots()) {

@@ -19,7 +19,7 @@ std::string folder_of_run(const std::vector<io::Event>& events) {
   return folder;
 }
 
-// Without what training left out.
+// Without the samples that training left out.
 data::Dataset open(const std::string& path, const Options& options, const Model& model) {
   const data::Dataset dataset =
       data::open_source(
@@ -39,8 +39,8 @@ HeldOut split_off(const std::string& path, const Manifest& manifest, const Model
   held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
   if (manifest.plan.data.listing_hash != as_hex(dataset.store().listing_hash())) {
     held_out.warnings.push_back("\"" + path +
-                                "\" lists other files than it did when the run began, so some of those that "
-                                "are judged here may have been trained on");
+                                "\" has other files than when the run began, so some of the held-out images "
+                                "may have been used for training");
   }
   return held_out;
 }

@@ -1,4 +1,4 @@
-// The samples that a run kept back from training, found again afterwards.
+// Finds the samples again that a run held out from training.
 #pragma once
 
 #include <string>
@@ -13,16 +13,17 @@ namespace lockstep::train {
 struct HeldOut {
   data::Dataset dataset;
   std::string words;                       ///< "1,000 held-out images of digits"
-  std::vector<std::string> warnings = {};  ///< where it is not quite what the run had
+  std::vector<std::string> warnings = {};  ///< if they differ from those of the run
 };
 
-/// Of a run by its manifest and events: its --validation data, else what it split off, else its --test data.
-/// Throws not_found where there are none, or where they are not where they were.
+/// By a run's manifest and events: its --validation data, otherwise the samples that it split off, otherwise
+/// its
+/// --test data. Throws not_found if there are none, or if they are not at their place any more.
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events,
                         const Model& model);
 
-/// How many of these samples the run that the weights lie in was trained on; 0 where they are not its
-/// training data as they were, or the weights lie in no run.
+/// On how many of these samples the model was trained, if its weights are in a run folder and the dataset is
+/// the run's unchanged training data; otherwise 0.
 int64_t trained_on(const Model& model, const data::Dataset& dataset);
 
 }  // namespace lockstep::train

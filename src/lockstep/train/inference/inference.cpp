@@ -32,7 +32,7 @@ nn::SafetensorsFile weights_of(const Model& model) {
   return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}};
 }
 
-// A rank with other samples or another model would put its scores where others belong.
+// A rank with other samples or another model would store its scores in the place of others.
 void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& dataset) {
   const std::string first = dataset.size() > 0 ? dataset.store().source(0) : "none";
   own.update({{"images", dataset.size()},
@@ -82,7 +82,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
                           placement.devices[static_cast<size_t>(owner_of(
                               thread.size, static_cast<int64_t>(placement.devices.size()), thread.rank))]);
     nn::Instance instance = thread.rank == 0 ? prototype : seeded_instance(model.network, model.input, 0);
-    std::optional<SharedWeights> own;  // on another GPU than the first
+    std::optional<SharedWeights> own;  // on a GPU other than the first
     if (device != weights.device()) {
       nn::load_state(*instance.module, weights_of(model),
                      model.weights.empty() ? model.network.name() : model.weights.string());

@@ -1,4 +1,4 @@
-// A trained network run over a dataset by all workers.
+// Runs a trained network on a dataset, with all workers.
 #pragma once
 
 #include <cstddef>
@@ -13,29 +13,31 @@
 
 namespace lockstep::train {
 
-/// Who computes together, and who has all of it afterwards.
+/// The ranks that compute together, and which of them get all results.
 struct Together {
   comm::Communicator& comm;
-  Ranks ranks = {};      ///< as the placement sees them
-  bool for_all = false;  ///< else for rank 0
+  Ranks ranks = {};      ///< for the placement
+  bool for_all = false;  ///< all ranks get them; otherwise rank 0
   std::stop_token stop = {};
   SamplesDone done = {};
 
   bool gets_all() const { return for_all || comm.rank() == 0; }
 };
 
-/// The ranks of a group as the placement sees them. here: this rank's place among those of its machine.
+/// The ranks of a group, for the placement.
+///   here  this rank's place among those of its machine
 inline Ranks ranks_of(const comm::Communicator& comm, int64_t here) {
   return {true, comm.size(), comm.way(), here};
 }
 
-/// Called by several threads at once, each with its own runner in evaluation mode; `first` is the place of
-/// the shard's first sample in the dataset.
+/// Called by several threads at once, each with its own runner in evaluation mode.
+///   first  the index of the shard's first sample in the dataset
 using ShardWork = std::function<void(ShardRunner& runner, const data::Shard& shard, int64_t first)>;
 
-/// Every shard of the dataset, the same shards for any number of workers; each rank's workers do theirs.
-/// Options as for predict. feature_steps: so many first layers are what ShardRunner::features runs. Throws
-/// cancelled after a stop, and where a rank has other samples or another model than rank 0.
+/// Calls `work` for every shard of the dataset; the shards are the same for any number of workers, and each
+/// rank's workers have their part of them. Options as for predict. Throws cancelled after a stop, and
+/// invalid_option if a rank has other samples or another model than rank 0.
+///   feature_steps  the number of first layers that ShardRunner::features runs
 void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options,
                     size_t feature_steps, const Together& together, const ShardWork& work);
 

@@ -16,14 +16,14 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kMostGathered = int64_t{256} << 20;  // bytes that the ranks bring to rank 0 at once
+constexpr int64_t kMostGathered = int64_t{256} << 20;  // bytes that are gathered on rank 0 at once
 
-nn::NetworkInput as_long_as(nn::NetworkInput input, int64_t longest) {
+nn::NetworkInput with_longest(nn::NetworkInput input, int64_t longest) {
   if (input.time_steps > 0) input.time_steps = longest;
   return input;
 }
 
-// Without their padding, so one by one.
+// One by one, without their padding.
 at::Tensor rows_of_sequences(ShardRunner& runner, const data::Shard& shard, bool padded_left,
                              int64_t longest) {
   std::vector<at::Tensor> rows;
@@ -38,7 +38,7 @@ at::Tensor rows_of_sequences(ShardRunner& runner, const data::Shard& shard, bool
   return at::cat(rows);
 }
 
-// What one rank has computed of a piece, by several threads.
+// The rows of a piece that one rank has computed, with several threads.
 class PlacedRows {
  public:
   void add(int64_t first, const at::Tensor& rows) {
@@ -57,8 +57,8 @@ class PlacedRows {
   std::vector<at::Tensor> places_, rows_;
 };
 
-// Neighbours at once.
-void give(const at::Tensor& places, const at::Tensor& rows, const TakeRows& take) {
+// Calls `take` once for each group of neighbours.
+void hand_over_rows(const at::Tensor& places, const at::Tensor& rows, const TakeRows& take) {
   const auto* place = places.const_data_ptr<int64_t>();
   for (int64_t begin = 0, end = 0; begin < places.numel(); begin = end) {
     for (end = begin + 1; end < places.numel() && place[end] == place[end - 1] + 1;) ++end;
@@ -78,7 +78,7 @@ int64_t longest_of(const data::Dataset& dataset) {
 
 LayerOutputs::LayerOutputs(const Model& model, const std::string& layer, int64_t longest,
                            const Options& options)
-    : layer_(nn::observe_layer(model.network, as_long_as(model.input, longest), layer)),
+    : layer_(nn::observe_layer(model.network, with_longest(model.input, longest), layer)),
       model_(model),
       longest_(longest),
       options_(options) {
@@ -105,8 +105,8 @@ void LayerOutputs::compute_alone(const data::Dataset& dataset, const Options& op
   compute_part(dataset, options, take, {.comm = *alone, .stop = std::move(stop)});
 }
 
-// By pieces of the dataset, so that no rank holds more than it has memory for. They are whole mini-batches,
-// and so the shards are those of the whole.
+// In pieces of the dataset, to limit the memory of a rank. A piece has whole mini-batches, so the shards are
+// those of the whole dataset.
 void LayerOutputs::compute_over(const data::Dataset& dataset, const TakeRows& take,
                                 const Together& together) const {
   const int64_t row_bytes = c10::multiply_integers(shape()) * static_cast<int64_t>(c10::elementSize(type()));
@@ -124,7 +124,7 @@ void LayerOutputs::compute_over(const data::Dataset& dataset, const TakeRows& ta
           [&](int64_t first, const at::Tensor& rows) { own.add(begin + first, rows); }, together);
       const std::vector<at::Tensor> places = together.comm.gather(own.places(), 0, wait);
       const std::vector<at::Tensor> rows = together.comm.gather(own.rows(shape(), type()), 0, wait);
-      for (size_t rank = 0; rank < rows.size(); ++rank) give(places[rank], rows[rank], take);
+      for (size_t rank = 0; rank < rows.size(); ++rank) hand_over_rows(places[rank], rows[rank], take);
     }
   } catch (...) {
     together.comm.abort(device::error_of(std::current_exception()));
@@ -161,7 +161,7 @@ at::Tensor layer_outputs(const Model& model, const std::string& layer, const dat
   outputs.compute(
       dataset, [&](int64_t first, const at::Tensor& rows) { all.narrow(0, first, rows.size(0)).copy_(rows); },
       std::move(stop));
-  // Rank 0 has them; a task's comm is also that of threads.
+  // Only rank 0 has them. The communicator of a task also works between threads.
   const pool::Worker* worker = pool::Worker::current();
   if (worker != nullptr && worker->size() > 1)
     worker->comm().broadcast({all}, 0, {.timeout = comm::kAsLongAsItTakes});

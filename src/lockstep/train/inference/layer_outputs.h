@@ -1,4 +1,4 @@
-// What one layer of a trained network gives for samples, here, in tasks of pools and over ranks.
+// The outputs of one layer of a trained network, computed here, in tasks of pools and over ranks.
 #pragma once
 
 #include <functional>
@@ -21,22 +21,21 @@ struct Together;
 
 class LayerOutputs {
  public:
-  /// longest: time steps of the longest sequence; 0 for images. Options as for predict. Throws
-  /// invalid_option for a layer that is not there.
+  /// Options as for predict. Throws invalid_option if the network has no such layer.
+  ///   longest  time steps of the longest sequence; 0 for images
   LayerOutputs(const Model& model, const std::string& layer, int64_t longest, const Options& options);
 
-  /// Of one sample. Where a layer gives an output for each time step, the last size is `longest`, with zeros
+  /// Of one sample. If the layer has an output for each time step, the last size is `longest`, with zeros
   /// after the sequence's end.
   const nn::Shape& shape() const { return layer_.shape; }
   at::ScalarType type() const;
 
   /// The same values for any number of workers. Throws cancelled after a stop.
-  /// In a task of a pool it stays on the task's workers and ends with the call, as predict does: the ranks of
-  /// a group call it together, each computes its part of the samples, and rank 0's `take` is given all of
-  /// them.
+  /// In a task of a pool it stays on the task's workers and ends with the call, as predict does. All ranks of
+  /// a group call it together; each computes its part of the samples, and rank 0's `take` gets all of them.
   void compute(const data::Dataset& dataset, const TakeRows& take, std::stop_token stop = {}) const;
 
-  /// The same outside of a pool by all ranks of a group, as predict (predict.h): rank 0's `take` is given all
+  /// The same outside of a pool, by all ranks of a group, as predict (predict.h). Rank 0's `take` gets all
   /// samples.
   void compute(const data::Dataset& dataset, const TakeRows& take, comm::Communicator& comm,
                int64_t rank_here = 0) const;
@@ -54,9 +53,9 @@ class LayerOutputs {
   Options options_;
 };
 
-/// What a layer gives for every sample of a dataset, [samples,...] on the CPU, of sequences as long as the
-/// longest of them (LayerOutputs::shape). Options as for predict. In a task of a pool the ranks of a group
-/// call it together, compute together, and all have all. Throws as LayerOutputs does; cancelled after a stop.
+/// The outputs of a layer for all samples of a dataset, [samples,...] on the CPU; those of sequences are as
+/// long as the longest one (LayerOutputs::shape). Options as for predict. In a task of a pool, all ranks of a
+/// group call it together and all get the result. Throws as LayerOutputs does; cancelled after a stop.
 at::Tensor layer_outputs(const Model& model, const std::string& layer, const data::Dataset& dataset,
                          const Options& options, std::stop_token stop = {});
 

@@ -60,7 +60,7 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
 
 namespace {
 
-// Where the graph leaves the number open, the file has it.
+// The graph leaves the number open; the weights file determines it.
 int64_t class_count(const nn::Network& network, const nn::SafetensorsFile& file) {
   const std::string name = nn::head_of(network) + ".weight";
   for (const auto& [tensor_name, tensor] : file.tensors) {
@@ -68,7 +68,7 @@ int64_t class_count(const nn::Network& network, const nn::SafetensorsFile& file)
   }
   throw Error(ErrorCode::corrupt_data,
               "the weights are not of network \"" + network.name() + "\": there is no \"" + name + "\"",
-              "name the network that they are of");
+              "name the network of the weights");
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   options.weights = use.weights.string();
   if (options.image_size == "auto") {
     throw Error(ErrorCode::invalid_option,
-                "nothing says what size of images the weights in \"" + options.weights + "\" are for",
+                "the image size for the weights in \"" + options.weights + "\" is unknown",
                 "--image-size HxW, or a network file with \"input\"; docs/networks.md has it");
   }
   check_weights_are_there(network, options.weights);
@@ -91,8 +91,8 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   while (use.classes.empty() && static_cast<int64_t>(model.classes.size()) < model.input.classes)
     model.classes.push_back(std::to_string(model.classes.size()));
   if (static_cast<int64_t>(model.classes.size()) != model.input.classes) {
-    throw Error(ErrorCode::invalid_option, "the weights tell " + std::to_string(model.input.classes) +
-                                               " classes apart, and " + std::to_string(model.classes.size()) +
+    throw Error(ErrorCode::invalid_option, "the weights distinguish " + std::to_string(model.input.classes) +
+                                               " classes, but " + std::to_string(model.classes.size()) +
                                                " names are given");
   }
   model.resize = options.resize;
@@ -102,8 +102,8 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   }
   if (options.normalize == "mean-std")
     throw Error(ErrorCode::invalid_option,
-                "--normalize mean-std is measured on training data, and there are none",
-                "say the numbers that the weights were trained with");
+                "--normalize mean-std is measured on training data, but there are none",
+                "give the numbers with which the weights were trained");
   const Normalization normalization = parse_normalization(options.normalize, model.input.channels);
   model.mean = normalization.mean;
   model.deviation = normalization.deviation;
@@ -135,7 +135,7 @@ std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const da
 
 namespace {
 
-// A row for each sample that this process has computed: its place and its scores.
+// A row for each sample that this process has computed: its index and its scores.
 at::Tensor rows_of(const std::vector<Prediction>& predictions, int64_t classes) {
   const int64_t count = std::count_if(predictions.begin(), predictions.end(),
                                       [](const Prediction& one) { return !one.scores.empty(); });
@@ -149,7 +149,7 @@ at::Tensor rows_of(const std::vector<Prediction>& predictions, int64_t classes) 
   return rows;
 }
 
-// Brings the ranks' scores together. Rank 0 has its own already, where only it gets the others'.
+// Collects the scores of all ranks. If only rank 0 gets them, it does not send its own.
 void gather_scores(std::vector<Prediction>& predictions, int64_t classes, const Together& together) {
   const comm::WaitOptions wait{.timeout = comm::kAsLongAsItTakes, .stop = together.stop};
   const at::Tensor own = !together.for_all && together.gets_all() ? at::empty({0, 1 + classes}, at::kDouble)
@@ -167,8 +167,8 @@ std::vector<Prediction> predict_together(const Model& model, const data::Dataset
                                          const Options& options, const Together& together) {
   if (model.input.labels_time_steps)
     throw Error(ErrorCode::invalid_option,
-                "the network gives a class at each time step, and predictions are one for each sample",
-                "run its forward_sequences from C++");
+                "the network has a class for each time step, but predictions are one for each sample",
+                "call its forward_sequences from C++");
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
   for_each_shard(model, dataset, options, /*feature_steps=*/0, together,
                  [&](ShardRunner& runner, const data::Shard& shard, int64_t first) {

@@ -1,4 +1,5 @@
-// Inference with the execution options of training: the same scores for any number of workers and ranks.
+// Inference, with the execution options of training. The scores are the same for any number of workers and
+// ranks.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +18,7 @@
 
 namespace lockstep::train {
 
-/// A trained network as a run folder or a caller names it.
+/// A trained network, of a run folder or of a caller.
 struct Model {
   nn::Network network;
   nn::NetworkInput input;
@@ -30,70 +31,71 @@ struct Model {
   std::vector<double> mean;  ///< per channel, of pixels / 255
   std::vector<double> deviation;
   std::filesystem::path weights;  ///< safetensors; used when `state` is empty
-  nn::NamedTensors state;         ///< weights that lie in memory
+  nn::NamedTensors state;         ///< weights in memory
 };
 
-/// What its samples are called: "images" or "sequences".
+/// The word for its samples: "images" or "sequences".
 std::string noun_of(const Model& model);
 
-/// What the model takes images or sequences to. Decode::gpu is exact here: for_each_shard (inference.h)
-/// takes the GPU where it runs on one.
+/// The format that the model accepts. Decode::gpu becomes exact here; for_each_shard (inference.h) decodes on
+/// the GPU if it runs on one.
 data::ImageFormat format_of(const Model& model);
 
-/// `dataset` and nothing left out; with OnBadSample::skip without the images that cannot be read, which are
-/// the second.
+/// With OnBadSample::skip, the dataset without the images that cannot be read, and the list of these.
+/// Otherwise the dataset unchanged.
 std::pair<data::Dataset, std::vector<data::BadSample>> readable_samples(const data::Dataset& dataset,
                                                                         const Model& model,
                                                                         data::OnBadSample on_bad_sample);
 
-/// What a run's manifest says of its model: the network, its input and classes, without weights. Throws
-/// not_found where there is no run, and invalid_option for a C++ module that `own` is not given for.
+/// The model of a run's manifest, without weights: the network, its input and classes. Throws not_found if
+/// there is no run, and invalid_option for a C++ module without `own`.
 Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::Network& own = {});
 
-/// The model of a run folder (weights: "last" or "best"), from its manifest. Throws not_found when the run
-/// has no model yet. own: the network of a run whose network was a C++ module, which a manifest cannot hold.
+/// The model of a run folder, from its manifest. Throws not_found if the run has no model yet.
+///   weights  "last" or "best"
+///   own      the network, if it is a C++ module, which a manifest cannot store
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights = "last",
                    const nn::Network& own = {});
 
-/// What is said of weights that lie in no run folder.
+/// How to use weights that are not in a run folder.
 struct WeightsUse {
   std::filesystem::path weights;          ///< safetensors or of torch.save
   std::vector<std::string> classes = {};  ///< names in the order of outputs; empty: numbers from 0
   Options options = {};  ///< read: image_size, resize, resize_to, color, normalize; where at their defaults,
                          ///< the network's expected input
-  std::vector<std::string> given = {};  ///< names of options that are meant although at their defaults
+  std::vector<std::string> given = {};  ///< names of options that the user gave with their default values
 };
 
-/// A network with weights of a file. How many classes there are is seen in the weights of its last layer.
-/// Throws not_found, corrupt_data, and invalid_option where nothing says of what size images are.
+/// A network with the weights of a file. The number of classes is that of the weights of its last layer.
+/// Throws not_found, corrupt_data, and invalid_option if the image size is unknown.
 Model model_of_weights(const nn::Network& network, const WeightsUse& use);
 
-/// One answer per sample, in the dataset's order.
+/// The result for one sample.
 struct Prediction {
   std::string source;
   int64_t label = 0;           ///< the class with the highest score
-  int64_t target = -1;         ///< the folder's class, -1 when unknown
+  int64_t target = -1;         ///< the class by the folder; -1: unknown
   std::vector<double> scores;  ///< softmax, one per class
 };
 
-/// Sequences are taken whole. Throws invalid_option for a network that gives a class at each time step.
-/// Options read: execution, workers, shards, devices, mini_batch_size, precision, on_bad_sample.
-/// In a task of a pool it stays on the task's workers and ends with the call, as fit does (fit.h). Throws
-/// cancelled after a stop.
+/// One prediction for each sample, in the dataset's order. Sequences are not cut into pieces. Throws
+/// invalid_option for a network that has a class for each time step. Options that are read: execution,
+/// workers, shards, devices, mini_batch_size, precision, on_bad_sample. In a task of a pool it stays on the
+/// task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
                                 std::stop_token stop = {});
 
-/// Told how many samples more are done, by several threads at once.
+/// Called with the number of samples that were done since the last call, by several threads at once.
 using SamplesDone = std::function<void(int64_t count)>;
 
-/// The same outside of a pool, with `done` called as it goes on.
+/// The same outside of a pool. Calls `done` repeatedly.
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
                                 SamplesDone done);
 
-/// The same by all ranks of a group, each for its part of the samples: all predictions on rank 0, none on the
-/// others. The ranks have the same model, samples and options, else invalid_option names the first that
-/// differs; a rank that throws breaks the group. rank_here: this rank's place among those of its machine,
-/// which decides its GPU.
+/// The same by all ranks of a group, each for its part of the samples. Rank 0 gets all predictions, the
+/// others none. Throws invalid_option, naming the first difference, if the ranks' models, samples or options
+/// differ; a rank that throws breaks the group.
+///   rank_here  this rank's place among those of its machine, which decides its GPU
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
                                 comm::Communicator& comm, int64_t rank_here = 0);
 
@@ -106,8 +108,7 @@ struct Evaluation {
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes);
 
-/// The places of those with a target that is not the label, the highest score of a wrong answer first; of
-/// equal ones the earlier.
+/// The indices of the predictions that are wrong, the highest score first; those with equal scores in order.
 std::vector<size_t> mistakes(const std::vector<Prediction>& predictions);
 
 }  // namespace lockstep::train

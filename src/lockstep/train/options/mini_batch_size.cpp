@@ -13,7 +13,7 @@ std::string text_of(const MiniBatchSize& value) {
   return value.is_auto() ? std::string(kAuto) : std::to_string(static_cast<int64_t>(value));
 }
 
-void parse(std::string_view name, std::string_view text, Limits limits, MiniBatchSize& value) {
+void parse(std::string_view name, std::string_view text, FieldTraits limits, MiniBatchSize& value) {
   if (text == kAuto) {
     value = 0;
     return;
@@ -27,7 +27,7 @@ void parse(std::string_view name, std::string_view text, Limits limits, MiniBatc
   value = samples;
 }
 
-void read(std::string_view name, const Json& json, Limits limits, MiniBatchSize& value) {
+void read(std::string_view name, const Json& json, FieldTraits limits, MiniBatchSize& value) {
   parse(name, json.is_string() ? json.get<std::string>() : json.dump(), limits, value);
 }
 

@@ -24,8 +24,8 @@ class MiniBatchSize {
 
 // What base/describe.h asks of the type of a field.
 std::string text_of(const MiniBatchSize& value);
-void parse(std::string_view name, std::string_view text, Limits limits, MiniBatchSize& value);
-void read(std::string_view name, const Json& json, Limits limits, MiniBatchSize& value);
+void parse(std::string_view name, std::string_view text, FieldTraits limits, MiniBatchSize& value);
+void read(std::string_view name, const Json& json, FieldTraits limits, MiniBatchSize& value);
 /// A number, or "auto".
 void to_json(Json& json, const MiniBatchSize& value);
 

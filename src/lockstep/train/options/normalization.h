@@ -1,4 +1,4 @@
-// --normalize: what is subtracted from pixels / 255, and by what they are divided.
+// --normalize: what is subtracted from pixels / 255, and the divisor.
 #pragma once
 
 #include <stop_token>
@@ -9,18 +9,18 @@
 
 namespace lockstep::train {
 
-/// Per channel; empty: nothing is done.
+/// Per channel; empty: no normalisation.
 struct Normalization {
   std::vector<double> mean;
   std::vector<double> deviation;
 };
 
 /// "none", "imagenet", or MEAN,DEVIATION (numbers or fractions) once or for each channel. Throws
-/// invalid_option for anything else; "mean-std" is for measure_normalization.
+/// invalid_option for anything else, also for "mean-std" (see measure_normalization).
 Normalization parse_normalization(const std::string& text, int64_t channels);
 
-/// Mean and standard deviation of all images, from exact integer sums. A channel without any spread keeps
-/// deviation 1. Throws cancelled at a stop.
+/// Mean and standard deviation of all images, from exact integer sums. A channel of
+/// one constant value has deviation 1. Throws cancelled at a stop.
 Normalization measure_normalization(const data::ImageSet& images, std::stop_token stop = {});
 
 /// Of the values of all sequences, per channel.

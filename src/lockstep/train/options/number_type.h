@@ -1,4 +1,4 @@
-// The numbers that weights and gradients are held in.
+// The number format of weights and gradients.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline bool is_mixed(Precision precision) {
   return precision == Precision::bf16_mixed || precision == Precision::fp16_mixed;
 }
 
-/// Of the masters: the mixed ones keep them in 32 bits, too.
+/// Of the weights; with mixed precision also 32 bits.
 inline at::ScalarType number_type(Precision precision) {
   return precision == Precision::double_ ? at::kDouble : at::kFloat;
 }

@@ -1,4 +1,4 @@
-// What fit and predict do in a task of a pool: they stay on its workers, end with its call, and run once for
+// fit and predict in a task of a pool: they use the workers of the task, end with its call, and run once for
 // the group.
 #pragma once
 
@@ -19,20 +19,20 @@
 
 namespace lockstep::train {
 
-/// The machine as the calling thread may use it: in a task of a pool a core for each worker of its group and
-/// the worker's own GPU, or, where threads work together, the GPUs of all; else all there is. Throws
-/// invalid_option for an execution or devices that the task cannot have.
+/// The part of the machine that the calling thread may use: in a task of a pool one core for each worker of
+/// its group and the worker's own GPU (if threads work together, the GPUs of all), otherwise the whole
+/// machine. Throws invalid_option for an execution or devices that the task cannot have.
 device::Inventory machine_here(const Options& options);
 
-/// The GPUs of a group's workers, in the order of its ranks, one that several share as often; empty where one
-/// has none. Every rank of the group calls it.
+/// The GPUs of a group's workers, in the order of its ranks; a GPU that several workers share is repeated.
+/// Empty if a worker has no GPU. Every rank of the group calls it.
 std::vector<int64_t> gpus_of_group(const pool::Worker& worker);
 
-/// The options with these GPUs, of a worker each, as devices and workers, where they neither name some nor
-/// want the CPU.
+/// The options with these GPUs (one for each worker) as devices and workers, unless they name devices or the
+/// CPU.
 Options with_gpus(Options options, const std::vector<int64_t>& gpus);
 
-/// Is stopped as soon as one of two is. Not to be moved.
+/// A stop token that is stopped as soon as one of two others is. Cannot be moved.
 class EitherStop {
  public:
   EitherStop(std::stop_token first, std::stop_token second)
@@ -51,8 +51,8 @@ class EitherStop {
 
 namespace on_worker_detail {
 
-/// Results on their way from rank 0 to the other ranks of its group, which are threads of this process. Any
-/// thread may call any member.
+/// Passes results from rank 0 to the other ranks of its group, which are threads of this process. Any thread
+/// may call any member.
 class HandOver {
  public:
   int64_t put(std::shared_ptr<const void> thing, int64_t takers);
@@ -70,13 +70,13 @@ class HandOver {
 
 /// Throws for a group of several processes.
 void check_one_process(const pool::Worker& worker, const std::string& what);
-/// Rank 0 gives, the others wait for it; all have the same thing then.
+/// Rank 0 gives `thing`, the others wait; all return the same one.
 std::shared_ptr<const void> hand_over(const pool::Worker& worker, std::shared_ptr<const void> thing);
 
 }  // namespace on_worker_detail
 
-/// Calls `work` on rank 0 while the other ranks of the group wait; gives its result to all, or throws what it
-/// threw on all. `what` is for messages.
+/// Calls `work` on rank 0 while the other ranks of the group wait. Returns its result, or throws its error,
+/// on all ranks. `what` is for messages.
 template <class Work>
 auto once_for_group(const pool::Worker& worker, const std::string& what, Work work) {
   using Out = std::invoke_result_t<Work&>;

@@ -1,4 +1,4 @@
-// Where work runs: the execution environment resolved against what this machine has.
+// Where a run computes: the execution environment resolved for this machine.
 #pragma once
 
 #include <cstdint>
@@ -15,41 +15,41 @@ namespace lockstep::train {
 
 struct Placement {
   std::string device = "cpu";    ///< "cpu" or "cuda"
-  std::vector<int64_t> devices;  ///< the GPUs of this process, each with as many of its workers as any other
-  int64_t gpu = -1;              ///< of `devices`, this rank's; else the first
+  std::vector<int64_t> devices;  ///< the GPUs of this process, each with the same number of workers
+  int64_t gpu = -1;              ///< the one of `devices` that this rank uses; without ranks the first
   int64_t workers = 1;           ///< of all ranks
   int64_t cores = 1;             ///< that may be used
   std::string device_reason;
   std::string workers_reason;
 };
 
-/// The ranks that train together; without a group this process is alone and has the machine.
+/// The ranks that train together; without a group this process has the machine for itself.
 struct Ranks {
   bool grouped = false;
   int64_t count = 1;
-  std::string way{};    ///< what carries their words
-  int64_t here = 0;     ///< this one's place among those of its machine, which decides its GPU
-  bool is_gpu = false;  ///< each is a GPU of one process, whose --workers are those of all
+  std::string way{};    ///< how they communicate
+  int64_t here = 0;     ///< index of this rank among those of its machine, which decides its GPU
+  bool is_gpu = false;  ///< each rank is a GPU of one process; --workers then counts the workers of all
 };
 
-/// Reads execution, workers and devices. A GPU that was asked for and is not there is an error of code
-/// device, never a silent CPU. Workers take GPUs in turn: with fewer workers than GPUs some stay free, with
-/// more they share. In a group of processes --workers is for each rank, one unless it says more, and the
-/// rank's workers share its GPU, the machine's next one that may be used.
+/// Reads execution, workers and devices. If a requested GPU does not exist, this throws an error of code
+/// device; it never falls back to the CPU. Workers take GPUs in turn: with fewer workers than GPUs some GPUs
+/// stay free, with more workers they share. In a group of processes --workers applies to each rank (default
+/// one), and the workers of a rank share its GPU: the n-th rank of a machine has its n-th usable GPU.
 Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory,
                             Ranks ranks = {});
 
-/// The CPU, or a GPU by its index, which is opened: the process is then held to kernels that repeat.
-/// kind: as in Placement (and Plan).
+/// The CPU, or a GPU by its index. Opening a GPU restricts the process to deterministic kernels.
+/// kind: as in Placement and Plan.
 at::Device open_device(const std::string& kind, int64_t gpu);
 
-/// What decodes JPEG files on the placement's GPUs, for the life of the process. Throws device where there
-/// are none, or no nvJPEG.
+/// The decoder of JPEG files on the placement's GPUs; it lives as long as the process. Throws device if there
+/// are no GPUs or no nvJPEG.
 const device::JpegDecoder* open_jpeg_decoder(const Placement& placement);
 
-/// How many shards a mini-batch is cut into unless the user says: a function of the network's size and the
-/// mini-batch, never of the machine. Each worker adds its shards' gradients, so what shards cost grows with
-/// the parameters, and what they give (cache, workers) does not.
+/// The default number of shards of a mini-batch: a function of the network's size and the mini-batch, never
+/// of the machine. Each worker adds the gradients of its shards, so the cost of shards grows with the number
+/// of parameters, and their benefit (cache, workers) does not.
 int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size);
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// What a run will do: every option resolved, and why. Made once, printed by `lockstep plan`, kept in the
-// manifest. Its parts are what the rooms below planning take; none of them takes Options.
+// What a run will do: every option resolved, with the reason. The plan is made once, printed by
+// `lockstep plan` and kept in the manifest. Later rooms take its parts; none of them takes Options.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace lockstep::train {
 
-/// The network, what of it is learned, and what it begins with.
+/// The network, the part of it that is trained, and its first weights.
 struct NetworkPlan {
   std::string name;
   nn::NetworkInput input;
   int64_t parameter_count = 0;
-  int64_t learned_count = 0;                ///< of these, those that are not frozen
-  std::string weights;                      ///< file that they are read from first; empty: random ones
+  int64_t learned_count = 0;                ///< of these, the ones that are not frozen
+  std::string weights;                      ///< file with the first weights; empty: random ones
   std::vector<std::string> freeze;          ///< patterns of layers
-  std::string learning_rate_factors;        ///< as --learning-rate-factors has them
+  std::string learning_rate_factors;        ///< as in --learning-rate-factors
   std::vector<std::string> fresh_layers;    ///< of --head new
-  std::vector<std::string> dropped_layers;  ///< of the file's network, which this one has not
-  int64_t frozen_layers = 0;      ///< number of first layers that give the same for an image in every step
+  std::vector<std::string> dropped_layers;  ///< layers of the file's network that this one lacks
+  int64_t frozen_layers = 0;      ///< number of first layers whose output for an image never changes
                                   ///< (nn::frozen_layers)
-  bool keep_features = false;     ///< what they give is computed once and kept
-  bool features_on_disk = false;  ///< and does not fit the memory, so that it lies in files only
+  bool keep_features = false;     ///< their output is computed once and kept
+  bool features_on_disk = false;  ///< in files only, because it does not fit in memory
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.name);
@@ -51,11 +51,12 @@ struct NetworkPlan {
   };
 };
 
-/// The samples and what becomes of them before the network sees them.
+/// The samples, and what is done to them before the network sees them.
 struct DataPlan {
   data::ImageFormat format;
-  std::vector<int64_t> resize_to;  ///< height and width that images are fitted to before format's size is
-                                   ///< cut out of their centre (training images: see queue_cut); empty: not
+  std::vector<int64_t> resize_to;  ///< height and width that images are fitted to before the size of
+                                   ///< `format` is cut out of their centre (training images: see queue_cut);
+                                   ///< empty: images are fitted to `format`
   std::vector<double> mean;        ///< of pixels / 255, per channel; empty: none
   std::vector<double> deviation;
   data::Augment augment;
@@ -90,7 +91,7 @@ struct DataPlan {
   };
 };
 
-/// One step: its samples, how they are cut, and the arithmetic.
+/// One step: its samples, how they are cut into shards, and the arithmetic.
 struct StepPlan {
   int64_t mini_batch_size = 128;     ///< samples, after scaling with workers; in averaging mode over all
                                      ///< replicas; of sequences in pieces the slots
@@ -104,8 +105,8 @@ struct StepPlan {
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   int64_t sampler_replicas = 0;  ///< of --sample-order distributed-sampler: workers when the run began, in
                                  ///< averaging mode replicas; 0: no such order
-  int64_t tbptt_length = 0;      ///< above 0: sequences in pieces of so many time steps, in unchanged order,
-                                 ///< with state carried on
+  int64_t tbptt_length = 0;      ///< above 0: sequences in pieces of this number of time steps, in unchanged
+                                 ///< order, with the recurrent state carried on
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("mini_batch_size", self.mini_batch_size);
@@ -157,12 +158,12 @@ struct UpdatePlan {
   };
 };
 
-/// How the workers' results become one network.
+/// How the results of workers become one network.
 struct ExchangePlan {
   ExchangeKind kind = ExchangeKind::tree;
-  bool overlap = true;  ///< gradients go to other ranks while backward makes more
+  bool overlap = true;  ///< gradients go to other ranks while backward computes others
   int64_t powersgd_rank = 4;
-  int64_t averaging_frequency = 1;  ///< steps; this and what follows is of averaging mode
+  int64_t averaging_frequency = 1;  ///< steps; this and the members below are for averaging mode
   int64_t averaging_warmup_steps = 0;
   bool average_updaters = true;
   OuterOptimizer outer_optimizer = OuterOptimizer::none;
@@ -184,14 +185,14 @@ struct ExchangePlan {
   };
 };
 
-/// When the run ends, and when it is judged.
+/// When the run ends, and when it is validated.
 struct LengthPlan {
   int64_t max_epochs = 8;
   int64_t max_steps = 0;        ///< 0: no limit of its own
   double max_time = 0;          ///< seconds; 0: no limit
-  int64_t first_step = 0;       ///< steps that earlier calls of fit have made of the same training
+  int64_t first_step = 0;       ///< steps of earlier calls of fit in the same training
                                 ///< (TrainingRequest::standing)
-  int64_t first_epoch = 0;      ///< and passes over their data
+  int64_t first_epoch = 0;      ///< passes over the data in those calls
   int64_t total_steps = 0;      ///< first_step and max_epochs * steps_per_epoch, or max_steps when that is
                                 ///< smaller; 0: not known, see DataPlan::streamed
   int64_t schedule_steps = 0;   ///< over which the learning rate's cosine falls: total_steps, or max_steps
@@ -214,7 +215,7 @@ struct LengthPlan {
   };
 };
 
-/// What is written during the run.
+/// What is recorded during the run.
 struct RecordPlan {
   int64_t checkpoint_every = 0;  ///< steps
   int64_t hash_every = 0;        ///< steps
@@ -227,7 +228,8 @@ struct RecordPlan {
   };
 };
 
-/// Where it runs. Nothing here decides the weights; the fingerprint says whether their bits may be compared.
+/// Where the run computes. Nothing here affects the weights; the fingerprint says whether their bits can be
+/// compared.
 struct MachinePlan {
   std::string device = "cpu";    ///< "cpu" or "cuda"
   std::vector<int64_t> devices;  ///< the GPUs of this process; empty on a CPU
@@ -237,9 +239,9 @@ struct MachinePlan {
   int64_t read_ahead = 4;        ///< steps whose samples are read ahead
   bool keep_images = true;
   bool cached_images =
-      false;              ///< decoded training images lie on disk, at the latest from the second epoch on
-  bool resident = false;  ///< training and held-out images lie on this rank's GPU
-  bool resident_required = false;  ///< and the run fails where the memory for them is gone
+      false;              ///< decoded training images are on disk, from the second epoch on at the latest
+  bool resident = false;  ///< training and held-out images are in the memory of this rank's GPU
+  bool resident_required = false;  ///< the run fails if there is no memory for them
   bool cuda_graphs = false;        ///< shards are recorded and replayed
   std::string fingerprint;         ///< arithmetic: instruction set, libraries, build
 
@@ -259,7 +261,7 @@ struct MachinePlan {
   };
 };
 
-/// One line of `lockstep plan`: what was chosen, and the reason in words.
+/// One line of `lockstep plan`: a value and the reason for it.
 struct PlanLine {
   std::string name;
   std::string value;
@@ -272,8 +274,8 @@ struct PlanLine {
   };
 };
 
-/// Resolved values. The parts that decide the weights (`arithmetic`) do not depend on the machine; the rest
-/// does. No two parts have a field of the same name.
+/// Resolved values. Those that affect the weights do not depend on the machine. No two parts have a field of
+/// the same name.
 struct Plan {
   NetworkPlan network;
   DataPlan data;
@@ -284,7 +286,7 @@ struct Plan {
   RecordPlan record;
   MachinePlan machine;
   std::vector<std::string> warnings;  ///< what a user should change before a long run, a sentence each
-  std::vector<PlanLine> lines;        ///< all of it for people, in order
+  std::vector<PlanLine> lines;        ///< all values for people, in order
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.network);
@@ -300,25 +302,25 @@ struct Plan {
   };
 };
 
-/// In which order the training samples come.
+/// The order of the training samples.
 data::Order sample_order(const StepPlan& step);
 
-/// {height, width} that the queue cuts out of training images, which are then kept as large as resize_to
-/// (data::QueueOptions::cut_out): where the augmentation chooses the part. Empty: the training images have
-/// the format's size, as all others always do.
+/// {height, width} of the part that the queue cuts out of each training image (data::QueueOptions::cut_out)
+/// if the augmentation chooses the part; training images then have the size of resize_to. Empty: training
+/// images have the size of `format`, as all other images always do.
 std::vector<int64_t> queue_cut(const DataPlan& data);
 
-/// The format of samples that a network takes; how they are resized, padded and decoded is left open.
+/// The format of samples that a network takes; resizing, padding and decoding have their defaults.
 data::ImageFormat format_of(const nn::NetworkInput& input);
 
 /// The values of all parts in one object, without the lines: the event `plan` and `lockstep plan --json`.
 Json values_of(const Plan& plan);
 
-/// What to_json wrote. Throws invalid_option for what is none.
+/// Reads what to_json wrote. Throws invalid_option for anything else.
 Plan read_plan(const Json& json);
 
-/// A plan as manifests of format 1 have it: one object, from which values that later came are missing; some
-/// of these are `options`'. Throws as read_plan.
+/// Reads a plan of a manifest of format 1: one object without the values that were added later, some of
+/// which are taken from `options`. Throws like read_plan.
 Plan read_flat_plan(const Json& json, const Options& options);
 
 }  // namespace lockstep::train

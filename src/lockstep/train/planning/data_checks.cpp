@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/train/planning/sample_format.h"
 
 namespace lockstep::train {
 namespace {
@@ -13,11 +14,11 @@ namespace {
 struct OptionOfKind {
   const char* name;
   data::SampleKind kind;
-  const char* holds_anyway = nullptr;  ///< a value that says what is so for the other kind
+  const char* always_allowed = nullptr;  ///< a value that describes the other kind of data correctly
 };
 constexpr auto kImage = data::SampleKind::image;
 constexpr auto kSequence = data::SampleKind::sequence;
-// All others are for both kinds.
+// All other options are for both kinds.
 constexpr std::array<OptionOfKind, 12> kOptionsOfKind{{
     {"image-size", kImage},
     {"resize", kImage},
@@ -52,21 +53,6 @@ std::string first_reason(const data::Dataset& whole, int64_t label, const std::v
   return "";
 }
 
-}  // namespace
-
-void check_kind_of_data(const Options& options, data::SampleKind kind) {
-  const Options defaults;
-  for (const OptionOfKind& option : kOptionsOfKind) {
-    const std::string value = field_text(options, option.name);
-    if (option.kind == kind || value == field_text(defaults, option.name)) continue;
-    if (option.holds_anyway != nullptr && value == option.holds_anyway) continue;
-    throw Error(ErrorCode::invalid_option,
-                "--" + std::string(option.name) + " " + value + " is for " + noun(option.kind) +
-                    ", and the data are " + noun(kind),
-                "leave it out");
-  }
-}
-
 void check_classes_left(const data::Dataset& whole, const data::Dataset& left,
                         const std::vector<data::BadSample>& bad) {
   const std::vector<int64_t> before = counts_of_labels(whole),
@@ -80,9 +66,40 @@ void check_classes_left(const data::Dataset& whole, const data::Dataset& left,
                 count + " of class \"" + whole.classes()[label] + "\" " +
                     (before[label] == 1 ? "cannot" : "can") + " be read; the first is " +
                     first_reason(whole, static_cast<int64_t>(label), bad),
-                "put images that can be read into the class's folder, or remove the folder: then the class "
-                "is left out");
+                "add readable images to the class's folder, or remove the folder to leave the class out");
   }
+}
+
+}  // namespace
+
+void check_kind_of_data(const Options& options, data::SampleKind kind) {
+  const Options defaults;
+  for (const OptionOfKind& option : kOptionsOfKind) {
+    const std::string value = field_text(options, option.name);
+    if (option.kind == kind || value == field_text(defaults, option.name)) continue;
+    if (option.always_allowed != nullptr && value == option.always_allowed) continue;
+    throw Error(ErrorCode::invalid_option,
+                "--" + std::string(option.name) + " " + value + " is for " + noun(option.kind) +
+                    ", and the data are " + noun(kind),
+                "leave it out");
+  }
+}
+
+std::vector<data::BadSample> leave_out_bad_samples(Datasets& sets, const DataPlan& data,
+                                                   const ImageCaches& caches, int64_t threads) {
+  std::vector<data::BadSample> all;
+  const auto leave_out = [&](data::Dataset& dataset, const data::ImageFormat& format,
+                             const data::OpenedCache& cache) {
+    if (dataset.empty()) return;
+    auto [good, bad] = data::without_bad_samples(dataset, format, threads, cache.cache);
+    check_classes_left(dataset, good, bad);
+    dataset = good;
+    all.insert(all.end(), bad.begin(), bad.end());
+  };
+  leave_out(sets.train, training_format(data), caches.train);
+  leave_out(sets.validation, data.format, caches.validation);
+  leave_out(sets.test, data.format, caches.test);
+  return all;
 }
 
 }  // namespace lockstep::train

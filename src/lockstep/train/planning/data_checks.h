@@ -1,21 +1,26 @@
-// Whether the options fit the data, and whether the data still have all classes.
+// Whether the options suit the data, and whether the data still have all classes.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "lockstep/data/datastore.h"
+#include "lockstep/data/image_set.h"
 #include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
+#include "lockstep/train/planning/image_sets.h"
+#include "lockstep/train/planning/open_data.h"
 
 namespace lockstep::train {
 
-/// Throws invalid_option for an option of the other kind of data that differs from its default: it would
-/// change nothing.
+/// Throws invalid_option for an option of the other kind of data that differs from its default: it would have
+/// no effect.
 void check_kind_of_data(const Options& options, data::SampleKind kind);
 
-/// Throws corrupt_data, with the class, the number of its images and why the first one was left out, for a
-/// class of which `left` has no sample and `whole` has some.
-///   bad  what was left out of `whole`
-void check_classes_left(const data::Dataset& whole, const data::Dataset& left,
-                        const std::vector<data::BadSample>& bad);
+/// Decodes all images once, with `threads` threads, removes those that cannot be read from the datasets, and
+/// returns these. Throws corrupt_data for a class of which no image can be read, with the number of its
+/// images and the reason for the first one.
+std::vector<data::BadSample> leave_out_bad_samples(Datasets& sets, const DataPlan& data,
+                                                   const ImageCaches& caches, int64_t threads);
 
 }  // namespace lockstep::train

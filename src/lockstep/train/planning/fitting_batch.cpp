@@ -22,25 +22,26 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kFewSamples = 4,
-                  kManySamples = 16;  // of the shards that are measured, in each piece of an accumulation
-constexpr int64_t kFewestSteps = 10;  // an epoch
-// Of what --memory-share leaves, and of a GPU: scratch of libraries, fragments, and the program itself need
-// the rest.
+constexpr int64_t kFewSamples = 4;  // of the measured shards, in each piece of an accumulation
+constexpr int64_t kManySamples = 16;
+constexpr int64_t kFewestSteps = 10;  // per epoch
+// The share of the memory that --memory-share leaves free, or of a GPU's. Libraries' scratch memory,
+// fragmentation and the program itself need the rest.
 constexpr double kUsed = 0.8;
-// What a process holds for shards over what their tensors count: kernels' scratch that is no tensor, and
-// fragments. squeezenet at 64x64 with 8 shards at once grew by 865 MB from 16 samples to 512, where tensors
-// count for about half of that.
+// The memory of a process for shards, as a multiple of their tensors: kernels have scratch memory that is not
+// in tensors, and memory is fragmented. With squeezenet at 64x64 and 8 shards at once, a process grew by 865
+// MB from 16 samples to 512; tensors are about half of that.
 constexpr double kBeyondTensors = 2;
 
-// Replicas have mini-batches of their own.
-int64_t filled(int64_t shards, const Options& options, int64_t samples) {
-  return options.exchange == ExchangeKind::average ? shards : used_shards(shards, samples);
+// Each replica has its own mini-batch.
+int64_t filled_shards(const Plan& plan, int64_t shards, int64_t samples) {
+  return plan.exchange.averages() ? shards : used_shards(shards, samples);
 }
 
-int64_t shards_of(const Plan& plan, const Options& options, int64_t samples) {
-  return filled(options.shards > 0 ? options.shards : default_shards(plan.network.learned_count, samples),
-                options, samples);
+int64_t shards_for(const Plan& plan, int64_t samples) {
+  const int64_t shards =
+      plan.step.shards > 0 ? plan.step.shards : default_shards(plan.network.learned_count, samples);
+  return filled_shards(plan, shards, samples);
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan) {
       probe.train(*runner, shard);
       return static_cast<double>(meter.take_most() - before);
     };
-    most_of(kFewSamples);  // gradients and what modules keep are there from now on
+    most_of(kFewSamples);  // allocates gradients and what modules keep
     few = most_of(kFewSamples);
     many = most_of(kManySamples);
   });
@@ -69,20 +70,21 @@ ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan) {
   return {std::max(0.0, few - each * static_cast<double>(kFewSamples * plan.step.accumulate)), each};
 }
 
-double step_memory(const Plan& plan, const Options& options, const ShardMemory& shard, int64_t samples) {
-  const bool averages = options.exchange == ExchangeKind::average, on_gpu = plan.machine.device != "cpu";
-  const int64_t shards = shards_of(plan, options, samples);
+double step_memory(const Plan& plan, const ShardMemory& shard, int64_t samples) {
+  const bool averages = plan.exchange.averages(), on_gpu = plan.machine.device != "cpu";
+  const int64_t shards = shards_for(plan, samples);
   const double in_shard = averages ? static_cast<double>(samples)
                                    : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
   const int64_t at_once = on_gpu ? 1 : shards;
-  const double vector = static_cast<double>(plan.network.learned_count * number_bytes(options.precision));
+  const double vector = static_cast<double>(plan.network.learned_count * number_bytes(plan.step.precision));
   const double gradients = static_cast<double>(at_once) * vector;
-  // Sums of shards: a buffer for each on a CPU, as many as the tree is deep on a GPU.
+  // Sums of gradients: on a CPU one buffer for each shard, on a GPU one for each level of the tree.
   const double nodes =
       vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1 : static_cast<double>(shards));
-  const double weights = static_cast<double>(plan.network.parameter_count * number_bytes(options.precision)) +
-                         vector * static_cast<double>(rule_of(plan.update).state_count() + 1) *
-                             static_cast<double>(averages ? shards : 1);
+  const double weights =
+      static_cast<double>(plan.network.parameter_count * number_bytes(plan.step.precision)) +
+      vector * static_cast<double>(rule_of(plan.update).state_count() + 1) *
+          static_cast<double>(averages ? shards : 1);
   const double image =
       static_cast<double>(plan.data.format.kind == data::SampleKind::sequence
                               ? 4 * plan.network.input.channels * plan.network.input.time_steps
@@ -94,8 +96,7 @@ double step_memory(const Plan& plan, const Options& options, const ShardMemory& 
          kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);
 }
 
-double least_step_memory(const Plan& plan, const Options& options, const nn::Network& network,
-                         double ranks_share) {
+double least_step_memory(const Plan& plan, const nn::Network& network, double ranks_share) {
   if (plan.data.format.kind == data::SampleKind::sequence) return 0;
   const double images = static_cast<double>(plan.step.mini_batch_size * plan.data.format.size().bytes());
   double kept = 0;  // of one sample
@@ -113,18 +114,17 @@ double least_step_memory(const Plan& plan, const Options& options, const nn::Net
     }
     for (const std::string& name : read) kept += sizes[name];
   }
-  const bool half = is_mixed(options.precision) || options.precision == Precision::auto_;
-  const int64_t shards = filled(plan.step.shards, options, plan.step.mini_batch_size);
-  const double at_once = static_cast<double>(plan.step.mini_batch_size / shards / options.accumulate *
+  const int64_t shards = filled_shards(plan, plan.step.shards, plan.step.mini_batch_size);
+  const double at_once = static_cast<double>(plan.step.mini_batch_size / shards / plan.step.accumulate *
                                              std::min(plan.machine.workers, shards));
-  return ranks_share *
-         (images + at_once * kept * (half ? 2.0 : static_cast<double>(number_bytes(options.precision))));
+  const int64_t bytes = is_mixed(plan.step.precision) ? 2 : number_bytes(plan.step.precision);
+  return ranks_share * (images + at_once * kept * static_cast<double>(bytes));
 }
 
-void check_step_memory(const Plan& plan, const Options& options, const nn::Network& network,
-                       double ranks_share, const device::Inventory& inventory) {
+void check_step_memory(const Plan& plan, const nn::Network& network, double ranks_share,
+                       const device::Inventory& inventory) {
   if (plan.machine.device != "cpu") return;
-  const double least = least_step_memory(plan, options, network, ranks_share);
+  const double least = least_step_memory(plan, network, ranks_share);
   if (least <= static_cast<double>(inventory.memory_bytes)) return;
   throw Error(ErrorCode::out_of_memory,
               "a step takes at least " + as_bytes(static_cast<int64_t>(least)) +
@@ -136,44 +136,43 @@ void check_step_memory(const Plan& plan, const Options& options, const nn::Netwo
               "a smaller --image-size or --mini-batch-size, more --shards, or --accumulate");
 }
 
-MemoryBudget memory_budget(const Plan& plan, const Options& options, const device::Inventory& inventory) {
-  if (plan.machine.device != "cpu") {
-    const device::GpuMemory memory = device::gpu_library().memory(plan.machine.gpu);
+MemoryBudget memory_budget(const MachinePlan& machine, double memory_share,
+                           const device::Inventory& inventory) {
+  if (machine.device != "cpu") {
+    const device::GpuMemory memory = device::gpu_library().memory(machine.gpu);
     return {kUsed * static_cast<double>(memory.free),
             fixed(kUsed, 1) + " of the " + as_bytes(memory.free) + " that are free on the GPU"};
   }
-  const double share = kUsed * (1 - options.memory_share);
+  const double share = kUsed * (1 - memory_share);
   return {share * static_cast<double>(inventory.free_memory_bytes),
           fixed(share, 2) + " of the " + as_bytes(inventory.free_memory_bytes) +
-              " that are free; --memory-share has the rest"};
+              " that are free; --memory-share reserves the rest"};
 }
 
-FittingBatch fitting_batch(const Plan& plan, const Options& options, const ShardMemory& shard,
-                           double budget) {
+FittingBatch fitting_batch(const Plan& plan, const ShardMemory& shard, double budget) {
   const auto bytes = [&](int64_t samples) {
-    return as_bytes(static_cast<int64_t>(step_memory(plan, options, shard, samples)));
+    return as_bytes(static_cast<int64_t>(step_memory(plan, shard, samples)));
   };
-  if (step_memory(plan, options, shard, 1) > budget) {
+  if (step_memory(plan, shard, 1) > budget) {
     throw Error(ErrorCode::out_of_memory,
-                "--mini-batch-size auto finds none that fits: a step of one sample takes " + bytes(1) +
-                    ", and training may take " + as_bytes(static_cast<int64_t>(budget)),
+                "--mini-batch-size auto finds no mini-batch that fits: a step of one sample takes " +
+                    bytes(1) + ", and the limit is " + as_bytes(static_cast<int64_t>(budget)),
                 "smaller images, --shards 1, or a smaller --memory-share");
   }
   const auto leaves_steps = [&](int64_t samples) {
-    const int64_t replicas =
-        options.exchange == ExchangeKind::average ? shards_of(plan, options, samples) : 1;
+    const int64_t replicas = plan.exchange.averages() ? shards_for(plan, samples) : 1;
     return samples * replicas * kFewestSteps <= plan.data.train_count;
   };
   int64_t samples = 1;
-  while (leaves_steps(samples * 2) && step_memory(plan, options, shard, samples * 2) <= budget) samples *= 2;
+  while (leaves_steps(samples * 2) && step_memory(plan, shard, samples * 2) <= budget) samples *= 2;
   const std::string twice = !leaves_steps(samples * 2)
                                 ? "leave an epoch fewer than " + std::to_string(kFewestSteps) + " steps"
                                 : "take " + bytes(samples * 2);
-  // The number of workers must not matter, for the mini-batch decides the weights.
-  const int64_t shards = shards_of(plan, options, samples);
+  // The mini-batch decides the weights, so it must not depend on the number of workers.
+  const int64_t shards = shards_for(plan, samples);
   const std::string most =
       plan.machine.device == "cpu" && shards > 1
-          ? " with its " + std::to_string(shards) + " shards at once, less with fewer workers"
+          ? " with its " + std::to_string(shards) + " shards at once, and less with fewer workers"
           : "";
   return {samples, "auto: a step takes about " + bytes(samples) + most + "; twice as many would " + twice};
 }

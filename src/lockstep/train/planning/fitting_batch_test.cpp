@@ -14,6 +14,7 @@ using testing::HasSubstr;
 
 Plan plan_of(int64_t train_count) {
   Plan plan;
+  plan.step.shards = 0;  // by the network and the mini-batch
   plan.network.input = {1, 28, 28, 10};
   plan.data.format.channels = 1;
   plan.data.format.height = plan.data.format.width = 28;
@@ -28,30 +29,30 @@ constexpr double kMegabyte = 1 << 20;
 TEST(FittingBatch, ItIsTheLargestPowerOfTwoThatFits) {
   const ShardMemory shard{.fixed = kMegabyte, .each_sample = kMegabyte};
   const Plan plan = plan_of(1'000'000);
-  const FittingBatch found = fitting_batch(plan, {}, shard, 600 * kMegabyte);
+  const FittingBatch found = fitting_batch(plan, shard, 600 * kMegabyte);
   EXPECT_EQ(found.samples, 256);
-  EXPECT_LE(step_memory(plan, {}, shard, 256), 600 * kMegabyte);
-  EXPECT_GT(step_memory(plan, {}, shard, 512), 600 * kMegabyte);
+  EXPECT_LE(step_memory(plan, shard, 256), 600 * kMegabyte);
+  EXPECT_GT(step_memory(plan, shard, 512), 600 * kMegabyte);
   EXPECT_THAT(found.reason, HasSubstr("twice as many would take 1.0 GB"));
 }
 
 TEST(FittingBatch, AnEpochKeepsTenSteps) {
-  const FittingBatch found = fitting_batch(plan_of(9'000), {}, {.fixed = 0, .each_sample = 1}, 1e12);
+  const FittingBatch found = fitting_batch(plan_of(9'000), {.fixed = 0, .each_sample = 1}, 1e12);
   EXPECT_EQ(found.samples, 512);
   EXPECT_THAT(found.reason, HasSubstr("fewer than 10 steps"));
-  EXPECT_EQ(fitting_batch(plan_of(3), {}, {.fixed = 0, .each_sample = 1}, 1e12).samples, 1);
+  EXPECT_EQ(fitting_batch(plan_of(3), {.fixed = 0, .each_sample = 1}, 1e12).samples, 1);
 }
 
 TEST(FittingBatch, ReplicasHaveMiniBatchesOfTheirOwn) {
-  Options options;
-  options.exchange = ExchangeKind::average;
-  options.shards = 4;
-  EXPECT_EQ(fitting_batch(plan_of(9'000), options, {.fixed = 0, .each_sample = 1}, 1e12).samples, 128);
+  Plan plan = plan_of(9'000);
+  plan.exchange.kind = ExchangeKind::average;
+  plan.step.shards = 4;
+  EXPECT_EQ(fitting_batch(plan, {.fixed = 0, .each_sample = 1}, 1e12).samples, 128);
 }
 
 TEST(FittingBatch, WhatNeverFitsIsSaidSo) {
   try {
-    fitting_batch(plan_of(1'000), {}, {.fixed = 1e9, .each_sample = 1}, 1e8);
+    fitting_batch(plan_of(1'000), {.fixed = 1e9, .each_sample = 1}, 1e8);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
@@ -67,13 +68,13 @@ TEST(FittingBatch, WhatNoMachineOfThisSizeCanTrainIsRefused) {
   plan.machine.workers = 2;
   device::Inventory inventory;
   inventory.memory_bytes = int64_t{24} << 30;
-  check_step_memory(plan, {}, network, 1, inventory);
-  EXPECT_LT(least_step_memory(plan, {}, network, 1),
-            0.25 * step_memory(plan, {}, measure_shard_memory(network, plan), 128));
+  check_step_memory(plan, network, 1, inventory);
+  EXPECT_LT(least_step_memory(plan, network, 1),
+            0.25 * step_memory(plan, measure_shard_memory(network, plan), 128));
   plan.network.input.height = plan.network.input.width = plan.data.format.height = plan.data.format.width =
       8192;
   try {
-    check_step_memory(plan, {}, network, 1, inventory);
+    check_step_memory(plan, network, 1, inventory);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
@@ -83,7 +84,7 @@ TEST(FittingBatch, WhatNoMachineOfThisSizeCanTrainIsRefused) {
             "and this machine has 24.0 GB: 128 images of 8192x8192 in a mini-batch, 8 shards, 2 workers"));
   }
   plan.machine.device = "cuda";
-  check_step_memory(plan, {}, network, 1, inventory);
+  check_step_memory(plan, network, 1, inventory);
 }
 
 TEST(FittingBatch, AShardsMemoryIsThatOfItsActivations) {

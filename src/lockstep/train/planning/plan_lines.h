@@ -6,40 +6,49 @@
 #include <vector>
 
 #include "lockstep/nn/network.h"
-#include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 
-/// What a finished plan no longer tells of how it came about; in words, for the end of a line.
+/// What a finished plan no longer shows: what the user asked for, and why a value was chosen. Reasons are in
+/// words, for the end of a line.
 struct PlanReasons {
-  std::string source;  ///< what kind of data were opened; empty: given from C++
+  bool dry = false;  ///< nothing is created, as by `lockstep plan`
+
+  std::string source;  ///< the kind of data that were opened; empty: the caller gave them
   std::string image_size;
   std::string color;
+  std::string normalize;  ///< the option
   std::string validation;
+  std::string test;  ///< where the test data come from
+  bool sorted_by_length = false;
+
   std::string network;
-  std::string features;    ///< kept, or why not
-  std::string mini_batch;  ///< may be empty
-  std::string precision;
-  bool channels_last = false;  ///< a module of the user's own takes images so
+  std::string features;        ///< why the outputs of frozen layers are kept, or not
+  bool channels_last = false;  ///< images of a user's module are stored channels last
+
   std::string device;
   std::string workers;
-  std::string cuda_graphs;  ///< where they were asked for: whether they are used, and why; else empty
-  std::string resident;     ///< on a GPU: whether and why images lie there; else empty
-  std::string cache_file;   ///< of decoded training images; empty: none
-  std::string cache;        ///< why there is none; empty: nothing to say
-  bool dry = false;         ///< nothing is made, `lockstep plan`
-  int64_t image_bytes = 0;
-  int64_t memory_bytes = 0;  ///< of the machine
+  bool shards_given = false;
+  std::string mini_batch;  ///< may be empty
+  bool length_given = false;
+  std::string precision;
+  std::string cuda_graphs;  ///< why they are used, or not; empty: they were not asked for
+
+  std::string resident;       ///< on a GPU: why images lie in its memory, or not; otherwise empty
+  std::string cache_option;   ///< --cache
+  std::string cache_file;     ///< of decoded training images; empty: none
+  std::string cache;          ///< why there is none; may be empty
+  int64_t image_bytes = 0;    ///< of one decoded image
+  int64_t allowed_bytes = 0;  ///< of memory for images, on the whole machine
 };
 
-/// What is told before all lines: workers that would have nothing to do, and the options that give them
-/// something.
-std::vector<std::string> plan_warnings(const Plan& plan, const Options& options);
+/// Warnings for the user, before all lines: workers that would have nothing to do, and the options that give
+/// them something.
+std::vector<std::string> plan_warnings(const Plan& plan, bool resumed);
 
-/// All lines of the resolved `plan`, in order. Reads a network that is a layer graph once more, for its
+/// All lines of the resolved plan, in order. A network that is a layer graph is examined again, for its
 /// convolutions.
-std::vector<PlanLine> plan_lines(const Plan& plan, const Options& options, const nn::Network& network,
-                                 const PlanReasons& reasons);
+std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, const PlanReasons& reasons);
 
 }  // namespace lockstep::train

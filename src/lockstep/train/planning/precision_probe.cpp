@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kFewestProbeSteps = 10;
 constexpr int64_t kMostProbeSteps = 60;
-constexpr double kProbeSeconds = 4;  // about, for each precision
+constexpr double kProbeSeconds = 4;  // approximately, for each precision
 constexpr int64_t kMostHeldOut = 2000;
-constexpr double kLeastGain = 1.1;  // below it a trial so short cannot tell
+constexpr double kLeastGain = 1.1;  // a smaller gain cannot be measured in a short trial
 
 std::shared_ptr<const data::ImageSet> part_of_held_out(const data::Dataset& held_out,
                                                        const data::ImageFormat& format) {
@@ -40,8 +40,8 @@ class Trial {
     plan.step.precision = precision;
     plan.length.patience = 0;
     plan.length.max_time = 0;
-    plan.network.keep_features = plan.machine.resident = plan.machine.cuda_graphs =
-        false;  // a few steps do not need them all
+    // Not worth their preparation for a few steps.
+    plan.network.keep_features = plan.machine.resident = plan.machine.cuda_graphs = false;
     if (plan.machine.device != "cpu") plan.machine.workers = workers_;
     plan.length.max_epochs = divided_up(steps, plan.length.steps_per_epoch);
     plan.length.total_steps = plan.length.validate_every = plan.record.checkpoint_every =
@@ -55,11 +55,12 @@ class Trial {
                        .comm = *alone},
                       first_instance(prepared_.network, plan.network, plan.step.seed));
     if (training.run() == EndReason::stopped)
-      throw Error(ErrorCode::cancelled, "stopped while --precision auto was tried; no step was made");
+      throw Error(ErrorCode::cancelled,
+                  "stopped during a trial for --precision auto; no training step was done");
     return {training.images_per_second(), training.state().validation_accuracy};
   }
 
-  /// After float32 has gone through the same steps: what is corrupt now is not the data but the loss.
+  /// After the same steps in float32: corrupt_data then means the loss, not the data.
   PrecisionProbe run_half(int64_t steps) {
     try {
       return run(Precision::bf16_mixed, steps);
@@ -78,6 +79,17 @@ class Trial {
   std::shared_ptr<const data::ImageSet> held_out_;
 };
 
+PrecisionChoice try_precisions(const Prepared& prepared, const PrecisionRequest& request) {
+  Trial trial(prepared, request.held_out, request.ranks, request.stop);
+  const double speed = trial.run(Precision::single, 3).images_per_second;
+  const double fitting = kProbeSeconds * speed / static_cast<double>(prepared.plan.step.mini_batch_size);
+  const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestProbeSteps, kMostProbeSteps);
+  const PrecisionProbe single = trial.run(Precision::single, steps), half = trial.run_half(steps);
+  PrecisionChoice choice = choose_precision(single, half, trial.held_out_count());
+  choice.reason += "; a trial of " + std::to_string(steps) + " steps";
+  return choice;
+}
+
 }  // namespace
 
 PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionProbe& half, int64_t held_out) {
@@ -94,16 +106,20 @@ PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionPr
               ": held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
 }
 
-PrecisionChoice try_precisions(const Prepared& prepared, const data::Dataset& held_out, int64_t ranks,
-                               std::stop_token stop) {
-  Trial trial(prepared, held_out, ranks, std::move(stop));
-  const double speed = trial.run(Precision::single, 3).images_per_second;
-  const double fitting = kProbeSeconds * speed / static_cast<double>(prepared.plan.step.mini_batch_size);
-  const int64_t steps = std::clamp(static_cast<int64_t>(fitting), kFewestProbeSteps, kMostProbeSteps);
-  const PrecisionProbe single = trial.run(Precision::single, steps), half = trial.run_half(steps);
-  PrecisionChoice choice = choose_precision(single, half, trial.held_out_count());
-  choice.reason += "; a trial of " + std::to_string(steps) + " steps";
-  return choice;
+PrecisionChoice resolve_precision(const Prepared& prepared, const PrecisionRequest& request) {
+  const Plan& plan = prepared.plan;
+  if (plan.data.streamed) return {Precision::single, "a trial would take mini-batches from the iterator"};
+  if (plan.data.format.kind == data::SampleKind::sequence)
+    return {Precision::single, "recurrent layers run in float32"};
+  if (request.earlier != nullptr) {
+    const bool half = request.earlier->step.precision == Precision::bf16_mixed;
+    return {half ? Precision::bf16_mixed : Precision::single, "as when the run began"};
+  }
+  if (plan.machine.device == "cpu" && !request.has_bf16_units)
+    return {Precision::single, "this processor has neither AMX nor AVX512_BF16"};
+  if (request.held_out.empty())
+    return {Precision::single, "bf16-mixed cannot be judged without held-out images"};
+  return try_precisions(prepared, request);
 }
 
 }  // namespace lockstep::train

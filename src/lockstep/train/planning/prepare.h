@@ -1,5 +1,4 @@
-// From what was asked to what is needed: data opened and split, the network chosen and checked, every option
-// resolved.
+// Opens the data, chooses the network, and resolves every option: the plan, and what a run needs beside it.
 #pragma once
 
 #include <memory>
@@ -10,8 +9,8 @@
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/train/cache/features.h"
-#include "lockstep/train/options/training_request.h"
 #include "lockstep/train/options/plan.h"
+#include "lockstep/train/options/training_request.h"
 
 namespace lockstep::train {
 
@@ -22,16 +21,16 @@ struct Prepared {
   std::shared_ptr<const data::ImageSet> train;
   std::shared_ptr<const data::ImageSet> validation;  ///< may be null
   std::shared_ptr<const data::ImageSet> test;        ///< may be null
-  FeatureStorage train_features = {};                ///< where plan.network.keep_features
+  FeatureStorage train_features = {};                ///< if plan.network.keep_features
   FeatureStorage validation_features = {};
-  std::vector<std::string> notes;  ///< what a user should hear when the run starts
+  std::vector<std::string> notes;  ///< messages for the user at the start of the run
   std::vector<data::BadSample> skipped;
 };
 
-/// Throws for whatever does not fit. `dry` leaves out what reads every sample (mean-std, the search for bad
-/// samples).
-///   earlier  what an earlier attempt of the run resolved. A resumed run keeps its mini-batch, shards,
-///   learning rate, replicas of the sampler, precision and kept features
+/// Throws Error for options that are invalid or do not suit each other, the data, the network or the machine.
+/// `dry` omits what reads every sample (mean-std, the search for bad samples) and makes no caches.
+///   earlier  the plan of an earlier attempt of the run, or rank 0's. The mini-batch, shards, learning rate,
+///            replicas of the sampler, precision and kept features are taken from it
 Prepared prepare(const TrainingRequest& request, const Options& options, bool dry,
                  const Plan* earlier = nullptr);
 

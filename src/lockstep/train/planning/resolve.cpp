@@ -1,10 +1,19 @@
 #include "lockstep/train/planning/resolve.h"
 
+#include <algorithm>
+
+#include "lockstep/base/share.h"
+#include "lockstep/train/options/run_length.h"
+
 namespace lockstep::train {
 namespace {
 
-// Recurrent networks, which have no batch norm, barely move at the rate that images are given. A new head's
-// factor is 10: so it learns at the usual rate, and layers that are trained already at a tenth.
+constexpr int64_t kReadAhead = 4;           // mini-batches
+constexpr int64_t kReplicasReadAhead = 16;  // mini-batches of all replicas, ParallelWrapper's default
+
+// Recurrent networks have no batch norm and learn too slowly at the rate for images. A new head has the
+// factor 10 (step/learning.h): with a tenth of the rate it learns at the usual rate, and trained layers at a
+// tenth of it.
 double default_learning_rate(const Options& options, data::SampleKind samples) {
   const double share = options.head == Head::new_ ? 0.1 : 1;
   if (options.optimizer != OptimizerKind::sgdm) return share * 0.001;
@@ -12,6 +21,26 @@ double default_learning_rate(const Options& options, data::SampleKind samples) {
 }
 
 }  // namespace
+
+DataPlan resolve_data(const Options& options) {
+  DataPlan data;
+  data.augment = data::Augment::parse(options.augment);
+  data.least_time_steps = options.sequence_length;
+  data.on_bad_sample = options.on_bad_sample;
+  return data;
+}
+
+StepPlan resolve_step(const Options& options) {
+  StepPlan step;
+  step.scales_with_workers = options.scale_with_workers != ScaleWithWorkers::none;
+  step.accumulate = options.accumulate;
+  step.out_of_memory = options.out_of_memory;
+  step.precision = options.precision == Precision::auto_ ? Precision::single : options.precision;
+  step.kernels = options.kernels;
+  step.seed = options.seed;
+  step.shuffle = options.shuffle;
+  return step;
+}
 
 UpdatePlan resolve_update(const Options& options, data::SampleKind samples) {
   const double momentum = options.optimizer == OptimizerKind::sgdm ? 0.9 : 0.0;
@@ -44,6 +73,38 @@ ExchangePlan resolve_exchange(const Options& options) {
           .outer_optimizer = options.outer_optimizer,
           .outer_learning_rate = options.outer_learning_rate,
           .outer_momentum = options.outer_momentum};
+}
+
+int64_t resolve_read_ahead(const Options& options) {
+  if (options.prefetch > 0) return options.prefetch;
+  return options.exchange == ExchangeKind::average ? kReplicasReadAhead : kReadAhead;
+}
+
+LengthPlan resolve_length(const Options& options, const DataPlan& data, const StepPlan& step,
+                          int64_t mini_batches) {
+  LengthPlan length;
+  length.steps_per_epoch =
+      data.streamed
+          ? divided_up(mini_batches, step.shards)
+          : data::steps_per_epoch(sample_order(step).epoch_size(data.train_count), step.mini_batch_size);
+  length.max_epochs = data.streamed ? 1 : options.max_epochs;
+  if (length.max_epochs == 0)
+    length.max_epochs = options.max_steps > 0 ? divided_up(options.max_steps, length.steps_per_epoch)
+                                              : default_epochs(length.steps_per_epoch);
+  length.max_steps = options.max_steps;
+  length.max_time = options.max_time;
+  length.total_steps = total_steps(length.max_epochs, length.steps_per_epoch, length.max_steps);
+  length.schedule_steps = length.total_steps;
+  length.validate_every = options.validate_every > 0 ? options.validate_every : length.steps_per_epoch;
+  length.patience = options.patience >= 0 ? options.patience
+                                          : default_patience(std::max<int64_t>(1, length.validate_every));
+  return length;
+}
+
+RecordPlan resolve_record(const Options& options, int64_t steps_per_epoch) {
+  return {.checkpoint_every = options.checkpoint_every > 0 ? options.checkpoint_every : steps_per_epoch,
+          .hash_every = options.hash_every > 0 ? options.hash_every : steps_per_epoch,
+          .report_averages = options.report_score_after_averaging};
 }
 
 }  // namespace lockstep::train

@@ -1,30 +1,26 @@
-// What prepare() does where the data are sequences.
+// Sequences for training: their format, their order, and their pieces (--tbptt-length).
 #pragma once
 
-#include <vector>
+#include <cstdint>
 
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/nn/network.h"
-#include "lockstep/train/options/options.h"
-#include "lockstep/train/options/plan.h"
-#include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/planning/open_data.h"
 
 namespace lockstep::train {
 
-/// The channels, the longest sequence and the padding. Throws invalid_option for options that are about
-/// images.
-data::ImageFormat sequence_format(const data::Dataset& train, const Options& options);
+/// The channels, the length of the longest sequence, and the padding.
+data::ImageFormat sequence_format(const data::Dataset& train, data::PaddingSide padding);
 
-/// What a network is given; classes are the dataset's.
+/// The input of a network for these sequences; the classes are the dataset's.
 nn::NetworkInput sequence_input(const data::Dataset& train, const data::ImageFormat& format);
 
-/// Sorts the training data by length where asked, and cuts all into pieces where asked; the plan then has the
-/// slots as mini-batch size, and the new counts. Throws invalid_option for options that do not go together.
-void arrange_sequences(data::Dataset& train, data::Dataset& validation, data::Dataset& test, Plan& plan,
-                       const Options& options, const Plan* earlier);
+/// The same sequences, the shortest first. Sequences of equal length keep their order.
+data::Dataset sorted_by_length(const data::Dataset& dataset);
 
-/// The plan's lines about sequences.
-std::vector<PlanLine> sequence_lines(const Plan& plan, const Options& options);
+/// Cuts the sequences of all datasets into pieces of `time_steps` time steps, in `slots` slots
+/// (data::stream_pieces).
+void cut_into_pieces(Datasets& sets, int64_t time_steps, int64_t slots);
 
 }  // namespace lockstep::train

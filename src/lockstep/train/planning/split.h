@@ -1,20 +1,29 @@
 // Which samples of the training data are held out, to judge by.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "lockstep/data/datastore.h"
 #include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
+#include "lockstep/train/planning/open_data.h"
 
 namespace lockstep::train {
 
-/// Whether samples of the training data are held out where there is no --validation.
+/// Whether samples of the training data are held out if there is no --validation.
 inline bool holds_out(const Options& options) {
   return options.validation_split > 0 || options.validation_count_per_class > 0;
 }
 
-/// Part of each label for training, the rest to be judged by.
+/// The samples for training, and those held out: a part of each label.
 std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset,
                                                            const Options& options);
+
+/// Without validation data, splits the training data as the options say; `whole` is then the images before
+/// the split. Returns the reason for the plan. Throws invalid_option for a split of training data beside
+/// separate validation data.
+///   data  its format and resize_to are read
+std::string hold_out(Datasets& sets, const Options& options, const DataPlan& data);
 
 }  // namespace lockstep::train

@@ -35,11 +35,11 @@ void on_each_gpu(
     try {
       for (size_t rank = 0; rank < devices.size(); ++rank) threads.emplace_back(run_rank, rank);
     } catch (...) {
-      memory->fail("a thread for each GPU could not be started");  // those that were wait for the others
+      memory->fail("a thread for each GPU could not be started");  // the started ones wait
       throw;
     }
   }
-  // The others were only told.
+  // Other ranks were only cancelled.
   const auto is_first = [](const std::exception_ptr& failure) {
     return failure && device::error_of(failure).code() != ErrorCode::cancelled;
   };
@@ -48,6 +48,15 @@ void on_each_gpu(
     found = std::find_if(failures.begin(), failures.end(),
                          [](const std::exception_ptr& failure) { return failure != nullptr; });
   if (found != failures.end()) std::rethrow_exception(*found);
+}
+
+std::unique_ptr<comm::Communicator> link_gpus(const TrainingRequest& request, comm::Communicator& comm,
+                                              const MachinePlan& machine) {
+  if (machine.device == "cpu" || comm.size() == 1) return nullptr;
+  const std::shared_ptr<comm::Communicator> host(&comm, [](comm::Communicator*) {});
+  if (request.gpu_link != nullptr)
+    return comm::make_gpu_communicator({host, request.gpu_link}, {.timeout = comm::kAsLongAsItTakes});
+  return comm::make_gpu_communicator({host, comm::link_gpus(comm, machine.gpu, {.stop = request.stop})});
 }
 
 }  // namespace lockstep::train

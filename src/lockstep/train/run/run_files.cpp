@@ -11,10 +11,10 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kFormat = 2;  // of 1 the plan was one flat object
+constexpr int64_t kFormat = 2;  // in format 1 the plan is one flat object
 constexpr int64_t kMostManifestBytes = 64 << 20;
-constexpr int64_t kMostAmount = int64_t{1}
-                                << 40;  // sums and products with it stay far from what a number can hold
+// Sums and products of such numbers stay far from the greatest int64_t.
+constexpr int64_t kMostAmount = int64_t{1} << 40;
 
 [[noreturn]] void damaged(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is damaged: " + reason,
@@ -33,7 +33,7 @@ bool is_image(int64_t height, int64_t width) {
   return height >= 1 && width >= 1 && height <= data::kMostPixels / width;
 }
 
-// By these numbers memory is taken and filled.
+// These numbers decide how much memory is allocated and filled.
 void check_plan(const Plan& plan, const std::filesystem::path& path) {
   const nn::NetworkInput& input = plan.network.input;
   const std::string size =
@@ -43,9 +43,9 @@ void check_plan(const Plan& plan, const std::filesystem::path& path) {
                       input.channels <= data::kMostSequenceNumbers / steps;
     if (!good)
       damaged(path, "its plan has samples of " + size + " (channels, height, width) with " +
-                        std::to_string(steps) + " time steps, which no sequences are");
+                        std::to_string(steps) + " time steps, which no sequence can have");
   } else if ((input.channels != 1 && input.channels != 3) || !is_image(input.height, input.width)) {
-    damaged(path, "its plan has samples of " + size + " (channels, height, width), which no images are");
+    damaged(path, "its plan has samples of " + size + " (channels, height, width), which no image can have");
   }
   const std::vector<int64_t>& larger = plan.data.resize_to;
   if (!larger.empty() && (larger.size() != 2 || !is_image(larger[0], larger[1])))
@@ -57,14 +57,25 @@ void check_plan(const Plan& plan, const std::filesystem::path& path) {
   }
 }
 
-// Nothing of it is in use before it is checked.
+// These have no defaults: a plan without one of them is damaged.
+void check_keys(const Json& plan, const std::filesystem::path& path) {
+  for (const char* key : {"channels", "height", "width", "classes", "mini_batch_size", "shards"}) {
+    const bool found = plan.contains(key) || std::any_of(plan.begin(), plan.end(), [&](const Json& part) {
+                         return part.is_object() && part.contains(key);
+                       });
+    if (!found) damaged(path, std::string("its plan has no \"") + key + "\"");
+  }
+}
+
+// No value of the plan is used before it is checked.
 Plan read_checked_plan(const Json& manifest, const Options& options, const std::filesystem::path& path) {
   const Json& plan = manifest["plan"];
-  if (!plan.is_object()) damaged(path, "its plan is no JSON object");
+  if (!plan.is_object()) damaged(path, "its plan is not a JSON object");
   const Json format = manifest.value("format", Json(1));
   if (!format.is_number_integer() || format.get<int64_t>() < 1 || format.get<int64_t>() > kFormat)
     damaged(path,
             "its format is " + format.dump() + ", and this build reads 1 to " + std::to_string(kFormat));
+  check_keys(plan, path);
   Plan read;
   try {
     read = format.get<int64_t>() == 1 ? read_flat_plan(plan, options) : read_plan(plan);
@@ -113,34 +124,17 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
   return manifest;
 }
 
-const std::vector<std::string>& options_free_at_resume() {
-  static const std::vector<std::string> names{"execution",
-                                              "workers",
-                                              "devices",
-                                              "memory-share",
-                                              "cache",
-                                              "cache-size",
-                                              "prefetch",
-                                              "resident",
-                                              "cuda-graphs",
-                                              "overlap",
-                                              "on-out-of-memory",
-                                              "report-score-after-averaging",
-                                              "max-time",
-                                              "patience",
-                                              "checkpoint-every",
-                                              "hash-every",
-                                              "output",
-                                              "resume",
-                                              "plot",
-                                              "timing",
-                                              "verbose"};
+std::vector<std::string> options_free_at_resume() {
+  std::vector<std::string> names;
+  for (const FieldInfo& field : fields_of<Options>()) {
+    if (field.traits.affects != Affects::weights) names.push_back(field.name);
+  }
   return names;
 }
 
 namespace {
 
-// What to do about an option that must stay as it was.
+// What to do about an option that must not change.
 std::string fixed_hint(const std::string& name, const Options& asked) {
   std::string free;
   for (const std::string& one : options_free_at_resume()) {
@@ -148,23 +142,29 @@ std::string fixed_hint(const std::string& name, const Options& asked) {
   }
   const bool longer = name == "max-steps" || name == "max-epochs";
   return "leave it out, or start a new run with another --output" +
-         (longer ? ", from these weights once they are there: --weights " +
+         (longer ? ", from these weights once they exist: --weights " +
                        (std::filesystem::path(asked.output) / "model.safetensors").string()
                  : std::string()) +
          "; only these may change: " + free + " (docs/run-folder.md, \"Resume\")";
 }
 
-bool is_free(const std::string& name) {
-  const auto& free = options_free_at_resume();
-  return std::find(free.begin(), free.end(), name) != free.end();
-}
+class FreeOptions {
+ public:
+  bool contains(const std::string& name) const {
+    return std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+
+ private:
+  const std::vector<std::string> names_ = options_free_at_resume();
+};
 
 }  // namespace
 
 bool same_training(const Options& a, const Options& b) {
   const std::vector<std::string> names = field_names<Options>();
+  const FreeOptions free;
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return is_free(name) || field_text(a, name) == field_text(b, name);
+    return free.contains(name) || field_text(a, name) == field_text(b, name);
   });
 }
 
@@ -172,7 +172,8 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
                         Change change) {
   Options options = run;
   const Options defaults;
-  // Another place, and no word about GPUs: those of the run are not meant.
+  const FreeOptions free;
+  // If the place changes and no GPUs are named, those of the run are not meant.
   if (asked.execution != defaults.execution ||
       std::find(given.begin(), given.end(), "execution") != given.end())
     options.devices = asked.devices;
@@ -182,7 +183,7 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
     const bool is_given =
         wanted != field_text(defaults, name) || std::find(given.begin(), given.end(), name) != given.end();
     if (wanted == had || !is_given) continue;
-    if (change == Change::refused && !is_free(name)) {
+    if (change == Change::refused && !free.contains(name)) {
       throw Error(ErrorCode::invalid_option,
                   "--" + name + " " + wanted + " differs from the run's " +
                       (had.empty() ? "empty value" : had) + ", and must not change at resume",
@@ -190,7 +191,7 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
     }
     set_field(options, name, wanted);
   }
-  // These say what is wanted now, also when it is the default.
+  // These always say what is wanted now, also if it is the default.
   options.output = asked.output;
   options.resume = asked.resume;
   options.plot = asked.plot;
@@ -225,10 +226,10 @@ Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ra
             {"mini-batch", plan.step.mini_batch_size},
             {"learning rate", plan.update.learning_rate},
             {"steps", plan.length.total_steps}};
-  const auto& free = options_free_at_resume();
+  const FreeOptions free;
   const Json asked = lockstep::to_json(options);
   for (const auto& [name, value] : asked.items()) {
-    if (std::find(free.begin(), free.end(), name) == free.end()) json["--" + name] = value;
+    if (!free.contains(name)) json["--" + name] = value;
   }
   if (ranks_decide(options.exchange)) json["number of ranks"] = ranks;
   if (plan.step.sampler_replicas > 0) json["replicas of the sampler"] = plan.step.sampler_replicas;
@@ -252,7 +253,7 @@ std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
   std::string warning;
   const Json defaults = lockstep::to_json(Options{});
   for (const auto& [name, value] : here.items()) {
-    // A run that was begun before there was an option has its default.
+    // A run that began before an option existed has its default.
     const bool is_new = !checkpoint.contains(name) && name.starts_with("--");
     const Json before = is_new ? defaults.value(name.substr(2), Json()) : checkpoint.value(name, Json());
     if (before == value) continue;

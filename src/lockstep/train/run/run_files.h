@@ -19,20 +19,21 @@ struct Manifest {
   Json network;     ///< the layer graph; null for a module of the user's own
 };
 
-/// Which files the run learns from and is judged by: a line of JSON for each sample, [part, class, file], in
-/// order.
+/// The files that the run trains on and is scored with: a line of JSON for each sample, [part, class, file],
+/// in order.
 void write_listing(const std::filesystem::path& path, const Prepared& prepared);
 
 void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared);
 
-/// Nothing when there is no such file (a run that was killed before it was written). Throws corrupt_data for
-/// anything else, also for a plan of samples in sizes that none have.
+/// Nothing if there is no such file (the run was killed before it was written). Throws corrupt_data for
+/// anything that is not a manifest, also for a plan that lacks the size of the samples, the classes, the
+/// mini-batch or the shards, or has impossible ones.
 std::optional<Manifest> read_manifest(const std::filesystem::path& path);
 
-/// The names that may change at resume, for docs and help.
-const std::vector<std::string>& options_free_at_resume();
+/// The names of the options that may change at a resume: those that do not affect the weights.
+std::vector<std::string> options_free_at_resume();
 
-/// What becomes of other options that a resume is given, and that differ from the run's.
+/// Whether a resume may be given other options that differ from the run's.
 enum class Change { refused, allowed };
 
 /// The options of a resumed run: the run's own, with those taken from `asked` that were given: named in
@@ -40,11 +41,11 @@ enum class Change { refused, allowed };
 Options resumed_options(const Options& asked, const Options& run, const std::vector<std::string>& given,
                         Change change);
 
-/// Whether they differ in nothing but what may change at resume.
+/// Whether they differ only in options that may change at a resume.
 bool same_training(const Options& a, const Options& b);
 
-/// What decides the weights, in one object: equal for two runs whose weights are to be equal. Kept in every
-/// checkpoint. ranks: of the run.
+/// Everything that affects the weights, in one object: equal for two runs that must have equal weights. Kept
+/// in every checkpoint. ranks: of the run.
 Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ranks);
 
 /// Throws invalid_option naming the first thing in which a checkpoint's fingerprint differs from this run's;

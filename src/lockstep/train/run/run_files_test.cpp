@@ -161,6 +161,32 @@ TEST_F(RunFiles, SizesThatNoSampleHasAreRefused) {
   EXPECT_THAT(refusal(write_with(R"({"channels":2,"height":5,"width":7})")), HasSubstr("samples of 2x5x7"));
 }
 
+// Its default would be another amount of memory, or other weights.
+TEST_F(RunFiles, APlanWithoutAVitalValueIsRefused) {
+  for (const char* key : {"channels", "height", "width", "classes", "mini_batch_size", "shards"}) {
+    for (const int64_t format : {1, 2}) {
+      Json manifest = Json::parse(read_file(write_with("{}", format)));
+      manifest["plan"].erase(key);
+      for (Json& part : manifest["plan"]) {
+        if (part.is_object()) part.erase(key);
+      }
+      EXPECT_THAT(refusal(write(manifest.dump())), HasSubstr(std::string("its plan has no \"") + key + '"'));
+    }
+  }
+}
+
+// Everything that a run has besides its weights may change when it is resumed.
+TEST_F(RunFiles, OptionsSayWhatTheyAffect) {
+  for (const FieldInfo& field : fields_of<Options>())
+    EXPECT_NE(field.traits.affects, Affects::unstated) << field.name;
+  EXPECT_THAT(
+      options_free_at_resume(),
+      testing::ElementsAre("test", "memory-share", "cache", "cache-size", "execution", "workers", "devices",
+                           "prefetch", "resident", "cuda-graphs", "overlap", "report-score-after-averaging",
+                           "max-time", "patience", "on-out-of-memory", "output", "resume", "checkpoint-every",
+                           "hash-every", "plot", "timing", "verbose"));
+}
+
 TEST_F(RunFiles, NoModelIsMadeOfSuchAPlan) {
   write_with(R"({"channels":281474976710657,"height":256,"width":256})");
   try {
@@ -191,7 +217,7 @@ TEST_F(RunFiles, JsonThatIsNestedTooDeepIsRefused) {
   EXPECT_THAT(refusal(write("{\"options\":")), HasSubstr("parse error at line 1"));
   EXPECT_THAT(refusal(write("[]")), HasSubstr("does not hold the options of a run"));
   EXPECT_THAT(refusal(write(R"({"options":{},"network":0,"plan":[]})")),
-              HasSubstr("its plan is no JSON object"));
+              HasSubstr("its plan is not a JSON object"));
 }
 
 }  // namespace

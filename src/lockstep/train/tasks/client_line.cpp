@@ -11,15 +11,15 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kName = "the line to the client";
-constexpr int kLook = 50;  // milliseconds, for the end of the call
+constexpr const char* kName = "the connection to the client";
+constexpr int kPollTime = 50;  // milliseconds; after this time at most, the end of the call is noticed
 
 }  // namespace
 
 ClientLine::ClientLine() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw errno_error(errno, "make", kName);
-  read_ = Descriptor(ends[0]);  // kept open, so that a word to nobody is no error
+  read_ = Descriptor(ends[0]);  // kept open, so that writing without a reader is not an error
   write_ = Descriptor(ends[1]);
 }
 
@@ -39,10 +39,10 @@ RankLine::RankLine(const std::string& path)
 void RankLine::listen(const std::stop_token& end) {
   pollfd wait{file_.get(), POLLIN, 0};
   while (!end.stop_requested()) {
-    if (::poll(&wait, 1, kLook) <= 0) continue;
+    if (::poll(&wait, 1, kPollTime) <= 0) continue;
     char word = 0;
     const ssize_t got = ::read(file_.get(), &word, 1);
-    if (got == 0) return;  // the client is gone, and its workers go too
+    if (got == 0) return;  // the client has ended, so its workers end too
     if (got < 0) continue;
     if (word == 's') stop_.request_stop();
     if (word == 'e') enough_.request_stop();

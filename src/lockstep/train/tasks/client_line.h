@@ -1,5 +1,5 @@
-// What a client says to the rank 0 of a training in other processes of this machine: that it is to stop, that
-// it is enough, and what an observer answered.
+// Commands from a client to rank 0 of a training in other processes of this machine: stop, end the run, and
+// an observer's answers.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ class ClientLine {
  public:
   /// Throws io.
   ClientLine();
-  /// By what rank 0 opens its end.
+  /// The path with which rank 0 opens its end.
   std::string path() const;
   void stop() const { say('s'); }
   void enough() const { say('e'); }
@@ -30,7 +30,7 @@ class ClientLine {
   Descriptor read_, write_;
 };
 
-/// Rank 0's end. Not to be moved.
+/// Rank 0's end. Must not be moved.
 class RankLine {
  public:
   /// Throws not_found, io.
@@ -48,7 +48,7 @@ class RankLine {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::optional<io::Control> answer_;
-  std::jthread listener_;  ///< the last member, so that it ends first
+  std::jthread listener_;  ///< the last member, so that the thread ends first
 };
 
 }  // namespace lockstep::train

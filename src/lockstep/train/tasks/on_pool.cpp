@@ -6,7 +6,7 @@
 namespace lockstep::train {
 namespace {
 
-// All ranks call `work`, which finds itself in a task of the group (on_worker.h).
+// All ranks call `work`, which runs in a task of the group (on_worker.h).
 template <class Work>
 auto on_all_threads(const pool::Pool& pool, const Options& options, const char* name, Work work) {
   return pool.spmd({.workers = options.workers, .name = name}, [&](pool::Worker&) { return work(); }).front();

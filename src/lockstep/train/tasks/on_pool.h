@@ -11,18 +11,18 @@
 
 namespace lockstep::train {
 
-/// With --execution parallel: on all workers of the session's pool (or options.workers of them) as one group,
-/// which is opened by itself if none is open; they do nothing else meanwhile. With any other execution: fit
-/// as without a session. The weights are the same for any number of workers, threads or processes. Processes,
-/// a launcher's ranks too, need lockstep::run in main (run.h). An image folder they read by themselves; the
-/// samples of another dataset are read here once and lie in memory that all share. Observer, listener and
-/// progress are called here, in the order of the run; while the observer decides, the run waits. A network
-/// that is a C++ module has to be listed there too (network_task). Throws where fit throws.
+/// With --execution parallel, trains on all workers of the session's pool (or options.workers of them) as one
+/// group, which does nothing else meanwhile; the pool is opened automatically. With any other execution, the
+/// same as fit without a session. The weights are the same for any number of workers, threads or processes.
+/// Processes, including a launcher's ranks, need lockstep::run in main (run.h). They read an image folder
+/// themselves; the samples of another dataset are read here once, into memory that all processes share.
+/// Observer, listener and progress are called here, in the order of the run; while the observer decides, the
+/// run waits. A network that is a C++ module must also be listed in main (network_task). Throws as fit does.
 Result fit(pool::Session& session, const TrainingRequest& request, const Options& options);
 Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset,
            const Options& options, io::Observer observer = {});
 
-/// predict in the same way; evaluate takes what it gives.
+/// predict in the same way. The result is for evaluate.
 std::vector<Prediction> predict(pool::Session& session, const Model& model, const data::Dataset& dataset,
                                 const Options& options, std::stop_token stop = {});
 

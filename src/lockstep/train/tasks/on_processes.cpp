@@ -20,10 +20,10 @@
 namespace lockstep::train {
 namespace {
 
-// An event on its way to the client.
-struct Said {
+// An event that is sent to the client.
+struct SentEvent {
   std::string event{};
-  bool observed = false;  // the rank waits for an answer
+  bool observed = false;  // the rank waits for the observer's answer
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("event", self.event, "as a line of the event log");
     field("observed", self.observed, "");
@@ -41,7 +41,7 @@ std::string text_of(Options options) {
   return lockstep::to_json(options).dump();
 }
 
-// Of fit, which makes the weights itself.
+// For fit, which makes the weights itself.
 TrainedNetwork as_order(const nn::Network& network) {
   TrainedNetwork order;
   if (network.empty()) return order;
@@ -50,11 +50,11 @@ TrainedNetwork as_order(const nn::Network& network) {
   return order;
 }
 
-void tell(pool::Worker& worker, const io::Event& event, bool observed) {
+void send(pool::Worker& worker, const io::Event& event, bool observed) {
   try {
-    worker.send(Said{io::to_line(event), observed});
+    worker.send(SentEvent{io::to_line(event), observed});
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::cancelled) throw;  // the call was stopped meanwhile, and nobody listens
+    if (error.code() != ErrorCode::cancelled) throw;  // the call was stopped, so no one listens
   }
 }
 
@@ -89,10 +89,10 @@ ProcessAnswer fit_here(pool::Worker& worker, const ProcessOrder& order, const nn
     request.stop = line->stop();
     request.enough = line->enough();
     if (order.heard)
-      request.listener = [&](const io::Event& event) { tell(worker, event, /*observed=*/false); };
+      request.listener = [&](const io::Event& event) { send(worker, event, /*observed=*/false); };
     if (order.observed)
       request.observer = [&](const io::Event& event) {
-        tell(worker, event, /*observed=*/true);
+        send(worker, event, /*observed=*/true);
         return line->answer(worker.stop_token());
       };
   }
@@ -106,7 +106,7 @@ at::Tensor scores_of(const std::vector<Prediction>& predictions, int64_t classes
   return scores;
 }
 
-// A lone thread may have its own view on the terminal; the client draws for all.
+// The observer, the listener and the progress of a run, at the client.
 class Listeners {
  public:
   Listeners(const TrainingRequest& request, const Options& options, const ClientLine& line)
@@ -117,21 +117,21 @@ class Listeners {
                                       .verbose = options.verbose,
                                       .averages = options.report_score_after_averaging});
   }
-  bool hear() const { return view_ != nullptr || request_.listener != nullptr; }
+  bool any() const { return view_ != nullptr || request_.listener != nullptr; }
   // On the queue's thread. Rank 0 waits for an answer to each observed event, also after a failure, which
   // ends the run.
-  void take(const Said& said) {
+  void take(const SentEvent& sent) {
     const std::lock_guard lock(mutex_);
     io::Control answer = io::Control::stop;
     try {
-      if (failure_ == nullptr) answer = tell(said);
+      if (failure_ == nullptr) answer = show(sent);
     } catch (...) {
       failure_ = std::current_exception();
       line_.stop();
     }
-    if (said.observed) line_.answer(answer);
+    if (sent.observed) line_.answer(answer);
   }
-  // After the run, however it ended: throws what a listener has thrown.
+  // After the run: throws what a listener has thrown.
   void rethrow() const {
     const std::lock_guard lock(mutex_);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
@@ -141,9 +141,9 @@ class Listeners {
   }
 
  private:
-  io::Control tell(const Said& said) {
-    const io::Event event = io::from_line(said.event);
-    if (said.observed) return request_.observer(event);
+  io::Control show(const SentEvent& sent) {
+    const io::Event event = io::from_line(sent.event);
+    if (sent.observed) return request_.observer(event);
     if (view_ != nullptr) view_->show(event);
     if (request_.listener) request_.listener(event);
     return io::Control::go;
@@ -156,7 +156,7 @@ class Listeners {
   std::exception_ptr failure_;
 };
 
-// The task of a C++ module has the module's name.
+// The task for a C++ module has the module's name.
 pool::Future<ProcessAnswer> start(const pool::Pool& pool, const ProcessOrder& order,
                                   const pool::CallOptions& options) {
   pool::CallOptions all = options;
@@ -203,7 +203,7 @@ ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn
   } else {
     answer.values = layer_outputs(model, order.layer, dataset, options_in(order));
   }
-  if (worker.rank() > 0) answer.values = at::Tensor();  // all have the same, and the client takes rank 0's
+  if (worker.rank() > 0) answer.values = at::Tensor();  // all ranks have the same; the client takes rank 0's
   return answer;
 }
 
@@ -224,7 +224,7 @@ Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, 
   const data::SharedDataset dataset(request.dataset), validation(request.validation), test(request.test);
   const ClientLine line;
   Listeners listeners(request, options, line);
-  const pool::DataQueue<Said> queue([&](const Said& said) { listeners.take(said); });
+  const pool::DataQueue<SentEvent> queue([&](const SentEvent& sent) { listeners.take(sent); });
   const ProcessOrder order{.kind = OrderKind::fit,
                            .options = text_of(options),
                            .folder = request.folder.string(),
@@ -234,7 +234,7 @@ Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, 
                            .given = request.given,
                            .line = line.path(),
                            .observed = request.observer != nullptr,
-                           .heard = listeners.hear(),
+                           .heard = listeners.any(),
                            .layer = {},
                            .network = as_order(request.network)};
   const auto future = start(pool, order, {.workers = options.workers, .queue = queue});

@@ -1,4 +1,4 @@
-// fit, predict and layer_outputs on a session's pool of processes: what travels to the workers, and the task
+// fit, predict and layer_outputs on a session's pool of processes: what is sent to the workers, and the task
 // that does it there (run.h lists it).
 #pragma once
 
@@ -20,7 +20,7 @@ namespace lockstep::train {
 enum class OrderKind { fit, predict, layer };
 constexpr std::array<const char*, 3> enum_names(OrderKind) { return {"fit", "predict", "layer"}; }
 
-/// What the workers are to do. Datasets are named by SharedDataset::path.
+/// A request to the workers. Datasets are given as SharedDataset::path.
 struct ProcessOrder {
   OrderKind kind = OrderKind::fit;
   std::string options{};
@@ -46,7 +46,7 @@ struct ProcessOrder {
     field("observed", self.observed, "the client has an observer");
     field("heard", self.heard, "the client has a listener");
     field("layer", self.layer, "");
-    field("network", self.network, "of fit without weights; without a name: that of the options");
+    field("network", self.network, "for fit without weights; without a name: that of the options");
   };
 };
 
@@ -75,11 +75,12 @@ struct ProcessAnswer {
     field("images_per_second", self.images_per_second, "");
     field("output", self.output, "the run folder");
     field("weights", self.weights, "its weights");
-    field("values", self.values, "the scores [samples,classes] of predict, or what the layer gives");
+    field("values", self.values, "the scores [samples,classes] of predict, or the outputs of the layer");
   };
 };
 
-/// own: the network where it is a C++ module. Every rank of the group calls it.
+/// Every rank of the group calls it.
+///   own  the network if it is a C++ module
 ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn::Network& own = {});
 
 Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, const Options& options);

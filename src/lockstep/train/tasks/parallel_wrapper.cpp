@@ -92,7 +92,7 @@ Result ParallelWrapper::fit(const data::Dataset& dataset) {
   return fit_one(std::move(request), options_);
 }
 
-// A run for each pass, for only its end says how many steps it has.
+// One run for each pass, because the number of its steps is known only at its end.
 Result ParallelWrapper::fit_stream(const data::NextMiniBatch& next, int64_t mini_batches) {
   stop_ = false;
   const int64_t passes = std::max<int64_t>(1, options_.max_epochs);

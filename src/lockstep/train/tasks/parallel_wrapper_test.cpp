@@ -253,7 +253,7 @@ TEST_F(ParallelWrapperTest, ACosineNeedsToKnowItsEnd) {
   };
   Options options = options_of("cosine", 1);
   EXPECT_THAT(said([&] { builder(options).build().fit(in_turn(batches)); }),
-              testing::HasSubstr("the iterator does not tell it"));
+              testing::HasSubstr("which an iterator does not give"));
   ParallelWrapper wrapper = builder(options).build();
   wrapper.fit(batches.begin(), batches.end());
   EXPECT_THAT(said([&] { wrapper.fit(batches.begin(), batches.end()); }),

@@ -16,7 +16,7 @@
 
 namespace lockstep::train {
 
-/// What the workers do for a session's fit, predict and layer_outputs (on_pool.h).
+/// The workers' part of a session's fit, predict and layer_outputs (on_pool.h).
 ProcessAnswer do_builtin_order(pool::Worker& worker, const ProcessOrder& order);
 inline constexpr auto kOrderTask = pool::task<do_builtin_order>("lockstep");
 
@@ -24,8 +24,8 @@ inline constexpr auto kOrderTask = pool::task<do_builtin_order>("lockstep");
 int run_program(int argc, char** argv, pool::TaskTable tasks,
                 const std::function<int(pool::Session&)>& client);
 
-/// Becomes a worker when the program was started as one; else calls client(session), an int or void function,
-/// and gives the exit status. All else as pool::run.
+/// Runs as a worker if the program was started as one; otherwise calls client(session), an int or void
+/// function, and returns the exit status. In all else as pool::run.
 template <std::invocable<pool::Session&> Client>
 int run(int argc, char** argv, const pool::TaskTable& tasks, Client client) {
   return train::run_program(argc, argv, tasks, [&](pool::Session& session) {
@@ -47,8 +47,8 @@ ProcessAnswer do_order_with(pool::Worker& worker, const ProcessOrder& order) {
 
 }  // namespace run_detail
 
-/// For the list of tasks, where a network that is a C++ module, nn::network<make>(name), is to be trained by
-/// a session's pool of processes, which can be given no function: it is found there by its name.
+/// For the list of tasks: lets a session's pool of processes train a network that is a C++ module,
+/// nn::network<make>(name). A function cannot be sent to a process, so the network is found by its name.
 template <auto make>
 constexpr auto network_task(std::string_view name) {
   return pool::task<run_detail::do_order_with<make>>(name);

@@ -8,8 +8,8 @@
 namespace lockstep::train {
 
 TrialProgress::TrialProgress(std::FILE* out)
-    : queue_([trials = std::make_shared<view::Trials>(out)](const TrialEvent& said) {
-        trials->show(said.trial, io::from_line(said.event));
+    : queue_([trials = std::make_shared<view::Trials>(out)](const TrialEvent& sent) {
+        trials->show(sent.trial, io::from_line(sent.event));
       }) {}
 
 Listener tell_client(pool::Worker& worker, std::string trial) {
@@ -18,7 +18,7 @@ Listener tell_client(pool::Worker& worker, std::string trial) {
     try {
       worker.send(TrialEvent{trial, io::to_line(event)});
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::cancelled) throw;  // the call was stopped meanwhile, and nobody listens
+      if (error.code() != ErrorCode::cancelled) throw;  // the call was stopped, so no one listens
     }
   };
 }

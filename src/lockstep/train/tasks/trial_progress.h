@@ -17,19 +17,19 @@
 
 namespace lockstep::train {
 
-/// An event on its way to the client.
+/// An event that is sent to the client.
 struct TrialEvent {
   std::string trial{};
   std::string event{};
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("trial", self.trial, "its name, another one for each trial");
+    field("trial", self.trial, "its name, which no other trial has");
     field("event", self.event, "as a line of the event log");
   };
 };
 
-/// Shows trials on `out`: on a terminal a line and a curve of each, redrawn; else a line for each validation
-/// and each end. A handle; what is shown ends with the last copy and the last call that uses its queue. The
-/// curves in full are in each trial's run folder (curves.svg).
+/// Shows trials on `out`: on a terminal a line and a curve for each, which are redrawn; otherwise a line for
+/// each validation and each end. A handle; trials are shown until the last copy is destroyed and the last
+/// call that uses its queue has ended. Complete curves are in each trial's run folder (curves.svg).
 class TrialProgress {
  public:
   explicit TrialProgress(std::FILE* out = stdout);
@@ -39,8 +39,8 @@ class TrialProgress {
   pool::DataQueue<TrialEvent> queue_;
 };
 
-/// For TrainingRequest::listener in a task whose call has the queue of a TrialProgress. Falls silent once the
-/// call is stopped. The worker is the task's own, so it is used while the task runs only.
+/// For TrainingRequest::listener in a task whose call has the queue of a TrialProgress. Sends nothing once
+/// the call is stopped. Keeps a reference to the worker, so it must not be used after the task has ended.
 Listener tell_client(pool::Worker& worker, std::string trial);
 
 }  // namespace lockstep::train

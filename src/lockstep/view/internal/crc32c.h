@@ -8,7 +8,7 @@ namespace lockstep::view {
 
 uint32_t crc32c(std::string_view bytes);
 
-/// Rotated and shifted, so that a checksum of data that holds checksums stays strong. Source: TensorFlow,
+/// Rotated and shifted, so that a checksum of data that contain checksums stays strong. Source: TensorFlow,
 /// "TFRecords format details".
 uint32_t masked_crc32c(std::string_view bytes);
 

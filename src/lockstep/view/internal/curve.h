@@ -12,16 +12,16 @@ struct Point {
   double value = 0;
 };
 
-/// Keeps the lowest and the highest point of each stretch of steps; stretches double when there are too many,
-/// so peaks stay and at most kCurvePoints + 1 points are kept.
+/// Keeps the lowest and the highest point of each stretch of steps. When there are too many stretches, their
+/// length doubles. So peaks stay, and at most kCurvePoints + 1 points are kept.
 inline constexpr size_t kCurvePoints = 1000;
 
 class Curve {
  public:
-  /// Steps in rising order. What is not finite is left out.
+  /// Steps in rising order. Values that are not finite are left out.
   void add(int64_t step, double value);
 
-  /// Drops what was added for this step and later ones (a resumed run makes them again).
+  /// Removes the points of this step and later ones (a resumed run adds them again).
   void forget_from(int64_t step);
 
   /// In order of step; the last point added is always the last.
@@ -42,8 +42,8 @@ class Curve {
   Point last_;
 };
 
-/// The mean of the last values with weights that fall off exponentially, right from the first value on
-/// (Kingma and Ba 2015, section 3, bias correction).
+/// The mean of the last values with exponentially decreasing weights, correct from the first value on (Kingma
+/// and Ba 2015, section 3, bias correction).
 class Smoother {
  public:
   explicit Smoother(double window = 20) { set_window(window); }

@@ -1,4 +1,4 @@
-// A run's curves as SVG.
+// The curves of a run as SVG.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A page of SVG with plots on it: shapes, words, axes.
+// A page of SVG with plots: shapes, text, axes.
 #pragma once
 
 #include <string>
@@ -38,12 +38,12 @@ class Drawing {
   void raw(std::string_view text) { out_ += text; }
   void rectangle(double x, double y, double width, double height, std::string_view fill);
   void line(double x0, double y0, double x1, double y1, std::string_view colour, double width);
-  /// Edged with the paper's colour where none is named.
+  /// The edge has the paper's colour if none is named.
   void dot(double x, double y, double radius, std::string_view fill, std::string_view stroke = {});
-  /// Any text: what XML reserves is escaped. Faint where no colour is named.
+  /// Any text: reserved characters of XML are escaped. Faint if no colour is named.
   void words(double x, double y, Anchor anchor, std::string_view text, std::string_view colour = {},
              int size = 12, bool bold = false);
-  /// `style` is more attributes, as `stroke-opacity="0.3"`.
+  /// `style` has more attributes, for example `stroke-opacity="0.3"`.
   void path(const std::vector<std::pair<double, double>>& places, std::string_view colour, double width,
             std::string_view style = {});
   std::string finish() { return std::move(out_) + "</svg>\n"; }
@@ -54,7 +54,7 @@ class Drawing {
   std::string out_;
 };
 
-/// Where a plot lies on the page and what its axes show.
+/// The position of a plot on the page, and the ranges of its axes.
 struct Panel {
   const char* id;
   double top;
@@ -68,10 +68,11 @@ struct Panel {
   std::vector<std::pair<double, double>> places(const std::vector<Point>& points) const;
 };
 
-/// Lines at the y axis' ticks, both axes, the y axis' title, and the x axis' labels where asked.
+/// Draws lines at the ticks of the y axis, both axes, the title of the y axis, and the labels of the x axis
+/// if requested.
 void draw_axes(Drawing& drawing, const Panel& panel, std::string_view title, bool x_labels);
 
-/// What is drawn until "</g>" is cut off at the panel's edge.
+/// What is drawn until "</g>" is clipped at the panel's edge.
 void begin_clip(Drawing& drawing, const Panel& panel);
 
 }  // namespace lockstep::view

@@ -43,7 +43,7 @@ std::string Axis::label(double tick) const {
 }
 
 Axis make_axis(double low, double high, int most_ticks, bool round_out) {
-  // What double hardly tells apart would make ticks without number, and places that are none.
+  // A range at the limit of double's precision would give infinitely many ticks, or undefined places.
   if (!(high - low > std::max(1e-300, 1e-12 * std::max(std::abs(low), std::abs(high))))) {
     const double margin = std::max(std::abs(low) * 0.05, 1e-6);
     low -= margin;

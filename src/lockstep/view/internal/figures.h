@@ -1,4 +1,4 @@
-// Numbers as a run's reader wants them, and the ticks of an axis.
+// Numbers as the reader of a run wants them, and the ticks of an axis.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct Axis {
   double low = 0;
   double high = 1;
   std::vector<double> ticks;
-  int digits = 0;  ///< decimals that tell the ticks apart
+  int digits = 0;  ///< decimals that distinguish the ticks
 
   double share(double value) const { return (value - low) / (high - low); }
   std::string label(double tick) const;
 };
 
-/// Ticks at 1, 2 or 5 times a power of ten, at most `most_ticks`; the ends are as given, or moved out to a
-/// tick with `round_out`.
+/// Ticks at 1, 2 or 5 times a power of ten, at most `most_ticks`. The ends stay as given, or move outwards to
+/// a tick with `round_out`.
 Axis make_axis(double low, double high, int most_ticks, bool round_out);
 
 }  // namespace lockstep::view

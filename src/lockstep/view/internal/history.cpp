@@ -14,7 +14,7 @@ int64_t whole(const io::Event& event, std::string_view key) {
   return value >= 1 && value <= static_cast<double>(kMost) ? static_cast<int64_t>(value) : 0;
 }
 
-// "photos/flowers/" is known to its owner as "flowers".
+// "photos/flowers/" is called "flowers".
 std::string last_name(const std::string& path) {
   std::filesystem::path name(path);
   if (!name.has_filename()) name = name.parent_path();
@@ -63,7 +63,7 @@ void History::add_plan(const io::Event& event) {
     const int64_t most = whole(event, "max_steps");
     if (most > 0) status_.total_steps = status_.total_steps > 0 ? std::min(status_.total_steps, most) : most;
   }
-  // A sixtieth of the run is what the eye takes for one place on the plot.
+  // A sixtieth of the run looks like one place on the plot.
   const double window = std::clamp(static_cast<double>(status_.total_steps) / 60, 10.0, 200.0);
   loss_smoother_.set_window(window);
   accuracy_smoother_.set_window(window);
@@ -103,7 +103,7 @@ Axis step_axis(const History& history, int most_ticks) {
   for (const Validation& validation : history.validations())
     bounds.include(static_cast<double>(validation.step));
   auto [low, high] = bounds.low > bounds.high ? Bounds{0, 1} : bounds;
-  // Runs that begin at the beginning are shown from 0.
+  // The axis of a run that begins at step 0 begins at 0.
   if (low <= std::max(1.0, (high - low) * 0.05)) low = 0;
   return make_axis(low, std::max(high, low + 1), most_ticks, false);
 }

@@ -1,4 +1,4 @@
-// What a run has said so far, as its plots and its status line need it.
+// What is known of a run so far, for its plots and its status line.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Validation {
   bool best = false;
 };
 
-/// The state of a run after its latest event. Numbers that nobody said are NaN.
+/// The state of a run after its latest event. Unknown numbers are NaN.
 struct Status {
   int64_t step = 0;
   int64_t epoch = 0;
@@ -31,7 +31,7 @@ struct Status {
   double accuracy = std::numeric_limits<double>::quiet_NaN();  ///< smoothed
   double learning_rate = std::numeric_limits<double>::quiet_NaN();
   double images_per_second = std::numeric_limits<double>::quiet_NaN();
-  std::string samples = "images";  ///< what they are: also "sequences", or "pieces" of them
+  std::string samples = "images";  ///< the word for samples: also "sequences", or "pieces" of them
   double seconds_left = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -68,7 +68,7 @@ class History {
   Smoother accuracy_smoother_;
 };
 
-/// The axes that show these curves well, with at most so many ticks.
+/// The axes for these curves, with at most this many ticks.
 Axis step_axis(const History& history, int most_ticks);
 Axis loss_axis(const History& history, int most_ticks);
 Axis accuracy_axis(const History& history, int most_ticks);

@@ -7,7 +7,7 @@
 namespace lockstep::view {
 namespace {
 
-// Of the 256 colours, ones that read well on dark and on light backgrounds.
+// Of the 256 colours, those that are readable on dark and on light backgrounds.
 std::string_view code_of(Tint tint) {
   switch (tint) {
     case Tint::plain:

@@ -1,4 +1,4 @@
-// A line of terminal text that knows how wide it is, with or without colours.
+// A line of terminal text that knows its width, with or without colours.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@ uint8_t byte_at(std::string_view text, size_t place) {
   return place < text.size() ? static_cast<uint8_t>(text[place]) : 0;
 }
 
-// The bytes of the character that begins here, 0 for none. A part of a character is no text, so the shortest
-// text is one character.
+// Number of bytes of the character that begins here, 0 if there is none. Part of a character is no text, so
+// the shortest text is one character.
 size_t character_length(std::string_view text, size_t place) {
   constexpr size_t kMostBytes = 4;
   for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {

@@ -1,4 +1,4 @@
-// Text that somebody else wrote, made fit to stand in HTML and SVG.
+// Makes text of unknown origin safe for HTML and SVG.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace lockstep::view {
 
-/// For text and for attributes in either quotes: nothing in it is markup. What is not UTF-8 and control
-/// characters become U+FFFD, line breaks and tabs blanks.
+/// For text and for attributes in either quotes: nothing in the result is markup. Bytes that are not UTF-8
+/// and control characters become U+FFFD; line breaks and tabs become blanks.
 std::string escaped(std::string_view text);
 
 /// RFC 4648, with padding.

@@ -9,8 +9,8 @@
 namespace lockstep::view {
 namespace {
 
-constexpr size_t kMostNumbered = 30;   // classes up to which the matrix has its counts written in
-constexpr size_t kMostInMatrix = 150;  // and up to which there is one
+constexpr size_t kMostNumbered = 30;   // number of classes up to which the matrix shows its counts
+constexpr size_t kMostInMatrix = 150;  // number of classes up to which there is a matrix
 constexpr size_t kMostPairs = 12;
 constexpr double kStrong = 0.55;  // share of a colour from which text on it is white
 
@@ -18,7 +18,7 @@ std::string percent(double share) {
   return std::isnan(share) ? "–" : fixed(100 * share, 1) + "<small>&nbsp;%</small>";
 }
 
-// A number, and a bar of that share behind it.
+// A number, and behind it a bar of that length.
 std::string bar_cell(double share) {
   const std::string width = std::isnan(share) ? "0" : fixed(std::clamp(share, 0.0, 1.0), 4);
   return "<td class=\"bar\"><i style=\"--share:" + width + "\"></i><span>" + percent(share) + "</span></td>";
@@ -30,7 +30,7 @@ std::string class_row(const ClassFigures& row, const std::string& name, std::str
          bar_cell(row.f1) + "</tr>\n";
 }
 
-// The root makes single mistakes among thousands visible.
+// The square root makes single mistakes among thousands visible.
 double shade(int64_t count, int64_t samples, bool right) {
   if (count == 0 || samples == 0) return 0;
   const double share = static_cast<double>(count) / static_cast<double>(samples);
@@ -115,21 +115,28 @@ std::string mistake_table(const std::vector<ReportMistake>& mistakes) {
 }  // namespace
 
 std::string_view report_style() {
-  return R"(:root{color-scheme:light dark;--paper:#fff;--card:#fff;--ink:#1f2328;--faint:#636c76;--line:#d8dee4;--band:#f3f5f7;--blue:42,111,176;--orange:216,112,26;--train:#2a6fb0;--held:#d8701a;--rate:#6b8f5e;--page:#f6f8fa}
-@media(prefers-color-scheme:dark){:root{--paper:#161b22;--card:#161b22;--ink:#e6edf3;--faint:#9198a1;--line:#30363d;--band:#1c232c;--blue:68,147,248;--orange:224,123,38;--train:#58a6ff;--held:#f0883e;--rate:#8fbf7f;--page:#0d1117}}
+  return R"(:root{color-scheme:light dark;--paper:#fff;--card:#fff;--ink:#1f2328;--faint:#636c76;
+  --line:#d8dee4;--band:#f3f5f7;--blue:42,111,176;--orange:216,112,26;--train:#2a6fb0;--held:#d8701a;
+  --rate:#6b8f5e;--page:#f6f8fa}
+@media(prefers-color-scheme:dark){:root{--paper:#161b22;--card:#161b22;--ink:#e6edf3;--faint:#9198a1;
+  --line:#30363d;--band:#1c232c;--blue:68,147,248;--orange:224,123,38;--train:#58a6ff;--held:#f0883e;
+  --rate:#8fbf7f;--page:#0d1117}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
+body{margin:0;background:var(--page);color:var(--ink);
+  font:15px/1.5 system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
 main{max-width:1120px;margin:0 auto;padding:32px 24px 64px}
 h1{font-size:28px;line-height:1.25;margin:0;overflow-wrap:anywhere}
 h2{font-size:18px;margin:0 0 4px}
 h3{font-size:14px;margin:0 0 8px;color:var(--faint);font-weight:600}
 .sub,.note{color:var(--faint);margin:4px 0 0;overflow-wrap:anywhere}
 .note{margin:0 0 14px;font-size:14px}
-section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 22px;margin-top:20px}
+section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 22px;
+  margin-top:20px}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-top:22px}
 .figures div{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 16px}
 .figures dt,.figures span{color:var(--faint);font-size:13px;display:block}
-.figures b{font-size:24px;font-weight:600;line-height:1.3;font-variant-numeric:tabular-nums;white-space:nowrap}
+.figures b{font-size:24px;font-weight:600;line-height:1.3;font-variant-numeric:tabular-nums;
+  white-space:nowrap}
 .figures small{font-size:14px;font-weight:400;color:var(--faint)}
 small{color:var(--faint)}
 .warnings{border-left:4px solid rgb(var(--orange))}
@@ -145,29 +152,38 @@ td.number,th.number,.classes td,.classes thead th+th{text-align:right}
 .classes th[scope=row]{max-width:320px;overflow:hidden;text-overflow:ellipsis}
 .classes tr.mean>*{border-top:2px solid var(--line);font-weight:600}
 td.bar{position:relative;min-width:110px}
-td.bar i{position:absolute;left:8px;top:5px;bottom:5px;width:calc((100% - 16px)*var(--share));background:rgba(var(--blue),.2);border-radius:3px}
+td.bar i{position:absolute;left:8px;top:5px;bottom:5px;width:calc((100% - 16px)*var(--share));
+  background:rgba(var(--blue),.2);border-radius:3px}
 td.bar span{position:relative}
 .confusion{display:flex;flex-wrap:wrap;gap:28px;align-items:flex-start}
 .confusion .scroll{max-width:100%}
-.matrix td,.matrix th{border:1px solid var(--page);padding:0 4px;text-align:center;min-width:44px;height:34px;vertical-align:middle}
+.matrix td,.matrix th{border:1px solid var(--page);padding:0 4px;text-align:center;min-width:44px;height:34px;
+  vertical-align:middle}
 .matrix td{background:var(--band)}
 .matrix thead th{vertical-align:bottom;height:auto;border-color:transparent;padding:0 2px 6px}
-.matrix thead th div{writing-mode:vertical-rl;transform:rotate(180deg);max-height:170px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;margin:0 auto}
+.matrix thead th div{writing-mode:vertical-rl;transform:rotate(180deg);max-height:170px;overflow:hidden;
+  text-overflow:ellipsis;white-space:nowrap;margin:0 auto}
 .matrix.plain thead th div{writing-mode:horizontal-tb;transform:none}
-.matrix tbody th{text-align:right;border-color:transparent;padding-right:10px;max-width:200px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;color:var(--faint);font-size:13px}
-.matrix td.corner{background:none;border-color:transparent;color:var(--faint);font-size:12px;vertical-align:bottom;text-align:right;padding:0 10px 6px 0;line-height:1.3}
+.matrix tbody th{text-align:right;border-color:transparent;padding-right:10px;max-width:200px;overflow:hidden;
+  text-overflow:ellipsis;white-space:nowrap;color:var(--faint);font-size:13px}
+.matrix td.corner{background:none;border-color:transparent;color:var(--faint);font-size:12px;
+  vertical-align:bottom;text-align:right;padding:0 10px 6px 0;line-height:1.3}
 .corner span{display:block}
-.matrix td.right{background:linear-gradient(rgba(var(--blue),var(--shade)),rgba(var(--blue),var(--shade))) var(--band)}
-.matrix td.wrong{background:linear-gradient(rgba(var(--orange),var(--shade)),rgba(var(--orange),var(--shade))) var(--band)}
+.matrix td.right{background:linear-gradient(rgba(var(--blue),var(--shade)),rgba(var(--blue),
+  var(--shade))) var(--band)}
+.matrix td.wrong{background:linear-gradient(rgba(var(--orange),var(--shade)),rgba(var(--orange),
+  var(--shade))) var(--band)}
 .matrix td.strong{color:#fff}
-.matrix.small td,.matrix.small th{min-width:9px;height:9px;padding:0;font-size:9px;line-height:9px;border-width:0 1px 1px 0}
+.matrix.small td,.matrix.small th{min-width:9px;height:9px;padding:0;font-size:9px;line-height:9px;
+  border-width:0 1px 1px 0}
 .matrix.small tbody th{padding-right:6px;max-width:150px}
 .gallery{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:16px}
 figure{margin:0;border:1px solid var(--line);border-radius:8px;overflow:hidden;background:var(--band)}
 figure img{display:block;width:100%;aspect-ratio:1;object-fit:contain;background:var(--page)}
 img.tiny{image-rendering:pixelated}
 figcaption{padding:8px 10px 10px;font-size:13px}
-.score{position:relative;display:flex;justify-content:space-between;gap:8px;padding-bottom:5px;margin-bottom:3px}
+.score{position:relative;display:flex;justify-content:space-between;gap:8px;padding-bottom:5px;
+  margin-bottom:3px}
 .score span{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .score b{font-weight:600;white-space:nowrap;font-variant-numeric:tabular-nums}
 .score i{position:absolute;left:0;bottom:0;height:3px;min-width:2px;border-radius:2px}
@@ -175,7 +191,8 @@ figcaption{padding:8px 10px 10px;font-size:13px}
 .score.right i{background:rgb(var(--blue))}
 .score.wrong span:before{content:"✗ ";color:rgb(var(--orange))}
 .score.right span:before{content:"✓ ";color:rgb(var(--blue))}
-.file{color:var(--faint);font-size:12px;direction:rtl;text-align:left;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.file{color:var(--faint);font-size:12px;direction:rtl;text-align:left;overflow:hidden;text-overflow:ellipsis;
+  white-space:nowrap}
 .plan{width:100%}
 .plan th{white-space:nowrap}
 .plan td{overflow-wrap:anywhere}

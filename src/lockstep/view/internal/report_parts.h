@@ -1,4 +1,4 @@
-// Parts of a report's page.
+// Parts of the report page.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ std::string_view report_style();
 /// <section> with a heading; `body` is markup, `title` is not.
 std::string section(std::string_view title, const std::string& body, std::string_view note = {});
 
-/// A name out of a file: text that has no say over what stands beside it.
+/// A name from a file, isolated so that it cannot change the direction of the text beside it.
 std::string name_text(std::string_view name);
 
 std::string class_section(const Judgement& judgement);

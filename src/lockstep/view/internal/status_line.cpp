@@ -9,9 +9,9 @@
 namespace lockstep::view {
 namespace {
 
-// What a line of some width shows; the loss is in all.
+// The parts of a line of some width; the loss is in all of them.
 struct Layout {
-  int bar;  // its least width
+  int bar;  // its minimum width
   bool step;
   bool learning_rate;
   bool speed;
@@ -37,7 +37,7 @@ std::string out_of(int64_t done, int64_t total) {
   return padded_left(text, width_of(whole)) + "/" + whole;
 }
 
-// Figures with their widths fixed, so that the line does not dance.
+// Figures with fixed widths, so that the line does not jump.
 Line figures(const Status& status, const Layout& layout, bool colour) {
   Line line(colour);
   const auto figure = [&](std::string_view label, const std::string& value, Tint tint = Tint::plain) {

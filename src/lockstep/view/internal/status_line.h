@@ -1,4 +1,4 @@
-// The state of a run in one line, as much of it as fits.
+// The state of a run in one line, as far as it fits.
 #pragma once
 
 #include "lockstep/view/internal/history.h"
@@ -6,7 +6,7 @@
 
 namespace lockstep::view {
 
-/// The bar with figures, narrower than `columns`. What matters less goes first where there is less room.
+/// The bar with figures, narrower than `columns`. With less room, less important figures are left out first.
 Line status_bar(const Status& status, int columns, bool colour);
 
 /// All figures in words, without a bar.

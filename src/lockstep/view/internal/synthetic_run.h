@@ -1,4 +1,4 @@
-// The events of a run that never was, for tests of views.
+// The events of an invented run, for tests of views.
 #pragma once
 
 #include <algorithm>

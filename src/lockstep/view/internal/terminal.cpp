@@ -18,7 +18,7 @@ int environment_number(const char* name, int fallback) {
   return value > 0 && value < 10000 ? value : fallback;
 }
 
-// mpirun gives its programs a terminal of no size where its own output is none.
+// mpirun gives its programs a terminal without a size if its own output is not a terminal.
 bool has_size(std::FILE* out) {
   winsize window{};
   return (::ioctl(::fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col > 0) ||
@@ -52,8 +52,8 @@ void Terminal::print(const Line& line) {
   if (!block.empty()) draw_block(block);
 }
 
-// The cursor stands at the end of the block's last line. A window made narrower has folded the block's lines,
-// so each may fill several rows.
+// The cursor is at the end of the block's last line. In a window that became narrower the block's lines are
+// wrapped, so each may fill several rows.
 std::string Terminal::block_erasure() const {
   if (block_.empty()) return {};
   const int columns = size().columns;
@@ -69,7 +69,7 @@ void Terminal::draw_block(const std::vector<Line>& lines) {
       std::all_of(block_.begin(), block_.end(), [&](const Line& line) { return line.width() <= columns; });
   std::string text;
   if (in_place) {
-    // Written over, not erased first: nothing flickers.
+    // Overwritten, not erased first, so that nothing flickers.
     if (lines.size() > 1) text += "\x1b[" + std::to_string(lines.size() - 1) + "A";
     text += "\r";
   } else {

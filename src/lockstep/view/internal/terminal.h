@@ -1,4 +1,4 @@
-// The place where text goes: a terminal of some size, or a file or pipe.
+// Where text is printed: a terminal of some size, or a file or pipe.
 #pragma once
 
 #include <cstdio>
@@ -14,27 +14,26 @@ struct TerminalSize {
   int rows = 24;
 };
 
-/// Writes never fail: a run goes on when its terminal is closed.
+/// Writes never fail: a run continues when its terminal is closed.
 class Terminal {
  public:
   explicit Terminal(std::FILE* out);
 
-  /// True when lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not
-  /// "dumb".
+  /// Whether lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not "dumb".
   bool interactive() const { return interactive_; }
-  /// A terminal of whatever kind.
+  /// A terminal of any kind.
   bool is_terminal() const;
   /// interactive, and NO_COLOR is not set (https://no-color.org).
   bool colour() const { return colour_; }
-  /// As of now: people resize windows. Else COLUMNS and LINES, else 80 x 24.
+  /// The current size, because people resize windows. Else COLUMNS and LINES, else 80 x 24.
   TerminalSize size() const;
 
-  /// A line that stays, above the block.
+  /// Prints a line that stays, above the block.
   void print(const Line& line);
   /// Replaces the block of lines at the end of the output. Interactive only. Lines must be narrower than the
   /// terminal.
   void draw_block(const std::vector<Line>& lines);
-  /// The block becomes ordinary output, or goes away.
+  /// The block becomes ordinary output, or is removed.
   void keep_block();
   void erase_block();
 

@@ -42,7 +42,7 @@ class Environment {
 
 using Write = std::function<void(std::FILE* out)>;
 
-// All that is written to a terminal of this size.
+// Everything that is written to a terminal of this size.
 inline std::string on_terminal(TerminalSize size, const Write& write) {
   int master = -1;
   int slave = -1;

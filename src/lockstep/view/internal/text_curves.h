@@ -8,8 +8,8 @@
 
 namespace lockstep::view {
 
-/// Accuracy and loss side by side where there is room, one above the other where not, and a legend: at most
-/// `width` x `height` characters. Nothing when there is nothing to draw or no room.
+/// Accuracy and loss beside each other if there is room, otherwise one above the other, and a legend: at most
+/// `width` x `height` characters. Empty if there is nothing to draw or no room.
 std::vector<Line> draw_curves(const History& history, int width, int height, bool colour);
 
 }  // namespace lockstep::view

@@ -80,7 +80,7 @@ Canvas paint(const TextPanel& panel, int columns, int rows) {
   return canvas;
 }
 
-// Which tick stands on a row, or none.
+// The tick on a row, or none.
 const double* tick_of_row(const Axis& axis, int row, int rows) {
   for (const double& tick : axis.ticks) {
     if (static_cast<int>((1 - axis.share(tick)) * (rows - 1) + 0.5) == row) return &tick;
@@ -97,7 +97,7 @@ void add_step_axis(std::vector<Line>& lines, const Axis& axis, int columns, bool
     const std::string label = axis.label(tick);
     const int begin = std::max(0, std::min(at + kPanelFrameColumns - static_cast<int>(label.size()) / 2,
                                            static_cast<int>(labels.size() - label.size())));
-    // A label that would touch the one before it is left out.
+    // A label that would touch the previous one is left out.
     if (begin > 0 && labels[static_cast<size_t>(begin - 1)] != ' ') continue;
     labels.replace(static_cast<size_t>(begin), label.size(), label);
   }

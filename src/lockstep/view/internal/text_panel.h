@@ -1,4 +1,4 @@
-// A plot made of characters: a line of braille dots, marks on top, axes with ticks.
+// A plot made of characters: a line of braille dots, marks on top of it, axes with ticks.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ struct TextPanel {
   std::vector<Point> marks;  ///< drawn as dots over it
 };
 
-/// `width` x `height` characters, the title's and the axis' lines included.
+/// `width` x `height` characters, including the lines of the title and the axis.
 std::vector<Line> draw_panel(const TextPanel& panel, int width, int height, bool colour);
 
-/// How many rows and columns of a panel are not plot.
+/// Number of rows and columns of a panel that are not plot.
 inline constexpr int kPanelFrameRows = 3;
 inline constexpr int kPanelFrameColumns = 9;
 

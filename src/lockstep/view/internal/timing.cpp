@@ -11,7 +11,7 @@ namespace lockstep::view {
 namespace {
 
 constexpr int kWidestTimingBar = 24;
-constexpr int kFiguresWidth = 36;  // of a row without its bar
+constexpr int kFiguresWidth = 36;  // width of a row without its bar
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -38,7 +38,7 @@ std::string milliseconds(double seconds) {
 constexpr size_t kExchange = 3;
 static_assert(std::string_view(kStepParts[kExchange]) == "exchange");
 
-// What is hidden is no part of a step's time.
+// What is hidden is not part of a step's time.
 std::string exchange_text(double seen, double hidden, int64_t steps) {
   const double all = seen + hidden;
   const double share = all > 0 ? hidden / all : 0;

@@ -1,4 +1,4 @@
-// Where the time of a step goes.
+// How the time of a step is spent.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@ namespace lockstep::view {
 inline constexpr std::array<const char*, 6> kStepParts{"queue",    "forward", "backward",
                                                        "exchange", "update",  "checkpoint"};
 
-/// Collects the breakdown of all steps but the first, which also makes memory and kernels ready.
+/// Collects the breakdown of all steps except the first, which also allocates memory and prepares kernels.
 class Timing {
  public:
   void add(const io::Event& step);
 
   /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its
-  /// share of all steps' time; then how much of the exchange is hidden, and the memory's behaviour, of the
-  /// run that ended with `end`. Nothing without steps.
+  /// share of the time of all steps. Then how much of the exchange is hidden, and the behaviour of the
+  /// memory, for the run that ended with `end`. Empty without steps.
   std::vector<Line> table(const io::Event& end, int columns, bool colour) const;
 
  private:
@@ -31,7 +31,7 @@ class Timing {
   std::array<double, kStepParts.size()> sums_{};
   std::array<std::vector<double>, kStepParts.size()> kept_;
   std::vector<double> kept_faults_;
-  double hidden_exchange_ = 0;  ///< of all steps, beside backward
+  double hidden_exchange_ = 0;  ///< over all steps, at the same time as backward
 };
 
 }  // namespace lockstep::view

@@ -11,7 +11,7 @@ namespace {
 struct Column {
   const char* head;
   int width;
-  int least_columns;  // of the terminal, to be shown
+  int least_columns;  // minimum width of the terminal to be shown
 };
 constexpr std::array<Column, 7> kColumns{{
     {"epoch", 5, 0},

@@ -1,4 +1,4 @@
-// One row for each epoch or validation: what training and held-out data say side by side.
+// One row for each epoch or validation, with the results on training and held-out data.
 #pragma once
 
 #include <limits>
@@ -20,7 +20,7 @@ class StepMean {
   double accuracy() const { return accuracy_ / samples_; }
   double speed() const {
     return samples_ / seconds_;
-  }  ///< samples a second; NaN or infinite where no step said how fast it was
+  }  ///< samples a second; NaN or infinite if no step reported its speed
 
  private:
   double loss_ = 0;
@@ -42,7 +42,7 @@ struct ValidationRow {
   bool best = false;
 };
 
-/// The table's head and its rows, narrower than `columns`. samples: what they are called.
+/// The table's head and its rows, narrower than `columns`. samples: the word for samples.
 Line table_head(const std::string& samples, int columns, bool colour);
 Line table_row(const ValidationRow& row, int columns, bool colour);
 

@@ -1,0 +1,36 @@
+// What a described field (describe.h) says besides its name and help: the values a number may have, another
+// name, and what the option affects.
+#pragma once
+
+#include <limits>
+
+namespace lockstep {
+
+/// What an option affects. Only options that do not affect the weights may change when a run is resumed.
+enum class Affects {
+  unstated,  ///< no option of a training
+  weights,   ///< the weights that a run ends with, or which of them are the best
+  place,     ///< where the run computes and keeps its data, and how fast
+  end,       ///< when the run ends
+  record,    ///< what is printed, saved or measured
+};
+
+/// The values that a number may have, another name of the field, and what it affects.
+struct FieldTraits {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool above_low = false;
+  const char* alias =
+      nullptr;  ///< another name that command line and JSON take; what is written has the field's own
+  Affects affects = Affects::unstated;
+};
+constexpr FieldTraits at_least(double low) { return {.low = low}; }
+constexpr FieldTraits above(double low) { return {.low = low, .above_low = true}; }
+constexpr FieldTraits above(double low, double high) { return {.low = low, .high = high, .above_low = true}; }
+constexpr FieldTraits between(double low, double high) { return {.low = low, .high = high}; }
+constexpr FieldTraits also(const char* alias, FieldTraits traits = {}) {
+  traits.alias = alias;
+  return traits;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+#include <string>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/base/text.h"
+#include "lockstep/device/jpeg_decoder.h"
+#include "lockstep/train/planning/internal/line_groups.h"
+
+namespace lockstep::train {
+namespace {
+
+std::string decoding_words(const data::ImageFormat& format) {
+  switch (format.decode) {
+    case data::Decode::exact:
+      return "within 1 level of Pillow";
+    case data::Decode::fast:
+      return "JPEG scaled towards the image size; several levels off Pillow's";
+    case data::Decode::gpu:
+      return "JPEG by " + format.jpeg_decoder->fingerprint() + "; several levels off Pillow's";
+  }
+  return "";
+}
+
+void add_image_lines(std::vector<PlanLine>& lines, const data::ImageFormat& format,
+                     const PlanReasons& reasons) {
+  lines.push_back(
+      {"image size", std::to_string(format.height) + "x" + std::to_string(format.width), reasons.image_size});
+  lines.push_back({"color", format.channels == 1 ? "grey" : "rgb", reasons.color});
+  lines.push_back({"decode", describe_detail::as_text(format.decode), decoding_words(format)});
+  lines.push_back({"normalize", reasons.normalize,
+                   reasons.normalize == "mean-std" ? "of the training images" : "pixels / 255"});
+}
+
+void add_sequence_lines(std::vector<PlanLine>& lines, const Plan& plan, const PlanReasons& reasons) {
+  const DataPlan& data = plan.data;
+  const nn::NetworkInput& input = plan.network.input;
+  lines.push_back({"sequences",
+                   std::to_string(input.channels) + " channels, up to " + std::to_string(input.time_steps) +
+                       " time steps",
+                   input.labels_time_steps ? "a class for each time step" : "a class for each sequence"});
+  lines.push_back({"padding", describe_detail::as_text(data.format.padding),
+                   data.least_time_steps > 0
+                       ? "to at least " + std::to_string(data.least_time_steps) + " time steps"
+                       : "to the longest of the mini-batch"});
+  if (plan.step.tbptt_length > 0) {
+    lines.push_back({"pieces", std::to_string(plan.step.tbptt_length) + " time steps",
+                     "in " + std::to_string(plan.step.mini_batch_size) +
+                         " slots, each of which carries the state on; not shuffled"});
+  }
+  if (reasons.sorted_by_length) lines.push_back({"order", "by length", "asked for"});
+  lines.push_back({"normalize", reasons.normalize,
+                   reasons.normalize == "mean-std" ? "of the training sequences" : "values as they are"});
+}
+
+}  // namespace
+
+std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
+  const DataPlan& data = plan.data;
+  const bool sequences = data.format.kind == data::SampleKind::sequence;
+  const std::string noun = !sequences                   ? " images"
+                           : plan.step.tbptt_length > 0 ? " pieces of sequences"
+                                                        : " sequences";
+  std::vector<PlanLine> lines;
+  lines.push_back({"data",
+                   (data.streamed ? "streamed" : with_commas(data.train_count)) + noun + ", " +
+                       std::to_string(data.classes.size()) + " classes",
+                   reasons.source.empty() ? "given" : reasons.source});
+  lines.push_back({"held out", with_commas(data.validation_count) + noun, reasons.validation});
+  if (data.test_count > 0) lines.push_back({"test", with_commas(data.test_count) + noun, reasons.test});
+  if (sequences) {
+    add_sequence_lines(lines, plan, reasons);
+  } else {
+    add_image_lines(lines, data.format, reasons);
+  }
+  return lines;
+}
+
+}  // namespace lockstep::train

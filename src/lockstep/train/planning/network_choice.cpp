@@ -1,0 +1,86 @@
+#include "lockstep/train/planning/network_choice.h"
+
+#include <algorithm>
+
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/nn/freeze.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/step/first_instance.h"
+#include "lockstep/train/step/learning.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kSmallImage = 40;        // pixels per side, up to which digits_cnn is chosen
+constexpr int64_t kSmallestForDigits = 7;  // pixels per side that its convolutions need
+
+void put_on_new_head(nn::Network& network, NetworkPlan& plan, const Options& options) {
+  if (options.head == Head::keep) {
+    if (options.drop_layers > 0)
+      throw Error(ErrorCode::invalid_option, "--drop-layers leaves the network without a last layer",
+                  "add --head new");
+    return;
+  }
+  if (options.weights.empty()) {
+    const std::string where = nn::where_weights_are(network.name());
+    throw Error(ErrorCode::invalid_option,
+                "--head new keeps all trained layers except the last one, but there are no --weights",
+                "--weights FILE, safetensors or saved by PyTorch" + (where.empty() ? "" : "; " + where));
+  }
+  nn::Surgery surgery = nn::with_new_head(network, plan.input, options.drop_layers);
+  network = std::move(surgery.network);
+  plan.fresh_layers = std::move(surgery.fresh);
+  plan.dropped_layers = std::move(surgery.dropped);
+}
+
+void count_learnables(NetworkPlan& plan, const nn::Instance& prototype) {
+  for (const auto& parameter : prototype.module->parameters()) {
+    plan.parameter_count += parameter.numel();
+    if (parameter.requires_grad()) plan.learned_count += parameter.numel();
+  }
+}
+
+}  // namespace
+
+std::pair<nn::Network, std::string> default_network(const data::ImageFormat& format) {
+  if (format.kind == data::SampleKind::sequence) return {nn::find_network("lstm_classifier"), "sequences"};
+  if (std::min(format.height, format.width) < kSmallestForDigits)
+    return {nn::find_network("mlp"),
+            "images with under " + std::to_string(kSmallestForDigits) + " pixels per side"};
+  const bool grey = format.channels == 1;
+  if (grey && std::max(format.height, format.width) <= kSmallImage)
+    return {nn::find_network("digits_cnn"), "small grey images"};
+  return {nn::find_network("resnet18"),
+          grey ? "grey images with more than " + std::to_string(kSmallImage) + " pixels per side"
+               : "colour images"};
+}
+
+NetworkChoice make_network(const nn::Network& network, const nn::NetworkInput& input, const Options& options,
+                           const StepPlan& step) {
+  NetworkChoice choice{.network = network, .prototype = {}, .plan = {}};
+  NetworkPlan& plan = choice.plan;
+  plan.input = input;
+  plan.weights = options.weights;
+  if (!options.freeze.empty()) plan.freeze = split(options.freeze, ',');
+  plan.learning_rate_factors = options.learning_rate_factors;
+  put_on_new_head(choice.network, plan, options);
+  plan.name = choice.network.name();
+  choice.prototype = first_instance(choice.network, plan, step.seed);
+  if (step.tbptt_length > 0 && choice.prototype.hidden_state.empty()) {
+    throw Error(ErrorCode::invalid_option,
+                "network \"" + plan.name +
+                    "\" has no recurrent state, which --tbptt-length carries from piece to piece",
+                "leave it out, or use lstm or gru layers");
+  }
+  count_learnables(plan, choice.prototype);
+  learning_rate_factors(learnables_of(choice.prototype), plan);  // throws for invalid factors
+  if (input.time_steps == 0) plan.frozen_layers = static_cast<int64_t>(nn::frozen_layers(choice.prototype));
+  return choice;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,30 @@
+// Chooses the network and makes its first instance.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "lockstep/data/transform.h"
+#include "lockstep/nn/network.h"
+#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
+
+namespace lockstep::train {
+
+/// The built-in network for samples of this format (--network auto), and the reason in words.
+std::pair<nn::Network, std::string> default_network(const data::ImageFormat& format);
+
+struct NetworkChoice {
+  nn::Network network;     ///< with the head that it is trained with
+  nn::Instance prototype;  ///< with its first weights, in training mode
+  NetworkPlan plan;
+};
+
+/// Puts on a new head if asked, makes the first instance, and counts what is learned. Throws invalid_option
+/// for options of transfer learning that do not suit the network; not_found and corrupt_data for weights.
+///   step  its seed and tbptt_length are read
+NetworkChoice make_network(const nn::Network& network, const nn::NetworkInput& input, const Options& options,
+                           const StepPlan& step);
+
+}  // namespace lockstep::train

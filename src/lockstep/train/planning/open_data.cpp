@@ -1,0 +1,65 @@
+#include "lockstep/train/planning/open_data.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/mini_batch_stream.h"
+#include "lockstep/data/sources.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kLeastForArchive = 64 << 20;  // bytes
+
+class DataOpener {
+ public:
+  DataOpener(const Options& options, int64_t most_memory)
+      : options_(options), most_memory_(std::max(most_memory, kLeastForArchive)) {}
+
+  data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
+    data::Source source = data::open_source(path, {.labels = options_.labels,
+                                                   .on_bad_sample = options_.on_bad_sample,
+                                                   .classes = classes,
+                                                   .most_memory = most_memory_});
+    opened_.skipped.insert(opened_.skipped.end(), source.skipped.begin(), source.skipped.end());
+    if (opened_.kind.empty()) opened_.kind = source.kind;
+    return source.dataset;
+  }
+
+  /// Held-out or test data: given by the caller, else at `path`, else none.
+  data::Dataset judging_data(const data::Dataset& given, const std::string& path,
+                             const std::vector<std::string>& classes) {
+    if (!given.empty()) return given;
+    return path.empty() ? data::Dataset() : open(path, classes);
+  }
+
+  OpenedData& opened() { return opened_; }
+
+ private:
+  const Options& options_;
+  const int64_t most_memory_;
+  OpenedData opened_;
+};
+
+}  // namespace
+
+OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory) {
+  DataOpener opener(options, most_memory);
+  OpenedData& opened = opener.opened();
+  Datasets& sets = opened.sets;
+  if (request.stream != nullptr) {
+    sets.train = request.stream->outline();
+    opened.kind = "mini-batches of an iterator, each read once";
+  } else {
+    sets.train = request.dataset.empty() ? opener.open(request.folder.string(), {}) : request.dataset;
+  }
+  const std::vector<std::string>& classes = sets.train.classes();
+  sets.validation = opener.judging_data(request.validation, options.validation, classes);
+  sets.test = opener.judging_data(request.test, options.test, classes);
+  if (classes.size() < 2)
+    throw Error(ErrorCode::invalid_option, "the training data have " + std::to_string(classes.size()) +
+                                               " class; a classifier needs two or more");
+  return std::move(opened);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,36 @@
+// Opens the samples of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/datastore.h"
+#include "lockstep/data/image_set.h"
+#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/training_request.h"
+
+namespace lockstep::train {
+
+/// The samples of a run before they are decoded.
+struct Datasets {
+  data::Dataset train;
+  data::Dataset validation;  ///< may be empty
+  data::Dataset test;        ///< may be empty
+  data::Dataset whole;       ///< the images of which train and validation are parts; empty if they are not
+};
+
+struct OpenedData {
+  Datasets sets;
+  std::string kind;  ///< of the first path that was opened, in words; empty: the caller gave all samples
+  std::vector<data::BadSample> skipped;
+};
+
+/// The data that the request contains or that its folder and the options name. Of a stream, `train` is its
+/// outline (MiniBatchStream). Throws what opening throws; invalid_option for training data with fewer than
+/// two classes.
+///   most_memory  for compressed archives, in bytes; small values are raised, because an archive's list of
+///                files is always in memory
+OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory);
+
+}  // namespace lockstep::train

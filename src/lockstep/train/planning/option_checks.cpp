@@ -1,0 +1,103 @@
+#include "lockstep/train/planning/option_checks.h"
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+bool averages(const Options& options) { return options.exchange == ExchangeKind::average; }
+
+void check_precision_of_exchange(const Options& options) {
+  if (options.precision != Precision::fp16_mixed) return;
+  if (!averages(options) && options.exchange != ExchangeKind::powersgd) return;
+  throw Error(ErrorCode::invalid_option,
+              "--precision fp16-mixed cannot be combined with --exchange " + field_text(options, "exchange") +
+                  ": " +
+                  (averages(options) ? "all workers skip the same steps, but replicas train independently"
+                                     : "the values that it keeps for the next step must be finite"),
+              "use --precision bf16-mixed");
+}
+
+void check_exchange(const Options& options) {
+  check_precision_of_exchange(options);
+  if (averages(options)) {
+    if (options.scale_with_workers == ScaleWithWorkers::none) return;
+    throw Error(ErrorCode::invalid_option,
+                "--scale-with-workers has nothing to scale with --exchange average: each replica has its own "
+                "mini-batches",
+                "leave it out");
+  }
+  const Options defaults;
+  for (const char* name :
+       {"averaging-frequency", "averaging-warmup-steps", "average-updaters", "outer-optimizer",
+        "outer-learning-rate", "outer-momentum", "report-score-after-averaging"}) {
+    if (field_text(options, name) != field_text(defaults, name)) {
+      throw Error(ErrorCode::invalid_option,
+                  "--" + std::string(name) + " " + field_text(options, name) +
+                      " has no effect with --exchange " + field_text(options, "exchange"),
+                  "add --exchange average, or leave it out");
+    }
+  }
+}
+
+void check_sample_order(const Options& options) {
+  if (options.sample_order == data::SampleOrder::lockstep) return;
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::invalid_option,
+                "--sample-order distributed-sampler cannot be combined with " + why, "leave out one of them");
+  };
+  if (options.tbptt_length > 0) refuse("--tbptt-length, whose pieces have their own order");
+  if (options.scale_with_workers != ScaleWithWorkers::none)
+    refuse("--scale-with-workers: give the --mini-batch-size of all workers together");
+}
+
+}  // namespace
+
+void check_combinations(const Options& options) {
+  check_exchange(options);
+  check_sample_order(options);
+}
+
+void check_options_of_stream(const Options& options, bool gives_floats) {
+  const auto refuse = [](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::invalid_option, what + " cannot be used with the mini-batches of an iterator",
+                hint);
+  };
+  if (!averages(options)) throw Error(ErrorCode::internal, "a stream of mini-batches needs averaging mode");
+  if (options.normalize == "mean-std")
+    refuse("--normalize mean-std", "it reads all samples before training; give numbers, M,S per channel");
+  if (options.image_size != "auto" || !options.resize_to.empty() || options.color != Color::auto_)
+    refuse("--image-size, --resize-to or --color",
+           "let the iterator return images with the network's size and channels");
+  if (options.keep_features == KeepFeatures::always) refuse("--keep-features always", "leave it out");
+  if (options.resident == Resident::on) refuse("--resident on", "leave it out");
+  if (options.sample_order != data::SampleOrder::lockstep)
+    refuse("--sample-order", "leave it out; the iterator has its own order");
+  if (gives_floats && options.decode == data::Decode::gpu) refuse("--decode gpu", "leave it out");
+}
+
+void check_options_of_sequences(const Options& options) {
+  if (options.sort_by_length && options.shuffle != data::Shuffle::never)
+    throw Error(ErrorCode::invalid_option, "--sort-by-length needs an order that is not shuffled",
+                "add --shuffle never");
+  if (options.tbptt_length == 0) return;
+  if (options.scale_with_workers != ScaleWithWorkers::none) {
+    throw Error(ErrorCode::invalid_option,
+                "--scale-with-workers cannot be combined with --tbptt-length, whose slots must not depend on "
+                "the number of workers",
+                "set --mini-batch-size");
+  }
+  if (averages(options)) {
+    throw Error(ErrorCode::invalid_option,
+                "--exchange average cannot be combined with --tbptt-length: replicas do not carry recurrent "
+                "state from piece to piece",
+                "leave out one of them");
+  }
+  if (options.mini_batch_size.is_auto())
+    throw Error(ErrorCode::invalid_option,
+                "--mini-batch-size auto cannot be combined with --tbptt-length, where the mini-batch size is "
+                "the number of slots",
+                "give a number");
+}
+
+}  // namespace lockstep::train

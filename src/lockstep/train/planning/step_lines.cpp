@@ -1,0 +1,125 @@
+#include <string>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/base/share.h"
+#include "lockstep/base/text.h"
+#include "lockstep/train/options/number_type.h"
+#include "lockstep/train/planning/internal/line_groups.h"
+#include "lockstep/train/update/optimizer.h"
+
+namespace lockstep::train {
+namespace {
+
+// A worker keeps one buffer for each level of its part of the shard tree.
+int64_t gradient_buffers(int64_t shards, int64_t workers) {
+  int64_t depth = 1;
+  for (int64_t own = divided_up(shards, workers); own > 1; own = (own + 1) / 2) ++depth;
+  return depth * workers;
+}
+
+std::string shards_reason(const Plan& plan, bool given) {
+  const int64_t shards = plan.step.shards, workers = plan.machine.workers;
+  std::string text = given
+                         ? "asked for"
+                         : "for " + with_commas(plan.network.learned_count) +
+                               " learnables and mini-batches of " + std::to_string(plan.step.mini_batch_size);
+  const int64_t used = used_shards(shards, plan.step.mini_batch_size);
+  const int64_t largest = divided_up(used, workers);
+  const double busy = static_cast<double>(used) / static_cast<double>(largest * workers);
+  text += "; " + std::to_string(workers) + (workers == 1 ? " worker is " : " workers are ") +
+          fixed(100 * busy, 0) + " % busy";
+  if (used < shards) text += "; a mini-batch fills only " + std::to_string(used);
+  return text + "; gradients take " +
+         as_bytes(gradient_buffers(shards, workers) * plan.network.learned_count *
+                  number_bytes(plan.step.precision));
+}
+
+std::string mini_batch_reason(const StepPlan& step, const std::string& reason) {
+  const int64_t used = used_shards(step.shards, step.mini_batch_size);
+  return std::to_string(step.mini_batch_size / used) + " per shard" + (reason.empty() ? "" : "; " + reason);
+}
+
+std::string averaging_rule(const ExchangePlan& exchange) {
+  std::string rule = exchange.outer_optimizer == OuterOptimizer::none
+                         ? "weighted by samples"
+                         : "outer Nesterov step, rate " + shortest(exchange.outer_learning_rate) +
+                               ", momentum " + shortest(exchange.outer_momentum);
+  rule += exchange.average_updaters ? "; the optimizer's state is averaged too"
+                                    : "; each replica keeps its optimizer's state";
+  if (exchange.averaging_warmup_steps > 0)
+    rule += "; gradients are averaged in the first " + with_commas(exchange.averaging_warmup_steps) +
+            " steps, and the replicas one step later";
+  return rule;
+}
+
+void add_averaging_lines(std::vector<PlanLine>& lines, const Plan& plan, bool given) {
+  const std::string count = std::to_string(plan.step.shards);
+  // Weights, two gradients, and the optimizer's state.
+  const int64_t vectors = 3 + rule_of(plan.update).state_count();
+  lines.push_back({"replicas", count,
+                   (given ? "asked for (--shards)" : "one for each worker") +
+                       std::string("; each with its own weights, gradients and optimizer: ") +
+                       as_bytes(plan.step.shards * vectors * plan.network.learned_count *
+                                number_bytes(plan.step.precision))});
+  lines.push_back({"mini-batch",
+                   std::to_string(plan.step.mini_batch_size / plan.step.shards) + " per replica",
+                   std::to_string(plan.step.mini_batch_size) + " in a step of all replicas"});
+  const int64_t every = plan.exchange.averaging_frequency;
+  lines.push_back({"exchange",
+                   every == 1 ? "average at every step" : "average every " + std::to_string(every) + " steps",
+                   averaging_rule(plan.exchange)});
+  lines.push_back({"same weights", "yes",
+                   given ? "for any number of workers: the replicas decide the weights"
+                         : "for any number of workers with --shards " + count +
+                               "; without it, another number of workers means other replicas and weights"});
+}
+
+void add_sampler_lines(std::vector<PlanLine>& lines, const StepPlan& step, bool averages) {
+  lines.push_back({"sample order", "distributed-sampler",
+                   "PyTorch's DistributedSampler, " + std::to_string(step.sampler_replicas) +
+                       (averages ? " replicas" : " workers") + " with " +
+                       std::to_string(step.mini_batch_size / step.sampler_replicas) +
+                       " samples each in a step"});
+  if (!averages)
+    lines.push_back({"same weights", "no", "with another number of workers, a step has other samples"});
+}
+
+void add_compression_lines(std::vector<PlanLine>& lines, const ExchangePlan& exchange) {
+  std::string how;
+  if (exchange.kind == ExchangeKind::bf16) how = "gradients travel as bfloat16 and are added in 32 bits";
+  if (exchange.kind == ExchangeKind::fp16) how = "gradients travel as float16 and are added in 32 bits";
+  const bool factors = exchange.kind == ExchangeKind::powersgd;
+  if (factors)
+    how = "matrices of gradients travel as two factors of " + std::to_string(exchange.powersgd_rank) +
+          " columns";
+  if (how.empty()) return;
+  lines.push_back({"exchange", describe_detail::as_text(exchange.kind), how});
+  lines.push_back(
+      {"same weights", "no",
+       std::string("for any number of workers of a rank; with another number of ranks, other sums "
+                   "are rounded") +
+           (factors ? ", and a resume begins without the errors that earlier steps left out" : "")});
+}
+
+}  // namespace
+
+std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
+  std::vector<PlanLine> lines;
+  if (plan.exchange.averages()) {
+    add_averaging_lines(lines, plan, reasons.shards_given);
+  } else {
+    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons.shards_given)});
+    lines.push_back({"mini-batch", std::to_string(plan.step.mini_batch_size),
+                     mini_batch_reason(plan.step, reasons.mini_batch)});
+  }
+  if (plan.step.out_of_memory == OutOfMemory::split)
+    lines.push_back(
+        {"out of memory", "split",
+         "each shard is then computed in twice as many pieces; gradients are not exchanged during "
+         "backward"});
+  if (plan.step.sampler_replicas > 0) add_sampler_lines(lines, plan.step, plan.exchange.averages());
+  add_compression_lines(lines, plan.exchange);
+  return lines;
+}
+
+}  // namespace lockstep::train

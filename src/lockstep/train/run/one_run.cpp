@@ -1,0 +1,238 @@
+#include "lockstep/train/run/one_run.h"
+
+#include <optional>
+
+#include "lockstep/base/describe.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
+#include "lockstep/device/failure.h"
+#include "lockstep/device/memory.h"
+#include "lockstep/io/event_log.h"
+#include "lockstep/nn/state.h"
+#include "lockstep/nn/weights_file.h"
+#include "lockstep/train/loop/ranks.h"
+#include "lockstep/train/loop/training.h"
+#include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/run/gpu_ranks.h"
+#include "lockstep/train/run/restore.h"
+#include "lockstep/train/run/run_files.h"
+#include "lockstep/train/run/run_log.h"
+#include "lockstep/train/run/run_result.h"
+#include "lockstep/train/run/run_start.h"
+#include "lockstep/train/run/standing.h"
+#include "lockstep/train/run/start_events.h"
+
+namespace lockstep::train {
+namespace {
+
+class Run {
+ public:
+  Run(const TrainingRequest& request, const Options& asked, comm::Communicator& comm)
+      : request_(request),
+        comm_(comm),
+        leads_(comm.rank() == 0),
+        start_(start_run(request, asked, comm)),
+        paths_(start_.paths()) {}
+
+  Result make() {
+    if (!start_.state.finished.empty()) return finished_already();
+    prepare_together();
+    if (!leads_) return train();
+    if (start_.checkpoint) warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
+    if (!start_.manifest) write_files_of_run();
+    const int64_t attempt = io::next_attempt(paths_.folder);
+    log_.open(paths_, attempt, make_views(request_, start_.options, paths_, attempt));
+    try {
+      // By an event, because only the view that draws on the terminal may write there.
+      const std::stop_callback notice(request_.stop, [&] {
+        log_.say({.kind = "stopping", .values = {{"text", stop_notice(request_.console)}}});
+      });
+      Result result = train();
+      log_.finish();
+      return result;
+    } catch (...) {
+      log_.finish_after_failure();
+      throw;
+    }
+  }
+
+ private:
+  Result finished_already() {
+    if (leads_) complete_log();
+    return result_at(start_.state, EndReason::already_finished, paths_);
+  }
+
+  // A run that was killed after its last checkpoint has no event `end`. What only the killed process knew
+  // (speed, memory) is left out.
+  void complete_log() {
+    const int64_t attempt = io::next_attempt(paths_.folder);
+    if (attempt == 0 || io::end_of_last_attempt(paths_.folder)) return;
+    log_.open(paths_, attempt, listener_views(request_));
+    const Plan& plan = start_.manifest->plan;
+    const RunState& state = start_.state;
+    const int64_t steps_per_epoch = plan.length.steps_per_epoch;
+    log_.say({.epoch = steps_per_epoch > 0 ? divided_up(state.step, steps_per_epoch) : 0,
+              .step = state.step,
+              .kind = "end",
+              .values = end_values(state, state.finished, plan.step, paths_)});
+    log_.finish();
+  }
+
+  // The other ranks take rank 0's plan: another machine may have other cores, and a trial another result.
+  void prepare_together() {
+    Json decided;
+    if (leads_) {
+      prepare_here(start_.manifest ? &start_.manifest->plan : nullptr);
+      decided = {{"plan", lockstep::to_json(prepared_.plan)},
+                 {"fingerprint", fingerprint_},
+                 {"folder", request_.folder.string()}};
+    }
+    decided = broadcast_json(comm_, decided);
+    if (leads_) return;
+    const Plan plan_of_rank_0 = read_plan(decided["plan"]);
+    prepare_here(&plan_of_rank_0);
+    compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], request_.folder.string(),
+                        decided["folder"].get<std::string>());
+  }
+
+  void prepare_here(const Plan* earlier) {
+    prepared_ = prepare(request_, start_.options, /*dry=*/false, earlier);
+    if (request_.standing != nullptr) continue_count(prepared_.plan, start_.state);
+    fingerprint_ = fingerprint_of(start_.options, prepared_, comm_.size());
+  }
+
+  // Files on a server may be replaced later, so they are listed.
+  void write_files_of_run() const {
+    if (prepared_.train->parallel_reads() > 0) write_listing(paths_.listing(), prepared_);
+    write_manifest(paths_.options(), start_.options, prepared_);
+  }
+
+  Result train() {
+    if (leads_) say_start(log_, {start_, prepared_, request_.folder.string(), warning_});
+    const std::unique_ptr<comm::Communicator> gpus = link_gpus(request_, comm_, prepared_.plan.machine);
+    std::optional<CheckpointWriter> writer;
+    if (leads_)
+      writer.emplace(paths_.folder, [&](const Snapshot& saved, const std::filesystem::path& path,
+                                        double seconds) { say_saved(saved, path, seconds); });
+    Training training(setup(gpus != nullptr ? *gpus : comm_, writer ? &*writer : nullptr),
+                      prepared_.prototype);
+    if (start_.checkpoint) {
+      restore(training, *start_.checkpoint);
+    } else if (leads_ && continues_standing(request_)) {
+      restore(training, *request_.standing);
+    }
+    training.share_start();
+    const EndReason reason = run_with_hint(training);
+    note_end(training, reason);
+    if (writer) {
+      writer->finish();
+      save_end(training, reason);
+    }
+    if (leads_ && request_.standing != nullptr) *request_.standing = standing_after(training, paths_.folder);
+    comm_.barrier();  // when a rank returns, the weights are written
+    return result_of(training, reason);
+  }
+
+  TrainingSetup setup(comm::Communicator& comm, CheckpointWriter* writer) {
+    return {.plan = prepared_.plan,
+            .network = prepared_.network,
+            .train = prepared_.train,
+            .stream = request_.stream,
+            .validation = prepared_.validation,
+            .test = prepared_.test,
+            .train_features = prepared_.train_features,
+            .validation_features = prepared_.validation_features,
+            .say = leads_ ? [&](io::Event event) { log_.say(std::move(event)); }
+                          : std::function<void(io::Event)>(),
+            .observer = leads_ ? request_.observer : io::Observer(),
+            .writer = writer,
+            .fingerprint = fingerprint_,
+            .state = start_.state,
+            .more_passes = request_.standing != nullptr && request_.standing->more_passes,
+            .stop = request_.stop,
+            .enough = leads_ ? request_.enough : std::stop_token(),
+            .began = began_,
+            .comm = comm};
+  }
+
+  // On the checkpoint writer's thread.
+  void say_saved(const Snapshot& saved, const std::filesystem::path& path, double seconds) {
+    const LengthPlan& length = prepared_.plan.length;
+    const int64_t epochs_before =
+        length.steps_per_epoch == 0 ? 0 : (saved.state.step - 1 - length.first_step) / length.steps_per_epoch;
+    log_.say({.epoch = length.first_epoch + 1 + epochs_before,
+              .step = saved.state.step,
+              .kind = saved.checkpoint ? "checkpoint" : "best",
+              .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
+  }
+
+  // If a rank is lost, the user of the command line is told how to continue.
+  EndReason run_with_hint(Training& training) const {
+    try {
+      return training.run();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::cancelled || comm_.size() == 1 || !request_.console) throw;
+      throw Error(error.code(), error.message(),
+                  "start all ranks again with --output " + paths_.folder.string() +
+                      " --resume: the run continues from its last checkpoint");
+    }
+  }
+
+  // A resume of a finished run repeats its end from this.
+  static void note_end(Training& training, EndReason reason) {
+    RunState& state = training.state();
+    const Score& test = training.test_score();
+    if (reason == EndReason::finished || reason == EndReason::patience)
+      state.finished = describe_detail::as_text(reason);
+    state.test_accuracy = test.count > 0 ? test.accuracy : -1;
+    state.test_loss = test.loss;
+  }
+
+  // The weights are written first: after a kill between the two, a resume repeats the end, with the same
+  // bits.
+  void save_end(Training& training, EndReason reason) const {
+    Snapshot end = training.snapshot();
+    if (reason != EndReason::stopped) {
+      nn::write_safetensors_atomic(paths_.weights(), end.weights);
+      end.state.weights_hash = tensors_hash(end.weights);
+    }
+    if (end.state.step > 0) write_checkpoint(paths_.folder, end);
+  }
+
+  Result result_of(Training& training, EndReason reason) {
+    const RunState& state = training.state();
+    Result result = result_at(state, reason, paths_);
+    result.epochs = training.epochs_begun();
+    result.images_per_second = training.images_per_second();
+    Json values = end_values(state, describe_detail::as_text(reason), prepared_.plan.step, paths_);
+    values.update({{"images_per_second", result.images_per_second},
+                   {"skipped_checkpoints", training.skipped_checkpoints()},
+                   {"peak_memory_bytes", device::peak_memory_bytes()}});
+    log_.say({.epoch = result.epochs, .step = state.step, .kind = "end", .values = std::move(values)});
+    return result;
+  }
+
+  const double began_ = now_seconds();
+  const TrainingRequest& request_;
+  comm::Communicator& comm_;
+  const bool leads_;
+  RunStart start_;
+  const io::RunPaths paths_;
+  Prepared prepared_;
+  Json fingerprint_;
+  std::string warning_;  // for the user, of a checkpoint from another machine
+  RunLog log_;
+};
+
+}  // namespace
+
+Result train_as_rank(const TrainingRequest& request, const Options& options, comm::Communicator& comm) {
+  try {
+    return Run(request, options, comm).make();
+  } catch (...) {
+    comm.abort(device::error_of(std::current_exception()));
+    throw;
+  }
+}
+
+}  // namespace lockstep::train

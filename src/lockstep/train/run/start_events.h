@@ -1,0 +1,25 @@
+// The first events of a run: its plan, and messages about how it begins.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/run/run_log.h"
+#include "lockstep/train/run/run_start.h"
+
+namespace lockstep::train {
+
+/// Rank 0's.
+///   folder   of the training data, for the event `plan`
+///   warning  of compare_fingerprints; may be empty
+struct StartReport {
+  const RunStart& start;
+  const Prepared& prepared;
+  std::string folder;
+  std::string warning;
+};
+
+void say_start(RunLog& log, const StartReport& report);
+
+}  // namespace lockstep::train
