@@ -41,8 +41,8 @@ class RunEnd {
 
   // In a barrier. One thread of each rank.
 
-  /// What the ranks do next. Of what several ranks say the most severe counts: a step that counts, a step
-  /// that is computed again, an end for a reason in the order of EndReason but a stop before all.
+  /// What all ranks do next. If the ranks differ, an end counts more than computing again, and computing
+  /// again more than an update. Of several reasons to end, the last in the order of EndReason counts: a stop.
   NextMove agree();
   /// The stream of training data has nothing after step `step`.
   void end_after(int64_t step) { last_step_ = step; }
