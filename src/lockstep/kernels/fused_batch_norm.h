@@ -16,8 +16,7 @@ struct BatchNormState {
   at::Tensor weight, bias, running_mean, running_variance;
   double momentum = 0.1;  ///< of the running statistics
   double epsilon = 1e-5;
-  bool training =
-      true;  ///< normalise by the batch and move the running statistics; otherwise normalise by these
+  bool training = true;  ///< normalise by the batch and move the running statistics; otherwise by these
 };
 
 /// at::batch_norm, then ReLU if `relu`, in two passes over the images (Ioffe and Szegedy 2015) with one

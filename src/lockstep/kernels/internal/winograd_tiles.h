@@ -141,9 +141,8 @@ class TileReader {
         [=](int y, int x, Vector<kLanes> value) {
           float* place = target + (y * kSide + x) * point_stride;
           store<kLanes>(value, place);
-          __builtin_prefetch(
-              place + 2 * kLanes - 1,
-              1);  // the second cache line of the next vector, which the processor prefetches late
+          // The second cache line of the next vector, which the processor prefetches late.
+          __builtin_prefetch(place + 2 * kLanes - 1, 1);
         });
   }
 

@@ -85,8 +85,7 @@ class Features {
   Form form_;
   int64_t numbers_ = 0;  // of one output
   int64_t record_bytes_ = 0;
-  at::Tensor
-      kept_;  // [samples, numbers], in an output's order of memory; undefined if they are not kept in memory
+  at::Tensor kept_;  // [samples, numbers], in an output's order of memory; undefined if kept in a file only
   std::atomic<int64_t> computed_ = 0;
 };
 
