@@ -148,23 +148,12 @@ std::string fixed_hint(const std::string& name, const Options& asked) {
          "; only these may change: " + free + " (docs/run-folder.md, \"Resume\")";
 }
 
-class FreeOptions {
- public:
-  bool contains(const std::string& name) const {
-    return std::find(names_.begin(), names_.end(), name) != names_.end();
-  }
-
- private:
-  const std::vector<std::string> names_ = options_free_at_resume();
-};
-
 }  // namespace
 
 bool same_training(const Options& a, const Options& b) {
-  const std::vector<std::string> names = field_names<Options>();
-  const FreeOptions free;
-  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return free.contains(name) || field_text(a, name) == field_text(b, name);
+  const std::vector<FieldInfo> fields = fields_of<Options>();
+  return std::all_of(fields.begin(), fields.end(), [&](const FieldInfo& field) {
+    return field.traits.affects != Affects::weights || field_text(a, field.name) == field_text(b, field.name);
   });
 }
 
@@ -172,18 +161,18 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
                         Change change) {
   Options options = run;
   const Options defaults;
-  const FreeOptions free;
   // If the place changes and no GPUs are named, those of the run are not meant.
   if (asked.execution != defaults.execution ||
       std::find(given.begin(), given.end(), "execution") != given.end())
     options.devices = asked.devices;
-  for (const std::string& name : field_names<Options>()) {
+  for (const FieldInfo& field : fields_of<Options>()) {
+    const std::string& name = field.name;
     const std::string wanted = field_text(asked, name);
     const std::string had = field_text(run, name);
     const bool is_given =
         wanted != field_text(defaults, name) || std::find(given.begin(), given.end(), name) != given.end();
     if (wanted == had || !is_given) continue;
-    if (change == Change::refused && !free.contains(name)) {
+    if (change == Change::refused && field.traits.affects == Affects::weights) {
       throw Error(ErrorCode::invalid_option,
                   "--" + name + " " + wanted + " differs from the run's " +
                       (had.empty() ? "empty value" : had) + ", and must not change at resume",
@@ -226,10 +215,9 @@ Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ra
             {"mini-batch", plan.step.mini_batch_size},
             {"learning rate", plan.update.learning_rate},
             {"steps", plan.length.total_steps}};
-  const FreeOptions free;
   const Json asked = lockstep::to_json(options);
-  for (const auto& [name, value] : asked.items()) {
-    if (!free.contains(name)) json["--" + name] = value;
+  for (const FieldInfo& field : fields_of<Options>()) {
+    if (field.traits.affects == Affects::weights) json["--" + field.name] = asked[field.name];
   }
   if (ranks_decide(options.exchange)) json["number of ranks"] = ranks;
   if (plan.step.sampler_replicas > 0) json["replicas of the sampler"] = plan.step.sampler_replicas;
