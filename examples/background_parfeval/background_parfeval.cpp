@@ -31,10 +31,10 @@ struct Progress {
 double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images,
                            int64_t epochs) {
   const train::TrainingRequest request{
-      .dataset = images, .network = nn::find_network(network), .observer = [&](const io::Event& event) {
+      .dataset = images, .network = nn::find_network(network), .observer = [&](const record::Event& event) {
         if (event.kind == "validation")
-          worker.send(Progress{network, event.epoch, io::number(event, "accuracy")});
-        return io::Control::go;
+          worker.send(Progress{network, event.epoch, record::number(event, "accuracy")});
+        return record::Control::go;
       }};
   return train::fit(request, {.mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
 }

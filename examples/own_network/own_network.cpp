@@ -43,11 +43,11 @@ void client(Session& session) {
       nn::network("own_network", [](const nn::NetworkInput& input) { return OwnNetwork(input); });
   const data::ImageFolder images(session.arguments().front());
   // All cores train; the weights have the same bits on one core and on all.
-  const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const io::Event& event) {
-    if (event.kind != "validation") return io::Control::go;
-    const double accuracy = io::number(event, "accuracy");
+  const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const record::Event& event) {
+    if (event.kind != "validation") return record::Control::go;
+    const double accuracy = record::number(event, "accuracy");
     std::printf("epoch %d: accuracy %.3f\n", static_cast<int>(event.epoch), accuracy);
-    return accuracy >= 0.99 ? io::Control::stop : io::Control::go;
+    return accuracy >= 0.99 ? record::Control::stop : record::Control::go;
   });
   std::printf("accuracy %.3f on images it has not seen; the weights are in %s\n", result.accuracy,
               result.weights.c_str());

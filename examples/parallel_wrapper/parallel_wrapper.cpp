@@ -41,9 +41,9 @@ void client(Session& session) {
           .averaging_frequency(3)  // mini-batches of each replica between two averages
           .average_updaters(true)  // also averages the momentum
           .report_score_after_averaging(true)  // also reports the time of averaging
-          .listener([&](const io::Event& event) {
+          .listener([&](const record::Event& event) {
             averages += event.kind == "average";
-            return io::Control::go;  // or stop, as wrapper.stop_fit() does from another thread
+            return record::Control::go;  // or stop, as wrapper.stop_fit() does from another thread
           })
           .build();
   const train::Result result = wrapper.fit(images);  // a tenth of the images is held out for validation

@@ -207,13 +207,13 @@ TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
       std::map<int64_t, std::string> hashes;  // after each step
       std::set<int64_t> skipped;              // steps
       int64_t count = 0;
-      request.observer = [&](const io::Event& event) {
-        if (event.kind == "hash") hashes[event.step] = io::text(event, "weights");
+      request.observer = [&](const record::Event& event) {
+        if (event.kind == "hash") hashes[event.step] = record::text(event, "weights");
         if (event.kind == "message" && event.values.contains("skipped_steps")) {
           skipped.insert(event.step);
           count = event.values["skipped_steps"];
         }
-        return io::Control::go;
+        return record::Control::go;
       };
       const train::Result result = fit(request, options_with(name + std::to_string(workers), workers, clip));
       EXPECT_EQ(result.steps, 3 * kStepsPerEpoch);
@@ -224,8 +224,8 @@ TEST_F(FitTest, HalfPrecisionSkipsTheStepsOfAllWorkersWhoseGradientsOverflow) {
       expect_same(name + "1", name + std::to_string(workers));
     }
     int64_t last_step = 2;
-    request.observer = [&](const io::Event& event) {
-      return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go;
+    request.observer = [&](const record::Event& event) {
+      return event.kind == "step" && event.step == last_step ? record::Control::stop : record::Control::go;
     };
     fit(request, options_with(name + "parts", 1, clip));
     train::Options options = options_with(name + "parts", 3, clip);
@@ -276,8 +276,8 @@ TEST_F(FitTest, ObserverStopsAndResumeWithOtherWorkersGivesTheSameBits) {
   fit(own_job(), options_of("whole", 2));
   train::TrainingRequest request = own_job();
   int64_t last_step = 4;
-  request.observer = [&](const io::Event& event) {
-    return event.kind == "step" && event.step == last_step ? io::Control::stop : io::Control::go;
+  request.observer = [&](const record::Event& event) {
+    return event.kind == "step" && event.step == last_step ? record::Control::stop : record::Control::go;
   };
   EXPECT_EQ(fit(request, options_of("parts", 1)).reason, train::EndReason::observer);
   train::Options options = options_of("parts", 3);
@@ -372,9 +372,9 @@ TEST_F(FitTest, FolderTooSmallToHoldImagesOutIsTrainedToTheEnd) {
 TEST_F(FitTest, ThrowingObserverEndsTheRunWithItsErrorAndResumeGoesOn) {
   fit(own_job(), options_of("whole", 1));
   train::TrainingRequest request = own_job();
-  request.observer = [](const io::Event& event) -> io::Control {
+  request.observer = [](const record::Event& event) -> record::Control {
     if (event.kind == "step" && event.step == 12) throw std::runtime_error("the observer's own");
-    return io::Control::go;
+    return record::Control::go;
   };
   EXPECT_THROW(fit(request, options_of("broken", 3)), std::runtime_error);
   train::Options options = options_of("broken", 2);

@@ -252,9 +252,9 @@ TEST_F(OutOfMemory, AResumeGoesOnWithTheSplit) {
     const std::string run = "broken after " + std::to_string(last);
     Trial parts = trial(run, {{"workers", 3}});
     train::TrainingRequest request = job_of(parts);
-    request.observer = [&](const io::Event& event) -> io::Control {
+    request.observer = [&](const record::Event& event) -> record::Control {
       if (event.kind == "step" && event.step == last + 1) throw std::runtime_error("killed");
-      return io::Control::go;
+      return record::Control::go;
     };
     EXPECT_THROW(fit(request, options_of(parts)), std::runtime_error);
     const auto checkpoint = train::last_checkpoint(parts.output);

@@ -9,7 +9,7 @@
 #include "driver.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
-#include "lockstep/io/event_log.h"
+#include "lockstep/record/event_log.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/nn/torch_file.h"
@@ -97,15 +97,15 @@ void read_log(std::string_view input) {
   std::filesystem::remove_all("run");
   std::filesystem::create_directories("run/events");
   written(input, "run/events/rank-0-attempt-0.jsonl");
-  const std::vector<io::Event> events = io::read_events("run");
+  const std::vector<record::Event> events = record::read_events("run");
   view::Trials trials(nowhere);
   for (const auto& view :
        {view::progress(nowhere, {.plot = true, .timing = true, .verbose = true, .averages = true}),
         view::svg_curves("run"), view::tensorboard("run", 0)}) {
-    for (const io::Event& event : events) view->show(event);
+    for (const record::Event& event : events) view->show(event);
     view->finish();
   }
-  for (const io::Event& event : events) trials.show("one", event);
+  for (const record::Event& event : events) trials.show("one", event);
   view::text_curves(events, 60, 12);
   view::Report report;
   report.run = "run";

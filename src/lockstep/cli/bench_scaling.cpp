@@ -13,7 +13,7 @@
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/run/fit.h"
 #include "lockstep/view/scaling.h"
 #include "lockstep/view/trials.h"
@@ -56,8 +56,8 @@ class ScalingBench {
                   "name another --output");
     }
     const train::Plan plan = plan_first();
-    const io::RunFolder output = options_.output.empty() ? io::RunFolder::create_numbered("scaling")
-                                                         : io::RunFolder::create(options_.output);
+    const record::RunFolder output = options_.output.empty() ? record::RunFolder::create_numbered("scaling")
+                                                         : record::RunFolder::create(options_.output);
     output_ = output.paths().folder;
     for (const int64_t workers : asked_.workers) {
       if (!train_with(workers)) break;
@@ -115,7 +115,7 @@ class ScalingBench {
       train::TrainingRequest request;
       request.folder = folder_;
       request.stop = signals_.token();
-      request.listener = [&](const io::Event& event) {
+      request.listener = [&](const record::Event& event) {
         const std::lock_guard lock(mutex);
         run.add(event);
         trials.show(name_of(workers), event);

@@ -9,7 +9,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/copy.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -71,7 +71,7 @@ std::string summary(const io::CopyProgress& progress, const std::string& name, d
 // Files in a run folder would be mixed with the run's own files. A copy of a run may continue where it was
 // stopped.
 void refuse_run_folder(const std::string& from, const std::string& to) {
-  const io::RunPaths target{to}, source{from};
+  const record::RunPaths target{to}, source{from};
   if (io::is_address(to) || !std::filesystem::exists(target.options()) ||
       !std::filesystem::is_directory(target.events()))
     return;

@@ -7,9 +7,9 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
-#include "lockstep/io/difference.h"
-#include "lockstep/io/event_log.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/difference.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/loop/checkpoint.h"
 
 namespace lockstep::cli {
@@ -19,7 +19,7 @@ constexpr size_t kMostRows = 40;
 
 struct Side {
   std::filesystem::path path;
-  std::vector<io::Event> events;
+  std::vector<record::Event> events;
   std::optional<nn::NamedTensors> weights;
   std::string weights_name = "the final weights";
 };
@@ -32,12 +32,12 @@ Side read_side(const std::filesystem::path& path) {
     side.weights_name = "the weights";
     return side;
   }
-  const io::RunPaths paths{path};
+  const record::RunPaths paths{path};
   if (!std::filesystem::exists(paths.events())) {
     throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
                 "name a run's --output folder, or a .safetensors file");
   }
-  side.events = io::read_events(path);
+  side.events = record::read_events(path);
   if (std::filesystem::exists(paths.weights())) {
     side.weights = nn::read_safetensors(paths.weights()).tensors;
   } else if (const auto checkpoint = train::last_checkpoint(path)) {
@@ -48,8 +48,8 @@ Side read_side(const std::filesystem::path& path) {
 }
 
 std::string first_step_text(const Side& a, const Side& b) {
-  const auto difference = io::first_difference(a.events, b.events);
-  const int64_t common = io::common_hash_steps(a.events, b.events);
+  const auto difference = record::first_difference(a.events, b.events);
+  const int64_t common = record::common_hash_steps(a.events, b.events);
   if (!difference)
     return common == 0
                ? ""
@@ -90,7 +90,7 @@ int run_diff(const Call& call, Console& console) {
   const Side a = read_side(call.words[0]);
   const Side b = read_side(call.words[1]);
   const std::string steps = first_step_text(a, b);
-  const bool steps_differ = io::first_difference(a.events, b.events).has_value();
+  const bool steps_differ = record::first_difference(a.events, b.events).has_value();
   if (!a.weights || !b.weights) {
     if (steps.empty()) {
       throw Error(ErrorCode::not_found,

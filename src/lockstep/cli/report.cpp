@@ -14,8 +14,8 @@
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/web_image.h"
-#include "lockstep/io/event_log.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/inference/held_out.h"
 #include "lockstep/train/inference/predict.h"
 #include "lockstep/view/report.h"
@@ -118,13 +118,13 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
   if (asked.weights != "last" && asked.weights != "best")
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights +
                                                "\": for a run folder it must be last or best");
-  const io::RunPaths paths{run_folder};
+  const record::RunPaths paths{run_folder};
   if (!std::filesystem::exists(paths.options()))
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
                 "name the --output folder of lockstep train");
   view::Report report;
   report.run = run_folder.string();
-  report.events = io::read_events(run_folder);
+  report.events = record::read_events(run_folder);
   add_judgement(report, run_folder, judged_by, asked, options, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);

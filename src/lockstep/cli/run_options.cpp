@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/device/isa.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/run/run_files.h"
 
 namespace lockstep::cli {
@@ -36,7 +36,7 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 // run is read.
 void pin_isa(const train::Options& options, const std::vector<std::string>& given) {
   if (options.resume && !options.output.empty() && !has(given, "isa")) {
-    const auto run = train::read_manifest(io::RunPaths{options.output}.options());
+    const auto run = train::read_manifest(record::RunPaths{options.output}.options());
     if (run)
       return with_context([&] { return "as the run in \"" + options.output + "\" began with"; },
                           [&] { device::pin_isa(field_text(run->options, "isa")); });

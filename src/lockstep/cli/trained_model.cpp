@@ -9,7 +9,7 @@
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/loop/checkpoint.h"
@@ -20,7 +20,7 @@ namespace {
 // A weights file does not contain classes and normalization; the run folder around it does.
 std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   for (auto folder = std::filesystem::absolute(file).parent_path();; folder = folder.parent_path()) {
-    if (std::filesystem::exists(io::RunPaths{folder}.options())) return folder;
+    if (std::filesystem::exists(record::RunPaths{folder}.options())) return folder;
     if (folder == folder.parent_path()) break;
   }
   throw Error(ErrorCode::not_found,

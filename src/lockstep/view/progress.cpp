@@ -51,25 +51,25 @@ class Progress final : public View {
  public:
   Progress(std::FILE* out, ProgressOptions options) : terminal_(out), options_(options) {}
 
-  void show(const io::Event& event) override {
+  void show(const record::Event& event) override {
     if (event.kind == "step") close_epoch_before(event);
     history_.add(event);
     if (event.kind == "plan") show_plan(event);
     if (event.kind == "step") show_step(event);
     if (event.kind == "first_step")
-      print("first step after " + fixed(io::number(event, "seconds"), 2) + " s", Tint::dim);
+      print("first step after " + fixed(record::number(event, "seconds"), 2) + " s", Tint::dim);
     if (event.kind == "validation") show_validation(event);
     if (event.kind == "checkpoint" && options_.verbose) show_checkpoint(event);
     if (event.kind == "average" && options_.averages) {
-      print("averaged score " + fixed(io::number(event, "score"), 4) + " after step " +
+      print("averaged score " + fixed(record::number(event, "score"), 4) + " after step " +
                 with_commas(event.step) + ", averaging time " +
-                fixed(1000 * io::number(event, "seconds"), 1) + " ms",
+                fixed(1000 * record::number(event, "seconds"), 1) + " ms",
             Tint::dim);
     }
     if (event.kind == "features") show_features(event);
     if (event.kind == "message") show_message(event);
     if (event.kind == "stopping" && terminal_.is_terminal())
-      print(printable(io::text(event, "text")), Tint::plain);
+      print(printable(record::text(event, "text")), Tint::plain);
     if (event.kind == "end") show_end(event);
   }
 
@@ -85,8 +85,8 @@ class Progress final : public View {
 
  private:
   // What was chosen automatically is told before the run spends an hour on it.
-  void show_plan(const io::Event& event) {
-    const auto figure = [&](const char* name) { return std::llround(io::number(event, name, 0)); };
+  void show_plan(const record::Event& event) {
+    const auto figure = [&](const char* name) { return std::llround(record::number(event, name, 0)); };
     const std::string count =
         event.values.value("streamed", false) ? "streamed" : with_commas(figure("train_count"));
     const std::string data =
@@ -96,7 +96,7 @@ class Progress final : public View {
     const std::string workers =
         std::to_string(figure("workers")) + (figure("workers") == 1 ? " worker" : " workers");
     std::string text;
-    for (const std::string& part : {printable(io::text(event, "network")), ", " + data, ", " + workers,
+    for (const std::string& part : {printable(record::text(event, "network")), ", " + data, ", " + workers,
                                     std::string("; lockstep plan says why")}) {
       if (terminal_.interactive() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns)
         break;
@@ -106,12 +106,12 @@ class Progress final : public View {
   }
 
   // Before the first step, on a terminal, in the place of the bar.
-  void show_features(const io::Event& event) {
+  void show_features(const record::Event& event) {
     const auto figure = [&](const char* name) {
-      return with_commas(std::llround(io::number(event, name, 0)));
+      return with_commas(std::llround(record::number(event, name, 0)));
     };
     const std::string text = "frozen layers computed for " + figure("done") + " of " + figure("all") +
-                             " images, " + as_duration(io::number(event, "seconds_left", 0)) + " left";
+                             " images, " + as_duration(record::number(event, "seconds_left", 0)) + " left";
     if (!terminal_.interactive()) {
       if (feature_pace_.due()) print(text, Tint::plain);
     } else if (static_cast<int>(text.size()) < terminal_.size().columns - kEcho) {
@@ -119,7 +119,7 @@ class Progress final : public View {
     }
   }
 
-  void show_step(const io::Event& event) {
+  void show_step(const record::Event& event) {
     since_row_.add(event);
     timing_.add(event);
     unvalidated_epoch_ = event.epoch;
@@ -134,10 +134,10 @@ class Progress final : public View {
   }
 
   // The figures of the single step, not smoothed.
-  Status status_of(const io::Event& step) const {
+  Status status_of(const record::Event& step) const {
     Status status = history_.status();
-    status.loss = io::number(step, "loss");
-    status.accuracy = io::number(step, "accuracy");
+    status.loss = record::number(step, "loss");
+    status.accuracy = record::number(step, "accuracy");
     return status;
   }
 
@@ -156,18 +156,18 @@ class Progress final : public View {
     terminal_.draw_block(block);
   }
 
-  void show_validation(const io::Event& event) {
+  void show_validation(const record::Event& event) {
     ValidationRow row{.epoch = event.epoch, .step = event.step};
-    row.held_out_loss = io::number(event, "loss");
-    row.held_out_accuracy = io::number(event, "accuracy");
+    row.held_out_loss = record::number(event, "loss");
+    row.held_out_accuracy = record::number(event, "accuracy");
     row.validated = true;
-    row.best = io::flag(event, "best");
+    row.best = record::flag(event, "best");
     unvalidated_epoch_ = 0;
     print_row(row);
   }
 
   // An epoch that ends without a validation also has a row.
-  void close_epoch_before(const io::Event& event) {
+  void close_epoch_before(const record::Event& event) {
     if (unvalidated_epoch_ == 0 || event.epoch <= unvalidated_epoch_) return;
     print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
   }
@@ -190,26 +190,26 @@ class Progress final : public View {
     terminal_.print(table_row(row, columns, terminal_.colour()));
   }
 
-  void show_checkpoint(const io::Event& event) {
-    const std::string path = io::text(event, "path");
+  void show_checkpoint(const record::Event& event) {
+    const std::string path = record::text(event, "path");
     if (!path.empty())
-      print("checkpoint " + printable(path) + " in " + fixed(io::number(event, "seconds", 0), 2) + " s",
+      print("checkpoint " + printable(path) + " in " + fixed(record::number(event, "seconds", 0), 2) + " s",
             Tint::dim);
-    const double skipped = io::number(event, "skipped", 0);
+    const double skipped = record::number(event, "skipped", 0);
     if (skipped > 0)
       print("checkpoints skipped while one was being written: " + with_commas(std::llround(skipped)),
             Tint::dim);
   }
 
-  void show_message(const io::Event& event) {
+  void show_message(const record::Event& event) {
     if (!drawing_) terminal_.erase_block();
-    const bool warning = io::text(event, "level") == "warning";
+    const bool warning = record::text(event, "level") == "warning";
     Line line(terminal_.colour());
     if (warning) line.add("warning: ", Tint::warning);
-    terminal_.print(line.add(printable(io::text(event, "text"))));
+    terminal_.print(line.add(printable(record::text(event, "text"))));
   }
 
-  void show_end(const io::Event& event) {
+  void show_end(const record::Event& event) {
     if (unvalidated_epoch_ != 0 && !since_row_.empty())
       print_row({.epoch = unvalidated_epoch_, .step = history_.status().step});
     terminal_.erase_block();
@@ -218,15 +218,15 @@ class Progress final : public View {
     print_block(draw_curves(history_, size.columns - 1,
                             size.columns > 2 * 34 ? kPlotHeight : 2 * kPlotHeight - 4, terminal_.colour()));
     if (options_.timing) print_block(timing_.table(event, size.columns, terminal_.colour()));
-    if (const std::string why = why_it_ended(io::text(event, "reason")); !why.empty()) print(why, Tint::dim);
-    if (const std::string path = io::text(event, "weights_path"); !path.empty())
+    if (const std::string why = why_it_ended(record::text(event, "reason")); !why.empty()) print(why, Tint::dim);
+    if (const std::string path = record::text(event, "weights_path"); !path.empty())
       print("model saved in " + printable(path), Tint::dim);
     terminal_.print(last_line(event));
   }
 
-  Line last_line(const io::Event& event) const {
+  Line last_line(const record::Event& event) const {
     Line line(terminal_.colour());
-    const double accuracy = io::number(event, "accuracy");
+    const double accuracy = record::number(event, "accuracy");
     if (std::isfinite(accuracy)) {
       line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ")
           .add(as_accuracy(accuracy), Tint::good)
@@ -236,8 +236,8 @@ class Progress final : public View {
     const bool whole_epochs = each == 0 || steps % each == 0;
     const int64_t count = whole_epochs ? history_.status().epoch : steps;
     line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " +
-             fixed(io::number(event, "seconds", 0), 1) + " s");
-    const double speed = io::number(event, "images_per_second");
+             fixed(record::number(event, "seconds", 0), 1) + " s");
+    const double speed = record::number(event, "images_per_second");
     if (speed > 0) line.add(", " + as_speed(speed) + " " + history_.status().samples + "/s");
     return line;
   }

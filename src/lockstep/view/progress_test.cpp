@@ -45,9 +45,9 @@ std::string on_pipe(ProgressOptions options, const Script& script) {
   });
 }
 
-Script replay(const std::vector<io::Event>& events) {
+Script replay(const std::vector<record::Event>& events) {
   return [&](View& view, int) {
-    for (const io::Event& event : events) view.show(event);
+    for (const record::Event& event : events) view.show(event);
   };
 }
 
@@ -116,8 +116,8 @@ TEST_F(Progress, TimingPrintsTheBreakdown) {
 TEST_F(Progress, ATerminalOfAnyWidthIsNotOverrun) {
   // Rows that stay and are as long as what they say may fold: messages, paths, the last line.
   for (const int columns : {24, 40, 60, 80, 100, 160, 300}) {
-    std::vector<io::Event> events = synthetic_events({.end = false});
-    std::erase_if(events, [](const io::Event& event) { return event.kind == "message"; });
+    std::vector<record::Event> events = synthetic_events({.end = false});
+    std::erase_if(events, [](const record::Event& event) { return event.kind == "message"; });
     EXPECT_THAT(widths(on_terminal(columns, {.plot = true}, replay(events))), Each(Le(columns))) << columns;
   }
 }
@@ -132,7 +132,7 @@ TEST_F(Progress, TheBarIsRedrawnAtMostTenTimesASecond) {
 }
 
 TEST_F(Progress, FollowsAWindowThatIsResized) {
-  const std::vector<io::Event> events = synthetic_events({.validate = false, .end = false});
+  const std::vector<record::Event> events = synthetic_events({.validate = false, .end = false});
   const std::string text = on_terminal(160, {}, [&](View& view, int terminal) {
     for (int i = 0; i < 3; ++i) view.show(events[static_cast<size_t>(i)]);
     winsize size{};
@@ -172,7 +172,7 @@ TEST_F(Progress, ADumbTerminalGetsLines) {
 
 // Elsewhere standard error has it.
 TEST_F(Progress, AStopIsSaidOnATerminalAboveWhatIsDrawn) {
-  std::vector<io::Event> events = synthetic_events({.epochs = 1, .end = false});
+  std::vector<record::Event> events = synthetic_events({.epochs = 1, .end = false});
   events.push_back({.kind = "stopping", .values = {{"text", "stopping: saving"}}});
   const std::string drawn = on_terminal(100, {.plot = true}, replay(events));
   const size_t said = drawn.rfind(
@@ -185,14 +185,14 @@ TEST_F(Progress, AStopIsSaidOnATerminalAboveWhatIsDrawn) {
 }
 
 TEST_F(Progress, TextFromFilesCannotSteerTheTerminal) {
-  const io::Event event{.kind = "message", .values = {{"text", "bad name \x1b[2J\r.png"}}};
+  const record::Event event{.kind = "message", .values = {{"text", "bad name \x1b[2J\r.png"}}};
   EXPECT_THAT(on_pipe({}, replay({event})), HasSubstr("bad name ?[2J?.png"));
 }
 
 TEST_F(Progress, AnEpochThatWasNotFinishedIsNotCounted) {
-  std::vector<io::Event> events = synthetic_events({.epochs = 2});
-  io::Event end = events.back();
-  std::erase_if(events, [](const io::Event& event) { return event.step > 100; });
+  std::vector<record::Event> events = synthetic_events({.epochs = 2});
+  record::Event end = events.back();
+  std::erase_if(events, [](const record::Event& event) { return event.step > 100; });
   end.step = 100;
   end.epoch = 2;
   end.values["reason"] = "stopped";
@@ -201,7 +201,7 @@ TEST_F(Progress, AnEpochThatWasNotFinishedIsNotCounted) {
 }
 
 TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {
-  const std::vector<io::Event> events{
+  const std::vector<record::Event> events{
       {.kind = "features", .values = {{"done", 512}, {"all", 1607}, {"seconds_left", 12.0}}},
       {.kind = "message", .values = {{"text", "computed once"}}}};
   for (const std::string& text :
@@ -213,13 +213,13 @@ TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {
 
 TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
   const auto step = [](int64_t number, int64_t samples, double speed) {
-    return io::Event{
+    return record::Event{
         .epoch = 1,
         .step = number,
         .kind = "step",
         .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};
   };
-  const io::Event validation{
+  const record::Event validation{
       .epoch = 1,
       .step = 3,
       .kind = "validation",
@@ -244,8 +244,8 @@ TEST_F(Progress, AnErrorLeavesTheBarAndAFreshLine) {
 }
 
 TEST_F(Progress, LossesThatAreNoNumbersAreShown) {
-  std::vector<io::Event> events = synthetic_events({.epochs = 1});
-  for (io::Event& event : events) {
+  std::vector<record::Event> events = synthetic_events({.epochs = 1});
+  for (record::Event& event : events) {
     if (event.kind == "step") event.values["loss"] = "nan";
   }
   EXPECT_THAT(on_pipe({}, replay(events)), HasSubstr("loss nan"));
@@ -286,13 +286,13 @@ TEST(TextCurves, FitAndAreLabelled) {
 
 TEST(History, KeepsValidationsAndEpochs) {
   History history;
-  for (const io::Event& event : synthetic_events()) history.add(event);
+  for (const record::Event& event : synthetic_events()) history.add(event);
   EXPECT_EQ(history.validations().size(), 8U);
   EXPECT_EQ(history.epoch_starts().size(), 7U);
   EXPECT_EQ(history.epoch_starts().front(), (std::pair<int64_t, int64_t>(71, 2)));
   EXPECT_EQ(history.data(), "digits-png");
   // A resumed run makes steps again.
-  io::Event again{.epoch = 5, .step = 300, .kind = "step", .values = {{"loss", 0.1}, {"accuracy", 0.9}}};
+  record::Event again{.epoch = 5, .step = 300, .kind = "step", .values = {{"loss", 0.1}, {"accuracy", 0.9}}};
   history.add(again);
   EXPECT_EQ(history.loss.points().back().step, 300);
   EXPECT_EQ(history.validations().size(), 4U);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/class_figures.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 namespace lockstep::view {
 
@@ -37,7 +37,7 @@ struct Judgement {
 
 struct Report {
   std::string run;  ///< its folder
-  std::vector<io::Event> events;
+  std::vector<record::Event> events;
   std::string weights;       ///< the file
   std::string weights_hash;  ///< sixteen digits, or empty
   bool judged = false;

@@ -32,9 +32,9 @@ const PageColours& page_colours() {
   return colours;
 }
 
-const io::Event* last_of(const std::vector<io::Event>& events, std::string_view kind) {
-  const io::Event* found = nullptr;
-  for (const io::Event& event : events) {
+const record::Event* last_of(const std::vector<record::Event>& events, std::string_view kind) {
+  const record::Event* found = nullptr;
+  for (const record::Event& event : events) {
     if (event.kind == kind) found = &event;
   }
   return found;
@@ -56,19 +56,19 @@ std::string figure(std::string_view name, double number, const std::string& valu
 }
 
 std::string head_figures(const Report& report, const History& history) {
-  const io::Event none;
-  const io::Event* end = last_of(report.events, "end");
-  const io::Event& said = end == nullptr ? none : *end;
-  const double accuracy = io::number(said, "accuracy"), best = io::number(said, "best_accuracy"),
-               test = io::number(said, "test_accuracy"), speed = io::number(said, "images_per_second");
-  const double seconds = io::number(said, "seconds");
+  const record::Event none;
+  const record::Event* end = last_of(report.events, "end");
+  const record::Event& said = end == nullptr ? none : *end;
+  const double accuracy = record::number(said, "accuracy"), best = record::number(said, "best_accuracy"),
+               test = record::number(said, "test_accuracy"), speed = record::number(said, "images_per_second");
+  const double seconds = record::number(said, "seconds");
   std::string text;
   if (report.judged)
     text += figure("accuracy", report.judgement.accuracy, small_percent(report.judgement.accuracy),
                    "on " + report.judgement.samples + ", loss " + as_loss(report.judgement.loss));
   if (!report.judged)
     text += figure("held-out accuracy", accuracy, small_percent(accuracy), "after the last step");
-  const double best_step = io::number(said, "best_step");
+  const double best_step = record::number(said, "best_step");
   text += figure("best held-out accuracy", best, small_percent(best),
                  best_step > 0 ? "at step " + with_commas(std::llround(best_step)) : "");
   text += figure("test accuracy", test, small_percent(test));
@@ -81,9 +81,9 @@ std::string head_figures(const Report& report, const History& history) {
 }
 
 std::string head(const Report& report, const History& history) {
-  const io::Event* end = last_of(report.events, "end");
+  const record::Event* end = last_of(report.events, "end");
   const std::string state =
-      end == nullptr ? "has not ended" : "ended: " + io::text(*end, "reason", "finished");
+      end == nullptr ? "has not ended" : "ended: " + record::text(*end, "reason", "finished");
   return "<header>\n<h1>" + name_text(page_title(history)) + "</h1>\n<p class=\"sub\">" +
          name_text(report.run) + " · " + escaped(state) + "</p>\n" + head_figures(report, history) +
          "</header>\n";
@@ -94,9 +94,9 @@ std::string warnings(const Report& report) {
   if (!report.judged && !report.not_judged.empty())
     items += "<li>Not judged on images: " + escaped(report.not_judged) + "</li>\n";
   for (const std::string& warning : report.warnings) items += "<li>" + escaped(warning) + "</li>\n";
-  for (const io::Event& event : report.events) {
-    if (event.kind == "message" && io::text(event, "level") == "warning")
-      items += "<li>" + escaped(io::text(event, "text")) + "</li>\n";
+  for (const record::Event& event : report.events) {
+    if (event.kind == "message" && record::text(event, "level") == "warning")
+      items += "<li>" + escaped(record::text(event, "text")) + "</li>\n";
   }
   return items.empty()
              ? ""
@@ -112,7 +112,7 @@ std::string plan_section(const Report& report) {
   if (!report.weights_hash.empty())
     rows += "<tr><th scope=\"row\">weights</th><td><code>" + escaped(report.weights_hash) +
             "</code></td><td>XXH3 of " + escaped(report.weights) + "; equal for equal weights</td></tr>\n";
-  if (const io::Event* plan = last_of(report.events, "plan");
+  if (const record::Event* plan = last_of(report.events, "plan");
       plan != nullptr && plan->values.contains("lines")) {
     for (const Json& line : plan->values["lines"]) {
       if (!line.is_array() || line.size() != 3 || !line[0].is_string() || !line[1].is_string() ||
@@ -132,7 +132,7 @@ std::string plan_section(const Report& report) {
 
 std::string report_page(const Report& report) {
   History history;
-  for (const io::Event& event : report.events) history.add(event);
+  for (const record::Event& event : report.events) history.add(event);
   std::string page = kHead + ("<title>" + escaped(page_title(history)) + "</title>\n<style>\n") +
                      std::string(report_style()) + "</style>\n</head>\n<body>\n<main>\n";
   page += head(report, history) + warnings(report);

@@ -84,7 +84,7 @@ TEST(ReportPage, NamesAreNeverMarkup) {
   for (std::string* text : {&report.judgement.mistakes[0].source, &report.judgement.mistakes[0].truth,
                             &report.judgement.mistakes[0].answer, &report.judgement.mistakes[0].image_type})
     *text = hostile;
-  for (io::Event& event : report.events) {
+  for (record::Event& event : report.events) {
     if (event.kind == "plan")
       event.values = {
           {"network", hostile}, {"folder", hostile}, {"lines", {{hostile, hostile, hostile}, {"odd"}, 7}}};

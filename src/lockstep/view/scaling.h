@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 namespace lockstep::view {
 
@@ -17,7 +17,7 @@ class ScalingRun {
   explicit ScalingRun(int64_t workers) : workers_(workers) {}
 
   /// Events must come in the order of the run.
-  void add(const io::Event& event);
+  void add(const record::Event& event);
 
   int64_t workers() const { return workers_; }
 

@@ -16,7 +16,7 @@ using testing::Not;
 ScalingRun run_with(int64_t workers, int64_t epochs = 8) {
   ScalingRun run(workers);
   const auto events = synthetic_events({.epochs = epochs});
-  for (io::Event event : events) {
+  for (record::Event event : events) {
     event.time = events.front().time + (event.time - events.front().time) / static_cast<double>(workers);
     if (event.kind == "end") event.values["images_per_second"] = 3000.0 * static_cast<double>(workers);
     run.add(event);

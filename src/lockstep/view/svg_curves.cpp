@@ -8,8 +8,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/io/event_log.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/views.h"
 
@@ -161,13 +161,13 @@ namespace {
 
 class SvgCurves final : public View {
  public:
-  explicit SvgCurves(const std::filesystem::path& run_folder) : path_(io::RunPaths{run_folder}.curves()) {
+  explicit SvgCurves(const std::filesystem::path& run_folder) : path_(record::RunPaths{run_folder}.curves()) {
     // The curves of a resumed run begin where the run began.
-    if (io::next_attempt(run_folder) == 0) return;
-    for (const io::Event& event : io::read_events(run_folder)) history_.add(event);
+    if (record::next_attempt(run_folder) == 0) return;
+    for (const record::Event& event : record::read_events(run_folder)) history_.add(event);
   }
 
-  void show(const io::Event& event) override {
+  void show(const record::Event& event) override {
     history_.add(event);
     changed_ = true;
     const auto now = std::chrono::steady_clock::now();

@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
-#include "lockstep/io/event_log.h"
+#include "lockstep/record/event_log.h"
 #include "lockstep/view/internal/synthetic_run.h"
 #include "lockstep/view/views.h"
 
@@ -21,9 +21,9 @@ using testing::Not;
 
 class SvgTest : public testing::Test {
  protected:
-  std::string draw(const std::vector<io::Event>& events) {
+  std::string draw(const std::vector<record::Event>& events) {
     const auto view = svg_curves(run_);
-    for (const io::Event& event : events) view->show(event);
+    for (const record::Event& event : events) view->show(event);
     view->finish();
     return read_file(run_ / "curves.svg");
   }
@@ -75,10 +75,10 @@ TEST_F(SvgTest, IsWellFormedAndNamesWhatItShows) {
 
 TEST_F(SvgTest, OddRunsAreDrawnToo) {
   EXPECT_EQ(xml_fault(draw({synthetic_events().front()})), "");
-  std::vector<io::Event> events = synthetic_events({.epochs = 1, .steps_per_epoch = 1, .validate = false});
+  std::vector<record::Event> events = synthetic_events({.epochs = 1, .steps_per_epoch = 1, .validate = false});
   events[0].values["network"] = "a<b>&\"c\".json";
   EXPECT_EQ(xml_fault(draw(events)), "");
-  for (io::Event& event : events) {
+  for (record::Event& event : events) {
     if (event.kind == "step") event.values = {{"loss", std::nan("")}, {"accuracy", INFINITY}};
   }
   const std::string svg = draw(events);
@@ -93,9 +93,9 @@ TEST_F(SvgTest, LongRunsMakeSmallFiles) {
 }
 
 TEST_F(SvgTest, AResumedRunKeepsItsPast) {
-  const std::vector<io::Event> events = synthetic_events();
-  io::EventLog log(run_, 0, 0);
-  for (io::Event event : events) {
+  const std::vector<record::Event> events = synthetic_events();
+  record::EventLog log(run_, 0, 0);
+  for (record::Event event : events) {
     if (event.step < 200) log.write(event);
   }
   const std::string svg = draw({events.end() - 150, events.end()});
@@ -108,7 +108,7 @@ TEST_F(SvgTest, AFolderThatCannotBeWrittenIsAnErrorOnce) {
   std::filesystem::create_directory(run_ / "curves.svg.part");
   const auto events = synthetic_events();
   int thrown = 0;
-  for (const io::Event& event : events) {
+  for (const record::Event& event : events) {
     try {
       view->show(event);
     } catch (const Error&) {

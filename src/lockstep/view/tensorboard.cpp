@@ -13,7 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/view/internal/crc32c.h"
 #include "lockstep/view/views.h"
 
@@ -95,7 +95,7 @@ void append_record(std::string& out, std::string_view data) {
 class TensorBoard final : public View {
  public:
   TensorBoard(const std::filesystem::path& run_folder, int64_t attempt) : resumed_(attempt > 0) {
-    const std::filesystem::path folder = io::RunPaths{run_folder}.tensorboard();
+    const std::filesystem::path folder = record::RunPaths{run_folder}.tensorboard();
     make_folders(folder);
     const double now =
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -110,16 +110,16 @@ class TensorBoard final : public View {
   }
   ~TensorBoard() override { ::close(descriptor_); }
 
-  void show(const io::Event& event) override {
+  void show(const record::Event& event) override {
     if (event.kind == "step") {
       if (std::exchange(resumed_, false)) forget_from(event);
-      add(event, "train/loss", io::number(event, "loss"));
-      add(event, "train/accuracy", io::number(event, "accuracy"));
-      add(event, "train/learning_rate", io::number(event, "learning_rate"));
-      add(event, "train/images_per_second", io::number(event, "images_per_second"));
+      add(event, "train/loss", record::number(event, "loss"));
+      add(event, "train/accuracy", record::number(event, "accuracy"));
+      add(event, "train/learning_rate", record::number(event, "learning_rate"));
+      add(event, "train/images_per_second", record::number(event, "images_per_second"));
     } else if (event.kind == "validation") {
-      add(event, "validation/loss", io::number(event, "loss"));
-      add(event, "validation/accuracy", io::number(event, "accuracy"));
+      add(event, "validation/loss", record::number(event, "loss"));
+      add(event, "validation/accuracy", record::number(event, "accuracy"));
     }
     if (std::chrono::steady_clock::now() - last_flush_ >= kFlushInterval) flush();
   }
@@ -128,7 +128,7 @@ class TensorBoard final : public View {
 
  private:
   // Makes TensorBoard drop what an earlier attempt wrote for this step and later ones.
-  void forget_from(const io::Event& event) {
+  void forget_from(const record::Event& event) {
     const std::string session = Message().varint(kSessionStatus, kSessionStart).data();
     append_record(pending_, Message()
                                 .float64(kEventWallTime, event.time)
@@ -137,7 +137,7 @@ class TensorBoard final : public View {
                                 .data());
   }
 
-  void add(const io::Event& event, std::string_view tag, double value) {
+  void add(const record::Event& event, std::string_view tag, double value) {
     if (!event.values.contains(tag.substr(tag.find('/') + 1))) return;
     const std::string summary =
         Message()

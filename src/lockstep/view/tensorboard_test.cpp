@@ -48,7 +48,7 @@ TEST(TensorBoard, FilesAreWholeRecords) {
   const std::filesystem::path& run = temporary.path();
   {
     const auto view = tensorboard(run, 0);
-    for (const io::Event& event : synthetic_events()) view->show(event);
+    for (const record::Event& event : synthetic_events()) view->show(event);
     view->finish();
   }
   std::vector<std::filesystem::path> files;

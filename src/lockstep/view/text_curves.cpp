@@ -79,9 +79,9 @@ std::vector<Line> draw_curves(const History& history, int width, int height, boo
   return lines;
 }
 
-std::string text_curves(const std::vector<io::Event>& events, int width, int height) {
+std::string text_curves(const std::vector<record::Event>& events, int width, int height) {
   History history;
-  for (const io::Event& event : events) history.add(event);
+  for (const record::Event& event : events) history.add(event);
   std::string text;
   for (const Line& line : draw_curves(history, width, height, false)) text += line.text() + "\n";
   return text;

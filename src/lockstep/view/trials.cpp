@@ -68,9 +68,9 @@ std::string in_words(const History& history) {
   return text;
 }
 
-std::string end_in_words(const io::Event& event, const History& history) {
-  const double accuracy = io::number(event, "accuracy");
-  const std::string reason = io::text(event, "reason");
+std::string end_in_words(const record::Event& event, const History& history) {
+  const double accuracy = record::number(event, "accuracy");
+  const std::string reason = record::text(event, "reason");
   std::string text =
       reason.empty() || reason == "finished" ? "finished" : "ended (" + printable(reason) + ")";
   if (std::isfinite(accuracy))
@@ -78,7 +78,7 @@ std::string end_in_words(const io::Event& event, const History& history) {
             as_accuracy(accuracy);
   const int64_t epochs = history.status().epoch;
   return text + " after " + std::to_string(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " +
-         fixed(io::number(event, "seconds", 0), 1) + " s";
+         fixed(record::number(event, "seconds", 0), 1) + " s";
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ struct Trials::State {
   }
 
   // A trial that has ended is a line that stays.
-  void end(const ShownTrial& ended, const io::Event& event) {
+  void end(const ShownTrial& ended, const record::Event& event) {
     const std::string words = end_in_words(event, ended.history);
     const Line line = terminal.interactive() ? with_curve(ended).add(words) : head(ended).add(words);
     std::erase_if(running, [name = ended.name](const ShownTrial& trial) { return trial.name == name; });
@@ -159,16 +159,16 @@ Trials::~Trials() {
   state_->terminal.keep_block();
 }
 
-void Trials::show(const std::string& name, const io::Event& event) {
+void Trials::show(const std::string& name, const record::Event& event) {
   State& state = *state_;
   ShownTrial& trial = state.trial_named(name);
   trial.history.add(event);
   if (event.kind == "end") return state.end(trial, event);
   if (event.kind == "validation" && !state.terminal.interactive())
     state.terminal.print(state.head(trial).add(in_words(trial.history)));
-  if (event.kind == "message" && io::text(event, "level") == "warning") {
+  if (event.kind == "message" && record::text(event, "level") == "warning") {
     state.terminal.print(
-        state.head(trial).add("warning: ", Tint::warning).add(printable(io::text(event, "text"))));
+        state.head(trial).add("warning: ", Tint::warning).add(printable(record::text(event, "text"))));
   }
   state.redraw_if_due();
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 namespace lockstep::view {
 
@@ -21,7 +21,7 @@ class Trials {
   ~Trials();
 
   /// An event of the trial of this name. A trial appears with its first event.
-  void show(const std::string& name, const io::Event& event);
+  void show(const std::string& name, const record::Event& event);
 
  private:
   struct State;

@@ -27,7 +27,7 @@ class TrialsView : public testing::Test {
 
 // Side by side, an event of each in turn.
 void play(Trials& trials, const std::vector<std::string>& names, const SyntheticRun& run = {}) {
-  for (const io::Event& event : synthetic_events(run)) {
+  for (const record::Event& event : synthetic_events(run)) {
     for (const std::string& name : names) trials.show(name, event);
   }
 }

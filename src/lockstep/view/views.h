@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 namespace lockstep::view {
 
@@ -17,7 +17,7 @@ namespace lockstep::view {
 class View {
  public:
   virtual ~View() = default;
-  virtual void show(const io::Event& event) = 0;
+  virtual void show(const record::Event& event) = 0;
   virtual void finish() {}
 };
 
@@ -42,6 +42,6 @@ std::unique_ptr<View> tensorboard(const std::filesystem::path& run_folder, int64
 
 /// Training and validation curves of these events as text, `width` x `height` characters, for a terminal that
 /// shows UTF-8.
-std::string text_curves(const std::vector<io::Event>& events, int width, int height);
+std::string text_curves(const std::vector<record::Event>& events, int width, int height);
 
 }  // namespace lockstep::view

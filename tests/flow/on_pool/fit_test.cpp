@@ -74,9 +74,9 @@ TEST_F(FitOnPool, ProcessesAskTheClientsObserverAndTellItsListener) {
     request.dataset = corners(64);
     request.network = nn::find_network("mlp");
     std::vector<std::string> kinds;
-    request.listener = [&](const io::Event& event) { kinds.push_back(event.kind); };
-    request.observer = [&](const io::Event& event) {
-      return event.kind == "step" && event.step == 3 ? io::Control::stop : io::Control::go;
+    request.listener = [&](const record::Event& event) { kinds.push_back(event.kind); };
+    request.observer = [&](const record::Event& event) {
+      return event.kind == "step" && event.step == 3 ? record::Control::stop : record::Control::go;
     };
     Trial watched = trial(run);
     watched.execution = execution;
@@ -101,7 +101,7 @@ TEST_F(FitOnPool, TheClientsStopReachesProcesses) {
     request.dataset = corners(64);
     request.network = nn::find_network("mlp");
     (is_stop ? request.stop : request.enough) = source.get_token();
-    request.listener = [&](const io::Event& event) {
+    request.listener = [&](const record::Event& event) {
       if (event.kind == "first_step") source.request_stop();
     };
     Trial endless = trial(is_stop ? "stop" : "enough");
@@ -136,11 +136,11 @@ TEST_F(FitOnPool, WhatAnObserverOrListenerThrowsEndsTheTraining) {
       request.dataset = corners(64);
       request.network = nn::find_network("mlp");
       if (observes) {
-        request.observer = [](const io::Event&) -> io::Control {
+        request.observer = [](const record::Event&) -> record::Control {
           throw Error(ErrorCode::internal, "broken");
         };
       } else {
-        request.listener = [](const io::Event&) { throw Error(ErrorCode::internal, "broken"); };
+        request.listener = [](const record::Event&) { throw Error(ErrorCode::internal, "broken"); };
       }
       EXPECT_THAT(error_from([&] { train::fit(*session, request, options); }).message(), HasSubstr("broken"));
       session->close_pool();

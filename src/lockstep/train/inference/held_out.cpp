@@ -4,17 +4,17 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/sources.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/planning/split.h"
 #include "lockstep/train/run/run_files.h"
 
 namespace lockstep::train {
 namespace {
 
-std::string folder_of_run(const std::vector<io::Event>& events) {
+std::string folder_of_run(const std::vector<record::Event>& events) {
   std::string folder;
-  for (const io::Event& event : events) {
-    if (event.kind == "plan") folder = io::text(event, "folder");
+  for (const record::Event& event : events) {
+    if (event.kind == "plan") folder = record::text(event, "folder");
   }
   return folder;
 }
@@ -47,9 +47,9 @@ HeldOut split_off(const std::string& path, const Manifest& manifest, const Model
 
 }  // namespace
 
-HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events,
+HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
                         const Model& model) {
-  const auto manifest = read_manifest(io::RunPaths{run_folder}.options());
+  const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
   if (!manifest)
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
                 "name the --output folder of lockstep train");
@@ -66,7 +66,7 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
 
 int64_t trained_on(const Model& model, const data::Dataset& dataset) {
   if (dataset.empty() || model.weights.empty()) return 0;
-  const auto manifest = read_manifest(io::RunPaths{model.weights.parent_path()}.options());
+  const auto manifest = read_manifest(record::RunPaths{model.weights.parent_path()}.options());
   if (!manifest || manifest->plan.data.listing_hash != as_hex(dataset.store().listing_hash())) return 0;
   return manifest->plan.data.train_count;
 }

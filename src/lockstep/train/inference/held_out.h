@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/data/datastore.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/train/inference/predict.h"
 
 namespace lockstep::train {
@@ -19,7 +19,7 @@ struct HeldOut {
 /// By a run's manifest and events: its --validation data, otherwise the samples that it split off, otherwise
 /// its
 /// --test data. Throws not_found if there are none, or if they are not at their place any more.
-HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<io::Event>& events,
+HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
                         const Model& model);
 
 /// On how many of these samples the model was trained, if its weights are in a run folder and the dataset is

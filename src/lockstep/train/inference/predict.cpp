@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
@@ -23,7 +23,7 @@
 namespace lockstep::train {
 
 Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::Network& own) {
-  const io::RunPaths paths{run_folder};
+  const record::RunPaths paths{run_folder};
   const auto manifest = read_manifest(paths.options());
   if (!manifest)
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
@@ -48,7 +48,7 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
 
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights,
                    const nn::Network& own) {
-  const io::RunPaths paths{run_folder};
+  const record::RunPaths paths{run_folder};
   Model model = untrained_model_of_run(run_folder, own);
   model.weights = weights == "best" ? paths.best_weights() : paths.weights();
   if (std::filesystem::exists(model.weights)) return model;

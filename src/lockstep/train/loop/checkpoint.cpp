@@ -9,8 +9,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seconds.h"
-#include "lockstep/io/event_log.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/run_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -102,9 +102,9 @@ Expected expected_in(const fs::path& file) {
   const auto checkpoint = last_checkpoint(folder);
   if (!checkpoint) return {};
   const RunState& state = checkpoint->state;
-  if (state.finished.empty() && !io::end_of_last_attempt(folder)) return {};
+  if (state.finished.empty() && !record::end_of_last_attempt(folder)) return {};
   const std::string last = checkpoint->hashes.value("model.safetensors", "");
-  const io::RunPaths paths{folder};
+  const record::RunPaths paths{folder};
   if (file == paths.best_weights()) return {.hash = state.best_weights_hash};
   if (file != paths.weights()) return {};
   const std::string hash = state.weights_hash.empty() && !state.finished.empty() ? last : state.weights_hash;

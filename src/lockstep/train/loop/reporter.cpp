@@ -4,13 +4,13 @@
 
 namespace lockstep::train {
 
-Reporter::Reporter(std::unique_ptr<io::EventLog> log, std::vector<std::unique_ptr<view::View>> views,
+Reporter::Reporter(std::unique_ptr<record::EventLog> log, std::vector<std::unique_ptr<view::View>> views,
                    int64_t attempt)
     : log_(std::move(log)), views_(std::move(views)), attempt_(attempt), thread_([this] { work(); }) {}
 
 Reporter::~Reporter() { queue_.close(); }
 
-void Reporter::say(io::Event event) {
+void Reporter::say(record::Event event) {
   event.time = now_seconds();
   event.attempt = attempt_;
   queue_.push(std::move(event));

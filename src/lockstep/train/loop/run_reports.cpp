@@ -24,12 +24,12 @@ RunReports::RunReports(const TrainingSetup& setup, const RunState& state, const 
 void RunReports::say(const char* kind, Json values) { say(kind, std::move(values), Log::write); }
 
 void RunReports::say(const char* kind, Json values, Log log) {
-  io::Event event;
+  record::Event event;
   event.step = state_.step;
   event.epoch = epochs_begun();
   event.kind = kind;
   event.values = std::move(values);
-  const bool refused = setup_.observer && setup_.observer(event) == io::Control::stop;
+  const bool refused = setup_.observer && setup_.observer(event) == record::Control::stop;
   if (refused || setup_.enough.stop_requested()) end_.end_with(EndReason::observer);
   if (log == Log::write && setup_.say) setup_.say(std::move(event));
 }

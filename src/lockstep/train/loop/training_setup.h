@@ -9,7 +9,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/image_set.h"
 #include "lockstep/data/mini_batch_stream.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/cache/features.h"
 #include "lockstep/train/loop/checkpoint.h"
@@ -28,8 +28,8 @@ struct TrainingSetup {
   std::shared_ptr<const data::ImageSet> test = {};        ///< may be null
   FeatureStorage train_features = {};                     ///< used if plan.network.keep_features
   FeatureStorage validation_features = {};
-  std::function<void(io::Event)> say = {};  ///< to the log and the views; may be empty
-  io::Observer observer = {};               ///< may be empty
+  std::function<void(record::Event)> say = {};  ///< to the log and the views; may be empty
+  record::Observer observer = {};               ///< may be empty
   CheckpointWriter* writer = nullptr;       ///< null: nothing is saved
   Json fingerprint = {};                    ///< for checkpoints
   RunState state = {};                      ///< where the run begins, equal on all ranks

@@ -12,7 +12,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/image_share.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/nn/network.h"
 
 namespace lockstep::device {
@@ -28,7 +28,7 @@ namespace lockstep::train {
 struct Standing;
 
 /// Receives the events of a run on a thread of its own, so it may be slow.
-using Listener = std::function<void(const io::Event&)>;
+using Listener = std::function<void(const record::Event&)>;
 
 /// What a run needs besides options.
 struct TrainingRequest {
@@ -43,7 +43,7 @@ struct TrainingRequest {
   data::Dataset validation;  ///< held-out data made by the caller; else --validation, else the split
   data::Dataset test;        ///< scored once, at the end
   nn::Network network;       ///< the caller's network; empty: options.network
-  io::Observer observer;  ///< called between steps on rank 0's thread; if it returns stop, the run ends and
+  record::Observer observer;  ///< called between steps on rank 0's thread; if it returns stop, the run ends and
                           ///< keeps its weights
   Listener listener;      ///< receives the run's events; for an example see trial_progress.h
   std::vector<std::string>

@@ -3,7 +3,7 @@
 #include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/io/address.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/options/placement.h"
 #include "lockstep/train/planning/prepare.h"
@@ -18,7 +18,7 @@ namespace {
 std::vector<int64_t> gpus_of(const TrainingRequest& request, const Options& asked) {
   Options options = asked;
   if (asked.resume && !asked.output.empty()) {
-    if (const auto manifest = read_manifest(io::RunPaths{asked.output}.options()))
+    if (const auto manifest = read_manifest(record::RunPaths{asked.output}.options()))
       options = resumed_options(asked, manifest->options, request.given, Change::allowed);
   }
   options = with_gpus(std::move(options), request.gpus);
@@ -86,7 +86,7 @@ Result fit(const TrainingRequest& request, const Options& options) {
 }
 
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options,
-           io::Observer observer) {
+           record::Observer observer) {
   TrainingRequest request;
   request.dataset = dataset;
   request.network = network;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
@@ -41,7 +41,7 @@ std::string stop_notice(bool can_kill);
 
 /// fit for a dataset with a built-in network (nn::find_network("lenet")) or the caller's own.
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options,
-           io::Observer observer = {});
+           record::Observer observer = {});
 
 /// The plan that fit would follow: the data are listed and the network is checked; nothing is trained or
 /// written.

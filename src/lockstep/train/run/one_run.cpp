@@ -7,7 +7,7 @@
 #include "lockstep/base/share.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
-#include "lockstep/io/event_log.h"
+#include "lockstep/record/event_log.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/loop/ranks.h"
@@ -40,7 +40,7 @@ class Run {
     if (!leads_) return train();
     if (start_.checkpoint) warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
     if (!start_.manifest) write_files_of_run();
-    const int64_t attempt = io::next_attempt(paths_.folder);
+    const int64_t attempt = record::next_attempt(paths_.folder);
     log_.open(paths_, attempt, make_views(request_, start_.options, paths_, attempt));
     try {
       // By an event, because only the view that draws on the terminal may write there.
@@ -65,8 +65,8 @@ class Run {
   // A run that was killed after its last checkpoint has no event `end`. What only the killed process knew
   // (speed, memory) is left out.
   void complete_log() {
-    const int64_t attempt = io::next_attempt(paths_.folder);
-    if (attempt == 0 || io::end_of_last_attempt(paths_.folder)) return;
+    const int64_t attempt = record::next_attempt(paths_.folder);
+    if (attempt == 0 || record::end_of_last_attempt(paths_.folder)) return;
     log_.open(paths_, attempt, listener_views(request_));
     const Plan& plan = start_.manifest->plan;
     const RunState& state = start_.state;
@@ -142,9 +142,9 @@ class Run {
             .test = prepared_.test,
             .train_features = prepared_.train_features,
             .validation_features = prepared_.validation_features,
-            .say = leads_ ? [&](io::Event event) { log_.say(std::move(event)); }
-                          : std::function<void(io::Event)>(),
-            .observer = leads_ ? request_.observer : io::Observer(),
+            .say = leads_ ? [&](record::Event event) { log_.say(std::move(event)); }
+                          : std::function<void(record::Event)>(),
+            .observer = leads_ ? request_.observer : record::Observer(),
             .writer = writer,
             .fingerprint = fingerprint_,
             .state = start_.state,
@@ -217,7 +217,7 @@ class Run {
   comm::Communicator& comm_;
   const bool leads_;
   RunStart start_;
-  const io::RunPaths paths_;
+  const record::RunPaths paths_;
   Prepared prepared_;
   Json fingerprint_;
   std::string warning_;  // for the user, of a checkpoint from another machine

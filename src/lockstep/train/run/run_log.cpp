@@ -1,6 +1,6 @@
 #include "lockstep/train/run/run_log.h"
 
-#include "lockstep/io/event_log.h"
+#include "lockstep/record/event_log.h"
 #include "lockstep/view/views.h"
 
 namespace lockstep::train {
@@ -9,7 +9,7 @@ namespace {
 class ListenerView : public view::View {
  public:
   explicit ListenerView(Listener listener) : listener_(std::move(listener)) {}
-  void show(const io::Event& event) override { listener_(event); }
+  void show(const record::Event& event) override { listener_(event); }
 
  private:
   Listener listener_;
@@ -23,7 +23,7 @@ Views listener_views(const TrainingRequest& request) {
   return views;
 }
 
-Views make_views(const TrainingRequest& request, const Options& options, const io::RunPaths& paths,
+Views make_views(const TrainingRequest& request, const Options& options, const record::RunPaths& paths,
                  int64_t attempt) {
   Views views = listener_views(request);
   if (request.console)
@@ -36,12 +36,12 @@ Views make_views(const TrainingRequest& request, const Options& options, const i
   return views;
 }
 
-void RunLog::open(const io::RunPaths& paths, int64_t attempt, Views views) {
-  reporter_ = std::make_unique<Reporter>(std::make_unique<io::EventLog>(paths.folder, 0, attempt),
+void RunLog::open(const record::RunPaths& paths, int64_t attempt, Views views) {
+  reporter_ = std::make_unique<Reporter>(std::make_unique<record::EventLog>(paths.folder, 0, attempt),
                                          std::move(views), attempt);
 }
 
-void RunLog::say(io::Event event) {
+void RunLog::say(record::Event event) {
   if (reporter_ == nullptr) return;
   const std::lock_guard lock(mutex_);
   reporter_->say(std::move(event));

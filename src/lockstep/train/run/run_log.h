@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/io/event.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/event.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/loop/reporter.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/training_request.h"
@@ -19,7 +19,7 @@ namespace lockstep::train {
 using Views = std::vector<std::unique_ptr<view::View>>;
 
 /// All views of a run: the terminal, the request's listener, the curves, TensorBoard.
-Views make_views(const TrainingRequest& request, const Options& options, const io::RunPaths& paths,
+Views make_views(const TrainingRequest& request, const Options& options, const record::RunPaths& paths,
                  int64_t attempt);
 
 /// The request's listener as a view; none if it is empty.
@@ -32,8 +32,8 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  void open(const io::RunPaths& paths, int64_t attempt, Views views);
-  void say(io::Event event);
+  void open(const record::RunPaths& paths, int64_t attempt, Views views);
+  void say(record::Event event);
   /// level: "info" or "warning"
   void message(const std::string& text, const char* level);
 

@@ -11,7 +11,7 @@ constexpr double kNoResult = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-Result result_at(const RunState& state, EndReason reason, const io::RunPaths& paths) {
+Result result_at(const RunState& state, EndReason reason, const record::RunPaths& paths) {
   const bool validated = state.validation_accuracy >= 0;
   return {.reason = reason,
           .accuracy = validated ? state.validation_accuracy : kNoResult,
@@ -25,7 +25,7 @@ Result result_at(const RunState& state, EndReason reason, const io::RunPaths& pa
 }
 
 Json end_values(const RunState& state, const std::string& reason, const StepPlan& step,
-                const io::RunPaths& paths) {
+                const record::RunPaths& paths) {
   Json values{{"reason", reason}, {"seconds", state.seconds}, {"best_step", state.best_step}};
   if (state.validation_accuracy >= 0)
     values.update({{"accuracy", state.validation_accuracy},

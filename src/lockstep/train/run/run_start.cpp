@@ -20,16 +20,16 @@ std::string run_name(const TrainingRequest& request) {
   return name.empty() ? "run" : name;
 }
 
-io::RunFolder open_run_folder(const TrainingRequest& request, const Options& options) {
-  if (continues_standing(request)) return io::RunFolder::open(request.standing->output);
+record::RunFolder open_run_folder(const TrainingRequest& request, const Options& options) {
+  if (continues_standing(request)) return record::RunFolder::open(request.standing->output);
   if (options.resume) {
     if (options.output.empty())
       throw Error(ErrorCode::invalid_option, "--resume needs the folder of the run to continue",
                   "add --output RUN");
-    return io::RunFolder::open(options.output);
+    return record::RunFolder::open(options.output);
   }
-  return options.output.empty() ? io::RunFolder::create_numbered(run_name(request))
-                                : io::RunFolder::create(options.output);
+  return options.output.empty() ? record::RunFolder::create_numbered(run_name(request))
+                                : record::RunFolder::create(options.output);
 }
 
 [[noreturn]] void refuse_without_options(const std::filesystem::path& folder, bool has_checkpoint) {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lockstep/comm/communicator.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/training_request.h"
@@ -13,13 +13,13 @@
 namespace lockstep::train {
 
 struct RunStart {
-  std::optional<io::RunFolder> folder = {};  ///< rank 0's, with its lock
+  std::optional<record::RunFolder> folder = {};  ///< rank 0's, with its lock
   Options options;      ///< at a resume the run's, with those that may change; with the folder
   RunState state = {};  ///< equal on all ranks
   std::optional<Manifest> manifest = {};  ///< rank 0's, of an earlier attempt; none: the plan is made anew
   std::optional<Checkpoint> checkpoint = {};  ///< rank 0's, the last one
 
-  io::RunPaths paths() const { return {options.output}; }
+  record::RunPaths paths() const { return {options.output}; }
 };
 
 /// Rank 0 opens the run folder, or creates it, and reads what a resume needs; all ranks get its options and

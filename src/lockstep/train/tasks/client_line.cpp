@@ -48,15 +48,15 @@ void RankLine::listen(const std::stop_token& end) {
     if (word == 'e') enough_.request_stop();
     if (word != 'y' && word != 'n') continue;
     const std::lock_guard lock(mutex_);
-    answer_ = word == 'n' ? io::Control::stop : io::Control::go;
+    answer_ = word == 'n' ? record::Control::stop : record::Control::go;
     changed_.notify_all();
   }
 }
 
-io::Control RankLine::answer(const std::stop_token& stop) {
+record::Control RankLine::answer(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, stop, [&] { return answer_.has_value(); });
-  const io::Control answer = answer_.value_or(io::Control::go);
+  const record::Control answer = answer_.value_or(record::Control::go);
   answer_.reset();
   return answer;
 }

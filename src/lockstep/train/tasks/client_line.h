@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/descriptor.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 namespace lockstep::train {
 
@@ -23,7 +23,7 @@ class ClientLine {
   std::string path() const;
   void stop() const { say('s'); }
   void enough() const { say('e'); }
-  void answer(io::Control control) const { say(control == io::Control::stop ? 'n' : 'y'); }
+  void answer(record::Control control) const { say(control == record::Control::stop ? 'n' : 'y'); }
 
  private:
   void say(char word) const;
@@ -38,7 +38,7 @@ class RankLine {
   std::stop_token stop() const { return stop_.get_token(); }
   std::stop_token enough() const { return enough_.get_token(); }
   /// Waits for the observer's next answer; `go` after a stop.
-  io::Control answer(const std::stop_token& stop);
+  record::Control answer(const std::stop_token& stop);
 
  private:
   void listen(const std::stop_token& end);
@@ -47,7 +47,7 @@ class RankLine {
   std::stop_source stop_, enough_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<io::Control> answer_;
+  std::optional<record::Control> answer_;
   std::jthread listener_;  ///< the last member, so that the thread ends first
 };
 

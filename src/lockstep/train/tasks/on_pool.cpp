@@ -22,7 +22,7 @@ Result fit(pool::Session& session, const TrainingRequest& request, const Options
 }
 
 Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset,
-           const Options& options, io::Observer observer) {
+           const Options& options, record::Observer observer) {
   TrainingRequest request;
   request.dataset = dataset;
   request.network = network;

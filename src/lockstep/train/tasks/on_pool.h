@@ -20,7 +20,7 @@ namespace lockstep::train {
 /// run waits. A network that is a C++ module must also be listed in main (network_task). Throws as fit does.
 Result fit(pool::Session& session, const TrainingRequest& request, const Options& options);
 Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset,
-           const Options& options, io::Observer observer = {});
+           const Options& options, record::Observer observer = {});
 
 /// predict in the same way. The result is for evaluate.
 std::vector<Prediction> predict(pool::Session& session, const Model& model, const data::Dataset& dataset,

@@ -50,9 +50,9 @@ TrainedNetwork as_order(const nn::Network& network) {
   return order;
 }
 
-void send(pool::Worker& worker, const io::Event& event, bool observed) {
+void send(pool::Worker& worker, const record::Event& event, bool observed) {
   try {
-    worker.send(SentEvent{io::to_line(event), observed});
+    worker.send(SentEvent{record::to_line(event), observed});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;  // the call was stopped, so no one listens
   }
@@ -89,9 +89,9 @@ ProcessAnswer fit_here(pool::Worker& worker, const ProcessOrder& order, const nn
     request.stop = line->stop();
     request.enough = line->enough();
     if (order.heard)
-      request.listener = [&](const io::Event& event) { send(worker, event, /*observed=*/false); };
+      request.listener = [&](const record::Event& event) { send(worker, event, /*observed=*/false); };
     if (order.observed)
-      request.observer = [&](const io::Event& event) {
+      request.observer = [&](const record::Event& event) {
         send(worker, event, /*observed=*/true);
         return line->answer(worker.stop_token());
       };
@@ -122,7 +122,7 @@ class Listeners {
   // ends the run.
   void take(const SentEvent& sent) {
     const std::lock_guard lock(mutex_);
-    io::Control answer = io::Control::stop;
+    record::Control answer = record::Control::stop;
     try {
       if (failure_ == nullptr) answer = show(sent);
     } catch (...) {
@@ -141,12 +141,12 @@ class Listeners {
   }
 
  private:
-  io::Control show(const SentEvent& sent) {
-    const io::Event event = io::from_line(sent.event);
+  record::Control show(const SentEvent& sent) {
+    const record::Event event = record::from_line(sent.event);
     if (sent.observed) return request_.observer(event);
     if (view_ != nullptr) view_->show(event);
     if (request_.listener) request_.listener(event);
-    return io::Control::go;
+    return record::Control::go;
   }
 
   const TrainingRequest& request_;

@@ -71,13 +71,13 @@ ParallelWrapper::Builder& ParallelWrapper::Builder::report_score_after_averaging
   return *this;
 }
 
-ParallelWrapper::Builder& ParallelWrapper::Builder::listener(io::Observer listener) {
+ParallelWrapper::Builder& ParallelWrapper::Builder::listener(record::Observer listener) {
   listeners_.push_back(std::move(listener));
   return *this;
 }
 
 ParallelWrapper::ParallelWrapper(nn::Network network, Options options, int64_t classes,
-                                 std::vector<io::Observer> listeners)
+                                 std::vector<record::Observer> listeners)
     : network_(std::move(network)),
       options_(std::move(options)),
       classes_(classes),
@@ -132,12 +132,12 @@ Result ParallelWrapper::fit_one(TrainingRequest request, const Options& options)
   request.network = network_;
   request.standing = standing_;
   request.console = options.report_score_after_averaging;
-  request.observer = [this](const io::Event& event) {
-    io::Control control = io::Control::go;
-    for (const io::Observer& listener : listeners_) {
-      if (listener(event) == io::Control::stop) control = io::Control::stop;
+  request.observer = [this](const record::Event& event) {
+    record::Control control = record::Control::go;
+    for (const record::Observer& listener : listeners_) {
+      if (listener(event) == record::Control::stop) control = record::Control::stop;
     }
-    return stop_ ? io::Control::stop : control;
+    return stop_ ? record::Control::stop : control;
   };
   Result result = train::fit(request, options);
   epochs_ = result.epochs;

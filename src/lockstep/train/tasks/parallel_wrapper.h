@@ -11,7 +11,7 @@
 
 #include "lockstep/data/collect.h"
 #include "lockstep/data/mini_batch_stream.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/train/run/fit.h"
 
 namespace lockstep::train {
@@ -75,14 +75,14 @@ class ParallelWrapper {
   const Options& options() const { return options_; }
 
  private:
-  ParallelWrapper(nn::Network network, Options options, int64_t classes, std::vector<io::Observer> listeners);
+  ParallelWrapper(nn::Network network, Options options, int64_t classes, std::vector<record::Observer> listeners);
   Result fit_stream(const data::NextMiniBatch& next, int64_t mini_batches);
   Result fit_one(TrainingRequest request, const Options& options);
 
   nn::Network network_;
   Options options_;
   int64_t classes_;  // 0: determined by the first stream
-  std::vector<io::Observer> listeners_;
+  std::vector<record::Observer> listeners_;
   std::shared_ptr<Standing> standing_;
   int64_t epochs_ = 0;  // of all fits
   std::atomic<bool> stop_{false};
@@ -125,7 +125,7 @@ class ParallelWrapper::Builder {
 
   /// Called with each event of fit, between steps, after the listeners that were added earlier. If one
   /// returns stop, the fit ends.
-  Builder& listener(io::Observer listener);
+  Builder& listener(record::Observer listener);
 
   ParallelWrapper build() const { return {network_, options_, classes_, listeners_}; }
 
@@ -133,7 +133,7 @@ class ParallelWrapper::Builder {
   nn::Network network_;
   Options options_;
   int64_t classes_ = 0;
-  std::vector<io::Observer> listeners_;
+  std::vector<record::Observer> listeners_;
 };
 
 }  // namespace lockstep::train

@@ -128,9 +128,9 @@ TEST_F(ParallelWrapperTest, TheFirstStepIsTimedFromTheCall) {
   const auto batches = mini_batches();
   double seconds = -1;
   ParallelWrapper wrapper = builder(options_of("timed", 2))
-                                .listener([&](const io::Event& event) {
-                                  if (event.kind == "first_step") seconds = io::number(event, "seconds");
-                                  return io::Control::go;
+                                .listener([&](const record::Event& event) {
+                                  if (event.kind == "first_step") seconds = record::number(event, "seconds");
+                                  return record::Control::go;
                                 })
                                 .build();
   std::this_thread::sleep_for(
@@ -148,10 +148,10 @@ TEST_F(ParallelWrapperTest, StopFitEndsAfterTheStepWithALastAverage) {
   Options options = options_of("stopped", 2);
   options.lr_schedule = ScheduleKind::constant;  // it does not depend on the run's length
   ParallelWrapper wrapper = builder(options)
-                                .listener([&](const io::Event& event) {
+                                .listener([&](const record::Event& event) {
                                   if (event.kind == "average") averages.push_back(event.step);
                                   if (event.kind == "step" && event.step == 3) running->stop_fit();
-                                  return io::Control::go;
+                                  return record::Control::go;
                                 })
                                 .build();
   running = &wrapper;
@@ -226,10 +226,10 @@ TEST_F(ParallelWrapperTest, AFitGoesOnFromAStopInTheMiddleOfAPeriod) {
   std::vector<int64_t> averages;
   ParallelWrapper* running = nullptr;
   ParallelWrapper wrapper = builder(options)
-                                .listener([&](const io::Event& event) {
+                                .listener([&](const record::Event& event) {
                                   if (event.kind == "average") averages.push_back(event.step);
                                   if (event.kind == "step" && event.step == 5) running->stop_fit();
-                                  return io::Control::go;
+                                  return record::Control::go;
                                 })
                                 .build();
   running = &wrapper;

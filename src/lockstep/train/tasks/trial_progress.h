@@ -10,7 +10,7 @@
 #include <string>
 
 #include "lockstep/base/describe.h"
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/pool/data_queue.h"
 #include "lockstep/pool/worker.h"
 #include "lockstep/train/run/fit.h"

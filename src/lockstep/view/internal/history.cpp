@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kMost = 1'000'000'000'000'000;
 
-int64_t whole(const io::Event& event, std::string_view key) {
-  const double value = io::number(event, key, 0);
+int64_t whole(const record::Event& event, std::string_view key) {
+  const double value = record::number(event, key, 0);
   return value >= 1 && value <= static_cast<double>(kMost) ? static_cast<int64_t>(value) : 0;
 }
 
@@ -36,21 +36,21 @@ struct Bounds {
 
 }  // namespace
 
-void History::add(const io::Event& event) {
+void History::add(const record::Event& event) {
   status_.step = event.step;
   if (event.epoch > 0) status_.epoch = event.epoch;
   if (event.kind == "plan") add_plan(event);
   if (event.kind == "step") add_step(event);
   if (event.kind == "validation") {
-    validations_.push_back({event.step, event.epoch, io::number(event, "loss"), io::number(event, "accuracy"),
-                            io::flag(event, "best")});
+    validations_.push_back({event.step, event.epoch, record::number(event, "loss"), record::number(event, "accuracy"),
+                            record::flag(event, "best")});
   }
 }
 
-void History::add_plan(const io::Event& event) {
-  network_ = last_name(io::text(event, "network"));
+void History::add_plan(const record::Event& event) {
+  network_ = last_name(record::text(event, "network"));
   for (const char* key : {"dataset", "data", "folder"}) {
-    if (data_.empty()) data_ = last_name(io::text(event, key));
+    if (data_.empty()) data_ = last_name(record::text(event, key));
   }
   if (whole(event, "time_steps") > 0)
     status_.samples = whole(event, "tbptt_length") > 0 ? "pieces" : "sequences";
@@ -69,18 +69,18 @@ void History::add_plan(const io::Event& event) {
   accuracy_smoother_.set_window(window);
 }
 
-void History::add_step(const io::Event& event) {
+void History::add_step(const record::Event& event) {
   if (has_steps() && static_cast<double>(event.step) <= std::max(loss.last().step, accuracy.last().step))
     forget_from(event.step);
   if (has_steps() && event.epoch > 1 && (epoch_starts_.empty() || epoch_starts_.back().second < event.epoch))
     epoch_starts_.emplace_back(event.step - 1, event.epoch);
-  const double step_loss = io::number(event, "loss");
-  const double step_accuracy = io::number(event, "accuracy");
+  const double step_loss = record::number(event, "loss");
+  const double step_accuracy = record::number(event, "accuracy");
   status_.loss = loss_smoother_.add(step_loss);
   status_.accuracy = accuracy_smoother_.add(step_accuracy);
-  status_.learning_rate = io::number(event, "learning_rate");
-  status_.images_per_second = io::number(event, "images_per_second");
-  status_.seconds_left = io::number(event, "seconds_left");
+  status_.learning_rate = record::number(event, "learning_rate");
+  status_.images_per_second = record::number(event, "images_per_second");
+  status_.seconds_left = record::number(event, "seconds_left");
   loss.add(event.step, step_loss);
   smooth_loss.add(event.step, status_.loss);
   accuracy.add(event.step, step_accuracy);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/view/internal/curve.h"
 #include "lockstep/view/internal/figures.h"
 
@@ -37,7 +37,7 @@ struct Status {
 
 class History {
  public:
-  void add(const io::Event& event);
+  void add(const record::Event& event);
 
   const Status& status() const { return status_; }
   const std::string& network() const { return network_; }
@@ -55,8 +55,8 @@ class History {
   Curve learning_rate;
 
  private:
-  void add_plan(const io::Event& event);
-  void add_step(const io::Event& event);
+  void add_plan(const record::Event& event);
+  void add_step(const record::Event& event);
   void forget_from(int64_t step);
 
   Status status_;

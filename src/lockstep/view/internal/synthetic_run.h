@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 namespace lockstep::view {
 
@@ -18,8 +18,8 @@ struct SyntheticRun {
 };
 
 /// All events in order, from the plan to the end; a pure function of its argument.
-inline std::vector<io::Event> synthetic_events(const SyntheticRun& run = {}) {
-  std::vector<io::Event> events;
+inline std::vector<record::Event> synthetic_events(const SyntheticRun& run = {}) {
+  std::vector<record::Event> events;
   double time = 1.7e9;
   const auto say = [&](int64_t epoch, int64_t step, const char* kind, Json values) {
     events.push_back({.time = time,

@@ -48,23 +48,23 @@ std::string exchange_text(double seen, double hidden, int64_t steps) {
 
 }  // namespace
 
-void Timing::add(const io::Event& step) {
+void Timing::add(const record::Event& step) {
   if (!past_first_) {
     past_first_ = true;
     return;
   }
   const size_t place = static_cast<size_t>(step_count_++) % kKeptSteps;
   for (size_t part = 0; part < kStepParts.size(); ++part) {
-    const double seconds = io::number(step, std::string(kStepParts[part]) + "_seconds", 0);
+    const double seconds = record::number(step, std::string(kStepParts[part]) + "_seconds", 0);
     if (!std::isfinite(seconds)) continue;
     sums_[part] += seconds;
     keep(seconds, place, kept_[part]);
   }
-  hidden_exchange_ += io::number(step, "hidden_exchange_seconds", 0);
-  keep(io::number(step, "page_faults", 0), place, kept_faults_);
+  hidden_exchange_ += record::number(step, "hidden_exchange_seconds", 0);
+  keep(record::number(step, "page_faults", 0), place, kept_faults_);
 }
 
-std::vector<Line> Timing::table(const io::Event& end, int columns, bool colour) const {
+std::vector<Line> Timing::table(const record::Event& end, int columns, bool colour) const {
   const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   if (step_count_ == 0 || total <= 0) return {};
   std::vector<Line> lines;
@@ -89,7 +89,7 @@ std::vector<Line> Timing::table(const io::Event& end, int columns, bool colour) 
   lines.push_back(Line(colour).add("  " + exchange_text(sums_[kExchange], hidden_exchange_, step_count_)));
   lines.push_back(
       Line(colour).add("  page faults" + padded_left(fixed(median(kept_faults_), 0), 7) + " a step"));
-  const double peak = io::number(end, "peak_memory_bytes", 0);
+  const double peak = record::number(end, "peak_memory_bytes", 0);
   if (peak > 0)
     lines.push_back(Line(colour).add("  peak memory " + padded_left(as_bytes(std::llround(peak)), 12)));
   return lines;

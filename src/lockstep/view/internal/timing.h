@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/view/internal/line.h"
 
 namespace lockstep::view {
@@ -16,12 +16,12 @@ inline constexpr std::array<const char*, 6> kStepParts{"queue",    "forward", "b
 /// Collects the breakdown of all steps except the first, which also allocates memory and prepares kernels.
 class Timing {
  public:
-  void add(const io::Event& step);
+  void add(const record::Event& step);
 
   /// A table narrower than `columns`: each part's median milliseconds over the last kKeptSteps steps, and its
   /// share of the time of all steps. Then how much of the exchange is hidden, and the behaviour of the
   /// memory, for the run that ended with `end`. Empty without steps.
-  std::vector<Line> table(const io::Event& end, int columns, bool colour) const;
+  std::vector<Line> table(const record::Event& end, int columns, bool colour) const;
 
  private:
   static constexpr size_t kKeptSteps = 4096;

@@ -27,12 +27,12 @@ std::string or_dash(bool known, const std::string& text) { return known ? text :
 
 }  // namespace
 
-void StepMean::add(const io::Event& step) {
-  const double samples = io::number(step, "samples", 1);
-  loss_ += io::number(step, "loss") * samples;
-  accuracy_ += io::number(step, "accuracy") * samples;
+void StepMean::add(const record::Event& step) {
+  const double samples = record::number(step, "samples", 1);
+  loss_ += record::number(step, "loss") * samples;
+  accuracy_ += record::number(step, "accuracy") * samples;
   samples_ += samples;
-  seconds_ += samples / io::number(step, "images_per_second");
+  seconds_ += samples / record::number(step, "images_per_second");
 }
 
 Line table_head(const std::string& samples, int columns, bool colour) {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/line.h"
 
@@ -13,7 +13,7 @@ namespace lockstep::view {
 /// The mean of training steps since the last row, weighted by samples.
 class StepMean {
  public:
-  void add(const io::Event& step);
+  void add(const record::Event& step);
   void clear() { *this = {}; }
   bool empty() const { return samples_ == 0; }
   double loss() const { return loss_ / samples_; }

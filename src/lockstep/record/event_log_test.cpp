@@ -1,5 +1,5 @@
 #include "lockstep/base/test_folder.h"
-#include "lockstep/io/event_log.h"
+#include "lockstep/record/event_log.h"
 
 #include <cmath>
 #include <csignal>
@@ -15,7 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
 using testing::ElementsAre;
@@ -216,4 +216,4 @@ TEST_F(EventLogTest, FullDiskThrowsOnceAndLeavesWholeLines) {
 }
 
 }  // namespace
-}  // namespace lockstep::io
+}  // namespace lockstep::record

@@ -1,5 +1,5 @@
 #include "lockstep/base/test_folder.h"
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 
 #include <array>
 #include <csignal>
@@ -13,7 +13,7 @@
 
 #include "lockstep/base/error.h"
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
 using testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST_F(RunFolderTest, NumberedNamesGoUp) {
 }
 
 }  // namespace
-}  // namespace lockstep::io
+}  // namespace lockstep::record

@@ -1,4 +1,4 @@
-#include "lockstep/io/run_folder.h"
+#include "lockstep/record/run_folder.h"
 
 #include <algorithm>
 #include <array>
@@ -16,14 +16,14 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
-// Files left by a program that was killed before it wrote its options. That run has not begun, and all of
-// these are written again.
+// Files of a run that waits to be started, or left by a program that was killed before it wrote its options.
+// That run has not begun, and all of these are written again.
 bool is_left_over(const RunPaths& paths, const std::filesystem::path& file) {
   const auto beside = [](std::filesystem::path whole) { return whole += ".part"; };
-  return file == paths.lock() || file == paths.listing() || file == beside(paths.listing()) ||
+  return file == paths.lock() || file == paths.status() || file == paths.listing() || file == beside(paths.listing()) ||
          file == beside(paths.options());
 }
 
@@ -203,4 +203,4 @@ std::filesystem::path default_name(std::string_view name, const std::filesystem:
   return parent / (prefix + digits);
 }
 
-}  // namespace lockstep::io
+}  // namespace lockstep::record

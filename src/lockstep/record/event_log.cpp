@@ -1,8 +1,7 @@
-#include "lockstep/io/event_log.h"
+#include "lockstep/record/event_log.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <fcntl.h>
 #include <map>
@@ -12,81 +11,21 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/follower.h"
+#include "lockstep/record/log_name.h"
+#include "lockstep/record/run_folder.h"
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
-constexpr int64_t kMostLogBytes = int64_t{1} << 30;
-
-struct LogName {
-  int64_t rank = 0;
-  int64_t attempt = 0;
-};
-
-std::string file_name(LogName name) {
-  return "rank-" + std::to_string(name.rank) + "-attempt-" + std::to_string(name.attempt) + ".jsonl";
-}
-
-bool take_word(std::string_view& text, std::string_view word) {
-  if (!text.starts_with(word)) return false;
-  text.remove_prefix(word.size());
-  return true;
-}
-
-bool take_number(std::string_view& text, int64_t& value) {
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc()) return false;
-  text.remove_prefix(static_cast<size_t>(result.ptr - text.data()));
-  return true;
-}
-
-std::optional<LogName> parse_name(std::string_view text) {
-  LogName name;
-  if (take_word(text, "rank-") && take_number(text, name.rank) && take_word(text, "-attempt-") &&
-      take_number(text, name.attempt) && text == ".jsonl") {
-    return name;
-  }
-  return std::nullopt;
-}
-
-std::filesystem::path events_folder(const std::filesystem::path& run_folder) { return run_folder / "events"; }
-
-std::vector<std::pair<LogName, std::filesystem::path>> log_files(const std::filesystem::path& run_folder) {
-  std::vector<std::pair<LogName, std::filesystem::path>> files;
-  std::error_code code;
-  std::filesystem::directory_iterator entries(events_folder(run_folder), code);
-  for (; !code && entries != std::filesystem::directory_iterator(); entries.increment(code)) {
-    if (const auto name = parse_name(entries->path().filename().string()))
-      files.emplace_back(*name, entries->path());
-  }
-  if (code && code.value() != ENOENT)
-    throw errno_error(code.value(), "list", events_folder(run_folder).string());
-  return files;
-}
-
-void read_file_into(std::vector<Event>& events, const std::filesystem::path& path) {
-  const std::string content = read_file(path, kMostLogBytes);
-  std::string_view rest = content;
-  for (int64_t line_number = 1; !rest.empty(); ++line_number) {
-    const size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    if (line.empty()) continue;
-    try {
-      events.push_back(from_line(line));
-    } catch (Error& error) {
-      // Only the last line of a file can be incomplete after a kill or a power failure.
-      if (rest.empty()) return;
-      error.add_context("line " + std::to_string(line_number) + " of \"" + path.string() + "\"");
-      throw;
-    }
-  }
-}
+bool is_of_rank(std::string_view writer) { return writer.starts_with("rank-"); }
 
 // For each attempt, the first step that a later attempt repeated.
 std::map<int64_t, int64_t> replaced_from(const std::vector<Event>& events) {
   std::map<int64_t, int64_t> first_step;
   for (const Event& event : events) {
+    if (!is_of_rank(event.writer)) continue;
     first_step.try_emplace(event.attempt, std::numeric_limits<int64_t>::max());
     if (event.kind == "step") first_step[event.attempt] = std::min(first_step[event.attempt], event.step);
   }
@@ -114,16 +53,23 @@ struct EventLog::State {
 };
 
 EventLog::EventLog(const std::filesystem::path& run_folder, int64_t rank, int64_t attempt)
-    : state_(std::make_unique<State>()) {
-  make_folders(events_folder(run_folder));
+    : EventLog(run_folder, rank_writer(rank), attempt) {
   state_->rank = rank;
+}
+
+EventLog::EventLog(const std::filesystem::path& run_folder, const std::string& writer, int64_t attempt)
+    : state_(std::make_unique<State>()) {
+  const std::filesystem::path folder = RunPaths{run_folder}.events();
+  make_folders(folder);
   state_->attempt = attempt;
-  state_->path = events_folder(run_folder) / file_name({rank, attempt});
+  state_->path = folder / file_name({writer, attempt});
   state_->descriptor = ::open(state_->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
   if (state_->descriptor < 0) throw errno_error(errno, "create", state_->path.string());
 }
 
-EventLog::~EventLog() { ::close(state_->descriptor); }
+EventLog::~EventLog() {
+  if (state_->descriptor >= 0) ::close(state_->descriptor);
+}
 
 int64_t EventLog::dropped_count() const { return state_->dropped_count; }
 
@@ -162,31 +108,44 @@ void EventLog::write(Event& event) {
 
 int64_t next_attempt(const std::filesystem::path& run_folder) {
   int64_t next = 0;
-  for (const auto& [name, path] : log_files(run_folder)) next = std::max(next, name.attempt + 1);
+  for (const LogFile& file : log_files(run_folder)) {
+    if (is_of_rank(file.name.writer)) next = std::max(next, file.name.attempt + 1);
+  }
+  return next;
+}
+
+int64_t next_attempt(const std::filesystem::path& run_folder, const std::string& writer) {
+  int64_t next = 0;
+  for (const LogFile& file : log_files(run_folder)) {
+    if (file.name.writer == writer) next = std::max(next, file.name.attempt + 1);
+  }
   return next;
 }
 
 std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder) {
   const int64_t last = next_attempt(run_folder) - 1;
-  std::vector<Event> events;
-  for (const auto& [name, path] : log_files(run_folder)) {
-    if (name.attempt == last) read_file_into(events, path);
-  }
-  const auto end =
-      std::find_if(events.rbegin(), events.rend(), [](const Event& event) { return event.kind == "end"; });
-  return end == events.rend() ? std::nullopt : std::optional(*end);
+  std::optional<Event> end;
+  Follower follower(run_folder);
+  follower.read_all([&](const Event& event) {
+    if (event.attempt == last && event.kind == End::kind && is_of_rank(event.writer)) end = event;
+  });
+  return end;
 }
 
 std::vector<Event> read_events(const std::filesystem::path& run_folder) {
-  const auto files = log_files(run_folder);
-  if (files.empty()) {
+  if (log_files(run_folder).empty()) {
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" has no event log",
                 "name the --output folder of a run");
   }
   std::vector<Event> events;
-  for (const auto& [name, path] : files) read_file_into(events, path);
+  Follower follower(run_folder);
+  follower.read_all([&](const Event& event) { events.push_back(event); });
   const auto limits = replaced_from(events);
-  std::erase_if(events, [&](const Event& event) { return event.step >= limits.at(event.attempt); });
+  std::erase_if(events, [&](const Event& event) {
+    const auto limit = limits.find(event.attempt);
+    return is_of_rank(event.writer) && is_replaced_with_its_step(event.kind) && limit != limits.end() &&
+           event.step >= limit->second;
+  });
   std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tie(a.step, a.attempt, a.time, a.rank, a.sequence) <
            std::tie(b.step, b.attempt, b.time, b.rank, b.sequence);
@@ -194,4 +153,4 @@ std::vector<Event> read_events(const std::filesystem::path& run_folder) {
   return events;
 }
 
-}  // namespace lockstep::io
+}  // namespace lockstep::record

@@ -1,8 +1,8 @@
-#include "lockstep/io/difference.h"
+#include "lockstep/record/difference.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
 std::vector<Event> hashes(const std::vector<std::pair<int64_t, std::string>>& pairs) {
@@ -32,4 +32,4 @@ TEST(Difference, EqualRunsHaveNone) {
 }
 
 }  // namespace
-}  // namespace lockstep::io
+}  // namespace lockstep::record

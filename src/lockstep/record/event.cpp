@@ -1,11 +1,11 @@
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
 #include <cmath>
 #include <optional>
 
 #include "lockstep/base/error.h"
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
 void name_non_finite(Json& json) {
@@ -98,4 +98,4 @@ bool flag(const Event& event, std::string_view key) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
-}  // namespace lockstep::io
+}  // namespace lockstep::record

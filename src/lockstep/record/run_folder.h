@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep::io {
+namespace lockstep::record {
 
 /// The paths in a run folder. A value; it does not access files.
 struct RunPaths {
@@ -21,6 +21,9 @@ struct RunPaths {
   std::filesystem::path report() const { return folder / "report.html"; }
   std::filesystem::path tensorboard() const { return folder / "tensorboard"; }
   std::filesystem::path lock() const { return folder / "lock"; }
+  std::filesystem::path status() const { return folder / "status.json"; }
+  std::filesystem::path result() const { return folder / "result.json"; }
+  std::filesystem::path requests() const { return folder / "requests"; }
 };
 
 /// The one writer of a run folder. Holds RUN/lock until it is destroyed or its process ends, in any way. If
@@ -63,4 +66,4 @@ class RunFolder {
 /// are not allowed in a file name become "-".
 std::filesystem::path default_name(std::string_view name, const std::filesystem::path& parent = "runs");
 
-}  // namespace lockstep::io
+}  // namespace lockstep::record

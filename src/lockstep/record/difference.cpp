@@ -1,8 +1,8 @@
-#include "lockstep/io/difference.h"
+#include "lockstep/record/difference.h"
 
 #include <map>
 
-namespace lockstep::io {
+namespace lockstep::record {
 namespace {
 
 // If several ranks logged a hash, the lowest rank's is used.
@@ -40,4 +40,4 @@ int64_t common_hash_steps(const std::vector<Event>& events_a, const std::vector<
   return count;
 }
 
-}  // namespace lockstep::io
+}  // namespace lockstep::record

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/io/event.h"
+#include "lockstep/record/event.h"
 
-namespace lockstep::io {
+namespace lockstep::record {
 
 /// The first step after which two runs have different weights.
 struct Difference {
@@ -26,4 +26,4 @@ std::optional<Difference> first_difference(const std::vector<Event>& events_a,
 /// Number of steps that both runs hashed.
 int64_t common_hash_steps(const std::vector<Event>& events_a, const std::vector<Event>& events_b);
 
-}  // namespace lockstep::io
+}  // namespace lockstep::record

@@ -1,0 +1,55 @@
+// Reads what is added to a run's event logs, also while they are written by processes on other machines.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "lockstep/record/event.h"
+
+namespace lockstep::record {
+
+/// Each call of poll() gives the events that were added since the last one: those of one file in their order,
+/// and files by attempt. A line without its end is given when its end is there. It needs memory for one line,
+/// however large the logs are. One thread.
+class Follower {
+ public:
+  using Take = std::function<void(const Event&)>;
+
+  /// The folder may be empty, or not exist yet.
+  explicit Follower(std::filesystem::path run_folder) : run_folder_(std::move(run_folder)) {}
+
+  /// Returns the number of events. If a log was replaced (its run was removed and another one has its name),
+  /// restarts() grows, and the events of the new log follow from its beginning. Throws corrupt_data for a line
+  /// that is no event, with its file and place, and io if the folder or a log cannot be read; the next call
+  /// continues after that line. `take` may throw, and is then not given that event again.
+  int64_t poll(const Take& take);
+
+  /// The same for logs that nobody writes any more: also gives the last line of a log that has an event but no
+  /// end, and ignores any other last line.
+  int64_t read_all(const Take& take);
+
+  int64_t restarts() const { return restarts_; }
+
+ private:
+  struct Log {
+    int64_t offset = 0;        // of the first byte that was not given yet
+    int64_t lines = 0;
+    uint64_t file_number = 0;  // inode
+    std::string writer;
+  };
+  void begin_again_if_replaced(const std::filesystem::path& path, Log& log, int descriptor);
+  static void give_last_line(Log& log, const Take& take, std::string_view line, int64_t& count);
+  int64_t read_logs(const Take& take, bool with_last_lines);
+  static int64_t read(const std::filesystem::path& path, int descriptor, Log& log, const Take& take,
+                      std::string& held);
+
+  std::filesystem::path run_folder_;
+  std::map<std::pair<int64_t, std::string>, Log> logs_;  // by attempt and file name
+  int64_t restarts_ = 0;
+};
+
+}  // namespace lockstep::record

@@ -1,0 +1,88 @@
+#include "lockstep/record/process_identity.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::record {
+namespace {
+
+std::string link_text(const char* path) {
+  std::error_code code;
+  return std::filesystem::read_symlink(path, code).string();
+}
+
+struct ProcessLine {
+  char state = '?';
+  int64_t start = 0;
+};
+
+// Field 3 and field 22 of /proc/PID/stat (proc(5)). The name in field 2 may contain blanks and parentheses.
+std::optional<ProcessLine> process_line(int64_t process) {
+  const std::string line = first_line_of("/proc/" + std::to_string(process) + "/stat");
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  const std::vector<std::string> fields = split(line.substr(std::min(line.size(), name_end + 2)), ' ');
+  constexpr size_t kState = 0, kStart = 19;
+  if (fields.size() <= kStart || fields[kState].empty()) return std::nullopt;
+  return ProcessLine{fields[kState].front(), parse_number<int64_t>(fields[kStart]).value_or(0)};
+}
+
+}  // namespace
+
+ProcessIdentity this_process() {
+  const int64_t process = ::getpid();
+  const auto line = process_line(process);
+  return {.host = host_name(),
+          .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
+          .process_space = link_text("/proc/self/ns/pid"),
+          .process = process,
+          .process_start = line ? line->start : 0};
+}
+
+std::optional<bool> is_there(const ProcessIdentity& identity) {
+  const ProcessIdentity here = this_process();
+  if (identity.boot.empty() || identity.process_space.empty() || identity.process <= 0) return std::nullopt;
+  if (identity.boot != here.boot || identity.process_space != here.process_space) return std::nullopt;
+  const auto line = process_line(identity.process);
+  if (!line) {
+    if (here.process_start == 0) return std::nullopt;  // no /proc
+    return ::kill(static_cast<pid_t>(identity.process), 0) == 0 || errno == EPERM;
+  }
+  const bool is_dead = line->state == 'Z' || line->state == 'X';
+  return !is_dead && (identity.process_start == 0 || line->start == identity.process_start);
+}
+
+std::optional<int64_t> memory_kills_in(const std::string& file) {
+  std::ifstream lines(file);
+  std::string key;
+  int64_t value = 0;
+  while (lines >> key >> value) {
+    if (key == "oom_kill") return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<MemoryKills> memory_kills() {
+  std::ifstream lines("/proc/self/cgroup");  // cgroups(7): ID:CONTROLLERS:PATH
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() != 3) continue;
+    const bool is_v2 = parts[0] == "0" && parts[1].empty();
+    if (!is_v2 && parts[1] != "memory") continue;
+    const std::string folder = (is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") + parts[2];
+    const std::string file = folder + (is_v2 ? "/memory.events" : "/memory.oom_control");
+    if (const auto count = memory_kills_in(file)) return MemoryKills{file, *count};
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::record

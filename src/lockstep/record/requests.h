@@ -1,0 +1,65 @@
+// What others ask of a run: files in RUN/requests/, which the run reads between steps, answers in its log and
+// removes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "lockstep/base/describe.h"
+
+namespace lockstep::record {
+
+enum class RequestKind {
+  stop,        ///< end now with a checkpoint, as Ctrl-C does
+  finish,      ///< end after this step and write the weights
+  checkpoint,  ///< save a checkpoint after this step
+  report       ///< log every `every`-th step
+};
+constexpr std::array<const char*, 4> enum_names(RequestKind) {
+  return {"stop", "finish", "checkpoint", "report"};
+}
+
+struct Request {
+  RequestKind request = RequestKind::stop;
+  int64_t every = 1;
+  std::string from;
+  std::string id{};  ///< the file's name without its ending
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("request", self.request, "stop, finish, checkpoint or report");
+    field("every", self.every, "steps between two logged steps, for report", between(1, 1'000'000));
+    field("from", self.from, "who asks: user@host");
+    field("id", self.id, "");
+  };
+};
+
+/// Puts a request into the run's folder, and returns its id. Throws io if the caller may not write there.
+std::string make_request(const std::filesystem::path& run_folder, Request request);
+
+/// Whether the run has taken this request from its folder.
+bool is_taken(const std::filesystem::path& run_folder, const std::string& id);
+
+/// Looks for requests every tenth of a second, on a thread of its own.
+class RequestWatch {
+ public:
+  /// Called on the watch's thread with each request. Requests of users who own neither the folder nor this
+  /// process are refused: `refuse` is called with a reason instead. Requests that are there at the start were
+  /// meant for an earlier attempt, and are removed.
+  using Take = std::function<void(const Request&)>;
+  using Refuse = std::function<void(const std::string& reason)>;
+  RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse);
+
+ private:
+  void look();
+  void work(const std::stop_token& stop);
+
+  std::filesystem::path folder_;
+  Take take_;
+  Refuse refuse_;
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::record
