@@ -23,11 +23,15 @@ struct Settings {
   int64_t workers = 0;
   int64_t processes = 0;
   train::Precision precision = train::Precision::single;
+  std::string output{};
+  bool resume = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("folder", self.folder, "folder of images");
     field("epochs", self.epochs, "passes over the images", at_least(1));
     field("workers", self.workers, "threads; 0: one for each core", at_least(0));
     field("processes", self.processes, "processes, instead of threads", at_least(0));
+    field("output", self.output, "run folder; empty: runs/custom_loop-001 and so on");
+    field("resume", self.resume, "continue the run in it");
     field("precision", self.precision, "precision of the layers: 32-true, 64-true, bf16-mixed, fp16-mixed");
   };
 };
@@ -65,17 +69,26 @@ Trained train_by_hand(Worker& worker, const Settings& settings) {
                                    .epochs = settings.epochs,
                                    .output = {.type = train::number_type(settings.precision)},
                                    .shared = train::shared_images(worker)};
-  for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
-    const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
-      return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
-    });
-    const auto whole =
-        train::exchange(worker, own);  // loss, gradients and batch-norm statistics of the whole mini-batch
-    sgdm.step(
-        whole.gradients);  // fp16-mixed: no step where a gradient is not finite, as in PyTorch's GradScaler
-    if (batch.ends_epoch && worker.rank() == 0) worker.send(Progress{batch.cursor.epoch + 1, whole.loss});
-  }
-  return {train::accuracy(model, held_out, worker.comm()), held_out.size(), as_hex(model.hash())};
+  // The run folder gets events, curves and checkpoints; lockstep runs, stop, diff and report work on it.
+  const train::RunRecordOptions record{
+      .output = settings.output, .resume = settings.resume, .name = "custom_loop", .data = settings.folder};
+  double accuracy = 0;
+  train::record_run(worker, model, &sgdm, record, [&](train::RunRecord& run) {
+    for (const auto& batch : data::MiniBatchQueue(images, worker.share(), run.from_here(options))) {
+      const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+        return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+      });
+      // Loss, gradients and batch-norm statistics of the whole mini-batch.
+      const auto whole = train::exchange(worker, own);
+      // fp16-mixed: no step where a gradient is not finite, as in PyTorch's GradScaler.
+      sgdm.step(whole.gradients);
+      if (batch.ends_epoch && worker.rank() == 0) worker.send(Progress{batch.cursor.epoch + 1, whole.loss});
+      if (!run.step(batch, whole)) return;
+    }
+    accuracy = train::accuracy(model, held_out, worker.comm());
+    run.validation(accuracy);
+  });
+  return {accuracy, held_out.size(), as_hex(model.hash())};
 }
 
 constexpr auto train_task = task<train_by_hand>("train_by_hand");
@@ -84,7 +97,9 @@ void client(Session& session) {
   const auto& words = session.arguments();
   if (words.size() % 2 == 0) {
     throw Error(ErrorCode::invalid_option, "no folder of images was named",
-                "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N] [--precision 32-true]");
+                "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N] [--precision 32-true] "
+                "[--output RUN] "
+                "[--resume true]");
   }
   Settings settings{.folder = words.front()};
   for (size_t i = 1; i < words.size(); i += 2)

@@ -75,13 +75,21 @@ void client(Session& session) {
                                      .order = {.seed = 1},
                                      .epochs = settings.epochs,
                                      .shared = train::shared_images(worker)};
-    for (const auto& batch : data::MiniBatchQueue(images, worker.share(), options)) {
-      const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
-        return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
-      });
-      step(model, train::exchange(worker, own).gradients, start, settings);
-    }
-    const double accuracy = train::accuracy(model, held_out, worker.comm());
+    double accuracy = 0;
+    // The rule has no state of its own, so there is no updater to record.
+    train::record_run(
+        worker, model, nullptr, {.name = "transfer_head", .data = words[0]}, [&](train::RunRecord& run) {
+          for (const auto& batch : data::MiniBatchQueue(images, worker.share(), run.from_here(options))) {
+            const auto own = train::loss_and_gradients(model, batch, [&](const data::Shard& shard) {
+              return nn::cross_entropy_sum(model.forward(shard.input), shard.target);
+            });
+            const auto whole = train::exchange(worker, own);
+            step(model, whole.gradients, start, settings);
+            if (!run.step(batch, whole, settings.learning_rate)) return;
+          }
+          accuracy = train::accuracy(model, held_out, worker.comm());
+          run.validation(accuracy);
+        });
     if (worker.rank() != 0) return;
     std::printf("accuracy %.3f on %lld images held out; %lld of %lld learnables are of the new head \"%s\"\n",
                 accuracy, static_cast<long long>(held_out.size()), static_cast<long long>(of_head),

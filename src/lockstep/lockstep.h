@@ -11,6 +11,7 @@
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/custom/learnables.h"
+#include "lockstep/train/custom/run_record.h"
 #include "lockstep/train/custom/shard_sums.h"
 #include "lockstep/train/custom/validate.h"
 #include "lockstep/train/run/fit.h"

@@ -57,7 +57,7 @@ class ScalingBench {
     }
     const train::Plan plan = plan_first();
     const record::RunFolder output = options_.output.empty() ? record::RunFolder::create_numbered("scaling")
-                                                         : record::RunFolder::create(options_.output);
+                                                             : record::RunFolder::create(options_.output);
     output_ = output.paths().folder;
     for (const int64_t workers : asked_.workers) {
       if (!train_with(workers)) break;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/version.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
 #include "lockstep/cli/failure.h"
@@ -70,7 +71,7 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Ru
            const Verb*& verb) {
   const std::string first = arguments.empty() ? "--help" : arguments.front();
   if (first == "--version") {
-    console.print("lockstep " LOCKSTEP_VERSION "\n");
+    console.print("lockstep " + std::string(version()) + "\n");
     return 0;
   }
   if (first == "--help" || first == "-h" || (first == "help" && arguments.size() == 1)) {

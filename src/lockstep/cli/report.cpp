@@ -16,6 +16,7 @@
 #include "lockstep/data/web_image.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
 #include "lockstep/train/inference/held_out.h"
 #include "lockstep/train/inference/predict.h"
 #include "lockstep/view/report.h"
@@ -119,7 +120,7 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights +
                                                "\": for a run folder it must be last or best");
   const record::RunPaths paths{run_folder};
-  if (!std::filesystem::exists(paths.options()))
+  if (!record::holds_run(run_folder))
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
                 "name the --output folder of lockstep train");
   view::Report report;

@@ -1,3 +1,5 @@
+#include <csignal>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
@@ -60,11 +62,14 @@ int run_train(const Call& call, Console& console) {
   try {
     const train::Result result = train::fit(request, options);
     if (!is_first)
-      return result.reason == train::EndReason::stopped && signals.signal() != 0
-                 ? kSignalStatus + signals.signal()
+      return result.reason == train::EndReason::stopped
+                 ? kSignalStatus + (signals.signal() != 0 ? signals.signal() : SIGTERM)
                  : 0;
-    if (result.reason == train::EndReason::stopped && signals.signal() != 0)
-      return after_stop(result, call.words.front(), signals.signal(), console);
+    if (result.reason == train::EndReason::stopped) {
+      // A request to stop (lockstep stop) ends as the signal that asks for the same.
+      const int signal = signals.signal() != 0 ? signals.signal() : SIGTERM;
+      return after_stop(result, call.words.front(), signal, console);
+    }
     with_context(
         [&] { return "the run is complete: \"" + result.output.string() + "\""; },
         [&] {

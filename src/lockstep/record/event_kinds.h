@@ -19,13 +19,13 @@ inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 struct PlanOfRun {
   static constexpr const char* kind = "plan";
   static constexpr const char* when = "at the start of an attempt";
-  std::string network;
-  std::string folder;
-  std::string output;
+  std::string network{};
+  std::string folder{};
+  std::string output{};
   int64_t steps_per_epoch = 0;
   int64_t max_epochs = 0;
   int64_t total_steps = 0;
-  std::vector<std::string> classes;
+  std::vector<std::string> classes{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.network, "name of the network");
     field("folder", self.folder, "the training data");
@@ -41,23 +41,21 @@ struct PlanOfRun {
 struct Environment {
   static constexpr const char* kind = "environment";
   static constexpr const char* when = "at the start of an attempt";
-  std::vector<std::string> arguments;
-  std::string version;
-  std::string build;
-  std::string libtorch;
-  std::string host;
+  std::vector<std::string> arguments{};
+  std::string version{};
+  std::string build{};
+  std::string host{};
   int64_t process = 0;
-  std::string working_folder;
-  std::string data;
+  std::string working_folder{};
+  std::string data{};
   int64_t cores = 0;
-  std::vector<std::string> gpus;
+  std::vector<std::string> gpus{};
   int64_t ranks = 1;
   int64_t workers = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("arguments", self.arguments, "the command line");
     field("version", self.version, "of the program");
-    field("build", self.build, "fingerprint of the build");
-    field("libtorch", self.libtorch, "its version");
+    field("build", self.build, "fingerprint of the arithmetic: instruction set, libraries, compiler");
     field("host", self.host, "the machine of rank 0");
     field("process", self.process, "process id of rank 0");
     field("working_folder", self.working_folder, "in which relative paths of the command line begin");
@@ -72,23 +70,27 @@ struct Environment {
 struct Message {
   static constexpr const char* kind = "message";
   static constexpr const char* when = "something that the user should know";
-  std::string text;
+  std::string text{};
   std::string level = "info";
-  std::optional<int64_t> pieces;
-  std::optional<int64_t> skipped_steps;
-  std::optional<double> loss_scale;
+  std::optional<int64_t> pieces{};
+  std::optional<int64_t> skipped_steps{};
+  std::optional<double> loss_scale{};
+  std::optional<double> seconds{};
+  std::optional<int64_t> computed{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("text", self.text, "");
     field("level", self.level, "`info` or `warning`");
     field("pieces", self.pieces, "if memory ran out: parts that each shard is computed in from then on");
     field("skipped_steps", self.skipped_steps, "if fp16-mixed skipped a step: their number so far");
     field("loss_scale", self.loss_scale, "and the factor of the loss from then on");
+    field("seconds", self.seconds, "after features were computed: the time it took");
+    field("computed", self.computed, "and the number of images that were not found in a cache");
   };
 };
 
 struct SkippedFile {
-  std::string file;
-  std::string reason;
+  std::string file{};
+  std::string reason{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("file", self.file, "");
     field("reason", self.reason, "");
@@ -98,7 +100,7 @@ struct SkippedFile {
 struct Skipped {
   static constexpr const char* kind = "skipped";
   static constexpr const char* when = "at the start, with `--on-bad-sample skip`, if there are any";
-  std::vector<SkippedFile> files;
+  std::vector<SkippedFile> files{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("files", self.files, "each with `file` and `reason`");
   };
@@ -107,8 +109,8 @@ struct Skipped {
 struct Shards {
   static constexpr const char* kind = "shards";
   static constexpr const char* when = "before the first step";
-  std::vector<int64_t> owners;
-  std::vector<int64_t> threads;
+  std::vector<int64_t> owners{};
+  std::vector<int64_t> threads{};
   int64_t buckets = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("owners", self.owners, "the worker that each shard is first given to");
@@ -159,7 +161,7 @@ struct Step {
   double hidden_exchange_seconds = 0;
   double update_seconds = 0;
   double checkpoint_seconds = 0;
-  std::vector<int64_t> shard_workers;
+  std::vector<int64_t> shard_workers{};
   int64_t page_faults = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("loss", self.loss, "of this mini-batch");
@@ -187,8 +189,9 @@ struct Step {
 
 struct Average {
   static constexpr const char* kind = "average";
-  static constexpr const char* when = "after an average, as often as steps are logged; after every average "
-                                      "with `--report-score-after-averaging`";
+  static constexpr const char* when =
+      "after an average, as often as steps are logged; after every average "
+      "with `--report-score-after-averaging`";
   double score = kNone;
   double seconds = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -217,14 +220,14 @@ struct Validation {
 struct Hash {
   static constexpr const char* kind = "hash";
   static constexpr const char* when = "every `--hash-every` steps, and after the last step";
-  std::string weights;
+  std::string weights{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("weights", self.weights, "16 hexadecimal digits (XXH3) over all weights and statistics");
   };
 };
 
 struct Saved {
-  std::string path;
+  std::string path{};
   double seconds = 0;
   bool best = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -247,17 +250,17 @@ struct SavedBest : Saved {
 struct Stopping {
   static constexpr const char* kind = "stopping";
   static constexpr const char* when = "when a stop was requested";
-  std::string text;
+  std::string text{};
   static constexpr auto describe = [](auto& self, auto&& field) { field("text", self.text, ""); };
 };
 
 struct Answer {
   static constexpr const char* kind = "request";
   static constexpr const char* when = "when a request was answered";
-  std::string request;
-  std::string id;
-  std::string from;
-  std::string answer;
+  std::string request{};
+  std::string id{};
+  std::string from{};
+  std::string answer{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("request", self.request, "`stop`, `finish`, `checkpoint` or `report`");
     field("id", self.id, "name of its file");
@@ -269,12 +272,12 @@ struct Answer {
 struct Failed {
   static constexpr const char* kind = "failed";
   static constexpr const char* when = "when an attempt ends with an error";
-  std::string error;
-  std::vector<std::string> context;
-  std::string hint;
-  std::string code;
+  std::string error{};
+  std::vector<std::string> context{};
+  std::string hint{};
+  std::string code{};
   int64_t rank = 0;
-  std::string host;
+  std::string host{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("error", self.error, "the message");
     field("context", self.context, "what was being done, innermost first");
@@ -288,24 +291,25 @@ struct Failed {
 struct End {
   static constexpr const char* kind = "end";
   static constexpr const char* when = "at the end of an attempt that was not killed and has not failed";
-  std::string reason;
+  std::string reason{};
   double seconds = 0;
   int64_t best_step = 0;
-  std::optional<double> accuracy;
-  std::optional<double> loss;
-  std::optional<double> best_accuracy;
-  std::optional<double> test_accuracy;
-  std::optional<double> test_loss;
-  std::optional<int64_t> skipped_steps;
-  std::optional<double> loss_scale;
-  std::optional<std::string> weights_path;
-  std::optional<double> images_per_second;
-  std::optional<int64_t> skipped_checkpoints;
-  std::optional<int64_t> peak_memory_bytes;
+  std::optional<double> accuracy{};
+  std::optional<double> loss{};
+  std::optional<double> best_accuracy{};
+  std::optional<double> test_accuracy{};
+  std::optional<double> test_loss{};
+  std::optional<int64_t> skipped_steps{};
+  std::optional<double> loss_scale{};
+  std::optional<std::string> weights_path{};
+  std::optional<double> images_per_second{};
+  std::optional<int64_t> skipped_checkpoints{};
+  std::optional<int64_t> peak_memory_bytes{};
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("reason", self.reason,
-          "`finished`, `patience`, `max-time`, `observer`, `request`, or `stopped`, after which the run can go "
-          "on");
+    field(
+        "reason", self.reason,
+        "`finished`, `patience`, `max-time`, `observer`, `request`, or `stopped`, after which the run can go "
+        "on");
     field("seconds", self.seconds, "of training, all attempts");
     field("best_step", self.best_step, "");
     field("accuracy", self.accuracy, "with held-out data, as the next two");

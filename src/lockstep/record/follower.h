@@ -23,20 +23,20 @@ class Follower {
   explicit Follower(std::filesystem::path run_folder) : run_folder_(std::move(run_folder)) {}
 
   /// Returns the number of events. If a log was replaced (its run was removed and another one has its name),
-  /// restarts() grows, and the events of the new log follow from its beginning. Throws corrupt_data for a line
-  /// that is no event, with its file and place, and io if the folder or a log cannot be read; the next call
-  /// continues after that line. `take` may throw, and is then not given that event again.
+  /// restarts() grows, and the events of the new log follow from its beginning. Throws corrupt_data for a
+  /// line that is no event, with its file and place, and io if the folder or a log cannot be read; the next
+  /// call continues after that line. `take` may throw, and is then not given that event again.
   int64_t poll(const Take& take);
 
-  /// The same for logs that nobody writes any more: also gives the last line of a log that has an event but no
-  /// end, and ignores any other last line.
+  /// The same for logs that nobody writes any more: also gives the last line of a log that has an event but
+  /// no end, and ignores any other last line.
   int64_t read_all(const Take& take);
 
   int64_t restarts() const { return restarts_; }
 
  private:
   struct Log {
-    int64_t offset = 0;        // of the first byte that was not given yet
+    int64_t offset = 0;  // of the first byte that was not given yet
     int64_t lines = 0;
     uint64_t file_number = 0;  // inode
     std::string writer;

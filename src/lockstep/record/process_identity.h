@@ -11,11 +11,11 @@ namespace lockstep::record {
 
 /// A process, told apart from later ones with its number.
 struct ProcessIdentity {
-  std::string host;
-  std::string boot;             ///< the kernel's id of this start of the machine; empty: not known
-  std::string process_space;    ///< the namespace in which `process` counts; empty: not known
+  std::string host{};
+  std::string boot{};           ///< the kernel's id of this start of the machine; empty: not known
+  std::string process_space{};  ///< the namespace in which `process` counts; empty: not known
   int64_t process = 0;
-  int64_t process_start = 0;    ///< ticks from the machine's start to the process's; 0: not known
+  int64_t process_start = 0;  ///< ticks from the machine's start to the process's; 0: not known
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("host", self.host, "name of the machine");
     field("boot", self.boot, "the kernel's id of this start of the machine");
@@ -34,7 +34,7 @@ std::optional<bool> is_there(const ProcessIdentity& identity);
 /// Processes of the calling process's memory cgroup that the kernel has killed because memory ran out
 /// (memory.events of cgroup v2, memory.oom_control of v1). Nothing without such a cgroup.
 struct MemoryKills {
-  std::string file;
+  std::string file{};
   int64_t count = 0;
 };
 std::optional<MemoryKills> memory_kills();

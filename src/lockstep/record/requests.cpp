@@ -54,7 +54,8 @@ void remove_file(const std::filesystem::path& file) {
 
 // The one who may write the run may ask for something.
 bool is_trusted(int descriptor, const std::filesystem::path& folder) {
-  struct stat file {}, run {};
+  struct stat file {
+  }, run{};
   if (::fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode)) return false;
   if (file.st_uid == ::geteuid() || file.st_uid == 0) return true;
   return ::stat(folder.c_str(), &run) == 0 && file.st_uid == run.st_uid;

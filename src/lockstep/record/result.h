@@ -11,19 +11,19 @@
 namespace lockstep::record {
 
 struct Result {
-  std::string reason;
+  std::string reason{};
   int64_t steps = 0;
   int64_t epochs = 0;
   double seconds = 0;
-  std::optional<double> images_per_second;
-  std::optional<double> accuracy;
-  std::optional<double> loss;
-  std::optional<double> best_accuracy;
-  std::optional<int64_t> best_step;
-  std::optional<double> test_accuracy;
-  std::optional<double> test_loss;
-  std::string weights;
-  std::string weights_hash;
+  std::optional<double> images_per_second{};
+  std::optional<double> accuracy{};
+  std::optional<double> loss{};
+  std::optional<double> best_accuracy{};
+  std::optional<int64_t> best_step{};
+  std::optional<double> test_accuracy{};
+  std::optional<double> test_loss{};
+  std::string weights{};
+  std::string weights_hash{};
   double started = 0;
   double ended = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {

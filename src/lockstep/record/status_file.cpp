@@ -7,6 +7,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 
@@ -16,10 +17,6 @@ namespace {
 constexpr size_t kBytes = 4096;  // a page: small enough to be written and read in one piece
 constexpr size_t kMostText = 600;
 constexpr auto kBeatInterval = std::chrono::seconds(3);
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 std::string shortened(std::string text) {
   if (text.size() > kMostText) text = text.substr(0, kMostText) + " ...";
@@ -42,7 +39,8 @@ std::optional<Status> parse_block(std::string_view block) {
   const std::string_view json = block.substr(0, end);
   const std::string hash = as_hex(hash_of(json));
   const std::string_view rest = block.substr(end + 1);
-  const bool has_hash = rest.find_first_not_of(" \n") != std::string_view::npos;  // other programs may leave it out
+  const bool has_hash =
+      rest.find_first_not_of(" \n") != std::string_view::npos;  // other programs may leave it out
   if (has_hash && !rest.starts_with(hash)) return std::nullopt;
   try {
     Status status;

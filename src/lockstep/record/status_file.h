@@ -1,5 +1,5 @@
-// RUN/status.json: what the process that writes a run says of it, every few seconds. The file has one size from
-// the start and is written in place, so that the last word can be said when the disk is full.
+// RUN/status.json: what the process that writes a run says of it, every few seconds. The file has one size
+// from the start and is written in place, so that the last word can be said when the disk is full.
 #pragma once
 
 #include <array>
@@ -32,17 +32,17 @@ constexpr bool is_final(RunState state) {
 /// The content of the file.
 struct Status {
   RunState state = RunState::running;
-  std::string reason;        ///< why it ended, stopped or failed, or what it waits for
-  std::string hint;
+  std::string reason{};  ///< why it ended, stopped or failed, or what it waits for
+  std::string hint{};
   int64_t attempt = 0;
   int64_t step = 0;
   int64_t epoch = 0;
-  int64_t total_steps = 0;   ///< 0: not known
-  double started = 0;        ///< of this attempt, seconds since 1970
-  double written = 0;        ///< by the writer's clock
-  ProcessIdentity writer;
-  std::string memory_kills_file;  ///< where the kernel counts what it killed in the writer's cgroup
-  int64_t memory_kills = 0;       ///< when the attempt began
+  int64_t total_steps = 0;  ///< 0: not known
+  double started = 0;       ///< of this attempt, seconds since 1970
+  double written = 0;       ///< by the writer's clock
+  ProcessIdentity writer{};
+  std::string memory_kills_file{};  ///< where the kernel counts what it killed in the writer's cgroup
+  int64_t memory_kills = 0;         ///< when the attempt began
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("state", self.state, "queued, running, stopping, stopped, ended or failed");
     field("reason", self.reason, "why it ended, stopped or failed");
@@ -59,8 +59,8 @@ struct Status {
   };
 };
 
-/// Writes the file when something changes and every three seconds, on a thread of its own. Any thread may call
-/// its functions. What cannot be written is dropped: the event log reports a bad disk.
+/// Writes the file when something changes and every three seconds, on a thread of its own. Any thread may
+/// call its functions. What cannot be written is dropped: the event log reports a bad disk.
 class StatusWriter {
  public:
   /// Reserves the file's space. `status` is completed with the writer and the times.

@@ -218,7 +218,8 @@ class Progress final : public View {
     print_block(draw_curves(history_, size.columns - 1,
                             size.columns > 2 * 34 ? kPlotHeight : 2 * kPlotHeight - 4, terminal_.colour()));
     if (options_.timing) print_block(timing_.table(event, size.columns, terminal_.colour()));
-    if (const std::string why = why_it_ended(record::text(event, "reason")); !why.empty()) print(why, Tint::dim);
+    if (const std::string why = why_it_ended(record::text(event, "reason")); !why.empty())
+      print(why, Tint::dim);
     if (const std::string path = record::text(event, "weights_path"); !path.empty())
       print("model saved in " + printable(path), Tint::dim);
     terminal_.print(last_line(event));

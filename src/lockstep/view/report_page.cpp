@@ -60,7 +60,8 @@ std::string head_figures(const Report& report, const History& history) {
   const record::Event* end = last_of(report.events, "end");
   const record::Event& said = end == nullptr ? none : *end;
   const double accuracy = record::number(said, "accuracy"), best = record::number(said, "best_accuracy"),
-               test = record::number(said, "test_accuracy"), speed = record::number(said, "images_per_second");
+               test = record::number(said, "test_accuracy"),
+               speed = record::number(said, "images_per_second");
   const double seconds = record::number(said, "seconds");
   std::string text;
   if (report.judged)

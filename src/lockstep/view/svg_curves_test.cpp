@@ -75,7 +75,8 @@ TEST_F(SvgTest, IsWellFormedAndNamesWhatItShows) {
 
 TEST_F(SvgTest, OddRunsAreDrawnToo) {
   EXPECT_EQ(xml_fault(draw({synthetic_events().front()})), "");
-  std::vector<record::Event> events = synthetic_events({.epochs = 1, .steps_per_epoch = 1, .validate = false});
+  std::vector<record::Event> events =
+      synthetic_events({.epochs = 1, .steps_per_epoch = 1, .validate = false});
   events[0].values["network"] = "a<b>&\"c\".json";
   EXPECT_EQ(xml_fault(draw(events)), "");
   for (record::Event& event : events) {

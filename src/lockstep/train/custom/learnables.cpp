@@ -253,6 +253,18 @@ void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double lea
   }
 }
 
+nn::NamedTensors LearnableUpdater::state() const {
+  nn::NamedTensors tensors;
+  for (size_t i = 0; i < first_.size(); ++i) tensors.emplace_back(std::to_string(i) + ".first", first_[i]);
+  for (size_t i = 0; i < second_.size(); ++i) tensors.emplace_back(std::to_string(i) + ".second", second_[i]);
+  return tensors;
+}
+
+void LearnableUpdater::set_counts(int64_t steps, int64_t skipped) {
+  steps_ = steps;
+  skipped_ = skipped;
+}
+
 Sgdm::Sgdm(std::vector<at::Tensor> parameters, const SgdmOptions& options, std::vector<double> factors)
     : LearnableUpdater(std::move(parameters), std::move(factors), rule_of(options)) {}
 

@@ -108,6 +108,15 @@ class LearnableUpdater {
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
   /// The number of calls of step(), also of those without gradients. Use it for a schedule.
   int64_t steps() const { return steps_; }
+  /// The calls of step() without gradients.
+  int64_t skipped() const { return skipped_; }
+  /// That of the options.
+  double learning_rate() const { return rule_.learning_rate; }
+
+  /// The optimizer's tensors by name, its own: for a checkpoint, with steps() and skipped().
+  nn::NamedTensors state() const;
+  /// Continues the count of a checkpoint.
+  void set_counts(int64_t steps, int64_t skipped);
 
  protected:
   LearnableUpdater(std::vector<at::Tensor> parameters, std::vector<double> factors, device::UpdateRule rule);

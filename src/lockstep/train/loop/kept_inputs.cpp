@@ -76,9 +76,9 @@ void KeptInputs::load_images(Worker& worker) {
                    }
                  });
     const double seconds = seconds_since(start);
-    reports_.message(with_commas(count) + " images brought to the GPU in " + fixed(seconds, 1) + " s; " +
-                         as_bytes(bytes) + " there",
-                     "info", {{"seconds", seconds}});
+    reports_.say(record::Message{.text = with_commas(count) + " images brought to the GPU in " +
+                                         fixed(seconds, 1) + " s; " + as_bytes(bytes) + " there",
+                                 .seconds = seconds});
   }
   group_.barrier();
 }
@@ -117,10 +117,10 @@ const ResidentImages* KeptInputs::resident_of(const data::ImageSet& images) cons
 void KeptInputs::report_progress(int64_t done, double seconds) {
   int64_t all = 0;
   for (const Features& features : features_) all += features.images().size();
-  reports_.say("features", {{"done", done},
-                            {"all", all},
-                            {"seconds_left", seconds * static_cast<double>(all - done) /
-                                                 static_cast<double>(std::max<int64_t>(1, done))}});
+  reports_.say(record::Features{.done = done,
+                                .all = all,
+                                .seconds_left = seconds * static_cast<double>(all - done) /
+                                                static_cast<double>(std::max<int64_t>(1, done))});
 }
 
 void KeptInputs::report_features(double seconds) {
@@ -140,7 +140,7 @@ void KeptInputs::report_features(double seconds) {
                                                ", read in " + took + "; " + as_bytes(bytes)
                                          : "frozen layers computed once for " + images + " in " + took +
                                                "; " + as_bytes(bytes) + " kept" + where + found;
-  reports_.message(text, "info", {{"seconds", seconds}, {"computed", computed}});
+  reports_.say(record::Message{.text = text, .seconds = seconds, .computed = computed});
 }
 
 void KeptInputs::report_cache_failure() {

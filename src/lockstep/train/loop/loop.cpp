@@ -242,7 +242,8 @@ bool Training::agree() {
     AutocastScope::forget_casts();
     device::give_freed_memory_back();  // for oneDNN, which does not use the allocator's memory
   }
-  return move != NextMove::update;
+  if (move == NextMove::update_and_save) saver_.note_request();
+  return move != NextMove::update && move != NextMove::update_and_save;
 }
 
 bool Training::computes_again(Worker& worker) {
@@ -279,11 +280,11 @@ void Training::validate(Worker& worker) {
   const double seconds = seconds_since(start);
   const bool best = note_validation(state_, result);
   saver_.note_validation(best);
-  reports_.say("validation", {{"loss", result.loss},
-                              {"accuracy", result.accuracy},
-                              {"samples", result.count},
-                              {"best", best},
-                              {"images_per_second", static_cast<double>(result.count) / seconds}});
+  reports_.say(record::Validation{.loss = result.loss,
+                                  .accuracy = result.accuracy,
+                                  .samples = result.count,
+                                  .best = best,
+                                  .images_per_second = static_cast<double>(result.count) / seconds});
   if (patience_is_over()) end_.end_with(EndReason::patience);
 }
 
@@ -295,9 +296,9 @@ void Training::test(Worker& worker) {
 }
 
 void Training::report_start() {
-  reports_.say(
-      "shards",
-      {{"owners", step_shards_.owners()}, {"threads", thread_ids_}, {"buckets", update_->bucket_count()}});
+  reports_.say(record::Shards{.owners = step_shards_.owners(),
+                              .threads = thread_ids_,
+                              .buckets = static_cast<int64_t>(update_->bucket_count())});
 }
 
 void Training::report_step(const Worker& worker, const Score& score, const LossScale& scale) {

@@ -37,8 +37,4 @@ void Reporter::work() {
   for (const auto& view : views_) guarded([&] { view->finish(); });
 }
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace lockstep::train

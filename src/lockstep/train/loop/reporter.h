@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/bounded_queue.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/record/event.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/view/views.h"
@@ -36,8 +37,5 @@ class Reporter {
   std::exception_ptr error_;
   std::jthread thread_;
 };
-
-/// Seconds since 1970, with fractions.
-double now_seconds();
 
 }  // namespace lockstep::train

@@ -26,12 +26,19 @@ void RunEnd::end_if_time_is_over() {
 
 // Other threads may come with a reason of their own at any time; it waits for the next agreement.
 NextMove RunEnd::agree() {
-  constexpr int kUpdate = 0, kComputeAgain = 1, kEnd = 2;
+  constexpr int kUpdate = 0, kUpdateAndSave = 1, kComputeAgain = 2, kEnd = 3;
   const std::lock_guard lock(reason_mutex_);
-  const int own = ended_ ? kEnd + static_cast<int>(reason_) : out_of_memory_ ? kComputeAgain : kUpdate;
+  const int own = ended_              ? kEnd + static_cast<int>(reason_)
+                  : out_of_memory_    ? kComputeAgain
+                  : checkpoint_asked_ ? kUpdateAndSave
+                                      : kUpdate;
   const auto agreed = static_cast<int>(setup_.comm.all_reduce(own, comm::Reduction::max));
   computes_again_ = agreed == kComputeAgain;
   out_of_memory_ = false;
+  if (agreed == kUpdateAndSave) {
+    checkpoint_asked_ = false;
+    return NextMove::update_and_save;
+  }
   if (agreed < kEnd) return computes_again_ ? NextMove::compute_again : NextMove::update;
   reason_ = static_cast<EndReason>(agreed - kEnd);
   ended_ = true;

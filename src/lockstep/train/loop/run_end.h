@@ -12,9 +12,10 @@ namespace lockstep::train {
 
 /// What the ranks agree on after the shards of a step.
 enum class NextMove {
-  update,         ///< the step counts
-  compute_again,  ///< memory ran out: the step is computed again, its shards in smaller pieces
-  end             ///< the step is dropped, and the run ends
+  update,           ///< the step counts
+  update_and_save,  ///< the step counts, and a checkpoint was asked for
+  compute_again,    ///< memory ran out: the step is computed again, its shards in smaller pieces
+  end               ///< the step is dropped, and the run ends
 };
 
 /// Shared by the workers of a process. A worker that has a reason to end or to compute again says so before a
@@ -34,6 +35,8 @@ class RunEnd {
   /// to the resume.
   void end_with(EndReason reason);
   void end_if_time_is_over();
+  /// A checkpoint is to be saved after a step.
+  void ask_for_checkpoint() { checkpoint_asked_ = true; }
   /// The step under way is to be computed again.
   void run_out_of_memory() { out_of_memory_ = true; }
   /// Whether some worker of this process has given up the step under way.
@@ -42,7 +45,8 @@ class RunEnd {
   // In a barrier. One thread of each rank.
 
   /// What all ranks do next. If the ranks differ, an end counts more than computing again, and computing
-  /// again more than an update. Of several reasons to end, the last in the order of EndReason counts: a stop.
+  /// again more than an update. A checkpoint that was asked for then waits for the next agreement. Of several
+  /// reasons to end, the last in the order of EndReason counts: a stop.
   NextMove agree();
   /// The stream of training data has nothing after step `step`.
   void end_after(int64_t step) { last_step_ = step; }
@@ -64,6 +68,7 @@ class RunEnd {
   double started_ = 0;  // seconds since 1970, earlier attempts' time before it
   std::atomic<bool> ended_{false};
   std::atomic<bool> out_of_memory_{false};
+  std::atomic<bool> checkpoint_asked_{false};
   bool computes_again_ = false;
   std::mutex reason_mutex_;
   EndReason reason_ = EndReason::finished;

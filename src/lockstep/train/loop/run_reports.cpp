@@ -1,6 +1,7 @@
 #include "lockstep/train/loop/run_reports.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "lockstep/base/text.h"
@@ -11,50 +12,56 @@ namespace {
 
 // The first ten steps, then about fifty an epoch, and every tenth if the length of an epoch is not known (0).
 // A pure function of the step, so that the logs of two runs can be compared.
-bool is_logged(int64_t step, int64_t steps_per_epoch) {
+bool is_logged_step(int64_t step, int64_t steps_per_epoch) {
   return step <= 10 || step % (steps_per_epoch == 0 ? 10 : std::max<int64_t>(1, steps_per_epoch / 50)) == 0;
 }
 
 }  // namespace
 
+void LossRange::add(double loss, int64_t step) {
+  const bool first = largest_step == 0;
+  if (first || std::isnan(loss) || loss > largest) {
+    if (first || !std::isnan(largest)) {
+      largest = loss;
+      largest_step = step;
+    }
+  }
+  if (first || loss < least || std::isnan(least)) {
+    least = loss;
+    least_step = step;
+  }
+}
+
 RunReports::RunReports(const TrainingSetup& setup, const RunState& state, const Schedule& schedule,
                        RunEnd& end)
     : setup_(setup), state_(state), schedule_(schedule), end_(end) {}
 
-void RunReports::say(const char* kind, Json values) { say(kind, std::move(values), Log::write); }
-
-void RunReports::say(const char* kind, Json values, Log log) {
-  record::Event event;
+void RunReports::say(record::Event event, Log log) {
   event.step = state_.step;
   event.epoch = epochs_begun();
-  event.kind = kind;
-  event.values = std::move(values);
   const bool refused = setup_.observer && setup_.observer(event) == record::Control::stop;
   if (refused || setup_.enough.stop_requested()) end_.end_with(EndReason::observer);
   if (log == Log::write && setup_.say) setup_.say(std::move(event));
 }
 
-void RunReports::message(const std::string& text, const char* level, Json more) {
-  Json values{{"text", text}, {"level", level}};
-  if (!more.empty()) values.update(more);
-  say("message", std::move(values));
-}
-
 void RunReports::smaller_pieces() {
   const std::string pieces = std::to_string(state_.pieces), step = std::to_string(state_.step + 1);
-  message("memory ran out in step " + step + ", so it is computed again, and from here on each shard in " +
-              pieces + " pieces, as with --accumulate " + pieces,
-          "warning", {{"pieces", state_.pieces}});
+  say(record::Message{.text = "memory ran out in step " + step +
+                              ", so it is computed again, and from here on each shard in " + pieces +
+                              " pieces, as with --accumulate " + pieces,
+                      .level = "warning",
+                      .pieces = state_.pieces});
 }
 
 void RunReports::skipped_step(double factor) {
   const auto shown = [](double number) {
     return number >= 1 ? with_commas(static_cast<int64_t>(number)) : shortest(number);
   };
-  message("step " + std::to_string(state_.step) +
-              " was skipped: its gradients are not finite with a loss scaled by " + shown(factor) +
-              "; from here on by " + shown(state_.loss_scale),
-          "info", {{"skipped_steps", state_.skipped_steps}, {"loss_scale", state_.loss_scale}});
+  say(record::Message{.text = "step " + std::to_string(state_.step) +
+                              " was skipped: its gradients are not finite with a loss scaled by " +
+                              shown(factor) + "; from here on by " + shown(state_.loss_scale),
+                      .skipped_steps = state_.skipped_steps,
+                      .loss_scale = state_.loss_scale});
 }
 
 // NaN where the number of steps is not known. rate: images per second of the last steps.
@@ -67,38 +74,45 @@ double RunReports::seconds_left(double rate) const {
 
 void RunReports::step(const StepTimes& times, const Score& score, const std::vector<int64_t>& shard_workers) {
   if (steps_here_++ == 0) {
-    say("first_step", {{"seconds", now_seconds() - setup_.began}});
+    say(record::FirstStep{.seconds = now_seconds() - setup_.began});
   } else {
     timed_seconds_ += times.whole;
     timed_images_ += score.count;
   }
   unlogged_seconds_ += times.whole;
   unlogged_images_ += score.count;
-  const bool logs = is_logged(state_.step, setup_.plan.length.steps_per_epoch);
+  unlogged_losses_.add(score.loss, state_.step);
+  const bool logs = is_logged();
   if (logs || setup_.observer) {
     const double rate = static_cast<double>(unlogged_images_) / unlogged_seconds_;
-    say("step",
-        {{"loss", score.loss},
-         {"accuracy", score.accuracy},
-         {"learning_rate", schedule_.at(state_.step - 1)},
-         {"samples", score.count},
-         {"images_per_second", rate},
-         {"seconds_left", seconds_left(rate)},
-         {"queue_seconds", times.queue},
-         {"forward_seconds", times.forward},
-         {"backward_seconds", times.backward},
-         {"exchange_seconds", times.exchange},
-         {"hidden_exchange_seconds", times.hidden_exchange},
-         {"update_seconds", times.update},
-         {"checkpoint_seconds", checkpoint_seconds_},
-         {"shard_workers", shard_workers},
-         {"page_faults", device::page_faults() - page_faults_}},
-        logs ? Log::write : Log::skip);
+    const record::Step values{.loss = score.loss,
+                              .accuracy = score.accuracy,
+                              .least_loss = unlogged_losses_.least,
+                              .least_loss_step = unlogged_losses_.least_step,
+                              .largest_loss = unlogged_losses_.largest,
+                              .largest_loss_step = unlogged_losses_.largest_step,
+                              .learning_rate = schedule_.at(state_.step - 1),
+                              .samples = score.count,
+                              .images_per_second = rate,
+                              .seconds_left = seconds_left(rate),
+                              .queue_seconds = times.queue,
+                              .forward_seconds = times.forward,
+                              .backward_seconds = times.backward,
+                              .exchange_seconds = times.exchange,
+                              .hidden_exchange_seconds = times.hidden_exchange,
+                              .update_seconds = times.update,
+                              .checkpoint_seconds = checkpoint_seconds_,
+                              .shard_workers = shard_workers,
+                              .page_faults = device::page_faults() - page_faults_};
+    say(record::event_of(values), logs ? Log::write : Log::skip);
   }
   if (logs) {
     unlogged_seconds_ = checkpoint_seconds_ = 0;
     unlogged_images_ = 0;
+    unlogged_losses_ = {};
   }
+  if (setup_.wishes != nullptr && setup_.wishes->finish) end_.end_with(EndReason::request);
+  if (setup_.wishes != nullptr && setup_.wishes->checkpoint.exchange(false)) end_.ask_for_checkpoint();
   end_.end_if_time_is_over();
   if (setup_.enough.stop_requested()) end_.end_with(EndReason::observer);
   page_faults_ = device::page_faults();
@@ -110,9 +124,16 @@ void RunReports::average(double seconds, const Score& score) {
   const int64_t each = setup_.plan.length.steps_per_epoch;
   const bool logs =
       setup_.plan.record.report_averages ||
-      is_logged(state_.step / frequency, each == 0 ? 0 : std::max<int64_t>(1, each / frequency));
+      is_logged_step(state_.step / frequency, each == 0 ? 0 : std::max<int64_t>(1, each / frequency));
   if (logs || setup_.observer)
-    say("average", {{"score", score.loss}, {"seconds", seconds}}, logs ? Log::write : Log::skip);
+    say(record::event_of(record::Average{.score = score.loss, .seconds = seconds}),
+        logs ? Log::write : Log::skip);
+}
+
+bool RunReports::is_logged() const {
+  const int64_t asked = setup_.wishes == nullptr ? 0 : setup_.wishes->log_every.load();
+  return is_logged_step(state_.step, setup_.plan.length.steps_per_epoch) ||
+         (asked > 0 && state_.step % asked == 0);
 }
 
 double RunReports::images_per_second() const {

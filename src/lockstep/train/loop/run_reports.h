@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/json.h"
+#include "lockstep/record/event_kinds.h"
 #include "lockstep/train/loop/run_end.h"
 #include "lockstep/train/loop/score.h"
 #include "lockstep/train/loop/training_setup.h"
@@ -24,6 +24,15 @@ struct StepTimes {
   double whole = 0;
 };
 
+/// The least and the largest loss of some steps. A NaN is the largest.
+struct LossRange {
+  double least = record::kNone;
+  double largest = record::kNone;
+  int64_t least_step = 0;
+  int64_t largest_step = 0;  ///< 0: no step yet
+  void add(double loss, int64_t step);
+};
+
 /// Called by the first worker of each rank between steps. Only rank 0 has a log or an observer; the others
 /// say nothing. An observer may end the run.
 class RunReports {
@@ -32,9 +41,14 @@ class RunReports {
   RunReports(const TrainingSetup& setup, const RunState& state, const Schedule& schedule, RunEnd& end);
 
   /// An event for the log, the views and the observer.
-  void say(const char* kind, Json values);
-  /// An event of the kind `message`. level: "info" or "warning". more: further values.
-  void message(const std::string& text, const char* level, Json more = {});
+  template <record::EventKind K>
+  void say(const K& values) {
+    say(record::event_of(values), Log::write);
+  }
+  /// level: "info" or "warning"
+  void message(const std::string& text, const char* level) {
+    say(record::Message{.text = text, .level = level});
+  }
 
   /// After memory ran out in a step.
   void smaller_pieces();
@@ -54,7 +68,8 @@ class RunReports {
 
  private:
   enum class Log { write, skip };
-  void say(const char* kind, Json values, Log log);
+  void say(record::Event event, Log log);
+  bool is_logged() const;
   double seconds_left(double rate) const;
 
   const TrainingSetup& setup_;
@@ -68,6 +83,7 @@ class RunReports {
   int64_t unlogged_images_ = 0;
   double checkpoint_seconds_ = 0;  // since the last logged step
   int64_t page_faults_ = 0;        // of the process, until the last step's end
+  LossRange unlogged_losses_;      // since the last logged step
 };
 
 }  // namespace lockstep::train

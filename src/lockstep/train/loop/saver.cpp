@@ -21,10 +21,13 @@ void Saver::save_if_due() {
   // A resume from an older checkpoint would have to run out of memory in the same step.
   const bool pieces = pieces_unsaved_ && is_due(1);
   if (pieces) pieces_unsaved_ = false;
-  bool due = (pieces || is_due(setup_.plan.record.checkpoint_every)) && !parts_.end.is_last(state.step);
+  const bool asked = asked_ && is_due(1);
+  if (asked) asked_ = false;
+  bool due =
+      (pieces || asked || is_due(setup_.plan.record.checkpoint_every)) && !parts_.end.is_last(state.step);
   if (due) parts_.update.collect(state.step);
   if (setup_.writer == nullptr) return;
-  if (due && !best && !pieces && setup_.writer->busy()) {
+  if (due && !best && !pieces && !asked && setup_.writer->busy()) {
     ++skipped_checkpoints_;
     due = false;
   }
@@ -39,7 +42,7 @@ void Saver::save_if_due() {
 void Saver::report_hash() {
   const uint64_t hash = parts_.weights.hash();
   compare_hashes(setup_.comm, hash, parts_.state.step);
-  parts_.reports.say("hash", {{"weights", as_hex(hash)}});
+  parts_.reports.say(record::Hash{.weights = as_hex(hash)});
 }
 
 Snapshot Saver::copied(Use use) {

@@ -30,6 +30,8 @@ class Saver {
   void note_validation(bool best) { best_pending_ = best; }
   /// The number of pieces of a shard has changed, which no checkpoint has yet.
   void note_pieces() { pieces_unsaved_ = true; }
+  /// A checkpoint was asked for; all ranks know it.
+  void note_request() { asked_ = true; }
 
   /// After a step and its validation: compares the ranks' weights and saves what is due.
   void save_if_due();
@@ -51,6 +53,7 @@ class Saver {
   Parts parts_;
   bool best_pending_ = false;
   bool pieces_unsaved_ = false;
+  bool asked_ = false;
   int64_t skipped_checkpoints_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "lockstep/train/cache/features.h"
 #include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/loop/reporter.h"
+#include "lockstep/train/loop/wishes.h"
 #include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
@@ -30,14 +31,15 @@ struct TrainingSetup {
   FeatureStorage validation_features = {};
   std::function<void(record::Event)> say = {};  ///< to the log and the views; may be empty
   record::Observer observer = {};               ///< may be empty
-  CheckpointWriter* writer = nullptr;       ///< null: nothing is saved
-  Json fingerprint = {};                    ///< for checkpoints
-  RunState state = {};                      ///< where the run begins, equal on all ranks
-  bool more_passes = false;                 ///< Standing::more_passes
+  CheckpointWriter* writer = nullptr;           ///< null: nothing is saved
+  Json fingerprint = {};                        ///< for checkpoints
+  RunState state = {};                          ///< where the run begins, equal on all ranks
+  bool more_passes = false;                     ///< Standing::more_passes
   std::stop_token stop = {};
-  std::stop_token enough = {};   ///< TrainingRequest::enough; rank 0's
-  double began = now_seconds();  ///< when the run was requested
-  comm::Communicator& comm;      ///< of the ranks that train together; say, observer and writer are rank 0's
+  std::shared_ptr<Wishes> wishes = {};  ///< rank 0's; may be null
+  std::stop_token enough = {};          ///< TrainingRequest::enough; rank 0's
+  double began = now_seconds();         ///< when the run was requested
+  comm::Communicator& comm;  ///< of the ranks that train together; say, observer and writer are rank 0's
 };
 
 }  // namespace lockstep::train

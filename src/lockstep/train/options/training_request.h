@@ -40,12 +40,12 @@ struct TrainingRequest {
       standing{};  ///< state of a training made by several calls of fit. This call continues it, in its run
                    ///< folder, by max_epochs passes (max_steps counts over all calls), and updates it; a call
                    ///< that throws leaves it unchanged. Null: a training of one call. Rank 0's is used
-  data::Dataset validation;  ///< held-out data made by the caller; else --validation, else the split
-  data::Dataset test;        ///< scored once, at the end
-  nn::Network network;       ///< the caller's network; empty: options.network
-  record::Observer observer;  ///< called between steps on rank 0's thread; if it returns stop, the run ends and
-                          ///< keeps its weights
-  Listener listener;      ///< receives the run's events; for an example see trial_progress.h
+  data::Dataset validation;   ///< held-out data made by the caller; else --validation, else the split
+  data::Dataset test;         ///< scored once, at the end
+  nn::Network network;        ///< the caller's network; empty: options.network
+  record::Observer observer;  ///< called between steps on rank 0's thread; if it returns stop, the run ends
+                              ///< and keeps its weights
+  Listener listener;          ///< receives the run's events; for an example see trial_progress.h
   std::vector<std::string>
       given;                 ///< at resume: names of options that were given, also with their default values
   bool console = false;      ///< progress and curves on standard output
@@ -63,9 +63,9 @@ struct TrainingRequest {
                                                 ///< options.workers then counts the workers of all
 };
 
-enum class EndReason { finished, patience, max_time, observer, stopped, already_finished };
-constexpr std::array<const char*, 6> enum_names(EndReason) {
-  return {"finished", "patience", "max-time", "observer", "stopped", "already-finished"};
+enum class EndReason { finished, patience, max_time, observer, request, stopped, already_finished };
+constexpr std::array<const char*, 7> enum_names(EndReason) {
+  return {"finished", "patience", "max-time", "observer", "request", "stopped", "already-finished"};
 }
 
 }  // namespace lockstep::train

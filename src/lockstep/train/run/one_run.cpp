@@ -4,13 +4,16 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/hash.h"
 #include "lockstep/base/share.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/requests.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/loop/ranks.h"
+#include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/loop/training.h"
 #include "lockstep/train/planning/prepare.h"
 #include "lockstep/train/run/gpu_ranks.h"
@@ -32,7 +35,8 @@ class Run {
         comm_(comm),
         leads_(comm.rank() == 0),
         start_(start_run(request, asked, comm)),
-        paths_(start_.paths()) {}
+        paths_(start_.paths()),
+        stop_(request.stop, asked_to_stop_.get_token()) {}
 
   Result make() {
     if (!start_.state.finished.empty()) return finished_already();
@@ -41,22 +45,30 @@ class Run {
     if (start_.checkpoint) warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
     if (!start_.manifest) write_files_of_run();
     const int64_t attempt = record::next_attempt(paths_.folder);
-    log_.open(paths_, attempt, make_views(request_, start_.options, paths_, attempt));
+    log_.open(paths_, attempt, make_views(request_, start_.options, paths_, attempt),
+              prepared_.plan.length.total_steps);
     try {
       // By an event, because only the view that draws on the terminal may write there.
-      const std::stop_callback notice(request_.stop, [&] {
-        log_.say({.kind = "stopping", .values = {{"text", stop_notice(request_.console)}}});
-      });
-      Result result = train();
-      log_.finish();
-      return result;
+      const std::stop_callback notice(request_.stop, [&] { log_.stopping(stop_notice(request_.console)); });
+      const record::RequestWatch watch(
+          paths_.folder, [&](const record::Request& asked) { take(asked); },
+          [&](const std::string& reason) { log_.message(reason, "warning"); });
+      return train();
     } catch (...) {
-      log_.finish_after_failure();
+      log_.fail(device::error_of(std::current_exception()), comm_.rank());
       throw;
     }
   }
 
  private:
+  // On the watch's thread.
+  void take(const record::Request& asked) {
+    log_.say(answer_to(asked));
+    if (const std::string notice = ending_notice(asked); !notice.empty()) log_.stopping(notice);
+    grant(*wishes_, asked);
+    if (wishes_->stop) asked_to_stop_.request_stop();
+  }
+
   Result finished_already() {
     if (leads_) complete_log();
     return result_at(start_.state, EndReason::already_finished, paths_);
@@ -67,15 +79,16 @@ class Run {
   void complete_log() {
     const int64_t attempt = record::next_attempt(paths_.folder);
     if (attempt == 0 || record::end_of_last_attempt(paths_.folder)) return;
-    log_.open(paths_, attempt, listener_views(request_));
+    log_.open(paths_, attempt, listener_views(request_), start_.manifest->plan.length.total_steps);
     const Plan& plan = start_.manifest->plan;
     const RunState& state = start_.state;
     const int64_t steps_per_epoch = plan.length.steps_per_epoch;
-    log_.say({.epoch = steps_per_epoch > 0 ? divided_up(state.step, steps_per_epoch) : 0,
-              .step = state.step,
-              .kind = "end",
-              .values = end_values(state, state.finished, plan.step, paths_)});
-    log_.finish();
+    const record::End end = end_of(state, state.finished, plan.step, paths_);
+    record::Result result = record_of(state, end);
+    result.epochs = steps_per_epoch > 0 ? divided_up(state.step, steps_per_epoch) : 0;
+    log_.say(end, state.step, result.epochs);
+    record::write_result(paths_.folder, result);
+    log_.finish(record::RunState::ended, end.reason);
   }
 
   // The other ranks take rank 0's plan: another machine may have other cores, and a trial another result.
@@ -108,7 +121,7 @@ class Run {
   }
 
   Result train() {
-    if (leads_) say_start(log_, {start_, prepared_, request_.folder.string(), warning_});
+    if (leads_) say_start(log_, {start_, prepared_, request_.folder.string(), warning_, comm_.size()});
     const std::unique_ptr<comm::Communicator> gpus = link_gpus(request_, comm_, prepared_.plan.machine);
     std::optional<CheckpointWriter> writer;
     if (leads_)
@@ -149,7 +162,8 @@ class Run {
             .fingerprint = fingerprint_,
             .state = start_.state,
             .more_passes = request_.standing != nullptr && request_.standing->more_passes,
-            .stop = request_.stop,
+            .stop = stop_.token(),
+            .wishes = wishes_,
             .enough = leads_ ? request_.enough : std::stop_token(),
             .began = began_,
             .comm = comm};
@@ -160,10 +174,10 @@ class Run {
     const LengthPlan& length = prepared_.plan.length;
     const int64_t epochs_before =
         length.steps_per_epoch == 0 ? 0 : (saved.state.step - 1 - length.first_step) / length.steps_per_epoch;
-    log_.say({.epoch = length.first_epoch + 1 + epochs_before,
-              .step = saved.state.step,
-              .kind = saved.checkpoint ? "checkpoint" : "best",
-              .values = {{"path", path.string()}, {"seconds", seconds}, {"best", saved.best}}});
+    const int64_t step = saved.state.step, epoch = length.first_epoch + 1 + epochs_before;
+    const record::Saved values{.path = path.string(), .seconds = seconds, .best = saved.best};
+    saved.checkpoint ? log_.say(record::SavedCheckpoint{values}, step, epoch)
+                     : log_.say(record::SavedBest{values}, step, epoch);
   }
 
   // If a rank is lost, the user of the command line is told how to continue.
@@ -204,12 +218,24 @@ class Run {
     Result result = result_at(state, reason, paths_);
     result.epochs = training.epochs_begun();
     result.images_per_second = training.images_per_second();
-    Json values = end_values(state, describe_detail::as_text(reason), prepared_.plan.step, paths_);
-    values.update({{"images_per_second", result.images_per_second},
-                   {"skipped_checkpoints", training.skipped_checkpoints()},
-                   {"peak_memory_bytes", device::peak_memory_bytes()}});
-    log_.say({.epoch = result.epochs, .step = state.step, .kind = "end", .values = std::move(values)});
+    if (leads_) record_end(training, result);
     return result;
+  }
+
+  void record_end(Training& training, const Result& result) {
+    const RunState& state = training.state();
+    record::End end = end_of(state, describe_detail::as_text(result.reason), prepared_.plan.step, paths_);
+    end.images_per_second = result.images_per_second;
+    end.skipped_checkpoints = training.skipped_checkpoints();
+    end.peak_memory_bytes = device::peak_memory_bytes();
+    log_.say(end, state.step, result.epochs);
+    record::Result recorded = record_of(state, end);
+    recorded.epochs = result.epochs;
+    recorded.weights_hash = as_hex(training.weights().hash());
+    recorded.started = began_;
+    record::write_result(paths_.folder, recorded);
+    const bool stopped = result.reason == EndReason::stopped;
+    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended, end.reason);
   }
 
   const double began_ = now_seconds();
@@ -222,6 +248,9 @@ class Run {
   Json fingerprint_;
   std::string warning_;  // for the user, of a checkpoint from another machine
   RunLog log_;
+  const std::shared_ptr<Wishes> wishes_ = std::make_shared<Wishes>();
+  std::stop_source asked_to_stop_;  // by a request
+  const EitherStop stop_;
 };
 
 }  // namespace

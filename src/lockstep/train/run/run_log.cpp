@@ -1,5 +1,7 @@
 #include "lockstep/train/run/run_log.h"
 
+#include "lockstep/base/host.h"
+#include "lockstep/base/text.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/view/views.h"
 
@@ -36,30 +38,48 @@ Views make_views(const TrainingRequest& request, const Options& options, const r
   return views;
 }
 
-void RunLog::open(const record::RunPaths& paths, int64_t attempt, Views views) {
+void RunLog::open(const record::RunPaths& paths, int64_t attempt, Views views, int64_t total_steps) {
   reporter_ = std::make_unique<Reporter>(std::make_unique<record::EventLog>(paths.folder, 0, attempt),
                                          std::move(views), attempt);
+  status_ = std::make_unique<record::StatusWriter>(
+      paths.folder, record::Status{.attempt = attempt, .total_steps = total_steps});
 }
 
 void RunLog::say(record::Event event) {
   if (reporter_ == nullptr) return;
   const std::lock_guard lock(mutex_);
+  if (event.step > 0) status_->set_step(event.step, event.epoch);
   reporter_->say(std::move(event));
 }
 
 void RunLog::message(const std::string& text, const char* level) {
-  say({.kind = "message", .values = {{"text", text}, {"level", level}}});
+  say(record::Message{.text = text, .level = level});
 }
 
-void RunLog::finish() {
-  if (reporter_ != nullptr) reporter_->finish();
+void RunLog::stopping(const std::string& text) {
+  if (status_ != nullptr) status_->set_state(record::RunState::stopping, text);
+  say(record::Stopping{.text = text});
 }
 
-void RunLog::finish_after_failure() noexcept {
+void RunLog::finish(record::RunState state, const std::string& reason) {
+  if (reporter_ == nullptr) return;
+  reporter_->finish();
+  status_->set_state(state, reason);
+}
+
+void RunLog::fail(const Error& error, int64_t rank) noexcept {
+  if (reporter_ == nullptr) return;
   try {
-    finish();
+    say(record::Failed{.error = error.message(),
+                       .context = error.context(),
+                       .hint = error.hint(),
+                       .code = std::string(name_of(error.code())),
+                       .rank = rank,
+                       .host = host_name()});
+    reporter_->finish();
   } catch (...) {  // NOLINT: see run_log.h
   }
+  status_->set_state(record::RunState::failed, first_line(error.message()), error.hint());
 }
 
 }  // namespace lockstep::train

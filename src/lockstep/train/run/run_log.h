@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/record/event.h"
+#include "lockstep/base/error.h"
+#include "lockstep/record/event_kinds.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/record/status_file.h"
 #include "lockstep/train/loop/reporter.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/training_request.h"
@@ -32,19 +34,29 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  void open(const record::RunPaths& paths, int64_t attempt, Views views);
+  /// total_steps: 0 if it is not known.
+  void open(const record::RunPaths& paths, int64_t attempt, Views views, int64_t total_steps);
   void say(record::Event event);
+  template <record::EventKind K>
+  void say(const K& values, int64_t step = 0, int64_t epoch = 0) {
+    say(record::event_of(values, step, epoch));
+  }
   /// level: "info" or "warning"
   void message(const std::string& text, const char* level);
+  /// The run is about to stop: for the views and the status.
+  void stopping(const std::string& text);
 
-  /// Waits until all events are written and shown; throws what the log met.
-  void finish();
-  /// The same after a failure of the run, which is the one to report: what the log met then follows from it.
-  void finish_after_failure() noexcept;
+  /// Waits until all events are written and shown; throws what the log met. Then the status says how the run
+  /// ended.
+  void finish(record::RunState state, const std::string& reason);
+  /// The same with the event `failed`. The error is the one to report: what the log meets then follows from
+  /// it.
+  void fail(const Error& error, int64_t rank) noexcept;
 
  private:
   std::mutex mutex_;
   std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<record::StatusWriter> status_;
 };
 
 }  // namespace lockstep::train

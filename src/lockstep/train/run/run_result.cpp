@@ -24,20 +24,40 @@ Result result_at(const RunState& state, EndReason reason, const record::RunPaths
           .weights = paths.weights()};
 }
 
-Json end_values(const RunState& state, const std::string& reason, const StepPlan& step,
-                const record::RunPaths& paths) {
-  Json values{{"reason", reason}, {"seconds", state.seconds}, {"best_step", state.best_step}};
-  if (state.validation_accuracy >= 0)
-    values.update({{"accuracy", state.validation_accuracy},
-                   {"loss", state.validation_loss},
-                   {"best_accuracy", state.best_accuracy}});
-  if (state.test_accuracy >= 0)
-    values.update({{"test_accuracy", state.test_accuracy}, {"test_loss", state.test_loss}});
-  if (step.precision == Precision::fp16_mixed)
-    values.update({{"skipped_steps", state.skipped_steps}, {"loss_scale", state.loss_scale}});
-  if (reason != describe_detail::as_text(EndReason::stopped))
-    values["weights_path"] = paths.weights().string();
-  return values;
+record::End end_of(const RunState& state, const std::string& reason, const StepPlan& step,
+                   const record::RunPaths& paths) {
+  record::End end{.reason = reason, .seconds = state.seconds, .best_step = state.best_step};
+  if (state.validation_accuracy >= 0) {
+    end.accuracy = state.validation_accuracy;
+    end.loss = state.validation_loss;
+    end.best_accuracy = state.best_accuracy;
+  }
+  if (state.test_accuracy >= 0) {
+    end.test_accuracy = state.test_accuracy;
+    end.test_loss = state.test_loss;
+  }
+  if (step.precision == Precision::fp16_mixed) {
+    end.skipped_steps = state.skipped_steps;
+    end.loss_scale = state.loss_scale;
+  }
+  if (reason != describe_detail::as_text(EndReason::stopped)) end.weights_path = paths.weights().string();
+  return end;
+}
+
+record::Result record_of(const RunState& state, const record::End& end) {
+  record::Result result{.reason = end.reason,
+                        .steps = state.step,
+                        .seconds = state.seconds,
+                        .images_per_second = end.images_per_second,
+                        .accuracy = end.accuracy,
+                        .loss = end.loss,
+                        .best_accuracy = end.best_accuracy,
+                        .test_accuracy = end.test_accuracy,
+                        .test_loss = end.test_loss,
+                        .weights = end.weights_path.value_or(""),
+                        .ended = now_seconds()};
+  if (end.best_accuracy) result.best_step = state.best_step;
+  return result;
 }
 
 }  // namespace lockstep::train

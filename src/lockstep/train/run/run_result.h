@@ -1,9 +1,10 @@
-// What a run returns, and its event `end`.
+// What a run returns, its event `end` and its result.json.
 #pragma once
 
 #include <string>
 
-#include "lockstep/base/json.h"
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/options/plan.h"
@@ -14,10 +15,13 @@ namespace lockstep::train {
 /// As far as a checkpoint knows it: without epochs and images_per_second.
 Result result_at(const RunState& state, EndReason reason, const record::RunPaths& paths);
 
-/// The values of the event `end`, as far as a checkpoint knows them.
+/// The event `end`, as far as a checkpoint knows it.
 ///   reason  a name of EndReason
 ///   step    of the plan
-Json end_values(const RunState& state, const std::string& reason, const StepPlan& step,
-                const record::RunPaths& paths);
+record::End end_of(const RunState& state, const std::string& reason, const StepPlan& step,
+                   const record::RunPaths& paths);
+
+/// result.json, without epochs, the weights' hash and the start.
+record::Result record_of(const RunState& state, const record::End& end);
 
 }  // namespace lockstep::train

@@ -1,9 +1,17 @@
 #include "lockstep/train/run/start_events.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
 
 #include <torch/nn/module.h>
 
+#include "lockstep/base/host.h"
+#include "lockstep/base/version.h"
+#include "lockstep/device/inventory.h"
+#include "lockstep/device/isa.h"
+#include "lockstep/io/address.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 
@@ -21,7 +29,23 @@ void say_plan(RunLog& log, const StartReport& report) {
   Json lines = Json::array();
   for (const PlanLine& line : plan.lines) lines.push_back({line.name, line.value, line.reason});
   values["lines"] = std::move(lines);
-  log.say({.kind = "plan", .values = std::move(values)});
+  log.say({.kind = record::PlanOfRun::kind, .values = std::move(values)});
+}
+
+// The words that the process was started with.
+std::vector<std::string> arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+// An address stays one; its public part, without what may be secret.
+std::string absolute_place(const std::string& folder) {
+  if (folder.empty()) return folder;
+  const std::string name = io::public_name(folder);
+  std::error_code code;
+  return io::is_address(name) ? name : std::filesystem::absolute(name, code).lexically_normal().string();
 }
 
 void say_resume(RunLog& log, const RunStart& start, int64_t accumulate) {
@@ -46,15 +70,33 @@ void warn_of_skipped(RunLog& log, const std::vector<data::BadSample>& skipped) {
   if (skipped.empty()) return;
   for (size_t i = 0; i < std::min(kMostNamed, skipped.size()); ++i)
     log.message("skipped \"" + skipped[i].source + "\": " + skipped[i].reason, "warning");
-  Json all = Json::array();
-  for (const data::BadSample& sample : skipped) all.push_back({sample.source, sample.reason});
+  record::Skipped all;
+  for (const data::BadSample& sample : skipped) all.files.push_back({sample.source, sample.reason});
   log.message("skipped " + std::to_string(skipped.size()) + " files that are not readable images", "warning");
-  log.say({.kind = "skipped", .values = {{"files", std::move(all)}}});
+  log.say(all);
 }
 
 }  // namespace
 
+record::Environment environment_here(const std::string& data, int64_t ranks, int64_t workers) {
+  const device::Inventory here = device::inspect();
+  record::Environment environment{.arguments = arguments(),
+                                  .version = std::string(version()),
+                                  .build = device::arithmetic_fingerprint(),
+                                  .host = host_name(),
+                                  .process = ::getpid(),
+                                  .data = absolute_place(data),
+                                  .cores = here.cores,
+                                  .ranks = ranks,
+                                  .workers = workers};
+  std::error_code code;
+  environment.working_folder = std::filesystem::current_path(code).string();
+  for (const device::Gpu& gpu : here.gpus) environment.gpus.push_back(gpu.name);
+  return environment;
+}
+
 void say_start(RunLog& log, const StartReport& report) {
+  log.say(environment_here(report.folder, report.ranks, report.prepared.plan.machine.workers));
   say_plan(log, report);
   say_resume(log, report.start, report.prepared.plan.step.accumulate);
   if (!report.warning.empty()) log.message(report.warning, "warning");

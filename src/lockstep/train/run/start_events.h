@@ -12,13 +12,19 @@ namespace lockstep::train {
 
 /// Rank 0's.
 ///   folder   of the training data, for the event `plan`
+///   ranks    number of ranks
 ///   warning  of compare_fingerprints; may be empty
 struct StartReport {
   const RunStart& start;
   const Prepared& prepared;
   std::string folder;
   std::string warning;
+  int64_t ranks = 1;
 };
+
+/// The event of an attempt that begins here.
+///   data  path or address of the training data; what may be secret in an address is left out
+record::Environment environment_here(const std::string& data, int64_t ranks, int64_t workers);
 
 void say_start(RunLog& log, const StartReport& report);
 

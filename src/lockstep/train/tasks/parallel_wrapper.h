@@ -75,7 +75,8 @@ class ParallelWrapper {
   const Options& options() const { return options_; }
 
  private:
-  ParallelWrapper(nn::Network network, Options options, int64_t classes, std::vector<record::Observer> listeners);
+  ParallelWrapper(nn::Network network, Options options, int64_t classes,
+                  std::vector<record::Observer> listeners);
   Result fit_stream(const data::NextMiniBatch& next, int64_t mini_batches);
   Result fit_one(TrainingRequest request, const Options& options);
 

@@ -42,8 +42,8 @@ void History::add(const record::Event& event) {
   if (event.kind == "plan") add_plan(event);
   if (event.kind == "step") add_step(event);
   if (event.kind == "validation") {
-    validations_.push_back({event.step, event.epoch, record::number(event, "loss"), record::number(event, "accuracy"),
-                            record::flag(event, "best")});
+    validations_.push_back({event.step, event.epoch, record::number(event, "loss"),
+                            record::number(event, "accuracy"), record::flag(event, "best")});
   }
 }
 

@@ -1,0 +1,29 @@
+// What others ask of a run while it trains (record/requests.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/requests.h"
+
+namespace lockstep::train {
+
+/// Any thread asks; the first worker of rank 0 looks between steps.
+struct Wishes {
+  std::atomic<bool> stop{false};        ///< end now with a checkpoint
+  std::atomic<bool> finish{false};      ///< end after this step and keep the weights
+  std::atomic<bool> checkpoint{false};  ///< save a checkpoint after a step
+  std::atomic<int64_t> log_every{0};    ///< log every so many steps; 0: as often as the run would
+};
+
+void grant(Wishes& wishes, const record::Request& asked);
+
+/// The event that answers a request.
+record::Answer answer_to(const record::Request& asked);
+
+/// For the user, if the run ends because of the request; else empty.
+std::string ending_notice(const record::Request& asked);
+
+}  // namespace lockstep::train
