@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "lockstep/base/text.h"
+#include "lockstep/record/follower.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/status_line.h"
 #include "lockstep/view/internal/terminal.h"
@@ -43,13 +44,18 @@ std::string why_it_ended(const std::string& reason) {
   if (reason.empty() || reason == "finished") return {};
   if (reason == "patience") return "ended early: the held-out accuracy no longer rises (--patience)";
   if (reason == "max-time") return "ended by --max-time";
+  if (reason == "request") return "ended early, as requested (lockstep stop --finish)";
   if (reason == "observer") return "ended by the program's observer";
   return "ended: " + printable(reason);
 }
 
 class Progress final : public View {
  public:
-  Progress(std::FILE* out, ProgressOptions options) : terminal_(out), options_(options) {}
+  Progress(std::FILE* out, ProgressOptions options) : terminal_(out), options_(std::move(options)) {
+    // The curves of a resumed run begin where the run began.
+    if (!options_.earlier.empty())
+      record::Follower(options_.earlier).read_all([&](const record::Event& event) { history_.add(event); });
+  }
 
   void show(const record::Event& event) override {
     if (event.kind == "step") close_epoch_before(event);
@@ -68,6 +74,10 @@ class Progress final : public View {
     }
     if (event.kind == "features") show_features(event);
     if (event.kind == "message") show_message(event);
+    if (event.kind == "request")
+      print(printable(record::text(event, "from") + " requests " + record::text(event, "request") + ": " +
+                      record::text(event, "answer")),
+            Tint::plain);
     if (event.kind == "stopping" && terminal_.is_terminal())
       print(printable(record::text(event, "text")), Tint::plain);
     if (event.kind == "end") show_end(event);
@@ -274,7 +284,7 @@ class Progress final : public View {
 }  // namespace
 
 std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options) {
-  return std::make_unique<Progress>(out, options);
+  return std::make_unique<Progress>(out, std::move(options));
 }
 
 }  // namespace lockstep::view

@@ -26,6 +26,7 @@ struct ProgressOptions {
   bool timing = false;    ///< print the step's breakdown at the end
   bool verbose = false;   ///< a line for every step event
   bool averages = false;  ///< a line for every average event
+  std::filesystem::path earlier = {};  ///< the run folder, for the curves of earlier attempts; may be empty
 };
 
 /// Progress on `out`: a redrawn bar if it is a terminal, otherwise lines (at most one in two seconds, and one

@@ -32,7 +32,8 @@ Views make_views(const TrainingRequest& request, const Options& options, const r
     views.insert(views.begin(), view::progress(stdout, {.plot = options.plot,
                                                         .timing = options.timing,
                                                         .verbose = options.verbose,
-                                                        .averages = options.report_score_after_averaging}));
+                                                        .averages = options.report_score_after_averaging,
+                                                        .earlier = options.plot ? paths.folder : ""}));
   views.push_back(view::svg_curves(paths.folder));
   views.push_back(view::tensorboard(paths.folder, attempt));
   return views;

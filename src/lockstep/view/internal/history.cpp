@@ -1,6 +1,7 @@
 #include "lockstep/view/internal/history.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -81,11 +82,24 @@ void History::add_step(const record::Event& event) {
   status_.learning_rate = record::number(event, "learning_rate");
   status_.images_per_second = record::number(event, "images_per_second");
   status_.seconds_left = record::number(event, "seconds_left");
+  add_peaks(event);
   loss.add(event.step, step_loss);
   smooth_loss.add(event.step, status_.loss);
   accuracy.add(event.step, step_accuracy);
   smooth_accuracy.add(event.step, status_.accuracy);
   learning_rate.add(event.step, status_.learning_rate);
+}
+
+// The least and the largest loss of the steps that were not logged.
+void History::add_peaks(const record::Event& event) {
+  std::array<std::pair<int64_t, double>, 2> peaks{
+      std::pair{whole(event, "least_loss_step"), record::number(event, "least_loss")},
+      std::pair{whole(event, "largest_loss_step"), record::number(event, "largest_loss")}};
+  std::sort(peaks.begin(), peaks.end());
+  for (const auto& [step, value] : peaks) {
+    const bool follows = step > 0 && (loss.empty() || static_cast<double>(step) > loss.last().step);
+    if (follows && step < event.step) loss.add(step, value);
+  }
 }
 
 void History::forget_from(int64_t step) {

@@ -57,6 +57,7 @@ class History {
  private:
   void add_plan(const record::Event& event);
   void add_step(const record::Event& event);
+  void add_peaks(const record::Event& event);
   void forget_from(int64_t step);
 
   Status status_;
