@@ -12,7 +12,8 @@ struct MarkdownRow {
   void operator()(const char*) {}
   template <class T>
   void operator()(const char* name, T&, const char* help, FieldTraits = {}) {
-    text += (first ? "`" : ", `") + std::string(name) + "`" + (*help == 0 ? "" : " (" + std::string(help) + ")");
+    text +=
+        (first ? "`" : ", `") + std::string(name) + "`" + (*help == 0 ? "" : " (" + std::string(help) + ")");
     first = false;
   }
 };

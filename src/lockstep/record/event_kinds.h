@@ -187,8 +187,9 @@ struct Step {
 
 struct Average {
   static constexpr const char* kind = "average";
-  static constexpr const char* when = "after an average, as often as steps are logged; after every average "
-                                      "with `--report-score-after-averaging`";
+  static constexpr const char* when =
+      "after an average, as often as steps are logged; after every average "
+      "with `--report-score-after-averaging`";
   double score = kNone;
   double seconds = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -303,9 +304,10 @@ struct End {
   std::optional<int64_t> skipped_checkpoints;
   std::optional<int64_t> peak_memory_bytes;
   static constexpr auto describe = [](auto& self, auto&& field) {
-    field("reason", self.reason,
-          "`finished`, `patience`, `max-time`, `observer`, `request`, or `stopped`, after which the run can go "
-          "on");
+    field(
+        "reason", self.reason,
+        "`finished`, `patience`, `max-time`, `observer`, `request`, or `stopped`, after which the run can go "
+        "on");
     field("seconds", self.seconds, "of training, all attempts");
     field("best_step", self.best_step, "");
     field("accuracy", self.accuracy, "with held-out data, as the next two");

@@ -33,8 +33,8 @@ class EventLog {
   std::unique_ptr<State> state_;
 };
 
-/// The attempt number of a new start in this folder: one more than the highest one of a rank there, 0 in a new
-/// folder.
+/// The attempt number of a new start in this folder: one more than the highest one of a rank there, 0 in a
+/// new folder.
 int64_t next_attempt(const std::filesystem::path& run_folder);
 /// The same for a writer that is no rank, which counts its own.
 int64_t next_attempt(const std::filesystem::path& run_folder, const std::string& writer);
@@ -45,8 +45,8 @@ std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder
 
 /// The events of all writers, ordered by step, attempt and time. An attempt starts from a checkpoint, so what
 /// its ranks measured replaces what earlier attempts measured from its first step on
-/// (is_replaced_with_its_step). An incomplete last line of a file is ignored. Throws corrupt_data with file and
-/// line for any other invalid line, and not_found without an event log.
+/// (is_replaced_with_its_step). An incomplete last line of a file is ignored. Throws corrupt_data with file
+/// and line for any other invalid line, and not_found without an event log.
 std::vector<Event> read_events(const std::filesystem::path& run_folder);
 
 }  // namespace lockstep::record

@@ -12,10 +12,10 @@ namespace lockstep::record {
 /// A process, told apart from later ones with its number.
 struct ProcessIdentity {
   std::string host;
-  std::string boot;             ///< the kernel's id of this start of the machine; empty: not known
-  std::string process_space;    ///< the namespace in which `process` counts; empty: not known
+  std::string boot;           ///< the kernel's id of this start of the machine; empty: not known
+  std::string process_space;  ///< the namespace in which `process` counts; empty: not known
   int64_t process = 0;
-  int64_t process_start = 0;    ///< ticks from the machine's start to the process's; 0: not known
+  int64_t process_start = 0;  ///< ticks from the machine's start to the process's; 0: not known
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("host", self.host, "name of the machine");
     field("boot", self.boot, "the kernel's id of this start of the machine");
@@ -30,6 +30,9 @@ ProcessIdentity this_process();
 /// Whether the process is there. Nothing if this process cannot know: it is on another machine, or counts in
 /// another namespace.
 std::optional<bool> is_there(const ProcessIdentity& identity);
+
+/// When a process of this machine started, in seconds since 1970. Nothing if it is not there.
+std::optional<double> start_time(int64_t process);
 
 /// Processes of the calling process's memory cgroup that the kernel has killed because memory ran out
 /// (memory.events of cgroup v2, memory.oom_control of v1). Nothing without such a cgroup.

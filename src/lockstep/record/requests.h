@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -56,7 +57,9 @@ class RequestWatch {
   void look();
   void work(const std::stop_token& stop);
 
+  std::filesystem::path run_folder_;
   std::filesystem::path folder_;
+  std::set<std::filesystem::path> not_removable_;  // answered once
   Take take_;
   Refuse refuse_;
   std::jthread thread_;

@@ -1,9 +1,8 @@
-// RUN/status.json: what the process that writes a run says of it, every few seconds. The file has one size from
-// the start and is written in place, so that the last word can be said when the disk is full.
+// RUN/status.json: what the process that writes a run says of it, every few seconds. The file has one size
+// from the start and is written in place, so that the last word can be said when the disk is full.
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -32,14 +31,14 @@ constexpr bool is_final(RunState state) {
 /// The content of the file.
 struct Status {
   RunState state = RunState::running;
-  std::string reason;        ///< why it ended, stopped or failed, or what it waits for
+  std::string reason;  ///< why it ended, stopped or failed, or what it waits for
   std::string hint;
   int64_t attempt = 0;
   int64_t step = 0;
   int64_t epoch = 0;
-  int64_t total_steps = 0;   ///< 0: not known
-  double started = 0;        ///< of this attempt, seconds since 1970
-  double written = 0;        ///< by the writer's clock
+  int64_t total_steps = 0;  ///< 0: not known
+  double started = 0;       ///< of this attempt, seconds since 1970
+  double written = 0;       ///< by the writer's clock
   ProcessIdentity writer;
   std::string memory_kills_file;  ///< where the kernel counts what it killed in the writer's cgroup
   int64_t memory_kills = 0;       ///< when the attempt began
@@ -59,12 +58,13 @@ struct Status {
   };
 };
 
-/// Writes the file when something changes and every three seconds, on a thread of its own. Any thread may call
-/// its functions. What cannot be written is dropped: the event log reports a bad disk.
+/// Writes the file when something changes and every three seconds, on a thread of its own. Any thread may
+/// call its functions. What cannot be written is dropped: the event log reports a bad disk.
 class StatusWriter {
  public:
   /// Reserves the file's space. `status` is completed with the writer and the times.
   StatusWriter(const std::filesystem::path& run_folder, Status status);
+  /// Without a final state until then, writes `failed`.
   ~StatusWriter();
   StatusWriter(const StatusWriter&) = delete;
   StatusWriter& operator=(const StatusWriter&) = delete;
@@ -77,15 +77,17 @@ class StatusWriter {
  private:
   void work(const std::stop_token& stop);
   void write_now();
+  bool has_ended();
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
+  std::mutex writing_;
+  std::mutex mutex_;  // of status_, for moments only
   Status status_;
   std::unique_ptr<OpenFile> file_;
   std::jthread thread_;
 };
 
-/// The file's content; nothing without such a file, or if it is damaged.
+/// The file's content; nothing without such a file, or if it is damaged. Throws io if the caller may not read
+/// it.
 std::optional<Status> read_status(const std::filesystem::path& run_folder);
 
 /// Puts a folder's status there in one writing, for a run that no process works on (queued).
