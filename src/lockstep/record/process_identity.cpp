@@ -45,11 +45,13 @@ std::optional<ProcessLine> process_line(int64_t process) {
 ProcessIdentity this_process() {
   const int64_t process = ::getpid();
   const auto line = process_line(process);
+  // A /proc of another namespace shows other processes under these numbers (unshare --pid).
+  const bool is_own = link_text("/proc/self") == std::to_string(process);
   return {.host = host_name(),
           .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
-          .process_space = link_text("/proc/self/ns/pid"),
+          .process_space = is_own ? link_text("/proc/self/ns/pid") : "",
           .process = process,
-          .process_start = line ? line->start : 0};
+          .process_start = is_own && line ? line->start : 0};
 }
 
 std::optional<bool> is_there(const ProcessIdentity& identity) {

@@ -26,6 +26,7 @@ namespace lockstep::record {
 namespace {
 
 constexpr auto kLookInterval = std::chrono::milliseconds(100);
+constexpr int kMostLooks = 3;  // at what is no request
 constexpr int64_t kMostBytes = 4096;
 constexpr std::string_view kEnding = ".json";
 
@@ -121,15 +122,26 @@ void RequestWatch::look() {
     if (!file && errno == ENOENT) continue;
     if (!file || !is_trusted(file.get(), run_folder_)) {
       refuse_("a request was refused: " + quote(path.native()) + " is not from the owner of the run");
-    } else {
-      try {
-        take_(read_request(file.get(), path));
-      } catch (const Error& error) {
-        refuse_("a request was refused: " + error.message());
-      }
+    } else if (!is_answered(file.get(), path)) {
+      continue;
     }
+    looks_.erase(path);
     if (!remove_file(path)) not_removable_.insert(path);
   }
+}
+
+// False for what may be a request that is being written, as `echo` does it.
+bool RequestWatch::is_answered(int descriptor, const std::filesystem::path& path) {
+  std::optional<Request> request;
+  try {
+    request = read_request(descriptor, path);
+  } catch (const Error& error) {
+    if (++looks_[path] < kMostLooks) return false;
+    refuse_("a request was refused: " + error.message());
+    return true;
+  }
+  take_(*request);
+  return true;
 }
 
 void RequestWatch::work(const std::stop_token& stop) {

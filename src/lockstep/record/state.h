@@ -15,8 +15,8 @@ inline constexpr double kLostSecondsOverNetwork = 180;
 
 struct StateOfRun {
   RunState state = RunState::running;
-  std::string reason;  ///< one line; empty while it runs
-  std::string hint;
+  std::string reason{};  ///< one line; empty while it runs
+  std::string hint{};
   int64_t attempt = -1;  ///< -1: not known
   int64_t step = -1;     ///< -1: not known
   int64_t epoch = 0;

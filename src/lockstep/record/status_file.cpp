@@ -184,6 +184,7 @@ std::optional<Status> read_status(const std::filesystem::path& run_folder) {
     const auto block = read_block(path);
     if (!block) return std::nullopt;
     if (auto status = parse_block(*block)) return status;
+    if (!block->starts_with('{')) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(i));
   }
   return std::nullopt;

@@ -31,17 +31,17 @@ constexpr bool is_final(RunState state) {
 /// The content of the file.
 struct Status {
   RunState state = RunState::running;
-  std::string reason;  ///< why it ended, stopped or failed, or what it waits for
-  std::string hint;
+  std::string reason{};  ///< why it ended, stopped or failed, or what it waits for
+  std::string hint{};
   int64_t attempt = 0;
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t total_steps = 0;  ///< 0: not known
   double started = 0;       ///< of this attempt, seconds since 1970
   double written = 0;       ///< by the writer's clock
-  ProcessIdentity writer;
-  std::string memory_kills_file;  ///< where the kernel counts what it killed in the writer's cgroup
-  int64_t memory_kills = 0;       ///< when the attempt began
+  ProcessIdentity writer{};
+  std::string memory_kills_file{};  ///< where the kernel counts what it killed in the writer's cgroup
+  int64_t memory_kills = 0;         ///< when the attempt began
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("state", self.state, "queued, running, stopping, stopped, ended or failed");
     field("reason", self.reason, "why it ended, stopped or failed");
