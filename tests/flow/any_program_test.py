@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program of docs/run-folder.md writes a record that lockstep_read_record (LOCKSTEP_READ_RECORD) understands."""
+"""The program on the page docs/run-folder.md writes a record that is read in C++ (LOCKSTEP_READ_RECORD)."""
 
 import json
 import os
@@ -26,7 +26,8 @@ class AnyProgram(unittest.TestCase):
     def start(self, *lines):
         """Python that runs the page's class and then these lines, where run is the folder."""
         program = "\n".join([RECORD, f"run = {str(self.run_folder)!r}", *lines])
-        return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
 
     def finish(self, *lines):
         process = self.start(*lines)
@@ -50,7 +51,8 @@ class AnyProgram(unittest.TestCase):
         self.assertEqual((self.run_folder / "status.json").stat().st_size, 4096)
 
     def test_numbers_that_json_lacks(self):
-        self.finish("with RunRecord(run) as record: record.event('step', 1, 1, loss=float('nan'), accuracy=float('-inf'))")
+        self.finish("with RunRecord(run) as record:",
+                    "    record.event('step', 1, 1, loss=float('nan'), accuracy=float('-inf'))")
         self.assertEqual(self.read()["events"][1]["values"], {"loss": "nan", "accuracy": "-inf"})
 
     def test_an_error(self):
@@ -62,8 +64,8 @@ class AnyProgram(unittest.TestCase):
         self.assertEqual(found["events"][-1]["kind"], "failed")
 
     def test_kills_stops_and_another_attempt(self):
-        wait = ("with RunRecord(run) as record:", "    record.event('step', {}, 1, loss=2.0)", "    print('ready', flush=True)",
-                "    time.sleep(100)")
+        wait = ("with RunRecord(run) as record:", "    record.event('step', {}, 1, loss=2.0)",
+                "    print('ready', flush=True)", "    time.sleep(100)")
         for attempt, (number, state) in enumerate([(signal.SIGKILL, "lost"), (signal.SIGINT, "stopped")]):
             process = self.start(*(line.format(attempt + 1) for line in wait))
             self.assertEqual(process.stdout.readline(), "ready\n")

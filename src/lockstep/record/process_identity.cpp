@@ -98,9 +98,12 @@ std::optional<MemoryKills> memory_kills() {
     if (parts.size() != 3) continue;
     const bool is_v2 = parts[0] == "0" && parts[1].empty();
     if (!is_v2 && parts[1] != "memory") continue;
-    const std::string folder = (is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") + parts[2];
-    const std::string file = folder + (is_v2 ? "/memory.events" : "/memory.oom_control");
-    if (const auto count = memory_kills_in(file)) return MemoryKills{file, *count};
+    const std::string root = is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    // A container may see its own group as the root, and the group's path from outside.
+    for (const std::string& folder : {root + (parts[2] == "/" ? "" : parts[2]), root}) {
+      const std::string file = folder + (is_v2 ? "/memory.events" : "/memory.oom_control");
+      if (const auto count = memory_kills_in(file)) return MemoryKills{file, *count};
+    }
   }
   return std::nullopt;
 }
