@@ -67,7 +67,9 @@ TEST_F(StatusFileTest, IsWrittenEveryThreeSeconds) {
   StatusWriter writer(run_, {});
   writer.set_step(9, 1);
   EXPECT_EQ(read_status(run_)->step, 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+  const auto start = std::chrono::steady_clock::now();
+  while (read_status(run_)->step != 9 && std::chrono::steady_clock::now() - start < std::chrono::seconds(20))
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(read_status(run_)->step, 9);
 }
 

@@ -14,12 +14,19 @@
 namespace lockstep::record::test {
 
 inline constexpr int kNotPermitted = 77;
+inline constexpr int kThrown = 125;
 inline constexpr uid_t kNobody = 65534;  // a user who owns nothing
 
 /// What `work` returns in a process of its own.
 inline int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(work());
+  if (child == 0) {
+    try {
+      ::_exit(work());
+    } catch (...) {  // must not go on as a second test program
+      ::_exit(kThrown);
+    }
+  }
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
@@ -29,8 +36,11 @@ inline int in_child(const std::function<int()>& work) {
 /// not root becomes root there, if the system permits it.
 inline bool enter_namespaces(int kinds) {
   const uid_t user = ::geteuid();
+  const gid_t group = ::getegid();
   if (user == 0) return ::unshare(kinds) == 0;
   if (::unshare(CLONE_NEWUSER | kinds) != 0) return false;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/gid_map") << "0 " << group << " 1\n";
   std::ofstream("/proc/self/uid_map") << "0 " << user << " 1\n";
   return ::geteuid() == 0;
 }
